@@ -1,0 +1,41 @@
+// One thread, one queue: the event loop of a head or an agent. Everything posted runs on the thread that called run();
+// only post() may be called from other threads. No Asio in this header, so that its users compile in seconds.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace rtrain::net {
+
+class Loop {
+  public:
+    using Task = std::function<void()>;
+    using TimerId = std::uint64_t;
+
+    Loop();
+    ~Loop();
+    Loop(const Loop&) = delete;
+    Loop& operator=(const Loop&) = delete;
+
+    void run();                                       // until stop()
+    void stop();                                      // from any thread
+    void post(Task task);                             // from any thread
+    TimerId after(std::int64_t delay_ms, Task task);  // steady clock
+    void cancel(TimerId timer);                       // unknown or fired: nothing happens
+    // Calls `ready` each time the descriptor is readable (a pidfd: once, at the process's end) until unwatch.
+    void watch_readable(int descriptor, Task ready);
+    void unwatch(int descriptor);                     // the descriptor stays the caller's
+    void on_signal(int signal, Task task);            // SIGTERM, SIGINT, SIGHUP
+    // Runs `work` on a small pool of threads, then `done` on the loop: file system and blocking network calls.
+    void offload(Task work, Task done);
+
+    void* io_context();  // boost::asio::io_context*, for daemon/net alone
+
+  private:
+    struct Body;
+    std::unique_ptr<Body> body_;
+};
+
+}  // namespace rtrain::net

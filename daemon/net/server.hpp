@@ -1,0 +1,110 @@
+// HTTPS server: requests, event streams, streamed uploads, WebSockets. TLS runs on a small pool; every callback given
+// here is called on the loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/net/loop.hpp"
+#include "scheduler/result.hpp"
+
+namespace rtrain::net {
+
+struct TlsIdentity {               // PEM texts
+    std::string certificate_chain; // leaf first, then the CA (a joiner checks its fingerprint)
+    std::string private_key;
+    std::string ca;                // who signs peers' certificates; empty: ask peers for none
+};
+
+struct Peer {
+    std::string address;          // "127.0.0.1:41234"
+    std::string certificate_name; // common name of a verified client certificate; empty: none was shown
+};
+
+struct Request {
+    std::string method;
+    std::string path;  // decoded, without the query
+    std::map<std::string, std::string, std::less<>> query;    // decoded
+    std::map<std::string, std::string, std::less<>> headers;  // lower-case names
+    std::string body;       // empty for streamed uploads
+    std::string body_file;  // streamed uploads: where the body lies; the handler moves or removes it
+    Peer peer;
+    std::string header(std::string_view name) const;
+};
+
+struct Response {
+    int status = 200;
+    std::string body;
+    std::string content_type = "application/json";
+    std::map<std::string, std::string> headers;
+    std::string file;  // not empty: the body is this file (from `file_offset`), streamed
+    std::uint64_t file_offset = 0;
+};
+
+// An answer that goes on: server-sent events, followed logs. Bounded: a reader that lags behind by more than 4 MiB is cut.
+class Stream {
+  public:
+    virtual ~Stream() = default;
+    virtual bool write(std::string chunk) = 0;  // false: the peer is gone or was cut
+    virtual void close() = 0;
+    virtual void on_closed(std::function<void()>) = 0;
+};
+
+class Socket {  // one WebSocket, either side
+  public:
+    virtual ~Socket() = default;
+    virtual bool send(std::string text) = 0;  // false: closed, or more than 64 MiB wait to be sent
+    virtual void close(std::string reason) = 0;
+    virtual const Peer& peer() const = 0;
+};
+struct SocketEvents {
+    std::function<void(std::string text)> on_text;
+    std::function<void(std::string why)> on_closed;  // once, last
+};
+
+class Responder {  // answers one request, once; may be kept and used later. Dropped unused: 500
+  public:
+    virtual ~Responder() = default;
+    virtual void send(Response response) = 0;
+    virtual std::shared_ptr<Stream> stream(std::string content_type) = 0;
+    virtual std::shared_ptr<Socket> accept_socket(SocketEvents events) = 0;  // only for a WebSocket upgrade
+    virtual bool wants_socket() const = 0;
+};
+using Handler = std::function<void(Request, std::shared_ptr<Responder>)>;
+
+struct ServerOptions {
+    std::string host = "127.0.0.1";
+    std::uint16_t port = 0;  // 0: any
+    TlsIdentity identity;
+    bool require_client_certificate = false;
+    std::uint64_t body_limit = 16u << 20;  // larger: 413, unless `upload_file` names a file for this request
+    // Streamed uploads: called (on the pool) with method, path and headers; a path says "write the body there",
+    // none says "in memory". Lets authentication come first: the caller returns an error to refuse.
+    std::function<Result<std::string>(const Request& head)> upload_file;  // empty string: in memory
+    std::uint32_t threads = 2;
+    std::uint32_t idle_timeout_ms = 75'000;
+};
+
+class Server {
+  public:
+    // A busy port is an Error{conflict} whose message names the process that owns it, where /proc tells.
+    static Result<std::unique_ptr<Server>> listen(Loop& loop, ServerOptions options, Handler handler);
+    virtual ~Server() = default;  // closes everything and joins its threads
+    virtual std::uint16_t port() const = 0;
+    virtual void replace_identity(TlsIdentity identity) = 0;  // renewed certificate; running connections stay
+};
+
+// Plain Unix-socket server for workers: 4-byte big-endian length, then that many bytes (at most 64 MiB).
+class UnixServer {
+  public:
+    static Result<std::unique_ptr<UnixServer>> listen(Loop& loop, std::string path,
+                                                      std::function<SocketEvents(std::shared_ptr<Socket>)> accepted);
+    virtual ~UnixServer() = default;
+};
+
+}  // namespace rtrain::net

@@ -1,0 +1,146 @@
+// What head and agents say to each other over the WebSocket /v1/agents: one JSON object per text frame, with "type".
+// hello/welcome first; then `register`. News are numbered by the agent, kept on its disk until acknowledged, and may be
+// repeated: the head drops numbers it has seen. Orders (prepare, launch, stop, ...) may be repeated too: agents know
+// attempts by (run, incarnation). Fields not listed are ignored, so that the next version may add some.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "scheduler/records.hpp"
+#include "scheduler/result.hpp"
+
+namespace rtrain::protocol {
+
+inline constexpr std::int32_t version = 1;
+inline constexpr std::int32_t oldest_version = 1;
+
+// An attempt as agents know it. `number` is 0 until claimed.
+struct AttemptRef {
+    std::uint64_t run = 0;
+    std::uint32_t incarnation = 0;
+    std::uint32_t number = 0;
+    auto operator<=>(const AttemptRef&) const = default;
+};
+
+// ---- agent to head ------------------------------------------------------------------------------------------------
+struct Hello { std::int32_t protocol = version, min_protocol = oldest_version; std::string node, program_version, boot_id; };
+struct Register {
+    std::string address;  // empty: the head takes the connection's far end
+    std::uint16_t port = 0;
+    Labels labels;
+    Resources total;      // without GPU
+    std::uint32_t gpus = 0;
+    std::string gpu_model;
+    std::vector<AttemptRef> held;
+    std::uint64_t next_news = 1;
+    std::map<std::string, std::string> facts;  // hostname, kernel, interpreter versions ...: shown by `describe`
+};
+struct WorkerPulse { AttemptRef attempt; std::uint32_t rank = 0; std::int64_t resident_bytes = 0, cpu_ms = 0, silent_ms = 0; };
+struct Heartbeat { std::int64_t memory_used = 0, memory_total = 0; std::vector<WorkerPulse> workers; };
+
+// News: `seq` counts from 1 per agent installation.
+struct Prepared { AttemptRef attempt; bool claimed = false; std::string from, master_address; std::uint16_t master_port = 0; };
+struct PrepareFailed { AttemptRef attempt; std::string why; bool permanent = false; };
+struct Started { AttemptRef attempt; std::uint32_t rank = 0; std::int64_t pid = 0; std::string host; };
+struct Exited { AttemptRef attempt; std::uint32_t rank = 0; ExitCause cause; std::int64_t exit_wall_us = 0; };
+struct Emptied { AttemptRef attempt; };
+struct Reported {  // from the coordinator, one per report of the attempt
+    AttemptRef attempt;
+    std::uint64_t index = 0;  // from 1 within the attempt
+    std::int64_t wall_ms = 0;
+    std::map<std::uint32_t, std::string> metrics_json;  // by rank
+};
+struct Committed {
+    AttemptRef attempt;
+    std::string directory, metrics_json;
+    std::uint64_t index = 0;
+    std::uint32_t world_size = 0;
+    std::int64_t bytes = 0, wall_ms = 0, blocked_us = 0, upload_ms = 0;
+};
+struct Deleted { std::uint64_t run = 0; std::string directory; };
+struct Notice { AttemptRef attempt; std::string text; std::string reason; };  // reason: missing_ranks storage_full upload_failed ...
+struct News {
+    std::uint64_t seq = 0;
+    std::variant<Prepared, PrepareFailed, Started, Exited, Emptied, Reported, Committed, Deleted, Notice> what;
+};
+struct LogChunk {  // not numbered: `offset` says where it belongs; acknowledged by LogAck
+    AttemptRef attempt;
+    std::uint32_t rank = 0;
+    std::string stream;  // "out" or "err", "setup"
+    std::uint64_t offset = 0;
+    std::string bytes;   // on the wire: base64
+    bool last = false;   // the file is complete
+};
+
+// ---- head to agent ------------------------------------------------------------------------------------------------
+struct Welcome {
+    std::int32_t protocol = version;
+    std::string cluster_id;
+    std::int64_t heartbeat_ms = 1'000, node_timeout_ms = 10'000;
+    std::uint64_t news_seen = 0;  // the highest number the head has made durable
+};
+struct Refuse { std::string message, next; };  // then the head closes
+struct NewsAck { std::uint64_t seq = 0; };
+struct LogAck { AttemptRef attempt; std::uint32_t rank = 0; std::string stream; std::uint64_t offset = 0; };
+struct PeerNode { std::string node, address; std::uint16_t port = 0; std::vector<std::uint32_t> ranks; };
+struct Prepare {
+    AttemptRef attempt;               // number: the one to claim at least
+    std::string cluster_id, run_id, run_name, user, storage_path, job_json;
+    bool claim = false;               // this node runs rank 0: claim on storage, choose the master port
+    bool resume = false;
+    std::string restore_from;
+    std::uint32_t world_size = 0;
+    std::vector<PeerNode> nodes;      // all nodes of the attempt, rank 0's first
+    std::string code_sha256;          // empty: no working directory
+    std::uint32_t attempts_before = 0;
+};
+struct LaunchWorker { std::uint32_t rank = 0, local_rank = 0; std::vector<std::uint32_t> gpus; std::vector<std::int64_t> gpu_ticks; std::int64_t cpu_ticks = 0; };
+struct Launch {
+    AttemptRef attempt;               // number settled
+    std::string from, master_address;
+    std::uint16_t master_port = 0;
+    std::uint32_t node_rank = 0;
+    std::vector<LaunchWorker> workers;
+    std::map<std::string, std::string> secrets;
+    std::string token;                // RTRAIN_TOKEN, limited to the run's user
+    std::uint64_t checkpoint_counter = 0;  // commits of this run so far: numbers new directories
+};
+struct Stop { AttemptRef attempt; std::int64_t grace_ms = 0; std::string why; };
+struct Delete { std::uint64_t run = 0; std::string run_name, storage_path, directory; std::uint32_t newest_attempt = 0; };
+struct Result_ { std::uint64_t run = 0; std::string run_name, storage_path, result_json; };  // write result.json
+struct Forget { AttemptRef attempt; };  // everything of it is acknowledged: its files on the node may go
+
+using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk>;
+using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget>;
+
+std::string encode(const FromAgent&);
+std::string encode(const FromHead&);
+Result<FromAgent> decode_from_agent(const std::string&);
+Result<FromHead> decode_from_head(const std::string&);
+std::string encode_news(const News&);              // for the agent's outbox on disk
+Result<News> decode_news(const std::string&);
+
+// ---- agent to agent: WebSocket /v1/group on the coordinator's (rank 0's node's) port; GET /v1/probe answers 200 ------
+struct GroupJoin { AttemptRef attempt; std::string node; std::vector<std::uint32_t> ranks; };
+struct StagedFile { std::uint32_t rank = 0; std::string path; std::int64_t bytes = 0; std::string sha256; };
+struct GroupReport {  // all of a node's ranks have come to report `index`
+    std::uint64_t index = 0;
+    std::map<std::uint32_t, std::string> metrics_json;
+    bool checkpoint = false;           // some rank brought files
+    std::string directory_name;        // rank 0's wish
+    std::vector<StagedFile> files;     // staged; hashes empty until uploaded
+};
+struct GroupArrived { std::uint64_t index = 0; std::vector<std::uint32_t> ranks; };  // partial: for naming missing ranks
+struct GroupUploaded { std::uint64_t index = 0; std::vector<StagedFile> files; std::string error; };
+struct GroupReleased { std::uint64_t index = 0; std::string directory; };          // the barrier is passed; where files go
+struct GroupCommitted { std::uint64_t index = 0; std::string directory; std::string error; };
+using GroupMessage = std::variant<GroupJoin, GroupReport, GroupArrived, GroupUploaded, GroupReleased, GroupCommitted>;
+std::string encode(const GroupMessage&);
+Result<GroupMessage> decode_group(const std::string&);
+
+}  // namespace rtrain::protocol

@@ -1,0 +1,185 @@
+// The state of a cluster, as plain values. Only `decide` (controller.hpp) changes them. Each of these structs is one
+// durable record; storage/state encodes them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "scheduler/ids.hpp"
+#include "scheduler/placement.hpp"
+#include "scheduler/resources.hpp"
+
+namespace rtrain {
+
+enum class RunState { queued, starting, running, recovering, resizing, stopping, succeeded, failed, stopped };
+enum class AttemptState { placed, starting, running, stopping, succeeded, failed, stopped, lost };
+enum class WorkerState { placed, running, exited };
+
+constexpr bool terminal(RunState s) {
+    return s == RunState::succeeded || s == RunState::failed || s == RunState::stopped;
+}
+constexpr bool terminal(AttemptState s) {
+    return s == AttemptState::succeeded || s == AttemptState::failed || s == AttemptState::stopped ||
+           s == AttemptState::lost;
+}
+const char* to_text(RunState);      // "QUEUED" ...: the words of every format
+const char* to_text(AttemptState);
+const char* to_text(WorkerState);
+const char* to_text(NodeState);
+const char* to_text(Strategy);      // "PACK" ...
+const char* to_text(Verdict);       // "feasible now" ...
+std::optional<RunState> run_state(std::string_view);
+std::optional<AttemptState> attempt_state(std::string_view);
+std::optional<WorkerState> worker_state(std::string_view);
+std::optional<NodeState> node_state(std::string_view);
+std::optional<Strategy> strategy(std::string_view);
+
+struct FailurePolicy {
+    std::int32_t max_failures = 0;  // -1: without end
+    Duration backoff_first{1'000};
+    Duration backoff_last{300'000};
+    bool avoid_bad_nodes = true;
+    bool operator==(const FailurePolicy&) const = default;
+};
+
+struct Retention {
+    std::optional<std::uint32_t> num_to_keep;  // none: all
+    std::string score_attribute;               // empty: by age
+    bool higher_is_better = true;
+    bool operator==(const Retention&) const = default;
+};
+
+// What the core needs to know of a job; the whole job is `Run::job_json`, which the core passes on unread.
+struct RunSpec {
+    GangRequest gang;  // one bundle per worker
+    std::int32_t priority = 50;
+    std::string queue = "default";
+    FailurePolicy failure;
+    Retention retention;
+    bool wait_for_nodes = true;
+    std::optional<Duration> wall_time_limit;
+    std::optional<Duration> queue_time_limit;
+    Duration stop_grace{10'000};
+    std::map<std::string, double> stop_at;  // metric -> value that ends the run (>=)
+    bool operator==(const RunSpec&) const = default;
+};
+
+struct Node {
+    NodeId id;
+    NodeState state = NodeState::ready;
+    std::string address;     // host other nodes reach it by
+    std::uint16_t port = 0;  // its agent's port for other agents
+    Labels labels;
+    Resources total;  // without GPU
+    std::uint32_t gpus = 0;
+    Time registered;
+    std::string state_reason;  // who drained it and why, or why it is lost
+    bool operator==(const Node&) const = default;
+};
+
+// How a worker ended. Exactly one of exit_code and signal is set.
+struct ExitCause {
+    std::optional<std::int32_t> exit_code;
+    std::optional<std::int32_t> signal;
+    bool out_of_memory = false;
+    bool stopped_by_us = false;  // died of the signal its agent sent to end the attempt
+    bool never_started = false;  // entrypoint missing, code could not be unpacked, ...
+    std::string detail;          // evidence: "61.8 of 62 GiB", last error text, ...
+    bool success() const { return exit_code == 0 && !never_started; }
+    bool operator==(const ExitCause&) const = default;
+};
+
+struct Worker {
+    WorkerState state = WorkerState::placed;
+    Seat seat;
+    std::uint32_t local_rank = 0;
+    std::uint32_t node_rank = 0;
+    std::int64_t pid = 0;
+    std::optional<ExitCause> exit;
+    std::int64_t exit_wall_us = 0;  // the node's wall clock, microseconds: says who died first
+    bool operator==(const Worker&) const = default;
+};
+
+struct Attempt {
+    AttemptId id;
+    AttemptState state = AttemptState::placed;
+    std::vector<Worker> workers;              // index = world rank
+    std::vector<NodeId> nodes_waiting;        // placed: still preparing. stopping: not yet empty
+    std::string from;                         // checkpoint directory it starts from; empty: from nothing
+    std::string master_address;
+    std::uint16_t master_port = 0;
+    std::uint32_t incarnation = 0;            // tells retried preparations of one run apart (claims may renumber)
+    Time placed_at, started_at, ended_at;
+    AttemptState end_as = AttemptState::failed;  // stopping: what it becomes once empty
+    std::string cause;                        // one sentence for people
+    std::optional<Rank> first_failure;
+    std::int64_t first_failure_lead_us = 0;   // before any other worker's death
+    bool counted = false;                     // counts against max_failures
+    bool operator==(const Attempt&) const = default;
+};
+
+struct Checkpoint {
+    RunId run;
+    std::string directory;  // "checkpoint_000007-a002"
+    std::uint32_t attempt = 0;
+    std::uint64_t sequence = 0;  // order of commits in its run
+    std::uint32_t world_size = 0;
+    std::int64_t bytes = 0;
+    std::map<std::string, double> metrics;  // numbers only; the rest is in the manifest
+    Time committed;
+    std::int64_t committed_wall_ms = 0;
+    bool deleting = false;
+    bool operator==(const Checkpoint&) const = default;
+};
+
+struct Run {
+    RunId id;
+    std::string name;
+    std::string user;
+    RunState state = RunState::queued;
+    RunSpec spec;
+    std::string job_json;      // the whole accepted job, canonical JSON
+    std::string storage_path;  // the run's parent directory: "/mnt/runs", "cluster://"
+    bool resume = false;       // its directory exists already (restore)
+    std::string restore_from;  // a checkpoint asked for by name; empty: the newest
+    std::string submit_key;    // idempotency
+    Time submitted, started, ended;
+    std::int64_t submitted_wall_ms = 0, ended_wall_ms = 0;
+    std::uint32_t attempts = 0;  // highest number used
+    std::uint32_t failures = 0;  // counted ones
+    Time retry_at;               // recovering: not before
+    std::vector<NodeId> nodes_avoided;
+    std::string reason;          // why it is in this state, one sentence
+    std::string stop_by;         // user who asked it to stop
+    std::uint64_t checkpoints = 0;  // commits so far
+    std::vector<std::string> warnings;
+    bool operator==(const Run&) const = default;
+};
+
+// The counters of a cluster.
+struct Meta {
+    std::string cluster_id;
+    std::uint64_t next_run = 1;
+    std::uint64_t next_incarnation = 1;
+    Time now;  // last persisted time
+    bool operator==(const Meta&) const = default;
+};
+
+struct CheckpointKey {
+    RunId run;
+    std::string directory;
+    auto operator<=>(const CheckpointKey&) const = default;
+};
+
+// What `decide` asks to be made durable: a whole new value of a record, or its removal.
+struct EraseNode { NodeId id; bool operator==(const EraseNode&) const = default; };
+struct EraseRun { RunId id; bool operator==(const EraseRun&) const = default; };          // with attempts, checkpoints
+struct EraseCheckpoint { CheckpointKey key; bool operator==(const EraseCheckpoint&) const = default; };
+struct EraseAttempt { AttemptId id; bool operator==(const EraseAttempt&) const = default; };  // renumbered by its claim
+using Record = std::variant<Meta, Node, Run, Attempt, Checkpoint, EraseNode, EraseRun, EraseAttempt, EraseCheckpoint>;
+
+}  // namespace rtrain

@@ -1,0 +1,87 @@
+// The three kinds of wrong (conventions 12), as values.
+//   Problem: user input that is not right; always returned as a list, all of them at once.
+//   Error / Result<T>: the environment failed (disk, network, a peer); a code, what was being done, what to do next.
+//   RTRAIN_CHECK: our own bug; prints what was broken and stops, in release builds too.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace rtrain {
+
+// The order is that of the exit codes in docs/cli.md; `exit_code` (cmd/) maps them.
+enum class ErrorCode {
+    usage,
+    not_found,
+    invalid,       // a spec, a request, a file's content
+    unreachable,   // nobody answers
+    unauthorised,  // no token, a wrong one, or a role that may not
+    conflict,      // the name, port or directory is taken
+    timed_out,
+    unplaceable,   // no present node could ever hold it
+    io,            // disk, socket, operating system
+    damaged,       // bytes that are not what was written
+    full,          // no room: disk or a limit of ours
+    internal,
+};
+
+struct Error {
+    ErrorCode code = ErrorCode::internal;
+    std::string message;  // what failed, on what, and why (evidence)
+    std::string next;     // what to do next; may be empty
+    bool operator==(const Error&) const = default;
+};
+
+template <class T>
+class [[nodiscard]] Result {
+  public:
+    Result(T value) : either_(std::in_place_index<0>, std::move(value)) {}
+    Result(Error error) : either_(std::in_place_index<1>, std::move(error)) {}
+    bool ok() const { return either_.index() == 0; }
+    explicit operator bool() const { return ok(); }
+    T& value() & { return std::get<0>(either_); }
+    const T& value() const& { return std::get<0>(either_); }
+    T&& value() && { return std::get<0>(std::move(either_)); }
+    T& operator*() & { return value(); }
+    const T& operator*() const& { return value(); }
+    T* operator->() { return &value(); }
+    const T* operator->() const { return &value(); }
+    const Error& error() const { return std::get<1>(either_); }
+
+  private:
+    std::variant<T, Error> either_;
+};
+
+struct Done {
+    bool operator==(const Done&) const = default;
+};
+using Status = Result<Done>;  // success without a value: `return Done{};`
+
+// One fault in what a user wrote. `path` is the field ("scaling.workers"); line and column count from 1, 0 = unknown.
+struct Problem {
+    std::string path;
+    int line = 0;
+    int column = 0;
+    std::string message;
+    std::string suggestion;  // "did you mean ..."; may be empty
+    bool operator==(const Problem&) const = default;
+};
+using Problems = std::vector<Problem>;
+
+[[noreturn]] inline void check_failed(const char* condition, const char* file, int line, const std::string& state) {
+    std::fprintf(stderr, "rtrain: internal error: %s does not hold (%s:%d) %s\n", condition, file, line, state.c_str());
+    std::fflush(stderr);
+    std::abort();
+}
+
+}  // namespace rtrain
+
+// RTRAIN_CHECK(condition, state...): `state` is a string that says what was seen.
+#define RTRAIN_CHECK(condition, ...) \
+    ((condition) ? void() : ::rtrain::check_failed(#condition, __FILE__, __LINE__, std::string{__VA_ARGS__}))

@@ -1,0 +1,95 @@
+// The head's durable state: records, the events that made them, and the tables beside the core (tokens, metrics,
+// settings). SQLite: WAL, synchronous FULL, one writer. Each commit is one transaction.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/controller.hpp"
+#include "scheduler/result.hpp"
+
+namespace rtrain::state {
+
+struct Entry {  // one event and what it changed
+    Time now;
+    std::int64_t wall_ms = 0;
+    Event event;
+    std::vector<Record> records;
+    std::string note;                // for people
+    std::optional<RunId> about_run;
+    std::optional<NodeId> about_node;
+};
+
+struct EventRow {
+    EventId id;
+    std::int64_t wall_ms = 0;
+    std::string kind;  // "RunSubmitted", ...; notices that come from no event: "Notice"
+    std::string note;
+    std::optional<RunId> about_run;
+    std::optional<NodeId> about_node;
+};
+
+struct TokenRow {
+    std::string id, secret_hash, role, user;  // role: admin user viewer node
+    std::int64_t created_wall_ms = 0, expires_wall_ms = 0;  // 0: never
+    std::int64_t uses_left = -1;  // -1: without limit
+    bool revoked = false;
+};
+
+struct MetricRow {  // one report of one attempt, rank 0's metrics as JSON
+    AttemptId attempt;
+    std::uint64_t index = 0;
+    std::int64_t wall_ms = 0;
+    std::string metrics_json;
+    bool operator==(const MetricRow&) const = default;
+};
+
+class Journal {  // the interface has two implementations: SQLite here, a simulated disk in tests/sim
+  public:
+    virtual ~Journal() = default;
+    virtual Status commit(const std::vector<Entry>& entries) = 0;  // all or none; returns once on disk
+};
+
+class SqliteJournal : public Journal {
+  public:
+    // Creates the file when absent. Refuses: another process has it open (conflict), a newer version's (conflict), damage
+    // (damaged; names `rtrain head restore-backup`).
+    static Result<std::unique_ptr<SqliteJournal>> open(const std::string& directory);
+    static Result<std::string> verify(const std::string& directory);  // replays; returns a summary or what differs
+    static Status backup(const std::string& directory, const std::string& to_file);  // online
+    static Status restore_backup(const std::string& from_file, const std::string& directory);
+    ~SqliteJournal() override;
+
+    const Cluster& opened() const;  // as read at open
+    Status commit(const std::vector<Entry>& entries) override;
+    Result<EventId> notice(std::int64_t wall_ms, std::string note, std::optional<RunId> run, std::optional<NodeId> node);
+
+    std::vector<EventRow> events(EventId after, std::size_t limit, std::optional<RunId> run = {}) const;
+    EventId last_event() const;
+
+    Status save_token(const TokenRow& token);
+    std::vector<TokenRow> tokens() const;
+    Status save_setting(const std::string& key, const std::string& value);  // cluster name, acknowledged offsets, ...
+    std::optional<std::string> setting(const std::string& key) const;
+    Status add_metrics(const std::vector<MetricRow>& rows);  // repeats of (attempt, index) are dropped
+    std::vector<MetricRow> metrics(RunId run, std::uint64_t after_index, std::size_t limit) const;
+    void forget_run(RunId run);  // its metrics
+    void prune_events(std::int64_t before_wall_ms);
+
+  private:
+    SqliteJournal();
+    struct Body;
+    std::unique_ptr<Body> body_;
+};
+
+// JSON with a version; unknown fields of a newer minor are kept. Deterministic: equal values give equal bytes.
+std::string encode(const Record& record);
+Result<Record> decode_record(const std::string& text);
+std::string encode(const Event& event);
+Result<Event> decode_event(const std::string& text);
+std::string event_kind(const Event& event);
+
+}  // namespace rtrain::state
