@@ -4,204 +4,122 @@
 2. A C++ LibTorch job is stopped half-way; the whole cluster goes; a brand-new head finishes it from its storage path.
 """
 
-import json
 import os
 import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-RTRAIN = ROOT / "build" / "release" / "rtrain"
-WORK = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-demo-"))
-STORAGE = WORK / "runs"
-ENV = {
-    **os.environ,
-    "RTRAIN_CONFIG": str(WORK / "config.yaml"),
-    "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
-    "NO_COLOR": "1",
-}
-for name in ("RTRAIN_ADDRESS", "RTRAIN_TOKEN", "RTRAIN_CONTEXT", "RTRAIN_CA"):
-    ENV.pop(name, None)
+from local_cluster import RTRAIN, Failed, LocalCluster, wait_for
+
 START = time.monotonic()
+ENDS = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 def say(text):
     print(f"\n[{time.monotonic() - START:5.1f} s] {text}", flush=True)
 
 
-def fail(text):
-    raise SystemExit(f"demo: {text}\ndemo: logs of the daemons lie in {WORK}")
+def show(cluster, *arguments):
+    """Runs a command and prints both, as a person would see them."""
+    print(f"$ rtrain {' '.join(map(str, arguments))}", flush=True)
+    print(cluster.rtrain(*arguments), end="", flush=True)
 
 
-def rtrain(*arguments, show=True):
-    """Runs one rtrain command; its standard output, or the end of the demo when it fails."""
-    if show:
-        print(f"$ rtrain {' '.join(str(a) for a in arguments)}", flush=True)
-    done = subprocess.run([RTRAIN, *map(str, arguments)], env=ENV, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode != 0:
-        fail(f"`rtrain {' '.join(map(str, arguments))}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    if show:
-        print(done.stdout, end="", flush=True)
-    return done.stdout
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for(what, condition, seconds=60):
-    """Polls `condition` until it gives something true; the demo fails when `seconds` pass."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.1)
-    fail(f"waited {seconds} s for {what}")
-
-
-class Cluster:
-    """A head and two agents of one CPU each, as real daemons with their own data directories."""
-
-    def __init__(self, name):
-        self.folder = WORK / name
-        self.folder.mkdir()
-        self.daemons = []
-        port = free_port()
-        self.start("head", "head", "start", "--port", port, "--data", self.folder / "head")
-        wait_for("the head", lambda: self.healthy())
-        for number in (1, 2):
-            token = json.loads(rtrain("token", "create", "--role", "node", "-o", "json", show=False))["token"]
-            # fmt: off
-            self.start(f"node-{number}", "node", "join", f"127.0.0.1:{port}", "--token", token, "--name", f"node-{number}",
-                       "--data", self.folder / f"node-{number}", "--peer-port", 0, "--resources", "CPU=1", "--allow-root-workers")
-            # fmt: on
-        wait_for("two nodes", lambda: self.ready_nodes() == 2)
-
-    def start(self, name, *arguments):
-        with open(self.folder / f"{name}.log", "w") as log:
-            self.daemons.append(subprocess.Popen([RTRAIN, *map(str, arguments)], env=ENV, stdout=log, stderr=log, start_new_session=True))
-
-    def healthy(self):
-        if self.daemons[0].poll() is not None:
-            fail((self.folder / "head.log").read_text())
-        return subprocess.run([RTRAIN, "status"], env=ENV, capture_output=True).returncode == 0
-
-    def ready_nodes(self):
-        items = json.loads(rtrain("nodes", "-o", "json", show=False))["items"]
-        return sum(1 for n in items if n["state"] == "READY")
-
-    def stop(self):
-        for daemon in reversed(self.daemons):
-            daemon.terminate()
-        for daemon in self.daemons:
-            try:
-                daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-        self.daemons = []
-
-
-def run_facts(name):
-    return json.loads(rtrain("describe", name, "-o", "json", show=False))
-
-
-def state(name):
-    return run_facts(name)["state"]
-
-
-def follow(name):
-    """`rtrain logs -f`, shown as it comes; the caller waits for it."""
+def follow(cluster, name):
+    """`rtrain logs -f`, shown as it comes; it ends with the run."""
     print(f"$ rtrain logs {name} -f --rank 0", flush=True)
-    return subprocess.Popen([RTRAIN, "logs", name, "-f", "--rank", "0"], env=ENV)
+    return subprocess.Popen([RTRAIN, "logs", name, "-f", "--rank", "0"], env=cluster.env)
 
 
-def committed(name):
-    return json.loads(rtrain("checkpoints", "list", name, "-o", "json", show=False))["items"]
+def committed(cluster, name):
+    return cluster.json("checkpoints", "list", name)["items"]
 
 
-def ended(name, follower, seconds=120):
-    wait_for(f"the end of {name}", lambda: state(name) in ("SUCCEEDED", "FAILED", "STOPPED"), seconds)
+def finished(cluster, name, follower):
+    """Waits for success and gives back (facts, final accuracy)."""
+    cluster.wait_state(name, *ENDS)
     follower.wait(20)
-    facts = run_facts(name)
+    facts = cluster.json("describe", name)
+    show(cluster, "describe", name)
     if facts["state"] != "SUCCEEDED":
-        rtrain("describe", name)
-        rtrain("logs", name, "--rank", "all", "--attempt", "all")
-        fail(f"{name} ended as {facts['state']}: {facts['reason']}")
-    return facts
+        show(cluster, "logs", name, "--rank", "all", "--attempt", "all")
+        raise Failed(f"{name} ended as {facts['state']}: {facts['reason']}")
+    if not facts["attempt_list"][-1]["from"]:
+        raise Failed(f"the last attempt of {name} did not start from a checkpoint")
+    printed = re.findall(r"final accuracy:? ([0-9.]+)", cluster.rtrain("logs", name, "--rank", "0", "--attempt", "all"))
+    if not printed:
+        raise Failed(f"{name} printed no final accuracy")
+    return facts, float(printed[-1])
 
 
-def accuracy(name):
-    lines = rtrain("logs", name, "--rank", "0", "--attempt", "all", show=False)
-    found = re.findall(r"final accuracy:? ([0-9.]+)", lines)
-    if not found:
-        fail(f"{name} printed no final accuracy")
-    return float(found[-1])
-
-
-def kill_and_recover():
+def kill_and_recover(cluster):
     say("A Python DDP job, 2 workers. Rank 1 gets SIGKILL in mid-run.")
-    follower = follow("digits")
-    wait_for("three checkpoints of digits", lambda: len(committed("digits")) >= 3)
-    worker = [w for w in run_facts("digits")["attempt_list"][-1]["workers"] if w["rank"] == 1][0]
+    follower = follow(cluster, "digits")
+    wait_for("three checkpoints of digits", lambda: len(committed(cluster, "digits")) >= 3)
+    worker = next(w for w in cluster.json("describe", "digits")["attempt_list"][-1]["workers"] if w["rank"] == 1)
     print(f"\n--- kill -9 {worker['pid']}   (rank 1 on {worker['node']})\n", flush=True)
     os.kill(worker["pid"], signal.SIGKILL)
-    facts = ended("digits", follower)
-    rtrain("describe", "digits")
-    attempts = facts["attempt_list"]
-    if len(attempts) < 2 or not attempts[-1]["from"]:
-        fail("digits did not recover from a checkpoint in a second attempt")
-    return accuracy("digits")
+    facts, accuracy = finished(cluster, "digits", follower)
+    if len(facts["attempt_list"]) < 2:
+        raise Failed("digits ended before the kill: nothing was recovered")
+    return accuracy
 
 
-def stop_and_restore(cluster):
+def stop_half_way(cluster):
     say("A C++ LibTorch ResNet-18, 2 workers, stopped half-way.")
-    follower = follow("digits-cpp")
-    wait_for("a checkpoint of digits-cpp", lambda: len(committed("digits-cpp")) >= 2, 120)
-    rtrain("stop", "digits-cpp")
-    wait_for("digits-cpp to stop", lambda: state("digits-cpp") == "STOPPED")
+    follower = follow(cluster, "digits-cpp")
+    wait_for("two checkpoints of digits-cpp", lambda: len(committed(cluster, "digits-cpp")) >= 2, 120)
+    show(cluster, "stop", "digits-cpp")
+    cluster.wait_state("digits-cpp", "STOPPED")
     follower.wait(20)
-    say("The whole cluster goes down. A brand-new head with an empty data directory starts.")
-    cluster.stop()
-    fresh = Cluster("second")
+
+
+def restore_elsewhere(work):
+    say("The whole cluster is down. A brand-new head with an empty data directory starts.")
+    fresh = LocalCluster(work / "second")
     try:
-        rtrain("restore", STORAGE / "digits-cpp")
-        facts = ended("digits-cpp", follow("digits-cpp"), 180)
-        if not facts["attempt_list"][-1]["from"]:
-            fail("digits-cpp did not start from its checkpoint")
-        rtrain("describe", "digits-cpp")
-        return accuracy("digits-cpp")
+        show(fresh, "runs", "--all")
+        show(fresh, "restore", work / "runs" / "digits-cpp")
+        return finished(fresh, "digits-cpp", follow(fresh, "digits-cpp"))[1]
     finally:
         fresh.stop()
 
 
-def main():
-    say("A head and two agents on loopback; TLS and tokens are on.")
-    cluster = Cluster("first")
+def story(work):
+    say("A head and two agents of one CPU each on loopback; TLS and tokens are on.")
+    cluster = LocalCluster(work / "first")
     try:
-        rtrain("nodes")
-        rtrain("submit", "examples/digits/job.yaml", "--set", "name=digits", "--set", f"storage_path={STORAGE}")
-        rtrain("submit", "examples/digits-cpp/job.yaml", "--set", "name=digits-cpp", "--set", f"storage_path={STORAGE}")
-        rtrain("explain", "digits-cpp")
-        python = kill_and_recover()
-        cpp = stop_and_restore(cluster)
+        show(cluster, "nodes")
+        for name in ("digits", "digits-cpp"):
+            show(cluster, "submit", f"examples/{name}/job.yaml", "--set", f"name={name}", "--set", f"storage_path={work}/runs")
+        show(cluster, "explain", "digits-cpp")
+        python = kill_and_recover(cluster)
+        stop_half_way(cluster)
     finally:
         cluster.stop()
+    return python, restore_elsewhere(work)
+
+
+def main():
+    work = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-demo-"))
+    (work / "runs").mkdir()
+    try:
+        python, cpp = story(work)
+    except Failed as reason:
+        print(f"demo: {reason}\ndemo: the daemons' logs and data lie in {work}", file=sys.stderr)
+        return 1
     say("Done; everything is stopped.")
-    print(f"digits      (Python DDP, killed and recovered)        final accuracy {python:.4f}")
-    print(f"digits-cpp  (C++ LibTorch, restored on a new cluster)  final accuracy {cpp:.4f}")
+    print(f"digits      Python DDP, killed and recovered         final accuracy {python:.4f}")
+    print(f"digits-cpp  C++ LibTorch, restored on a new cluster  final accuracy {cpp:.4f}")
     if python <= 0.95 or cpp <= 0.9:
-        fail("an accuracy is below its mark (0.95 Python, 0.9 C++)")
-    shutil.rmtree(WORK)
+        print("demo: an accuracy is below its mark (0.95 Python, 0.9 C++)", file=sys.stderr)
+        return 1
+    shutil.rmtree(work)
     return 0
 
 

@@ -1,0 +1,106 @@
+"""A head and agents on loopback as real daemons, for the demo and the benchmarks. What it starts, it stops, by pid."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RTRAIN = ROOT / "build" / "release" / "rtrain"
+AMBIENT = ("RTRAIN_ADDRESS", "RTRAIN_TOKEN", "RTRAIN_CONTEXT", "RTRAIN_CA", "RTRAIN_CONFIG")
+
+
+class Failed(Exception):
+    """A command or a wait that did not end as it should; the text is for people."""
+
+
+def environment(config):
+    """The environment of rtrain commands and daemons: their own configuration file, the venv's Python first."""
+    kept = {name: value for name, value in os.environ.items() if name not in AMBIENT}
+    return {**kept, "RTRAIN_CONFIG": str(config), "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(what, condition, seconds=60, pause=0.1):
+    """Asks `condition` until it gives something true and returns that; raises Failed after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(pause)
+    raise Failed(f"waited {seconds} s for {what}")
+
+
+class LocalCluster:
+    """`nodes` agents named node-1, node-2, ... with `resources` each, joined to one head; data below `folder`."""
+
+    def __init__(self, folder, nodes=2, resources="CPU=1"):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True)
+        self.env = environment(self.folder / "config.yaml")
+        self.daemons = []
+        self.port = free_port()
+        try:
+            self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head")
+            wait_for("the head", self.healthy)
+            for number in range(1, nodes + 1):
+                self.join(f"node-{number}", resources)
+            wait_for(f"{nodes} nodes", lambda: self.ready_nodes() == nodes)
+        except BaseException:
+            self.stop()
+            raise
+
+    def join(self, name, resources):
+        token = self.json("token", "create", "--role", "node")["token"]
+        folder = self.folder / name
+        self.start(name, "node", "join", f"127.0.0.1:{self.port}", "--token", token, "--name", name, "--data", folder,
+                   "--peer-port", 0, "--resources", resources, "--allow-root-workers")  # fmt: skip
+
+    def start(self, name, *arguments):
+        with open(self.folder / f"{name}.log", "w") as log:
+            command = [RTRAIN, *map(str, arguments)]
+            self.daemons.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log, start_new_session=True))
+
+    def healthy(self):
+        if self.daemons[0].poll() is not None:
+            raise Failed(f"the head ended:\n{(self.folder / 'head.log').read_text()}")
+        return self.run("status").returncode == 0
+
+    def ready_nodes(self):
+        return sum(1 for node in self.json("nodes")["items"] if node["state"] == "READY")
+
+    def run(self, *arguments):
+        return subprocess.run([RTRAIN, *map(str, arguments)], env=self.env, cwd=ROOT, capture_output=True, text=True)
+
+    def rtrain(self, *arguments):
+        """Standard output of a command that must succeed."""
+        done = self.run(*arguments)
+        if done.returncode != 0:
+            shown = " ".join(map(str, arguments))
+            raise Failed(f"`rtrain {shown}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def json(self, *arguments):
+        return json.loads(self.rtrain(*arguments, "-o", "json"))
+
+    def wait_state(self, run, *states, seconds=120):
+        return wait_for(f"{run} to be {' or '.join(states)}", lambda: self.json("describe", run)["state"] in states, seconds)
+
+    def stop(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+        for daemon in self.daemons:
+            try:
+                daemon.wait(20)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self.daemons = []
