@@ -1,0 +1,201 @@
+"""Measures the figures of docs/benchmarks.md on this machine and prints them as a table: what was asked for, what was reached.
+
+Every timing of rtrain stands beside a peer measured in the same run (torchrun, a plain copy) or is a count per second; the
+machine's load average is printed with it.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from local_cluster import ROOT, LocalCluster, wait_for
+
+JOBS = ROOT / "tests" / "bench" / "jobs"
+BUILD = ROOT / "build" / "release"
+ROWS = {}
+
+
+def row(function):
+    ROWS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def job(folder, name, entrypoint, workers, **extra):
+    """Writes a job spec (JSON is YAML) and gives back its path."""
+    spec = {"version": 1, "name": name, "entrypoint": entrypoint, "scaling": {"workers": workers}, **extra}
+    path = pathlib.Path(folder) / f"{name}.yaml"
+    path.write_text(json.dumps(spec))
+    return path
+
+
+def finished(cluster, name, seconds=300):
+    cluster.wait_state(name, "SUCCEEDED", "FAILED", "STOPPED", seconds=seconds)
+    lines = cluster.rtrain("logs", name, "--rank", "all")
+    facts = cluster.json("describe", name)
+    if facts["state"] != "SUCCEEDED":
+        raise SystemExit(f"bench: {name} is {facts['state']}: {facts['reason']}\n{lines}")
+    return lines
+
+
+@row
+def first_step(work):
+    """submit to the first optimizer step, 2 Python workers: <= 0.75 x torchrun"""
+    script = JOBS / "first_step.py"
+    torchrun, ours = [], []
+    cluster = LocalCluster(work / "first-step", nodes=1, resources="CPU=2")
+    try:
+        for number in range(5):
+            begin = time.time()
+            command = [ROOT / ".venv/bin/torchrun", "--nproc-per-node", "2", "--master-port", "0", script]
+            done = subprocess.run(command, capture_output=True, text=True, env=cluster.env, check=True)
+            torchrun.append(float(re.search(r"first_step ([0-9.]+)", done.stdout).group(1)) - begin)
+            spec = job(work, f"step-{number}", ["python", str(script)], 2)
+            begin = time.time()
+            cluster.rtrain("submit", spec)
+            ours.append(float(re.search(r"first_step ([0-9.]+)", finished(cluster, f"step-{number}")).group(1)) - begin)
+    finally:
+        cluster.stop()
+    mine, peer = statistics.median(ours), statistics.median(torchrun)
+    return f"{mine / peer:.2f} x torchrun", f"rtrain {mine:.2f} s, torchrun {peer:.2f} s, medians of 5 alternating runs"
+
+
+@row
+def report(work):
+    """report() without a checkpoint, 2 and 8 local workers: p50 <= 200 us"""
+    cluster = LocalCluster(work / "report", nodes=1, resources="CPU=8")
+    try:
+        found = []
+        for workers in (2, 8):
+            spec = job(work, f"report-{workers}", ["python", str(JOBS / "report.py"), "3000"], workers)
+            cluster.rtrain("submit", spec)
+            middle, tail = re.search(r"report_us p50 ([0-9.]+) p99 ([0-9.]+)", finished(cluster, f"report-{workers}")).groups()
+            found.append((workers, middle, tail))
+    finally:
+        cluster.stop()
+    text = ", ".join(f"{middle} us ({workers} workers)" for workers, middle, _ in found)
+    return text, "3,000 reports; p99 " + ", ".join(f"{tail} us" for _, _, tail in found)
+
+
+def pss_mib(pid):
+    return int(re.search(r"^Pss:\s+(\d+)", pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M).group(1)) / 1024
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@row
+def idle(work):
+    """idle head <= 30 MB PSS, idle agent <= 15 MB, together < 1 % CPU"""
+    cluster = LocalCluster(work / "idle", nodes=1, resources="CPU=2")
+    try:
+        pids = [daemon.pid for daemon in cluster.daemons]
+        before = [cpu_seconds(pid) for pid in pids]
+        begin = time.monotonic()
+        time.sleep(20)
+        used = sum(cpu_seconds(pid) - b for pid, b in zip(pids, before, strict=True)) / (time.monotonic() - begin)
+        head, agent = (pss_mib(pid) for pid in pids)
+    finally:
+        cluster.stop()
+    return f"head {head:.1f} MiB, agent {agent:.1f} MiB, {100 * used:.2f} % CPU", "PSS after start; CPU over 20 s"
+
+
+@row
+def many_runs(work):
+    """1,000 runs of /bin/true with 1 worker through one agent: >= 50 runs/s"""
+    cluster = LocalCluster(work / "many", nodes=1, resources="CPU=8")
+    count = 1000
+    try:
+        spec = job(work, "true", ["/bin/true"], 1)
+        script = f'for i in $(seq {count}); do "$0" submit "$1" --set name=r$i >/dev/null || exit 1; done'
+        begin = time.monotonic()
+        submitter = subprocess.Popen(["bash", "-c", script, str(BUILD / "rtrain"), str(spec)], env=cluster.env)
+
+        def all_ended():
+            counts = cluster.json("status")["runs"]
+            return submitter.poll() is not None and counts.get("SUCCEEDED", 0) >= count
+
+        wait_for("all runs", all_ended, 300)
+        took = time.monotonic() - begin
+    finally:
+        cluster.stop()
+    return f"{count / took:.0f} runs/s", "one `rtrain submit` process per run, from the first submit to the last end"
+
+
+@row
+def kill(work):
+    """SIGKILL of a worker to its peers stopped: p99 <= 300 ms"""
+    cluster = LocalCluster(work / "kill", nodes=2, resources="CPU=2")
+    millis = []
+    try:
+        for number in range(30):
+            name = f"kill-{number}"
+            cluster.rtrain("submit", job(work, name, ["sleep", "1000"], 4))
+            cluster.wait_state(name, "RUNNING", "FAILED")
+            workers = cluster.json("describe", name)["attempt_list"][-1]["workers"]
+            pids = [w["pid"] for w in workers]
+            begin = time.monotonic()
+            os.kill(pids[0], signal.SIGKILL)
+            wait_for("peers to stop", lambda p=pids[1:]: not any(pathlib.Path(f"/proc/{x}").exists() for x in p), 20, 0.001)
+            millis.append((time.monotonic() - begin) * 1e3)
+            cluster.wait_state(name, "FAILED")
+    finally:
+        cluster.stop()
+    return f"p99 {quantile(millis, 0.99):.0f} ms", f"30 kills, 4 workers on 2 nodes; median {statistics.median(millis):.0f} ms"
+
+
+@row
+def placement(work):
+    """placing a gang of 512 on 1,000 nodes: p99 <= 5 ms"""
+    found = json.loads(subprocess.run([BUILD / "tests" / "bench_placement"], capture_output=True, text=True, check=True).stdout)
+    return f"p99 {found['p99_us'] / 1e3:.3f} ms", f"p50 {found['p50_us']:.0f} us; 8 GPUs a node, 60-85 % full"
+
+
+@row
+def checkpoint(work):
+    """a 1 GB checkpoint blocks report() <= 1.1 x one copy (foreign directory), <= 10 ms (SDK-owned)"""
+    cluster = LocalCluster(work / "checkpoint", nodes=1, resources="CPU=2")
+    runs = work / "checkpoint-runs"
+    runs.mkdir()
+    try:
+        entry = ["python", str(JOBS / "checkpoint.py"), "1024"]
+        extra = {"env": {"RTRAIN_BENCH_FOLDER": str(runs)}, "storage_path": str(runs), "checkpoint": {"num_to_keep": 1}}
+        cluster.rtrain("submit", job(work, "big", entry, 1, **extra))
+        line = re.search(r"checkpoint_ms copy ([0-9.]+) foreign ([0-9.]+) owned ([0-9.]+)", finished(cluster, "big", 600))
+        copy, foreign, owned = map(float, line.groups())
+    finally:
+        cluster.stop()
+    return f"{foreign / copy:.2f} x copy, {owned:.1f} ms", f"copy {copy:.0f} ms, foreign {foreign:.0f} ms; medians of 3"
+
+
+def main():
+    wanted = sys.argv[1:] or list(ROWS)
+    if "--list" in wanted or set(wanted) - set(ROWS):
+        print("\n".join(f"{name:14} {function.__doc__}" for name, function in ROWS.items()))
+        return 0 if "--list" in wanted else 2
+    work = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-bench-", dir=os.environ.get("RTRAIN_BENCH_DIR")))
+    print("| row | asked for | reached | how | load |\n|---|---|---|---|---|", flush=True)
+    for name in wanted:
+        asked = ROWS[name].__doc__.split(": ", 1)[-1] if ": " in ROWS[name].__doc__ else ROWS[name].__doc__
+        reached, how = ROWS[name](work)
+        print(f"| {name} | {asked} | {reached} | {how} | {os.getloadavg()[0]:.1f} |", flush=True)
+    shutil.rmtree(work)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
