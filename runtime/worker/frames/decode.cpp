@@ -1,0 +1,206 @@
+// Bytes to frames. Every field is checked for its kind: what a stranger or a broken worker sends becomes an Error that
+// names the field, never an exception and never a wrong value.
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "runtime/worker/frames/frames.hpp"
+
+namespace rtrain::worker {
+namespace {
+
+using Json = nlohmann::json;
+
+// Reads fields of one object; remembers the first one that is wrong.
+class Fields {
+  public:
+    explicit Fields(const Json& object) : object_(object) {}
+
+    std::string text(const char* name) {
+        const Json* value = find(name);
+        if (value && value->is_string()) return value->get<std::string>();
+        return wrong(name, "a string"), std::string{};
+    }
+    std::optional<std::string> text_or_null(const char* name) {
+        const Json* value = find(name);
+        if (!value || value->is_null()) return std::nullopt;
+        return text(name);
+    }
+    template <class Int>
+    Int number(const char* name, Int smallest, Int largest) {
+        const Json* value = find(name);
+        if (value && value->is_number_integer() && fits(*value, smallest, largest)) return value->get<Int>();
+        return wrong(name, "an integer in its range"), Int{};
+    }
+    std::string object(const char* name) {
+        const Json* value = find(name);
+        if (value && value->is_object()) return value->dump(-1, ' ', false, Json::error_handler_t::replace);
+        return wrong(name, "an object"), std::string{"{}"};
+    }
+    const Json* object_or_null(const char* name) {
+        const Json* value = find(name);
+        if (!value || value->is_null()) return nullptr;
+        if (!value->is_object()) return wrong(name, "an object or null"), nullptr;
+        return value;
+    }
+    std::vector<std::uint64_t> numbers(const char* name) {  // may be left out
+        std::vector<std::uint64_t> out;
+        const Json* value = find(name);
+        if (!value) return out;
+        if (!value->is_array()) return wrong(name, "a list of integers"), out;
+        for (const Json& one : *value) {
+            if (!one.is_number_unsigned()) return wrong(name, "a list of integers"), out;
+            out.push_back(one.get<std::uint64_t>());
+        }
+        return out;
+    }
+    void wrong(const char* name, const char* wanted) {
+        if (fault_.empty()) fault_ = "field '" + std::string(name) + "' is missing or not " + wanted;
+    }
+    const std::string& fault() const { return fault_; }
+    void take_fault(const Fields& inner) {
+        if (fault_.empty()) fault_ = inner.fault_;
+    }
+
+  private:
+    const Json* find(const char* name) const {
+        const auto at = object_.find(name);
+        return at == object_.end() ? nullptr : &*at;
+    }
+    template <class Int>
+    static bool fits(const Json& value, Int smallest, Int largest) {
+        if (value.is_number_unsigned()) {
+            return value.get<std::uint64_t>() <= static_cast<std::uint64_t>(largest) &&
+                   (smallest <= 0 || value.get<std::uint64_t>() >= static_cast<std::uint64_t>(smallest));
+        }
+        return smallest < 0 && value.get<std::int64_t>() >= static_cast<std::int64_t>(smallest);
+    }
+    const Json& object_;
+    std::string fault_;
+};
+
+constexpr std::uint64_t index_max = std::numeric_limits<std::uint64_t>::max();
+constexpr std::int64_t time_max = std::numeric_limits<std::int64_t>::max();
+constexpr std::int32_t version_max = std::numeric_limits<std::int32_t>::max();
+
+Hello hello(Fields& f) {
+    Hello m;
+    m.protocol = f.number<std::int32_t>("protocol", 1, version_max);
+    m.min_protocol = f.number<std::int32_t>("min_protocol", 1, version_max);
+    m.attempt = f.text("attempt");
+    m.rank = f.number<std::uint32_t>("rank", 0, std::numeric_limits<std::uint32_t>::max());
+    m.pid = f.number<std::int64_t>("pid", 0, time_max);
+    m.key = f.text("key");
+    m.next_index = f.number<std::uint64_t>("next_index", 1, index_max);
+    m.uncommitted = f.numbers("uncommitted");
+    return m;
+}
+
+Upload upload_named(Fields& f) {
+    const std::string name = f.text("upload");
+    if (name == "default") return Upload::run_default;
+    if (name == "sync") return Upload::sync;
+    if (name == "async") return Upload::async;
+    if (name != "none") f.wrong("upload", "one of default, sync, async, none");
+    return Upload::none;
+}
+
+Report report(Fields& f) {
+    Report m;
+    m.index = f.number<std::uint64_t>("index", 1, index_max);
+    m.metrics_json = f.object("metrics");
+    if (const Json* files = f.object_or_null("checkpoint")) {
+        Fields inner(*files);
+        m.checkpoint = StagedFiles{.path = inner.text("path"), .directory_name = inner.text("directory_name")};
+        f.take_fault(inner);
+    }
+    m.upload = upload_named(f);
+    return m;
+}
+
+Broadcast broadcast(Fields& f) {
+    Broadcast m;
+    m.index = f.number<std::uint64_t>("index", 1, index_max);
+    if (const auto text = f.text_or_null("data")) {
+        m.data = base64_decode(*text);
+        if (!m.data) f.wrong("data", "base64");
+    }
+    return m;
+}
+
+Pulse pulse(Fields& f) {
+    return {.silent_ms = f.number<std::int64_t>("silent_ms", 0, time_max),
+            .cpu_ms = f.number<std::int64_t>("cpu_ms", 0, time_max)};
+}
+
+Welcome welcome(Fields& f) {
+    Welcome m;
+    m.protocol = f.number<std::int32_t>("protocol", 1, version_max);
+    m.context_json = f.object("context");
+    if (const Json* from = f.object_or_null("checkpoint")) {
+        Fields inner(*from);
+        m.checkpoint = ResumeFrom{
+            .path = inner.text("path"), .directory = inner.text("directory"), .metrics_json = inner.object("metrics")};
+        f.take_fault(inner);
+    }
+    return m;
+}
+
+Reported reported(Fields& f) {
+    return {.index = f.number<std::uint64_t>("index", 1, index_max), .directory = f.text_or_null("directory")};
+}
+
+Committed committed(Fields& f) {
+    Committed m;
+    m.index = f.number<std::uint64_t>("index", 1, index_max);
+    m.directory = f.text("directory");
+    m.path = f.text("path");
+    m.error = f.text_or_null("error");
+    return m;
+}
+
+// Parses, finds the type's reader in `read`, and turns the first wrong field into an error.
+template <class Message, class Read>
+Result<Message> decoded(std::string_view body, const char* speaker, Read read) {
+    const auto fault = [&](const std::string& why) {
+        return Error{ErrorCode::invalid, "the " + std::string(speaker) + " sent a frame that is not understood: " + why,
+                     "check that agent and worker library are of one release (RTRAIN_WORKER_LIB)"};
+    };
+    const Json object = Json::parse(body, nullptr, false);
+    if (!object.is_object()) return fault("it is not a JSON object");
+    Fields fields(object);
+    const std::string type = fields.text("type");
+    if (!fields.fault().empty()) return fault(fields.fault());
+    std::optional<Message> message = read(type, fields);
+    if (!message) return fault("unknown type '" + type.substr(0, 64) + "'");
+    if (!fields.fault().empty()) return fault(type + ": " + fields.fault());
+    return std::move(*message);
+}
+
+}  // namespace
+
+Result<FromWorker> decode_from_worker(std::string_view body) {
+    return decoded<FromWorker>(body, "worker", [](const std::string& type, Fields& f) -> std::optional<FromWorker> {
+        if (type == "report") return report(f);
+        if (type == "pulse") return pulse(f);
+        if (type == "stage") return Stage{};
+        if (type == "broadcast") return broadcast(f);
+        if (type == "hello") return hello(f);
+        if (type == "fail") return Fail{f.text("text")};
+        return std::nullopt;
+    });
+}
+
+Result<FromAgent> decode_from_agent(std::string_view body) {
+    return decoded<FromAgent>(body, "agent", [](const std::string& type, Fields& f) -> std::optional<FromAgent> {
+        if (type == "reported") return reported(f);
+        if (type == "committed") return committed(f);
+        if (type == "staged") return Staged{f.text("path")};
+        if (type == "broadcast") return broadcast(f);
+        if (type == "wanted") return Wanted{static_cast<Wish>(f.number<int>("what", 0, 2))};
+        if (type == "welcome") return welcome(f);
+        if (type == "refuse") return Refuse{f.text("message")};
+        return std::nullopt;
+    });
+}
+
+}  // namespace rtrain::worker

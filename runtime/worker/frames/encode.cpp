@@ -1,0 +1,108 @@
+// Frames to bytes. Metrics and context are JSON already: they are parsed once here, so that no broken text gets out;
+// what does not parse becomes an empty object (the library checks what users give before it comes here).
+#include <nlohmann/json.hpp>
+
+#include "runtime/worker/frames/frames.hpp"
+
+namespace rtrain::worker {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json object_of(const std::string& text) {
+    Json value = Json::parse(text, nullptr, false);
+    return value.is_object() ? value : Json::object();
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+const char* name_of(Upload upload) {
+    switch (upload) {
+        case Upload::run_default:
+            return "default";
+        case Upload::sync:
+            return "sync";
+        case Upload::async:
+            return "async";
+        case Upload::none:
+            return "none";
+    }
+    return "default";
+}
+
+struct ToJson {
+    Json operator()(const Hello& m) const {
+        return {{"type", "hello"},
+                {"protocol", m.protocol},
+                {"min_protocol", m.min_protocol},
+                {"attempt", m.attempt},
+                {"rank", m.rank},
+                {"pid", m.pid},
+                {"key", m.key},
+                {"next_index", m.next_index},
+                {"uncommitted", m.uncommitted}};
+    }
+    Json operator()(const Stage&) const { return {{"type", "stage"}}; }
+    Json operator()(const Report& m) const {
+        Json files = nullptr;
+        if (m.checkpoint) files = {{"path", m.checkpoint->path}, {"directory_name", m.checkpoint->directory_name}};
+        return {{"type", "report"},
+                {"index", m.index},
+                {"metrics", object_of(m.metrics_json)},
+                {"checkpoint", files},
+                {"upload", name_of(m.upload)}};
+    }
+    Json operator()(const Broadcast& m) const {
+        Json data = nullptr;
+        if (m.data) data = base64_encode(*m.data);
+        return {{"type", "broadcast"}, {"index", m.index}, {"data", data}};
+    }
+    Json operator()(const Pulse& m) const {
+        return {{"type", "pulse"}, {"silent_ms", m.silent_ms}, {"cpu_ms", m.cpu_ms}};
+    }
+    Json operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }
+    Json operator()(const Welcome& m) const {
+        Json from = nullptr;
+        if (m.checkpoint) {
+            from = {{"path", m.checkpoint->path},
+                    {"directory", m.checkpoint->directory},
+                    {"metrics", object_of(m.checkpoint->metrics_json)}};
+        }
+        return {{"type", "welcome"},
+                {"protocol", m.protocol},
+                {"context", object_of(m.context_json)},
+                {"checkpoint", from}};
+    }
+    Json operator()(const Refuse& m) const { return {{"type", "refuse"}, {"message", m.message}}; }
+    Json operator()(const Staged& m) const { return {{"type", "staged"}, {"path", m.path}}; }
+    Json operator()(const Reported& m) const {
+        return {{"type", "reported"}, {"index", m.index}, {"directory", or_null(m.directory)}};
+    }
+    Json operator()(const Committed& m) const {
+        return {{"type", "committed"},
+                {"index", m.index},
+                {"directory", m.directory},
+                {"path", m.path},
+                {"error", or_null(m.error)}};
+    }
+    Json operator()(const Wanted& m) const { return {{"type", "wanted"}, {"what", static_cast<int>(m.what)}}; }
+};
+
+std::string framed(const Json& value) {
+    std::string body = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const auto size = static_cast<std::uint32_t>(body.size());
+    std::string frame;
+    frame.reserve(body.size() + 4);
+    for (int shift = 24; shift >= 0; shift -= 8) frame.push_back(static_cast<char>(size >> shift & 0xff));
+    return frame += body;
+}
+
+}  // namespace
+
+std::string encode(const FromWorker& message) { return framed(std::visit(ToJson{}, message)); }
+std::string encode(const FromAgent& message) { return framed(std::visit(ToJson{}, message)); }
+
+}  // namespace rtrain::worker

@@ -1,0 +1,130 @@
+// The words between worker and agent (runtime/worker/protocol.md) as values, and their bytes on the socket.
+// Both sides read this: librtrain_worker and the agent. A frame is 4 bytes of big-endian length, then one JSON object
+// with "type". Unknown fields are ignored, so that the next version may add some; an unknown type is an error.
+// JSON objects that only pass through (metrics, context) stay text here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "scheduler/result.hpp"
+
+namespace rtrain::worker {
+
+inline constexpr std::int32_t protocol_version = 1;
+inline constexpr std::int32_t oldest_protocol = 1;
+inline constexpr std::size_t frame_bytes_max = std::size_t{64}
+                                               << 20;  // of a body; also bounds what `broadcast` may carry
+
+enum class Upload { run_default, sync, async, none };
+
+// ---- worker to agent ------------------------------------------------------------------------------------------------
+struct Hello {
+    std::int32_t protocol = protocol_version, min_protocol = oldest_protocol;
+    std::string attempt{};
+    std::uint32_t rank = 0;
+    std::int64_t pid = 0;
+    std::string key{};
+    std::uint64_t next_index = 1;              // the report that is sent next, or sent again
+    std::vector<std::uint64_t> uncommitted{};  // reports whose `committed` this worker still waits for
+    bool operator==(const Hello&) const = default;
+};
+struct Stage {
+    bool operator==(const Stage&) const = default;
+};
+struct StagedFiles {
+    std::string path{};            // a staged directory: the agent takes it over
+    std::string directory_name{};  // rank 0's wish; may be empty
+    bool operator==(const StagedFiles&) const = default;
+};
+struct Report {
+    std::uint64_t index = 0;
+    std::string metrics_json = "{}";
+    std::optional<StagedFiles> checkpoint{};
+    Upload upload = Upload::run_default;
+    bool operator==(const Report&) const = default;
+};
+struct Pulse {
+    std::int64_t silent_ms = 0, cpu_ms = 0;
+    bool operator==(const Pulse&) const = default;
+};
+struct Fail {
+    std::string text;
+    bool operator==(const Fail&) const = default;
+};
+
+// ---- both ways: rank 0 sends bytes, the others nullopt; the answer carries rank 0's
+// ----------------------------------
+struct Broadcast {
+    std::uint64_t index = 0;
+    std::optional<std::string> data{};  // bytes; on the wire: base64
+    bool operator==(const Broadcast&) const = default;
+};
+
+// ---- agent to worker ------------------------------------------------------------------------------------------------
+struct ResumeFrom {
+    std::string path{}, directory{}, metrics_json = "{}";
+    bool operator==(const ResumeFrom&) const = default;
+};
+struct Welcome {
+    std::int32_t protocol = protocol_version;
+    std::string context_json = "{}";
+    std::optional<ResumeFrom> checkpoint{};
+    bool operator==(const Welcome&) const = default;
+};
+struct Refuse {
+    std::string message;
+    bool operator==(const Refuse&) const = default;
+};
+struct Staged {
+    std::string path;
+    bool operator==(const Staged&) const = default;
+};
+struct Reported {
+    std::uint64_t index = 0;
+    std::optional<std::string> directory{};
+    bool operator==(const Reported&) const = default;
+};
+struct Committed {
+    std::uint64_t index = 0;
+    std::string directory{}, path{};
+    std::optional<std::string> error{};
+    bool operator==(const Committed&) const = default;
+};
+enum class Wish { nothing, checkpoint, stop };
+struct Wanted {
+    Wish what = Wish::nothing;
+    bool operator==(const Wanted&) const = default;
+};
+
+using FromWorker = std::variant<Hello, Stage, Report, Broadcast, Pulse, Fail>;
+using FromAgent = std::variant<Welcome, Refuse, Staged, Reported, Committed, Broadcast, Wanted>;
+
+// A whole frame, its length in front. Text that is not UTF-8 is sent with replacement characters.
+std::string encode(const FromWorker&);
+std::string encode(const FromAgent&);
+
+// A frame's body (what FrameReader gives).
+Result<FromWorker> decode_from_worker(std::string_view body);
+Result<FromAgent> decode_from_agent(std::string_view body);
+
+// Cuts the bytes of a stream into bodies. After an error the stream is beyond repair: close it.
+class FrameReader {
+  public:
+    void add(std::string_view bytes) { buffer_.append(bytes); }
+    Result<std::optional<std::string>> next();  // nullopt: more bytes are needed
+
+  private:
+    std::string buffer_;
+    std::size_t start_ = 0;
+};
+
+std::string base64_encode(std::string_view bytes);
+std::optional<std::string> base64_decode(std::string_view text);
+
+}  // namespace rtrain::worker

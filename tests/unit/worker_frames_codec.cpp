@@ -1,0 +1,125 @@
+// The words on the worker's socket: what one side says is what the other hears; what is broken is named, never
+// believed.
+#include <string>
+#include <vector>
+
+#include "runtime/worker/frames/frames.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::worker;
+
+namespace {
+
+std::string body_of(const std::string& frame) {
+    FrameReader reader;
+    reader.add(frame);
+    return reader.next().value().value();
+}
+
+std::string framed(const std::string& body) {
+    std::string out;
+    for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(body.size() >> shift & 0xff));
+    return out + body;
+}
+
+std::string why(const std::string& body) {
+    const auto answer = decode_from_worker(body);
+    return answer.ok() ? "understood" : answer.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("everything a worker says is heard by the agent as it was said") {
+    const std::vector<FromWorker> said = {
+        Hello{.attempt = "ab12cd-7-a3", .rank = 5, .pid = 4711, .key = "k", .next_index = 9, .uncommitted = {6, 8}},
+        Stage{},
+        Report{.index = 1, .metrics_json = R"({"loss":0.5,"note":"ü"})"},
+        Report{.index = 2,
+               .checkpoint = StagedFiles{.path = "/runs/a/.staging/1", .directory_name = "best"},
+               .upload = Upload::sync},
+        Broadcast{.index = 3, .data = std::string("\0\xff bytes", 8)},
+        Broadcast{.index = 4},
+        Pulse{.silent_ms = 1'500, .cpu_ms = 42},
+        Fail{"Traceback:\n  ValueError"}};
+    for (const FromWorker& one : said) CHECK(decode_from_worker(body_of(encode(one))).value() == one);
+}
+
+TEST_CASE("everything an agent says is heard by the worker as it was said") {
+    const std::vector<FromAgent> said = {
+        Welcome{.context_json = R"({"world_size":2})",
+                .checkpoint =
+                    ResumeFrom{.path = "/c", .directory = "checkpoint_000002-a001", .metrics_json = R"({"epoch":2})"}},
+        Welcome{},
+        Refuse{"wrong key"},
+        Staged{"/runs/a/.staging/2"},
+        Reported{.index = 7},
+        Reported{.index = 8, .directory = "checkpoint_000003-a001"},
+        Committed{.index = 8, .directory = "checkpoint_000003-a001", .path = "/c"},
+        Committed{.index = 9, .error = "no space left on /runs"},
+        Broadcast{.index = 2, .data = ""},
+        Wanted{Wish::stop}};
+    for (const FromAgent& one : said) CHECK(decode_from_agent(body_of(encode(one))).value() == one);
+}
+
+TEST_CASE("frames that arrive byte by byte, or many at once, come out whole and in order") {
+    const std::string stream = encode(FromWorker{Pulse{.silent_ms = 1, .cpu_ms = 1}}) + encode(FromWorker{Stage{}});
+    FrameReader slow;
+    std::vector<FromWorker> heard;
+    for (const char byte : stream) {
+        slow.add({&byte, 1});
+        if (auto body = slow.next().value()) heard.push_back(decode_from_worker(*body).value());
+    }
+    CHECK(heard == std::vector<FromWorker>{Pulse{.silent_ms = 1, .cpu_ms = 1}, Stage{}});
+
+    FrameReader quick;
+    quick.add(stream);
+    CHECK(quick.next().value().has_value());
+    CHECK(quick.next().value().has_value());
+    CHECK_FALSE(quick.next().value().has_value());
+}
+
+TEST_CASE("a length beyond the limit ends the stream at once, before a byte of it is kept") {
+    FrameReader reader;
+    reader.add(std::string("GET / HTTP/1.1\r\n"));
+    CHECK(reader.next().error().code == ErrorCode::invalid);
+}
+
+TEST_CASE("what is broken is refused with the field's name") {
+    CHECK(why("[1]").find("not a JSON object") != std::string::npos);
+    CHECK(why("{\"type\":\"repo").find("not a JSON object") != std::string::npos);
+    CHECK(why(R"({"type":"dance"})").find("unknown type 'dance'") != std::string::npos);
+    CHECK(why(R"({"type":"pulse","silent_ms":-1,"cpu_ms":0})").find("'silent_ms'") != std::string::npos);
+    CHECK(why(R"({"type":"report","index":0,"metrics":{},"upload":"none"})").find("'index'") != std::string::npos);
+    CHECK(why(R"({"type":"report","index":1.5,"metrics":{},"upload":"none"})").find("'index'") != std::string::npos);
+    CHECK(why(R"({"type":"report","index":1,"metrics":[],"upload":"none"})").find("'metrics'") != std::string::npos);
+    CHECK(why(R"({"type":"report","index":1,"metrics":{},"upload":"later"})").find("'upload'") != std::string::npos);
+    CHECK(why(R"({"type":"report","index":1,"metrics":{},"upload":"none","checkpoint":{"path":3}})").find("'path'") !=
+          std::string::npos);
+    CHECK(why(R"({"type":"broadcast","index":1,"data":"a=b="})").find("'data'") != std::string::npos);
+    CHECK(decode_from_agent(R"({"type":"wanted","what":3})").error().message.find("'what'") != std::string::npos);
+}
+
+TEST_CASE("a field of a later version does not disturb this one") {
+    const auto answer = decode_from_worker(R"({"type":"pulse","silent_ms":3,"cpu_ms":4,"gpu_ms":5})");
+    CHECK(answer.value() == FromWorker{Pulse{.silent_ms = 3, .cpu_ms = 4}});
+}
+
+TEST_CASE("text that is not UTF-8 is shown with replacement characters, not lost with its frame") {
+    const auto heard = decode_from_worker(body_of(encode(FromWorker{Fail{"bad \xff byte"}}))).value();
+    CHECK(std::get<Fail>(heard).text == "bad \xef\xbf\xbd byte");
+    FrameReader reader;
+    reader.add(framed("{\"type\":\"fail\",\"text\":\"\xff\"}"));
+    CHECK_FALSE(decode_from_worker(reader.next().value().value()).ok());
+}
+
+TEST_CASE("base64 gives every length of bytes back, and refuses what is not base64") {
+    std::string bytes;
+    for (int size = 0; size < 70; ++size) {
+        CHECK(base64_decode(base64_encode(bytes)) == bytes);
+        bytes.push_back(static_cast<char>(size * 37));
+    }
+    CHECK(base64_encode("Man") == "TWFu");
+    CHECK(base64_encode("Ma") == "TWE=");
+    for (const char* broken : {"abc", "ab!=", "====", "a===", "ab=c"}) CHECK_FALSE(base64_decode(broken).has_value());
+}
