@@ -38,6 +38,7 @@ TEST_CASE("everything a worker says is heard by the agent as it was said") {
         Report{.index = 2,
                .checkpoint = StagedFiles{.path = "/runs/a/.staging/1", .directory_name = "best"},
                .upload = Upload::sync},
+        Report{.index = 3, .checkpoint_error = "no space left on /runs"},
         Broadcast{.index = 3, .data = std::string("\0\xff bytes", 8)},
         Broadcast{.index = 4},
         Pulse{.silent_ms = 1'500, .cpu_ms = 42},

@@ -113,6 +113,7 @@ Report report(Fields& f) {
         m.checkpoint = StagedFiles{.path = inner.text("path"), .directory_name = inner.text("directory_name")};
         f.take_fault(inner);
     }
+    m.checkpoint_error = f.text_or_null("checkpoint_error").value_or("");
     m.upload = upload_named(f);
     return m;
 }

@@ -53,6 +53,7 @@ struct ToJson {
                 {"index", m.index},
                 {"metrics", object_of(m.metrics_json)},
                 {"checkpoint", files},
+                {"checkpoint_error", m.checkpoint_error},
                 {"upload", name_of(m.upload)}};
     }
     Json operator()(const Broadcast& m) const {

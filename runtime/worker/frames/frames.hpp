@@ -46,6 +46,8 @@ struct Report {
     std::uint64_t index = 0;
     std::string metrics_json = "{}";
     std::optional<StagedFiles> checkpoint{};
+    std::string
+        checkpoint_error{};  // this rank's files could not be staged: nobody's files of this report may be committed
     Upload upload = Upload::run_default;
     bool operator==(const Report&) const = default;
 };
@@ -90,7 +92,7 @@ struct Reported {
     std::optional<std::string> directory{};
     bool operator==(const Reported&) const = default;
 };
-struct Committed {
+struct Committed {  // directory and error empty: dropped without a fault (replaced by a newer one, or not whole)
     std::uint64_t index = 0;
     std::string directory{}, path{};
     std::optional<std::string> error{};
