@@ -46,8 +46,7 @@ struct Report {
     std::uint64_t index = 0;
     std::string metrics_json = "{}";
     std::optional<StagedFiles> checkpoint{};
-    std::string
-        checkpoint_error{};  // this rank's files could not be staged: nobody's files of this report may be committed
+    std::string checkpoint_error{};  // why this rank's files are not staged: nobody's of this report may be committed
     Upload upload = Upload::run_default;
     bool operator==(const Report&) const = default;
 };
