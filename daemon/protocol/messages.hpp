@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/protocol/attempt_ref.hpp"
+#include "daemon/protocol/group.hpp"
 #include "scheduler/records.hpp"
 #include "scheduler/result.hpp"
 
@@ -19,101 +21,167 @@ namespace rtrain::protocol {
 inline constexpr std::int32_t version = 1;
 inline constexpr std::int32_t oldest_version = 1;
 
-// An attempt as agents know it. `number` is 0 until claimed.
-struct AttemptRef {
-    std::uint64_t run = 0;
-    std::uint32_t incarnation = 0;
-    std::uint32_t number = 0;
-    auto operator<=>(const AttemptRef&) const = default;
-};
-
+// clang-format off: fields that belong together stand on one line
 // ---- agent to head ------------------------------------------------------------------------------------------------
-struct Hello { std::int32_t protocol = version, min_protocol = oldest_version; std::string node, program_version, boot_id; };
-struct Register {
-    std::string address;  // empty: the head takes the connection's far end
-    std::uint16_t port = 0;
-    Labels labels;
-    Resources total;      // without GPU
-    std::uint32_t gpus = 0;
-    std::string gpu_model;
-    std::vector<AttemptRef> held;
-    std::uint64_t next_news = 1;
-    std::map<std::string, std::string> facts;  // hostname, kernel, interpreter versions ...: shown by `describe`
+struct Hello {
+    std::int32_t protocol = version, min_protocol = oldest_version;
+    std::string node{}, program_version{}, boot_id{};
+    bool operator==(const Hello&) const = default;
 };
-struct WorkerPulse { AttemptRef attempt; std::uint32_t rank = 0; std::int64_t resident_bytes = 0, cpu_ms = 0, silent_ms = 0; };
-struct Heartbeat { std::int64_t memory_used = 0, memory_total = 0; std::vector<WorkerPulse> workers; };
+struct Register {
+    std::string address{};  // empty: the head takes the connection's far end
+    std::uint16_t port = 0;
+    Labels labels{};
+    Resources total{};      // without GPU
+    std::uint32_t gpus = 0;
+    std::string gpu_model{};
+    std::vector<AttemptRef> held{};
+    std::uint64_t next_news = 1;
+    std::map<std::string, std::string> facts{};  // hostname, kernel, interpreter versions ...: shown by `describe`
+    bool operator==(const Register&) const = default;
+};
+struct WorkerPulse {
+    AttemptRef attempt{}; std::uint32_t rank = 0; std::int64_t resident_bytes = 0, cpu_ms = 0, silent_ms = 0;
+    bool operator==(const WorkerPulse&) const = default;
+};
+struct Heartbeat {
+    std::int64_t memory_used = 0, memory_total = 0; std::vector<WorkerPulse> workers{};
+    bool operator==(const Heartbeat&) const = default;
+};
 
 // News: `seq` counts from 1 per agent installation.
-struct Prepared { AttemptRef attempt; bool claimed = false; std::string from, master_address; std::uint16_t master_port = 0; };
-struct PrepareFailed { AttemptRef attempt; std::string why; bool permanent = false; };
-struct Started { AttemptRef attempt; std::uint32_t rank = 0; std::int64_t pid = 0; std::string host; };
-struct Exited { AttemptRef attempt; std::uint32_t rank = 0; ExitCause cause; std::int64_t exit_wall_us = 0; };
-struct Emptied { AttemptRef attempt; };
+struct Prepared {
+    AttemptRef attempt{}; bool claimed = false; std::string from{}, master_address{};
+    std::uint16_t master_port = 0;
+    bool operator==(const Prepared&) const = default;
+};
+struct PrepareFailed {
+    AttemptRef attempt{}; std::string why{}; bool permanent = false;
+    bool operator==(const PrepareFailed&) const = default;
+};
+struct Started {
+    AttemptRef attempt{}; std::uint32_t rank = 0; std::int64_t pid = 0; std::string host{};
+    bool operator==(const Started&) const = default;
+};
+struct Exited {
+    AttemptRef attempt{}; std::uint32_t rank = 0; ExitCause cause{}; std::int64_t exit_wall_us = 0;
+    bool operator==(const Exited&) const = default;
+};
+struct Emptied {
+    AttemptRef attempt{};
+    bool operator==(const Emptied&) const = default;
+};
 struct Reported {  // from the coordinator, one per report of the attempt
-    AttemptRef attempt;
+    AttemptRef attempt{};
     std::uint64_t index = 0;  // from 1 within the attempt
     std::int64_t wall_ms = 0;
-    std::map<std::uint32_t, std::string> metrics_json;  // by rank
+    std::map<std::uint32_t, std::string> metrics_json{};  // by rank
+    bool operator==(const Reported&) const = default;
 };
 struct Committed {
-    AttemptRef attempt;
-    std::string directory, metrics_json;
+    AttemptRef attempt{};
+    std::string directory{}, metrics_json{};
     std::uint64_t index = 0;
     std::uint32_t world_size = 0;
     std::int64_t bytes = 0, wall_ms = 0, blocked_us = 0, upload_ms = 0;
+    bool operator==(const Committed&) const = default;
 };
-struct Deleted { std::uint64_t run = 0; std::string directory; };
-struct Notice { AttemptRef attempt; std::string text; std::string reason; };  // reason: missing_ranks storage_full upload_failed ...
+struct Deleted {
+    std::uint64_t run = 0; std::string directory{};
+    bool operator==(const Deleted&) const = default;
+};
+// reason: missing_ranks storage_full upload_failed ...
+struct Notice {
+    AttemptRef attempt{}; std::string text{}; std::string reason{};
+    bool operator==(const Notice&) const = default;
+};
 struct News {
     std::uint64_t seq = 0;
-    std::variant<Prepared, PrepareFailed, Started, Exited, Emptied, Reported, Committed, Deleted, Notice> what;
+    std::variant<Prepared, PrepareFailed, Started, Exited, Emptied, Reported, Committed, Deleted, Notice> what{};
+    bool operator==(const News&) const = default;
 };
 struct LogChunk {  // not numbered: `offset` says where it belongs; acknowledged by LogAck
-    AttemptRef attempt;
+    AttemptRef attempt{};
     std::uint32_t rank = 0;
-    std::string stream;  // "out" or "err", "setup"
+    std::string stream{};  // "out" or "err", "setup"
     std::uint64_t offset = 0;
-    std::string bytes;   // on the wire: base64
+    std::string bytes{};   // on the wire: base64
     bool last = false;   // the file is complete
+    bool operator==(const LogChunk&) const = default;
 };
 
 // ---- head to agent ------------------------------------------------------------------------------------------------
 struct Welcome {
     std::int32_t protocol = version;
-    std::string cluster_id;
+    std::string cluster_id{};
     std::int64_t heartbeat_ms = 1'000, node_timeout_ms = 10'000;
     std::uint64_t news_seen = 0;  // the highest number the head has made durable
+    bool operator==(const Welcome&) const = default;
 };
-struct Refuse { std::string message, next; };  // then the head closes
-struct NewsAck { std::uint64_t seq = 0; };
-struct LogAck { AttemptRef attempt; std::uint32_t rank = 0; std::string stream; std::uint64_t offset = 0; };
-struct PeerNode { std::string node, address; std::uint16_t port = 0; std::vector<std::uint32_t> ranks; };
+// then the head closes
+struct Refuse {
+    std::string message{}, next{};
+    bool operator==(const Refuse&) const = default;
+};
+struct NewsAck {
+    std::uint64_t seq = 0;
+    bool operator==(const NewsAck&) const = default;
+};
+struct LogAck {
+    AttemptRef attempt{}; std::uint32_t rank = 0; std::string stream{}; std::uint64_t offset = 0;
+    bool operator==(const LogAck&) const = default;
+};
+struct PeerNode {
+    std::string node{}, address{}; std::uint16_t port = 0; std::vector<std::uint32_t> ranks{};
+    bool operator==(const PeerNode&) const = default;
+};
 struct Prepare {
-    AttemptRef attempt;               // number: the one to claim at least
-    std::string cluster_id, run_id, run_name, user, storage_path, job_json;
+    AttemptRef attempt{};               // number: the one to claim at least
+    std::string cluster_id{}, run_id{}, run_name{}, user{}, storage_path{}, job_json{};
     bool claim = false;               // this node runs rank 0: claim on storage, choose the master port
     bool resume = false;
-    std::string restore_from;
+    std::string restore_from{};
     std::uint32_t world_size = 0;
-    std::vector<PeerNode> nodes;      // all nodes of the attempt, rank 0's first
-    std::string code_sha256;          // empty: no working directory
+    std::vector<PeerNode> nodes{};      // all nodes of the attempt, rank 0's first
+    std::string code_sha256{};          // empty: no working directory
     std::uint32_t attempts_before = 0;
+    bool operator==(const Prepare&) const = default;
 };
-struct LaunchWorker { std::uint32_t rank = 0, local_rank = 0; std::vector<std::uint32_t> gpus; std::vector<std::int64_t> gpu_ticks; std::int64_t cpu_ticks = 0; };
+struct LaunchWorker {
+    std::uint32_t rank = 0, local_rank = 0; std::vector<std::uint32_t> gpus{};
+    std::vector<std::int64_t> gpu_ticks{}; std::int64_t cpu_ticks = 0;
+    bool operator==(const LaunchWorker&) const = default;
+};
 struct Launch {
-    AttemptRef attempt;               // number settled
-    std::string from, master_address;
+    AttemptRef attempt{};               // number settled
+    std::string from{}, master_address{};
     std::uint16_t master_port = 0;
     std::uint32_t node_rank = 0;
-    std::vector<LaunchWorker> workers;
-    std::map<std::string, std::string> secrets;
-    std::string token;                // RTRAIN_TOKEN, limited to the run's user
+    std::vector<LaunchWorker> workers{};
+    std::map<std::string, std::string> secrets{};
+    std::string token{};                // RTRAIN_TOKEN, limited to the run's user
     std::uint64_t checkpoint_counter = 0;  // commits of this run so far: numbers new directories
+    bool operator==(const Launch&) const = default;
 };
-struct Stop { AttemptRef attempt; std::int64_t grace_ms = 0; std::string why; };
-struct Delete { std::uint64_t run = 0; std::string run_name, storage_path, directory; std::uint32_t newest_attempt = 0; };
-struct Result_ { std::uint64_t run = 0; std::string run_name, storage_path, result_json; };  // write result.json
-struct Forget { AttemptRef attempt; };  // everything of it is acknowledged: its files on the node may go
+struct Stop {
+    AttemptRef attempt{}; std::int64_t grace_ms = 0; std::string why{};
+    bool operator==(const Stop&) const = default;
+};
+struct Delete {
+    std::uint64_t run = 0; std::string run_name{}, storage_path{}, directory{};
+    std::uint32_t newest_attempt = 0;
+    bool operator==(const Delete&) const = default;
+};
+// write result.json
+struct Result_ {
+    std::uint64_t run = 0; std::string run_name{}, storage_path{}, result_json{};
+    bool operator==(const Result_&) const = default;
+};
+// everything of it is acknowledged: its files on the node may go
+struct Forget {
+    AttemptRef attempt{};
+    bool operator==(const Forget&) const = default;
+};
 
 using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk>;
 using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget>;
@@ -124,23 +192,5 @@ Result<FromAgent> decode_from_agent(const std::string&);
 Result<FromHead> decode_from_head(const std::string&);
 std::string encode_news(const News&);              // for the agent's outbox on disk
 Result<News> decode_news(const std::string&);
-
-// ---- agent to agent: WebSocket /v1/group on the coordinator's (rank 0's node's) port; GET /v1/probe answers 200 ------
-struct GroupJoin { AttemptRef attempt; std::string node; std::vector<std::uint32_t> ranks; };
-struct StagedFile { std::uint32_t rank = 0; std::string path; std::int64_t bytes = 0; std::string sha256; };
-struct GroupReport {  // all of a node's ranks have come to report `index`
-    std::uint64_t index = 0;
-    std::map<std::uint32_t, std::string> metrics_json;
-    bool checkpoint = false;           // some rank brought files
-    std::string directory_name;        // rank 0's wish
-    std::vector<StagedFile> files;     // staged; hashes empty until uploaded
-};
-struct GroupArrived { std::uint64_t index = 0; std::vector<std::uint32_t> ranks; };  // partial: for naming missing ranks
-struct GroupUploaded { std::uint64_t index = 0; std::vector<StagedFile> files; std::string error; };
-struct GroupReleased { std::uint64_t index = 0; std::string directory; };          // the barrier is passed; where files go
-struct GroupCommitted { std::uint64_t index = 0; std::string directory; std::string error; };
-using GroupMessage = std::variant<GroupJoin, GroupReport, GroupArrived, GroupUploaded, GroupReleased, GroupCommitted>;
-std::string encode(const GroupMessage&);
-Result<GroupMessage> decode_group(const std::string&);
 
 }  // namespace rtrain::protocol

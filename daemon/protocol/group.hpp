@@ -1,0 +1,55 @@
+// What the agents of one attempt say to each other: WebSocket /v1/group on the port of the coordinator (the agent of
+// rank 0's node); GET /v1/probe there answers 200. The report group lives here, so its barrier needs no head.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/protocol/attempt_ref.hpp"
+#include "scheduler/result.hpp"
+
+namespace rtrain::protocol {
+
+// clang-format off: fields that belong together stand on one line
+struct GroupJoin {
+    AttemptRef attempt{}; std::string node{}; std::vector<std::uint32_t> ranks{};
+    bool operator==(const GroupJoin&) const = default;
+};
+struct StagedFile {
+    std::uint32_t rank = 0; std::string path{}; std::int64_t bytes = 0; std::string sha256{};
+    bool operator==(const StagedFile&) const = default;
+};
+struct GroupReport {  // all of a node's ranks have come to report `index`
+    std::uint64_t index = 0;
+    std::map<std::uint32_t, std::string> metrics_json{};
+    bool checkpoint = false;           // some rank brought files
+    std::string directory_name{};        // rank 0's wish
+    std::vector<StagedFile> files{};     // staged; hashes empty until uploaded
+    bool operator==(const GroupReport&) const = default;
+};
+// partial: for naming missing ranks
+struct GroupArrived {
+    std::uint64_t index = 0; std::vector<std::uint32_t> ranks{};
+    bool operator==(const GroupArrived&) const = default;
+};
+struct GroupUploaded {
+    std::uint64_t index = 0; std::vector<StagedFile> files{}; std::string error{};
+    bool operator==(const GroupUploaded&) const = default;
+};
+// the barrier is passed; where files go
+struct GroupReleased {
+    std::uint64_t index = 0; std::string directory{};
+    bool operator==(const GroupReleased&) const = default;
+};
+struct GroupCommitted {
+    std::uint64_t index = 0; std::string directory{}; std::string error{};
+    bool operator==(const GroupCommitted&) const = default;
+};
+using GroupMessage = std::variant<GroupJoin, GroupReport, GroupArrived, GroupUploaded, GroupReleased, GroupCommitted>;
+std::string encode(const GroupMessage&);
+Result<GroupMessage> decode_group(const std::string&);
+
+}  // namespace rtrain::protocol

@@ -1,0 +1,279 @@
+// The wire form of every message: one list of fields each, read and written by fields_json.hpp.
+#include "daemon/protocol/messages.hpp"
+
+#include "daemon/protocol/fields_json.hpp"
+
+namespace rtrain::protocol {
+template <class V>
+void fields(V& v, AttemptRef& m) {
+    v("run", m.run), v("incarnation", m.incarnation), v("number", m.number);
+}
+template <class V>
+void fields(V& v, Hello& m) {
+    v("protocol", m.protocol), v("min_protocol", m.min_protocol), v("node", m.node);
+    v("program_version", m.program_version), v("boot_id", m.boot_id);
+}
+template <class V>
+void fields(V& v, Register& m) {
+    v("address", m.address), v("port", m.port), v("labels", m.labels), v("total", m.total), v("gpus", m.gpus);
+    v("gpu_model", m.gpu_model), v("held", m.held), v("next_news", m.next_news), v("facts", m.facts);
+}
+template <class V>
+void fields(V& v, WorkerPulse& m) {
+    v("attempt", m.attempt), v("rank", m.rank), v("resident_bytes", m.resident_bytes), v("cpu_ms", m.cpu_ms);
+    v("silent_ms", m.silent_ms);
+}
+template <class V>
+void fields(V& v, Heartbeat& m) {
+    v("memory_used", m.memory_used), v("memory_total", m.memory_total), v("workers", m.workers);
+}
+template <class V>
+void fields(V& v, Prepared& m) {
+    v("attempt", m.attempt), v("claimed", m.claimed), v("from", m.from), v("master_address", m.master_address);
+    v("master_port", m.master_port);
+}
+template <class V>
+void fields(V& v, PrepareFailed& m) {
+    v("attempt", m.attempt), v("why", m.why), v("permanent", m.permanent);
+}
+template <class V>
+void fields(V& v, Started& m) {
+    v("attempt", m.attempt), v("rank", m.rank), v("pid", m.pid), v("host", m.host);
+}
+template <class V>
+void fields(V& v, ExitCause& m) {
+    v("exit_code", m.exit_code), v("signal", m.signal), v("out_of_memory", m.out_of_memory);
+    v("stopped_by_us", m.stopped_by_us), v("never_started", m.never_started), v("detail", m.detail);
+}
+template <class V>
+void fields(V& v, Exited& m) {
+    v("attempt", m.attempt), v("rank", m.rank), v("cause", m.cause), v("exit_wall_us", m.exit_wall_us);
+}
+template <class V>
+void fields(V& v, Emptied& m) {
+    v("attempt", m.attempt);
+}
+template <class V>
+void fields(V& v, Reported& m) {
+    v("attempt", m.attempt), v("index", m.index), v("wall_ms", m.wall_ms), v("metrics_json", m.metrics_json);
+}
+template <class V>
+void fields(V& v, Committed& m) {
+    v("attempt", m.attempt), v("directory", m.directory), v("metrics_json", m.metrics_json), v("index", m.index);
+    v("world_size", m.world_size), v("bytes", m.bytes), v("wall_ms", m.wall_ms), v("blocked_us", m.blocked_us);
+    v("upload_ms", m.upload_ms);
+}
+template <class V>
+void fields(V& v, Deleted& m) {
+    v("run", m.run), v("directory", m.directory);
+}
+template <class V>
+void fields(V& v, Notice& m) {
+    v("attempt", m.attempt), v("text", m.text), v("reason", m.reason);
+}
+template <class V>
+void fields(V& v, LogChunk& m) {
+    v("attempt", m.attempt), v("rank", m.rank), v("stream", m.stream), v("offset", m.offset);
+    v("bytes", Bytes{m.bytes}), v("last", m.last);
+}
+template <class V>
+void fields(V& v, Welcome& m) {
+    v("protocol", m.protocol), v("cluster_id", m.cluster_id), v("heartbeat_ms", m.heartbeat_ms);
+    v("node_timeout_ms", m.node_timeout_ms), v("news_seen", m.news_seen);
+}
+template <class V>
+void fields(V& v, Refuse& m) {
+    v("message", m.message), v("next", m.next);
+}
+template <class V>
+void fields(V& v, NewsAck& m) {
+    v("seq", m.seq);
+}
+template <class V>
+void fields(V& v, LogAck& m) {
+    v("attempt", m.attempt), v("rank", m.rank), v("stream", m.stream), v("offset", m.offset);
+}
+template <class V>
+void fields(V& v, PeerNode& m) {
+    v("node", m.node), v("address", m.address), v("port", m.port), v("ranks", m.ranks);
+}
+template <class V>
+void fields(V& v, Prepare& m) {
+    v("attempt", m.attempt), v("cluster_id", m.cluster_id), v("run_id", m.run_id), v("run_name", m.run_name);
+    v("user", m.user), v("storage_path", m.storage_path), v("job_json", m.job_json), v("claim", m.claim);
+    v("resume", m.resume), v("restore_from", m.restore_from), v("world_size", m.world_size), v("nodes", m.nodes);
+    v("code_sha256", m.code_sha256), v("attempts_before", m.attempts_before);
+}
+template <class V>
+void fields(V& v, LaunchWorker& m) {
+    v("rank", m.rank), v("local_rank", m.local_rank), v("gpus", m.gpus), v("gpu_ticks", m.gpu_ticks);
+    v("cpu_ticks", m.cpu_ticks);
+}
+template <class V>
+void fields(V& v, Launch& m) {
+    v("attempt", m.attempt), v("from", m.from), v("master_address", m.master_address), v("master_port", m.master_port);
+    v("node_rank", m.node_rank), v("workers", m.workers), v("secrets", m.secrets), v("token", m.token);
+    v("checkpoint_counter", m.checkpoint_counter);
+}
+template <class V>
+void fields(V& v, Stop& m) {
+    v("attempt", m.attempt), v("grace_ms", m.grace_ms), v("why", m.why);
+}
+template <class V>
+void fields(V& v, Delete& m) {
+    v("run", m.run), v("run_name", m.run_name), v("storage_path", m.storage_path), v("directory", m.directory);
+    v("newest_attempt", m.newest_attempt);
+}
+template <class V>
+void fields(V& v, Result_& m) {
+    v("run", m.run), v("run_name", m.run_name), v("storage_path", m.storage_path), v("result_json", m.result_json);
+}
+template <class V>
+void fields(V& v, Forget& m) {
+    v("attempt", m.attempt);
+}
+template <class V>
+void fields(V& v, GroupJoin& m) {
+    v("attempt", m.attempt), v("node", m.node), v("ranks", m.ranks);
+}
+template <class V>
+void fields(V& v, StagedFile& m) {
+    v("rank", m.rank), v("path", m.path), v("bytes", m.bytes), v("sha256", m.sha256);
+}
+template <class V>
+void fields(V& v, GroupReport& m) {
+    v("index", m.index), v("metrics_json", m.metrics_json), v("checkpoint", m.checkpoint);
+    v("directory_name", m.directory_name), v("files", m.files);
+}
+template <class V>
+void fields(V& v, GroupArrived& m) {
+    v("index", m.index), v("ranks", m.ranks);
+}
+template <class V>
+void fields(V& v, GroupUploaded& m) {
+    v("index", m.index), v("files", m.files), v("error", m.error);
+}
+template <class V>
+void fields(V& v, GroupReleased& m) {
+    v("index", m.index), v("directory", m.directory);
+}
+template <class V>
+void fields(V& v, GroupCommitted& m) {
+    v("index", m.index), v("directory", m.directory), v("error", m.error);
+}
+
+namespace {
+
+using NewsItem = decltype(News::what);
+
+// The words of "type" (and, within news, of "kind"), in the order of the variants.
+template <class Variant>
+constexpr const char* const* names = nullptr;
+constexpr const char* agent_names[] = {"hello", "register", "heartbeat", "news", "log"};
+constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack", "prepare",
+                                      "launch",  "stop",   "delete",   "result",  "forget"};
+constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
+                                      "reported", "committed",      "deleted", "notice"};
+constexpr const char* group_names[] = {"join", "report", "arrived", "uploaded", "released", "committed"};
+template <>
+constexpr const char* const* names<FromAgent> = agent_names;
+template <>
+constexpr const char* const* names<FromHead> = head_names;
+template <>
+constexpr const char* const* names<NewsItem> = news_names;
+template <>
+constexpr const char* const* names<GroupMessage> = group_names;
+static_assert(std::size(agent_names) == std::variant_size_v<FromAgent>);
+static_assert(std::size(head_names) == std::variant_size_v<FromHead>);
+static_assert(std::size(news_names) == std::variant_size_v<NewsItem>);
+static_assert(std::size(group_names) == std::variant_size_v<GroupMessage>);
+
+template <class Variant>
+json to_json(const Variant& message, const char* tag) {
+    return std::visit(
+        [&](const auto& one) {
+            json out;
+            if constexpr (std::is_same_v<std::decay_t<decltype(one)>, News>) {
+                out = to_json(one.what, "kind");
+                out["seq"] = one.seq;
+            } else {
+                out = Writer::encoded(one);
+            }
+            out[tag] = names<Variant>[message.index()];
+            return out;
+        },
+        message);
+}
+
+// Text that is no UTF-8 travels with replacement characters: a message is never lost for a worker's odd name.
+std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+Error wrong(const std::string& what) {
+    return {ErrorCode::invalid, what, "do head and agents run the same version of rtrain?"};
+}
+
+template <class Variant>
+Result<Variant> from_json(const json& object, const char* tag);
+
+template <class T>
+std::string read_fields(const json& object, T& into) {
+    std::string complaint;
+    if constexpr (std::is_same_v<T, News>) {
+        if (auto item = from_json<NewsItem>(object, "kind"))
+            into.what = std::move(*item);
+        else
+            return item.error().message;
+        Reader reader(object, "", complaint);
+        reader("seq", into.seq);
+    } else {
+        Reader reader(object, "", complaint);
+        fields(reader, into);
+    }
+    return complaint;
+}
+
+// Tries alternative I and those behind it until one has the message's name.
+template <class Variant, std::size_t I = 0>
+Result<Variant> read_alternative(const json& object, const std::string& name) {
+    if constexpr (I == std::variant_size_v<Variant>) {
+        return wrong("unknown message type '" + name + "'");
+    } else {
+        if (name != names<Variant>[I]) return read_alternative<Variant, I + 1>(object, name);
+        std::variant_alternative_t<I, Variant> value;
+        const std::string complaint = read_fields(object, value);
+        if (!complaint.empty()) return wrong("message '" + name + "': " + complaint);
+        return Variant(std::in_place_index<I>, std::move(value));
+    }
+}
+
+template <class Variant>
+Result<Variant> from_json(const json& object, const char* tag) {
+    const auto name = object.find(tag);
+    if (name == object.end() || !name->is_string()) return wrong(std::string("message without \"") + tag + "\"");
+    return read_alternative<Variant>(object, name->get<std::string>());
+}
+
+template <class Variant>
+Result<Variant> parsed(const std::string& text) {
+    const json object = json::parse(text, nullptr, false);
+    if (!object.is_object()) return wrong("message is not a JSON object (" + std::to_string(text.size()) + " bytes)");
+    return from_json<Variant>(object, "type");
+}
+
+}  // namespace
+
+std::string encode(const FromAgent& message) { return dumped(to_json(message, "type")); }
+std::string encode(const FromHead& message) { return dumped(to_json(message, "type")); }
+std::string encode(const GroupMessage& message) { return dumped(to_json(message, "type")); }
+std::string encode_news(const News& news) { return encode(FromAgent{news}); }
+Result<FromAgent> decode_from_agent(const std::string& text) { return parsed<FromAgent>(text); }
+Result<FromHead> decode_from_head(const std::string& text) { return parsed<FromHead>(text); }
+Result<GroupMessage> decode_group(const std::string& text) { return parsed<GroupMessage>(text); }
+Result<News> decode_news(const std::string& text) {
+    auto message = parsed<FromAgent>(text);
+    if (!message) return message.error();
+    if (News* news = std::get_if<News>(&*message)) return std::move(*news);
+    return wrong("news expected, another message found");
+}
+
+}  // namespace rtrain::protocol
