@@ -126,7 +126,10 @@ class Reader {
     template <class T>
     void decoded(const json& in, const std::string& at, std::vector<T>& out) {
         if (!in.is_array()) return complain(at, "is not a list");
-        for (const json& one : in) decoded(one, at + "[" + std::to_string(out.size()) + "]", out.emplace_back());
+        for (const json& one : in) {
+            const std::string place = at + "[" + std::to_string(out.size()) + "]";
+            decoded(one, place, out.emplace_back());
+        }
     }
     template <class K, class T, class C>
     void decoded(const json& in, const std::string& at, std::map<K, T, C>& out) {
