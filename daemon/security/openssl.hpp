@@ -1,0 +1,58 @@
+// Owners for OpenSSL's objects and the text of its errors; included by this folder's .cpp files only.
+#pragma once
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <memory>
+#include <string>
+
+#include "scheduler/result.hpp"
+
+namespace rtrain::security {
+
+template <auto Free>
+struct Release {
+    template <class T>
+    void operator()(T* object) const {
+        Free(object);
+    }
+};
+using Bio = std::unique_ptr<BIO, Release<BIO_free_all>>;
+using Key = std::unique_ptr<EVP_PKEY, Release<EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, Release<X509_free>>;
+using Request = std::unique_ptr<X509_REQ, Release<X509_REQ_free>>;
+
+// The oldest of OpenSSL's pending errors; the queue is empty afterwards.
+inline std::string openssl_reason() {
+    unsigned long code = ERR_get_error();
+    ERR_clear_error();
+    if (code == 0) return "no reason given";
+    const char* reason = ERR_reason_error_string(code);
+    return reason ? reason : "OpenSSL error " + std::to_string(code);
+}
+inline Error openssl_error(const std::string& doing) {
+    return {ErrorCode::internal, doing + ": " + openssl_reason(), ""};
+}
+
+inline Bio memory_reader(const std::string& text) {
+    return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+inline Bio memory_writer() { return Bio(BIO_new(BIO_s_mem())); }
+inline std::string written(const Bio& bio) {
+    char* data = nullptr;
+    long size = BIO_get_mem_data(bio.get(), &data);
+    return {data, static_cast<std::size_t>(size)};
+}
+
+Result<Certificate> read_certificate(const std::string& pem);
+Result<Key> read_key(const std::string& pem);
+Result<Request> read_request(const std::string& pem);
+Result<std::string> certificate_pem(X509* certificate);
+Result<std::string> key_pem(EVP_PKEY* key);
+Result<std::string> request_pem(X509_REQ* request);
+
+}  // namespace rtrain::security
