@@ -113,7 +113,7 @@ struct LaunchWorkers {  // every node is prepared: start this node's workers (al
 };
 struct StopAttempt {  // end everything of this attempt on this node, answer NodeEmptied; also for attempts given up long ago
     AttemptId attempt;
-    std::uint32_t incarnation = 0;  // of a preparation whose number was never settled; else 0
+    std::uint32_t incarnation = 0;  // the attempt's; 0 where the head has no record of it any more
     NodeId node;
     Duration grace;
     std::string why;

@@ -78,6 +78,7 @@ struct Node {
     std::uint32_t gpus = 0;
     Time registered;
     std::string state_reason;  // who drained it and why, or why it is lost
+    NodeState back_as = NodeState::ready;  // lost: what it is when it registers again (a drained node stays drained over a reboot)
     bool operator==(const Node&) const = default;
 };
 
