@@ -44,6 +44,7 @@ struct MetricRow {  // one report of one attempt, rank 0's metrics as JSON
     std::uint64_t index = 0;
     std::int64_t wall_ms = 0;
     std::string metrics_json;
+    std::uint64_t position = 0;  // given when stored: from 1, grows over all attempts of the run; pages go by it
     bool operator==(const MetricRow&) const = default;
 };
 
@@ -67,6 +68,7 @@ class SqliteJournal : public Journal {
     Status commit(const std::vector<Entry>& entries) override;
     Result<EventId> notice(std::int64_t wall_ms, std::string note, std::optional<RunId> run, std::optional<NodeId> node);
 
+    // Oldest first; only those with a note.
     std::vector<EventRow> events(EventId after, std::size_t limit, std::optional<RunId> run = {}) const;
     EventId last_event() const;
 
@@ -75,7 +77,7 @@ class SqliteJournal : public Journal {
     Status save_setting(const std::string& key, const std::string& value);  // cluster name, acknowledged offsets, ...
     std::optional<std::string> setting(const std::string& key) const;
     Status add_metrics(const std::vector<MetricRow>& rows);  // repeats of (attempt, index) are dropped
-    std::vector<MetricRow> metrics(RunId run, std::uint64_t after_index, std::size_t limit) const;
+    std::vector<MetricRow> metrics(RunId run, std::uint64_t after_position, std::size_t limit) const;
     void forget_run(RunId run);  // its metrics
     void prune_events(std::int64_t before_wall_ms);
 
