@@ -1,0 +1,80 @@
+"""Metrics as strict JSON. NumPy scalars and arrays, 0-dim tensors and dates are converted; what else is not JSON is a
+TypeError that names the key. Numbers that are not finite travel as "NaN", "Infinity", "-Infinity"."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Mapping
+
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def encode(metrics: Mapping[str, object]) -> str:
+    if not isinstance(metrics, Mapping):
+        raise TypeError(f"metrics must be a dict of names to values, not {type(metrics).__name__}")
+    return json.dumps(_plain(metrics, "metrics"), allow_nan=False)
+
+
+def decode(value: object) -> object:
+    """The values of stored metrics, with what is not finite as floats again."""
+    if isinstance(value, str):
+        return _NOT_FINITE.get(value, value)
+    if isinstance(value, dict):
+        return {key: decode(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [decode(inner) for inner in value]
+    return value
+
+
+def _plain(value: object, where: str) -> object:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return _number(float(value))
+    if isinstance(value, Mapping):
+        return {_key(key, where): _plain(inner, f"{where}[{key!r}]") for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, f"{where}[{place}]") for place, inner in enumerate(value)]
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return _from_array(value, where)
+
+
+def _number(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _key(key: object, where: str) -> str:
+    if isinstance(key, str):
+        return str(key)
+    raise TypeError(f"{where} has the key {key!r} of type {type(key).__name__}; names of metrics are strings")
+
+
+def _from_array(value: object, where: str) -> object:
+    """NumPy's and PyTorch's values, known by what they offer, so that neither need be imported."""
+    dimensions = getattr(value, "ndim", None)
+    if dimensions == 0 and hasattr(value, "item"):
+        item = value.item()
+        if not isinstance(item, type(value)):
+            return _plain(item, where)
+    if dimensions and type(value).__module__.split(".")[0] == "numpy" and hasattr(value, "tolist"):
+        return _plain(value.tolist(), where)
+    kind = type(value).__name__
+    shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
+    raise TypeError(
+        f"{where} is a {kind}{shape}, which cannot be a metric; metrics are numbers, strings, booleans, dates, None, "
+        "and lists and dicts of these. Turn a tensor into numbers with .item() or .tolist(), or put it into the "
+        "checkpoint"
+    )

@@ -1,0 +1,61 @@
+"""This process as a worker: the open handle, and the hook that tells the agent why it dies."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import traceback
+from types import TracebackType
+
+from rtrain.train._library import check, library
+
+_handle: ctypes.c_void_p | None = None
+
+
+def started_by_agent() -> bool:
+    return bool(os.environ.get("RTRAIN_WORKER_SOCKET"))
+
+
+def handle(caller: str) -> ctypes.c_void_p:
+    """The open worker; connects at the first call. `caller` is named when this process is no worker."""
+    global _handle
+    if _handle is None:
+        if not started_by_agent():
+            raise RuntimeError(
+                f"`rtrain.train.{caller}` cannot be used outside of a worker: this process was not started by an agent "
+                "(RTRAIN_WORKER_SOCKET is not set); start the script with `rtrain submit`"
+            )
+        opened = ctypes.c_void_p()
+        check(library().rtw_open(ctypes.byref(opened)), caller)
+        _handle = opened
+        atexit.register(close)
+    return _handle
+
+
+def close() -> None:
+    """Ends the connection; the next call opens a new one."""
+    global _handle
+    if _handle is not None:
+        library().rtw_close(_handle)
+        _handle = None
+
+
+def install_failure_hook() -> None:
+    """An uncaught exception's traceback becomes the cause that `rtrain describe` shows."""
+    if not started_by_agent():
+        return
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        before(kind, error, trace)
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        text = "".join(traceback.format_exception(kind, error, trace))
+        try:
+            check(library().rtw_fail(handle("report"), text.encode("utf-8", "replace")), "report")
+        except (Exception, SystemExit) as fault:  # the traceback is on stderr already; the exit status tells the rest
+            print(f"rtrain: the agent could not be told the cause: {fault}", file=sys.stderr)
+
+    sys.excepthook = hook

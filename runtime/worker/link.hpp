@@ -1,0 +1,52 @@
+// One connection to the agent: a Unix stream socket that never blocks its caller. What cannot be written yet waits in a
+// buffer; what has arrived is given out frame by frame.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "runtime/worker/frames/frames.hpp"
+
+namespace rtrain::worker {
+
+class Link {
+  public:
+    Link() = default;
+    ~Link() { close(); }
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
+
+    // Empty text: connected. Else why not.
+    std::string connect(const std::string& path);
+    void close();
+    bool open() const { return socket_ >= 0; }
+
+    void send(std::string_view frame);  // appends and writes what the socket takes; closes itself when the peer is gone
+    bool backlog() const { return !out_.empty(); }
+
+    // Reads what is there and hands every whole message to `hear`. Closes itself at the end of the stream or when the
+    // bytes make no sense; the reason is then in `why_closed`.
+    void read(const std::function<void(FromAgent)>& hear);
+    const std::string& why_closed() const { return why_closed_; }
+
+    // Waits for something to read (or room to write) at most `milliseconds`. Touches no state: may run without the
+    // lock.
+    struct Wait {
+        int socket = -1;
+        short events = 0;
+        void until_ready(int milliseconds) const;
+    };
+    Wait wait() const;
+
+  private:
+    void flush();
+    void lost(std::string why);
+
+    int socket_ = -1;
+    std::string out_;
+    FrameReader in_;
+    std::string why_closed_;
+};
+
+}  // namespace rtrain::worker

@@ -1,0 +1,216 @@
+// The conversation's life: opening, the connection and what is heard on it, the heartbeat, closing.
+#include "runtime/worker/session.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "runtime/worker/last_error.hpp"
+#include "runtime/worker/rtrain_worker.h"
+
+namespace rtrain::worker {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto pulse_every = 1000ms;
+constexpr auto redial_every = 100ms;
+constexpr auto welcome_within = 5s;
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+}
+
+// Decimal digits only; nullopt: something else.
+std::optional<std::uint32_t> number(const std::string& text) {
+    if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
+        return std::nullopt;
+    return static_cast<std::uint32_t>(std::stoul(text));
+}
+
+std::int64_t cpu_ms() {
+    timespec used{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return std::int64_t{used.tv_sec} * 1000 + used.tv_nsec / 1'000'000;
+}
+
+}  // namespace
+
+int Settings::from_environment(Settings& out) {
+    out.socket = variable("RTRAIN_WORKER_SOCKET");
+    out.key = variable("RTRAIN_WORKER_KEY");
+    out.attempt = variable("RTRAIN_ATTEMPT");
+    if (out.socket.empty()) {
+        return failed(
+            RTW_NOT_A_WORKER,
+            "this process is not a worker of an rtrain run (RTRAIN_WORKER_SOCKET is not set); start the program "
+            "with `rtrain submit`");
+    }
+    const auto rank = number(variable("RANK"));
+    if (!rank) {
+        return failed(RTW_INVALID, "RANK is '" + variable("RANK") +
+                                       "' and should be this worker's number; the agent sets it, so do not change it");
+    }
+    out.rank = *rank;
+    const std::string wait = variable("RTRAIN_AGENT_WAIT_MS");
+    const auto wait_ms = number(wait.empty() ? "300000" : wait);
+    if (!wait_ms) return failed(RTW_INVALID, "RTRAIN_AGENT_WAIT_MS is '" + wait + "' and should be milliseconds");
+    out.agent_wait = std::chrono::milliseconds(*wait_ms);
+    return RTW_OK;
+}
+
+int Session::open(Settings settings, std::unique_ptr<Session>& out) {
+    std::unique_ptr<Session> session(new Session(std::move(settings)));
+    session->process_ = ::getpid();
+    {
+        Lock lock(session->state_);
+        session->lost_at_ = Clock::now();
+        const int code = session->wait_for_agent(lock, "opening", {});
+        if (code != RTW_OK) return code;
+    }
+    // Signals are the program's: its own threads shall get them, not the heartbeat.
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    session->heartbeat_ = std::thread([raw = session.get()] { raw->pulse_loop(); });
+    ::pthread_setname_np(session->heartbeat_.native_handle(), "rtrain-pulse");
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    out = std::move(session);
+    return RTW_OK;
+}
+
+Session::~Session() {
+    if (!heartbeat_.joinable()) return;
+    if (foreign_process()) {  // a forked child: the thread lives in the parent only
+        heartbeat_.detach();
+        return;
+    }
+    {
+        const Lock lock(state_);
+        closing_ = true;
+    }
+    close_now_.notify_all();
+    heartbeat_.join();
+}
+
+bool Session::foreign_process() const { return ::getpid() != process_; }
+
+std::string Session::dial() {
+    if (std::string why = link_.connect(settings_.socket); !why.empty()) return why;
+    Hello hello{.attempt = settings_.attempt,
+                .rank = settings_.rank,
+                .pid = process_,
+                .key = settings_.key,
+                .next_index = unanswered_.empty() ? next_report_ : unanswered_.begin()->first,
+                .uncommitted = uncommitted_};
+    link_.send(encode(FromWorker{hello}));
+    bool welcome = false;
+    const auto deadline = Clock::now() + welcome_within;
+    while (link_.open() && !welcome && Clock::now() < deadline) {
+        link_.wait().until_ready(100);
+        link_.read([&](FromAgent message) {
+            welcome |= std::holds_alternative<Welcome>(message);
+            hear(std::move(message));
+        });
+    }
+    if (!welcome) {
+        const std::string why = link_.open() ? "it does not answer" : link_.why_closed();
+        link_.close();
+        return why;
+    }
+    lost_at_.reset();
+    if (staging_) link_.send(encode(FromWorker{Stage{}}));
+    for (const auto& [index, frame] : unanswered_) link_.send(frame);
+    if (asked_) link_.send(asked_->second);
+    return {};
+}
+
+void Session::hear(FromAgent message) {
+    if (auto* welcome = std::get_if<Welcome>(&message)) {
+        context_json_ = welcome->context_json;
+        if (!newest_) newest_ = welcome->checkpoint;
+    } else if (auto* refuse = std::get_if<Refuse>(&message)) {
+        refused_ = refuse->message;
+    } else if (auto* staged = std::get_if<Staged>(&message)) {
+        staged_ = staged->path;
+        staging_ = false;
+    } else if (auto* reported = std::get_if<Reported>(&message)) {
+        unanswered_.erase(reported->index);
+    } else if (auto* committed = std::get_if<Committed>(&message)) {
+        hear(*committed);
+    } else if (auto* broadcast = std::get_if<Broadcast>(&message)) {
+        if (!asked_ || asked_->first != broadcast->index) return;  // an answer that came twice
+        heard_[broadcast->index] = broadcast->data.value_or("");
+        asked_.reset();
+    } else if (auto* wanted = std::get_if<Wanted>(&message)) {
+        wanted_ = static_cast<int>(wanted->what);
+        if (wanted->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
+    }
+}
+
+void Session::hear(const Committed& news) {
+    std::erase(uncommitted_, news.index);
+    if (news.error) {
+        upload_faults_.push_back("the checkpoint of report " + std::to_string(news.index) +
+                                 " could not be stored: " + *news.error);
+        return;
+    }
+    if (news.path.empty()) return;  // given up, or not on this machine: the one before stays the newest here
+    const auto metrics = std::find_if(recent_metrics_.begin(), recent_metrics_.end(),
+                                      [&](const auto& one) { return one.first == news.index; });
+    newest_ = ResumeFrom{.path = news.path,
+                         .directory = news.directory,
+                         .metrics_json = metrics == recent_metrics_.end() ? "{}" : metrics->second};
+}
+
+void Session::read_news() {
+    if (!link_.open()) return;
+    link_.read([this](FromAgent message) { hear(std::move(message)); });
+    if (!link_.open() && !lost_at_) lost_at_ = Clock::now();
+}
+
+int Session::gone(const char* doing) const {
+    const auto away = lost_at_ ? Clock::now() - *lost_at_ : Clock::duration{};
+    const std::string seconds = std::to_string(std::chrono::duration_cast<std::chrono::seconds>(away).count());
+    return failed(RTW_AGENT_GONE, "the agent at " + settings_.socket + " has not answered for " + seconds +
+                                      " s while " + doing + " (" + dial_fault_ +
+                                      "); see `rtrain doctor` on this machine");
+}
+
+// Gives the lock away while it waits. RTW_OK: the connection stands.
+int Session::wait_for_agent(Lock& lock, const char* doing, std::optional<Clock::time_point> deadline) {
+    while (!link_.open()) {
+        dial_fault_ = dial();
+        if (!refused_.empty()) return failed(RTW_STOPPED, "the agent refuses this worker: " + refused_);
+        if (link_.open()) break;
+        const auto now = Clock::now();
+        if (lost_at_ && now - *lost_at_ > settings_.agent_wait) return gone(doing);
+        if (deadline && now >= *deadline) return gone(doing);
+        close_now_.wait_for(lock, redial_every, [this] { return closing_; });
+    }
+    return RTW_OK;
+}
+
+void Session::send(const FromWorker& message) { link_.send(encode(message)); }
+
+void Session::pulse() {
+    if (!caller_waits_) read_news();
+    if (!link_.open() && !caller_waits_ && refused_.empty()) dial_fault_ = dial();
+    if (!link_.open() || link_.backlog()) return;  // an agent that does not read gets no more to read
+    const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_);
+    send(Pulse{.silent_ms = silent.count(), .cpu_ms = cpu_ms()});
+}
+
+void Session::pulse_loop() {
+    Lock lock(state_);
+    while (!closing_) {
+        pulse();
+        close_now_.wait_for(lock, link_.open() ? pulse_every : redial_every, [this] { return closing_; });
+    }
+}
+
+}  // namespace rtrain::worker

@@ -1,0 +1,106 @@
+// A worker's conversation with its agent: what was asked and not answered yet, the connection that may break and come
+// back, and the heartbeat. Invariant: a frame leaves `unanswered_` only when its answer is in, so a restarted agent
+// gets it again under the same index and nothing is lost or counted twice.
+//
+// Threads: callers hold `calls_` (one call at a time), all state is under `state_`. While a caller waits for an answer
+// he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the thread that wants it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/worker/frames/frames.hpp"
+#include "runtime/worker/link.hpp"
+
+namespace rtrain::worker {
+
+using Clock = std::chrono::steady_clock;
+
+struct Settings {  // from the environment
+    std::string socket, key, attempt;
+    std::uint32_t rank = 0;
+    std::chrono::milliseconds agent_wait{};  // how long an agent may be away before a call gives up
+    static int from_environment(Settings&);
+};
+
+struct ReportCall {
+    std::string metrics_json;
+    std::optional<std::string> directory;
+    std::string directory_name;
+    enum class Files { copied, given_away } files = Files::copied;
+    Upload upload = Upload::run_default;
+};
+
+class Session {  // every int is an RTW_ code
+  public:
+    static int open(Settings, std::unique_ptr<Session>&);
+    ~Session();
+
+    std::string context_json();
+    std::optional<ResumeFrom> checkpoint();
+    int stage(std::string& path);
+    int report(ReportCall);
+    int flush(std::chrono::milliseconds limit);
+    int broadcast(std::optional<std::string> data, std::string& out);
+    int fail(const std::string& text);
+    int wanted();
+
+  private:
+    using Lock = std::unique_lock<std::mutex>;
+    explicit Session(Settings settings) : settings_(std::move(settings)) {}
+
+    std::string dial();  // empty: welcome was heard
+    void hear(FromAgent);
+    void hear(const Committed&);
+    void read_news();
+    int wait_until(Lock&, const char* doing, std::optional<Clock::time_point> deadline,
+                   const std::function<bool()>& done);
+    int wait_for_agent(Lock&, const char* doing, std::optional<Clock::time_point> deadline);
+    int gone(const char* doing) const;
+    int ask_for_directory(Lock&, std::string& path);
+    int stage_files(Lock&, const ReportCall&, Report&);
+    int send_report(Lock&, Report);
+    int take_upload_fault();
+    void send(const FromWorker&);
+    void pulse_loop();
+    void pulse();
+    bool foreign_process() const;
+
+    const Settings settings_;
+    std::mutex calls_, state_;
+    Link link_;
+    std::string context_json_ = "{}", dial_fault_, refused_;
+    std::optional<ResumeFrom> newest_;
+    std::optional<Clock::time_point> lost_at_, stop_heard_;
+    std::atomic<int> wanted_{0};
+
+    std::uint64_t next_report_ = 1, next_broadcast_ = 1;
+    std::map<std::uint64_t, std::string> unanswered_;             // report index -> frame
+    std::optional<std::pair<std::uint64_t, std::string>> asked_;  // the broadcast not answered yet
+    std::map<std::uint64_t, std::string> heard_;                  // broadcast index -> rank 0's bytes
+    bool staging_ = false;                                        // `stage` is sent, `staged` not heard
+    std::string staged_;
+    std::vector<std::string> own_directories_;  // given out by `stage`, not reported yet
+    std::vector<std::uint64_t> uncommitted_;
+    std::deque<std::pair<std::uint64_t, std::string>> recent_metrics_;
+    std::deque<std::string> upload_faults_;
+
+    Clock::time_point last_report_ = Clock::now();
+    bool caller_waits_ = false, closing_ = false;
+    std::condition_variable close_now_;
+    std::thread heartbeat_;
+    int process_ = 0;
+};
+
+}  // namespace rtrain::worker

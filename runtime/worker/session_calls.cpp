@@ -1,0 +1,218 @@
+// What a program asks of its session: report, stage, broadcast, flush. Each call sends, then waits for its own answer.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "runtime/worker/last_error.hpp"
+#include "runtime/worker/rtrain_worker.h"
+#include "runtime/worker/session.hpp"
+#include "runtime/worker/staging.hpp"
+
+namespace rtrain::worker {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr int poll_ms = 200;
+constexpr auto stop_grace = 1s;  // an answer that is under way when the stop is heard shall still count
+constexpr std::size_t unanswered_max = 64;
+constexpr std::size_t recent_metrics_max = 64;
+
+int wrong_process() {
+    return failed(
+        RTW_INVALID,
+        "this process was forked from the worker (a data loader's process?); only the worker itself may report");
+}
+
+}  // namespace
+
+// Reads until `done`; dials anew when the agent was restarted. The lock is given away while nothing has arrived.
+int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time_point> deadline,
+                        const std::function<bool()>& done) {
+    struct Waiting {
+        bool& flag;
+        explicit Waiting(bool& f) : flag(f) { flag = true; }
+        ~Waiting() { flag = false; }
+    } waiting(caller_waits_);
+    for (;;) {
+        read_news();
+        if (done()) return RTW_OK;
+        if (!link_.open()) {
+            const int code = wait_for_agent(lock, doing, deadline);
+            if (code != RTW_OK) return code;
+            continue;
+        }
+        const auto now = Clock::now();
+        if (stop_heard_ && now - *stop_heard_ > stop_grace) {
+            return failed(RTW_STOPPED, std::string("the run is being stopped; ") + doing + " was given up");
+        }
+        if (deadline && now >= *deadline) {
+            return failed(RTW_AGENT_GONE, std::string(doing) + " was not answered within the limit");
+        }
+        const auto left = deadline ? std::chrono::ceil<std::chrono::milliseconds>(*deadline - now).count() : poll_ms;
+        const Link::Wait wait = link_.wait();
+        lock.unlock();
+        wait.until_ready(static_cast<int>(std::min<std::int64_t>(left, poll_ms)));
+        lock.lock();
+    }
+}
+
+int Session::ask_for_directory(Lock& lock, std::string& path) {
+    staged_.clear();
+    staging_ = true;
+    send(Stage{});
+    const int code = wait_until(lock, "asking for a checkpoint directory", {}, [this] { return !staging_; });
+    if (code != RTW_OK) return code;
+    if (staged_.empty())
+        return failed(RTW_IO, "the agent could not make a checkpoint directory; see `rtrain describe`");
+    path = staged_;
+    return RTW_OK;
+}
+
+int Session::stage(std::string& path) {
+    if (foreign_process()) return wrong_process();
+    const Lock call(calls_);
+    Lock lock(state_);
+    const int code = ask_for_directory(lock, path);
+    if (code == RTW_OK) own_directories_.push_back(path);
+    return code;
+}
+
+// Fills in where this report's files lie. A full disk is not the program's fault: unless it asked for certainty (sync),
+// the report goes out without files and says why, and the training goes on.
+int Session::stage_files(Lock& lock, const ReportCall& call, Report& report) {
+    if (!call.directory) return RTW_OK;
+    const std::string& from = *call.directory;
+    std::error_code error;
+    if (!std::filesystem::is_directory(from, error)) {
+        return failed(RTW_INVALID, "the checkpoint '" + from + "' is not a directory" +
+                                       (error ? ": " + error.message() : std::string{}) +
+                                       "; give `report` a directory with files");
+    }
+    std::string to;
+    StagingFault fault;
+    if (const auto own = std::find(own_directories_.begin(), own_directories_.end(), from);
+        own != own_directories_.end()) {
+        to = from;
+        own_directories_.erase(own);
+        std::filesystem::remove(std::filesystem::path(to) / ".manifest.json", error);
+    } else {
+        const int code = ask_for_directory(lock, to);
+        if (code != RTW_OK) return code;
+        lock.unlock();  // the heartbeat goes on while bytes are copied
+        fault = call.files == ReportCall::Files::given_away ? move_tree(from, to) : copy_tree(from, to);
+        lock.lock();
+    }
+    if (fault.error == 0) {
+        report.checkpoint = StagedFiles{.path = to, .directory_name = call.directory_name};
+        return RTW_OK;
+    }
+    if (!fault.full()) return failed(RTW_IO, fault.message);
+    report.checkpoint_error = fault.message;
+    std::fprintf(stderr, "rtrain: report %llu goes without its checkpoint, training goes on: %s\n",
+                 static_cast<unsigned long long>(next_report_), fault.message.c_str());
+    return RTW_OK;
+}
+
+int Session::send_report(Lock& lock, Report report) {
+    const std::uint64_t index = next_report_++;
+    report.index = index;
+    recent_metrics_.emplace_back(index, report.metrics_json);
+    if (recent_metrics_.size() > recent_metrics_max) recent_metrics_.pop_front();
+    const bool with_files = report.checkpoint.has_value();
+    if (with_files && report.upload != Upload::none) uncommitted_.push_back(index);
+    std::string frame = encode(FromWorker{std::move(report)});
+    link_.send(frame);
+    unanswered_.emplace(index, std::move(frame));
+    const int code = wait_until(lock, "reporting", {}, [&] { return !unanswered_.contains(index); });
+    if (code == RTW_OK && with_files && wanted_ == 1)
+        wanted_ = 0;  // what was wished for has been brought, or is wished for anew
+    return code;
+}
+
+int Session::take_upload_fault() {
+    if (upload_faults_.empty()) return RTW_OK;
+    std::string text = std::move(upload_faults_.front());
+    upload_faults_.pop_front();
+    return failed(RTW_STORAGE, std::move(text));
+}
+
+int Session::report(ReportCall call) {
+    if (foreign_process()) return wrong_process();
+    const Lock turn(calls_);
+    Lock lock(state_);
+    if (unanswered_.size() >= unanswered_max) return gone("reporting");
+    Report report{.metrics_json = std::move(call.metrics_json), .upload = call.upload};
+    if (const int code = stage_files(lock, call, report); code != RTW_OK) return code;
+    const std::string not_staged = call.upload == Upload::sync ? report.checkpoint_error : "";
+    const int code = send_report(lock, std::move(report));
+    last_report_ = Clock::now();
+    if (code != RTW_OK) return code;
+    if (!not_staged.empty()) return failed(RTW_STORAGE, not_staged);
+    return take_upload_fault();
+}
+
+int Session::flush(std::chrono::milliseconds limit) {
+    if (foreign_process()) return wrong_process();
+    const Lock call(calls_);
+    Lock lock(state_);
+    std::optional<Clock::time_point> deadline;
+    if (limit.count() >= 0) deadline = Clock::now() + limit;
+    const int code =
+        wait_until(lock, "waiting for checkpoints to be committed", deadline, [this] { return uncommitted_.empty(); });
+    return code != RTW_OK ? code : take_upload_fault();
+}
+
+int Session::broadcast(std::optional<std::string> data, std::string& out) {
+    if (foreign_process()) return wrong_process();
+    if (data && data->size() > frame_bytes_max / 4 * 3 - 1024) {
+        return failed(RTW_INVALID,
+                      "a broadcast of " + std::to_string(data->size()) +
+                          " bytes is too large (48 MiB at most); put the data into a file or use torch.distributed");
+    }
+    const Lock call(calls_);
+    Lock lock(state_);
+    const std::uint64_t index = next_broadcast_;
+    asked_ = {index, encode(FromWorker{Broadcast{.index = index, .data = std::move(data)}})};
+    link_.send(asked_->second);
+    const int code = wait_until(lock, "broadcasting", {}, [&] { return heard_.contains(index); });
+    if (code != RTW_OK) return code;
+    ++next_broadcast_;
+    out = std::move(heard_[index]);
+    heard_.erase(index);
+    return RTW_OK;
+}
+
+int Session::fail(const std::string& text) {
+    if (foreign_process()) return wrong_process();
+    const Lock call(calls_);
+    Lock lock(state_);
+    if (const int code =
+            wait_until(lock, "telling the cause of the failure", Clock::now() + 2s, [this] { return link_.open(); });
+        code != RTW_OK) {
+        return code;
+    }
+    send(Fail{text.substr(0, std::size_t{256} << 10)});
+    return wait_until(lock, "telling the cause of the failure", Clock::now() + 2s, [this] { return !link_.backlog(); });
+}
+
+int Session::wanted() {
+    if (foreign_process()) return 0;
+    const Lock lock(state_, std::try_to_lock);
+    if (lock.owns_lock() && !caller_waits_) read_news();
+    return wanted_;
+}
+
+std::string Session::context_json() {
+    const Lock lock(state_);
+    return context_json_;
+}
+
+std::optional<ResumeFrom> Session::checkpoint() {
+    const Lock lock(state_);
+    if (!caller_waits_ && !foreign_process()) read_news();
+    return newest_;
+}
+
+}  // namespace rtrain::worker

@@ -1,0 +1,237 @@
+"""What a training script experiences: reports, checkpoints, resuming, wishes, failures."""
+
+import json
+import os
+import pathlib
+
+REPORT = "import rtrain.train as t\nt.report({'loss': 0.5})\nprint('done')"
+
+
+def test_a_report_reaches_the_agent_and_comes_back_past_the_barrier(agent, start):
+    assert start(REPORT).finish() == "done\n"
+    [report] = agent.frames("report")
+    assert report["index"] == 1
+    assert report["metrics"] == {"loss": 0.5}
+    assert report["checkpoint"] is None
+
+
+def test_two_ranks_wait_for_each_other(agent, start):
+    agent.world_size = 2
+    first = start(REPORT, rank=0)
+    agent.wait(lambda: len([f for f in agent.heard if f["type"] == "report"]) == 1)
+    assert first.process.poll() is None
+    second = start(REPORT, rank=1)
+    assert first.finish() == second.finish() == "done\n"
+
+
+def test_the_context_says_who_the_worker_is(agent, start):
+    agent.world_size = 2
+    out = start(
+        """
+        import rtrain.train
+        c = rtrain.train.get_context()
+        print(c.get_world_rank(), c.get_world_size(), c.get_local_rank(), c.get_node_rank(), c.get_experiment_name())
+        """,
+        rank=1,
+    ).finish()
+    assert out == "1 2 1 0 story\n"
+
+
+def test_a_foreign_directory_is_copied_whole_and_may_be_deleted_after_report(agent, start, tmp_path):
+    source = tmp_path / "mine"
+    (source / "deep" / "er").mkdir(parents=True)
+    (source / "model.bin").write_bytes(b"weights" * 1000)
+    (source / "deep" / "er" / "empty").touch()
+    (source / ".manifest.json").write_text("of an older checkpoint")
+    os.symlink("model.bin", source / "latest")
+    agent.commits_held = True
+    start(
+        f"""
+        import shutil, rtrain.train as t
+        t.report({{"epoch": 1}}, checkpoint=t.Checkpoint.from_directory({str(source)!r}), checkpoint_dir_name="best")
+        shutil.rmtree({str(source)!r})
+        """
+    ).finish()
+    [report] = agent.frames("report")
+    assert report["checkpoint"]["directory_name"] == "best"
+    kept = agent.storage / "checkpoint_000001-a003"
+    names = {str(p.relative_to(kept)) for p in kept.rglob("*") if p.is_file()}
+    assert names == {"model.bin", "deep/er/empty", "latest"}
+    assert (kept / "latest").read_bytes() == b"weights" * 1000
+    assert not (kept / "latest").is_symlink()
+
+
+def test_a_directory_of_checkpoint_dir_is_taken_over_without_a_copy(agent, start):
+    out = start(
+        """
+        import os, rtrain.train as t
+        with t.checkpoint_dir() as d:
+            with open(d + "/model", "w") as f:
+                f.write("w")
+            print(os.stat(d + "/model").st_ino)
+            t.report({}, checkpoint=d)
+        with t.checkpoint_dir() as unused:
+            print(unused)
+        """
+    ).finish()
+    inode, unused = out.split()
+    assert (agent.storage / "checkpoint_000001-a003" / "model").stat().st_ino == int(inode)
+    assert not pathlib.Path(unused).exists()
+    assert len(agent.frames("stage")) == 2
+
+
+def test_a_directory_given_away_is_moved(agent, start, tmp_path):
+    source = tmp_path / "given"
+    source.mkdir()
+    (source / "model").write_text("w")
+    inode = (source / "model").stat().st_ino
+    start(f"import rtrain.train as t; t.report({{}}, {str(source)!r}, delete_local_checkpoint_after_upload=True)").finish()
+    assert not source.exists()
+    assert (agent.storage / "checkpoint_000001-a003" / "model").stat().st_ino == inode
+
+
+def test_a_worker_resumes_from_the_checkpoint_it_is_welcomed_with_and_later_from_its_own(agent, start, tmp_path):
+    before = tmp_path / "before"
+    before.mkdir()
+    agent.resume = {"path": str(before), "directory": "checkpoint_000004-a002", "metrics": {"epoch": 4, "loss": "NaN"}}
+    out = start(
+        """
+        import math, rtrain.train as t
+        c = t.get_checkpoint()
+        print(c.name, c.metrics["epoch"], math.isnan(c.metrics["loss"]))
+        with t.checkpoint_dir() as d:
+            open(d + "/model", "w").close()
+            t.report({"epoch": 5, "loss": float("inf")}, checkpoint=d)
+        t.flush(10)
+        c = t.get_checkpoint()
+        with c.as_directory() as d:
+            import os
+            print(c.name, c.metrics, os.listdir(d))
+        """
+    ).finish()
+    assert out.splitlines() == [
+        "checkpoint_000004-a002 4 True",
+        "checkpoint_000001-a003 {'epoch': 5, 'loss': inf} ['model']",
+    ]
+
+
+def test_the_first_start_has_no_checkpoint(agent, start):
+    assert start("import rtrain.train as t; print(t.get_checkpoint())").finish() == "None\n"
+
+
+def test_a_wish_for_a_checkpoint_is_seen_and_ends_when_one_is_brought(agent, start):
+    worker = start(
+        """
+        import sys, rtrain.train as t
+        print(t.should_checkpoint(), flush=True)
+        sys.stdin.readline()
+        print(t.should_checkpoint())
+        t.report({})
+        print(t.should_checkpoint())
+        with t.checkpoint_dir() as d:
+            t.report({}, checkpoint=d)
+        print(t.should_checkpoint())
+        """
+    )
+    assert worker.line() == "False"
+    agent.want(1)
+    worker.go()
+    assert worker.finish().split() == ["True", "True", "False"]
+
+
+def test_a_stop_ends_the_wait_of_a_rank_whose_peers_are_gone(agent, start):
+    agent.world_size = 2
+    worker = start(REPORT)
+    agent.wait(lambda: any(f["type"] == "report" for f in agent.heard))
+    agent.want(2)
+    worker.finish(expect=143)
+    assert agent.frames("fail") == []
+
+
+def test_an_upload_that_failed_for_good_is_raised_by_a_later_report(agent, start):
+    agent.commit_error[1] = "403 Forbidden"
+    out = start(
+        """
+        import rtrain.train as t
+        with t.checkpoint_dir() as d:
+            try:
+                t.report({}, checkpoint=d)
+                t.report({})
+            except t.CheckpointUploadError as error:
+                print(error)
+        t.report({})
+        """
+    ).finish()
+    assert "report 1" in out
+    assert "403 Forbidden" in out
+    assert agent.frames("report")[-1]["metrics"] == {}
+
+
+def test_the_traceback_of_an_uncaught_exception_is_the_cause(agent, start):
+    err = start("import rtrain.train\ndef train():\n    raise ValueError('bad batch')\ntrain()").finish(expect=1)
+    assert "bad batch" in err
+    agent.wait(lambda: any(f["type"] == "fail" for f in agent.heard))
+    [fail] = agent.frames("fail")
+    assert "Traceback" in fail["text"]
+    assert "ValueError: bad batch" in fail["text"]
+
+
+def test_the_heartbeat_beats_while_the_interpreter_is_stuck(agent, start):
+    start(
+        """
+        import ctypes, rtrain.train as t
+        t.report({})
+        ctypes.PyDLL(None).sleep(60)  # keeps the interpreter's lock: no Python thread runs any more
+        """
+    )
+    agent.wait(lambda: any(f["type"] == "pulse" and f["silent_ms"] >= 900 for f in agent.heard))
+
+
+def test_only_the_worker_itself_reports_not_its_forked_children(agent, start):
+    out = start(
+        """
+        import os, rtrain.train as t
+        t.report({"from": "parent"})
+        read, write = os.pipe()
+        if os.fork() == 0:
+            try:
+                t.report({"from": "child"})
+            except ValueError as error:
+                os.write(write, str(error).encode())
+            os._exit(0)
+        os.wait()
+        print(os.read(read, 1000).decode())
+        t.report({"from": "parent"})
+        """
+    ).finish()
+    assert "forked" in out
+    assert [r["metrics"]["from"] for r in agent.frames("report")] == ["parent", "parent"]
+
+
+def test_outside_of_a_worker_every_call_says_so(agent, start):
+    out = start(
+        """
+        import rtrain.train as t
+        for call in (lambda: t.report({}), t.get_checkpoint, t.get_context, t.should_checkpoint, t.scratch_dir):
+            try:
+                call()
+            except RuntimeError as error:
+                print(error)
+        """,
+        RTRAIN_WORKER_SOCKET="",
+    ).finish()
+    lines = out.splitlines()
+    assert len(lines) == 5
+    assert all("cannot be used outside of a worker" in line and "rtrain submit" in line for line in lines)
+
+
+def test_importing_the_package_imports_neither_torch_nor_numpy(agent, start):
+    out = start("import sys, rtrain.train; print(sorted({'torch', 'numpy'} & set(sys.modules)))").finish()
+    assert out == "[]\n"
+
+
+def test_json_on_the_wire_is_strict(agent, start):
+    start("import rtrain.train as t; t.report({'a': float('nan'), 'b': -float('inf')})").finish()
+    metrics = agent.frames("report")[0]["metrics"]
+    assert metrics == {"a": "NaN", "b": "-Infinity"}
+    json.dumps(metrics, allow_nan=False)
