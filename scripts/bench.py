@@ -103,7 +103,7 @@ def idle(work):
     """idle head <= 30 MB PSS, idle agent <= 15 MB, together < 1 % CPU"""
     cluster = LocalCluster(work / "idle", nodes=1, resources="CPU=2")
     try:
-        pids = [daemon.pid for daemon in cluster.daemons]
+        pids = [daemon.pid for daemon in cluster.daemons.values()]
         before = [cpu_seconds(pid) for pid in pids]
         begin = time.monotonic()
         time.sleep(20)

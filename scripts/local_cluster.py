@@ -46,10 +46,10 @@ class LocalCluster:
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True)
         self.env = environment(self.folder / "config.yaml")
-        self.daemons = []
+        self.daemons = {}
         self.port = free_port()
         try:
-            self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head")
+            self.start_head()
             wait_for("the head", self.healthy)
             for number in range(1, nodes + 1):
                 self.join(f"node-{number}", resources)
@@ -58,19 +58,29 @@ class LocalCluster:
             self.stop()
             raise
 
+    def start_head(self):
+        self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head")
+
+    def head_address(self):
+        return f"127.0.0.1:{self.port}"
+
     def join(self, name, resources):
         token = self.json("token", "create", "--role", "node")["token"]
         folder = self.folder / name
-        self.start(name, "node", "join", f"127.0.0.1:{self.port}", "--token", token, "--name", name, "--data", folder,
+        self.start(name, "node", "join", self.head_address(), "--token", token, "--name", name, "--data", folder,
                    "--peer-port", 0, "--resources", resources, "--allow-root-workers")  # fmt: skip
 
+    def command(self, name, *arguments):
+        """What is executed for the daemon `name`."""
+        return [RTRAIN, *map(str, arguments)]
+
     def start(self, name, *arguments):
-        with open(self.folder / f"{name}.log", "w") as log:
-            command = [RTRAIN, *map(str, arguments)]
-            self.daemons.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log, start_new_session=True))
+        with open(self.folder / f"{name}.log", "a") as log:
+            command = self.command(name, *arguments)
+            self.daemons[name] = subprocess.Popen(command, env=self.env, stdout=log, stderr=log, start_new_session=True)
 
     def healthy(self):
-        if self.daemons[0].poll() is not None:
+        if self.daemons["head"].poll() is not None:
             raise Failed(f"the head ended:\n{(self.folder / 'head.log').read_text()}")
         return self.run("status").returncode == 0
 
@@ -94,13 +104,18 @@ class LocalCluster:
     def wait_state(self, run, *states, seconds=120):
         return wait_for(f"{run} to be {' or '.join(states)}", lambda: self.json("describe", run)["state"] in states, seconds)
 
+    def kill(self, name):
+        """SIGKILL, as a power cut would."""
+        self.daemons[name].kill()
+        self.daemons.pop(name).wait()
+
     def stop(self):
-        for daemon in reversed(self.daemons):
+        for daemon in reversed(self.daemons.values()):
             daemon.terminate()
-        for daemon in self.daemons:
+        for daemon in self.daemons.values():
             try:
                 daemon.wait(20)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
-        self.daemons = []
+        self.daemons = {}

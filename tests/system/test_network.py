@@ -1,0 +1,52 @@
+"""Nodes with separate networks and separate file systems: cluster:// carries checkpoints, cuts are survived and named."""
+
+import pytest
+from jobs_on_disk import ranks_job
+from local_cluster import wait_for
+from namespaces import NamespacedCluster, possible
+
+pytestmark = pytest.mark.skipif(not possible(), reason="needs root and network namespaces")
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = NamespacedCluster(tmp_path / "cluster", nodes=2)
+    yield made
+    made.stop()
+
+
+def test_checkpoints_of_nodes_without_a_shared_disk_meet_on_the_head(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "meet", steps=3, workers=2))
+    cluster.wait_state("meet", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "meet")
+    assert facts["state"] == "SUCCEEDED", facts["reason"]
+    assert {worker["node"] for worker in facts["attempt_list"][-1]["workers"]} == {"node-1", "node-2"}
+    newest = cluster.json("checkpoints", "list", "meet")["items"][-1]
+    stored = cluster.folder / "head" / "storage" / "meet" / newest["directory"]
+    assert {"rank-0.txt", "rank-1.txt", ".manifest.json"} <= {path.name for path in stored.iterdir()}
+    assert cluster.run("checkpoints", "verify", "meet").returncode == 0
+
+
+def test_a_lost_node_costs_the_attempt_and_the_run_goes_on_from_the_head_s_checkpoint(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "lost", steps=400, pause=0.1, workers=1, max_failures=3))
+    wait_for("two checkpoints", lambda: len(cluster.json("checkpoints", "list", "lost")["items"]) >= 2)
+    first = cluster.json("describe", "lost")["attempt_list"][-1]["workers"][0]["node"]
+    cluster.cut(first)
+    wait_for("a second attempt", lambda: len(cluster.json("describe", "lost")["attempt_list"]) >= 2, 60)
+    wait_for("it to run elsewhere", lambda: cluster.json("describe", "lost")["state"] == "RUNNING", 60)
+    second = cluster.json("describe", "lost")["attempt_list"][-1]
+    assert second["from"].startswith("checkpoint_")
+    assert second["workers"][0]["node"] != first
+    cluster.mend(first)
+    wait_for("the node's return", lambda: cluster.ready_nodes() == 2, 60)
+    cluster.rtrain("stop", "lost")
+    cluster.wait_state("lost", "STOPPED")
+
+
+def test_a_pair_of_nodes_that_cannot_talk_is_named_before_any_worker_starts(cluster, tmp_path):
+    cluster.forbid("node-1", "node-2")
+    cluster.rtrain("submit", ranks_job(tmp_path, "pair", steps=1, workers=2))
+    cluster.wait_state("pair", "FAILED", "RECOVERING")
+    told = cluster.rtrain("describe", "pair")
+    assert "node-1" in told and "node-2" in told and "cannot reach" in told, told
+    cluster.run("stop", "pair")
