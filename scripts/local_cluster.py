@@ -47,6 +47,7 @@ class LocalCluster:
         self.folder.mkdir(parents=True)
         self.env = environment(self.folder / "config.yaml")
         self.daemons = {}
+        self.join_arguments = {}
         self.port = free_port()
         try:
             self.start_head()
@@ -66,9 +67,19 @@ class LocalCluster:
 
     def join(self, name, resources):
         token = self.json("token", "create", "--role", "node")["token"]
-        folder = self.folder / name
-        self.start(name, "node", "join", self.head_address(), "--token", token, "--name", name, "--data", folder,
-                   "--peer-port", 0, "--resources", resources, "--allow-root-workers")  # fmt: skip
+        self.join_arguments[name] = [
+            "node", "join", self.head_address(), "--token", token, "--name", name, "--data", self.folder / name,
+            "--peer-port", 0, "--resources", resources, "--allow-root-workers",
+        ]  # fmt: skip
+        self.start(name, *self.join_arguments[name])
+
+    def restart(self, name):
+        """Starts a daemon again on its data directory; an agent keeps its identity and adopts its workers."""
+        if name == "head":
+            self.start_head()
+            wait_for("the head", self.healthy)
+        else:
+            self.start(name, *self.join_arguments[name])
 
     def command(self, name, *arguments):
         """What is executed for the daemon `name`."""

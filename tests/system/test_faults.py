@@ -1,0 +1,196 @@
+"""Faults injected into real daemons and workers: kill -9, full disks, floods, wrong secrets. Nothing accepted is lost."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+from jobs_on_disk import ranks_job, write_job
+from local_cluster import RTRAIN, LocalCluster, free_port, wait_for
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2")
+    yield made
+    made.stop()
+
+
+def workers_of(cluster, run):
+    return cluster.json("describe", run)["attempt_list"][-1]["workers"]
+
+
+def checkpoints_of(cluster, run):
+    return cluster.json("checkpoints", "list", run)["items"]
+
+
+def reported(cluster, run):
+    report = cluster.json("describe", run)["last_report"]
+    return report["metrics"]["step"] if report else 0
+
+
+def alive(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def parent(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def test_a_killed_worker_takes_its_peers_along_and_the_run_goes_on_from_its_checkpoint(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "worker", 30, 0.1, workers=4, max_failures=3, storage_path=str(tmp_path)))
+    wait_for("two checkpoints", lambda: len(checkpoints_of(cluster, "worker")) >= 2)
+    workers = workers_of(cluster, "worker")
+    os.kill(workers[2]["pid"], signal.SIGKILL)
+    wait_for("its peers to go", lambda: not any(alive(w["pid"]) for w in workers))
+    cluster.wait_state("worker", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "worker")
+    assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 2
+    assert facts["attempt_list"][0]["first_failure"]["rank"] == 2
+    assert facts["attempt_list"][1]["from"].startswith("checkpoint_")
+    assert "signal 9" in facts["attempt_list"][0]["cause"]
+
+
+def test_a_killed_shim_kills_its_worker_and_the_run_recovers(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "shim", 20, 0.1, workers=2, max_failures=3, storage_path=str(tmp_path)))
+    wait_for("a checkpoint", lambda: checkpoints_of(cluster, "shim"))
+    worker = workers_of(cluster, "shim")[0]["pid"]
+    os.kill(parent(worker), signal.SIGKILL)
+    wait_for("the worker to go", lambda: not alive(worker))
+    cluster.wait_state("shim", "SUCCEEDED", "FAILED")
+    assert cluster.json("describe", "shim")["state"] == "SUCCEEDED"
+
+
+def test_workers_go_on_while_the_head_is_dead_and_it_comes_back_knowing_all(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "head", 60, 0.1, workers=2, storage_path=str(tmp_path)))
+    wait_for("reports", lambda: reported(cluster, "head") >= 3)
+    before = [w["pid"] for w in workers_of(cluster, "head")]
+    cluster.kill("head")
+    there = len(list((tmp_path / "head").glob("checkpoint_*/.manifest.json")))
+    wait_for(
+        "checkpoints without a head", lambda: len(list((tmp_path / "head").glob("checkpoint_*/.manifest.json"))) >= there + 5
+    )
+    cluster.restart("head")
+    assert [w["pid"] for w in workers_of(cluster, "head")] == before
+    cluster.wait_state("head", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "head")
+    assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1
+    assert len(checkpoints_of(cluster, "head")) == 60
+    assert len(cluster.json("metrics", "head")["items"]) == 60
+
+
+def test_a_killed_agent_adopts_its_workers_when_it_is_back(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "agent", 60, 0.1, workers=4, storage_path=str(tmp_path)))
+    wait_for("reports", lambda: reported(cluster, "agent") >= 3)
+    before = [w["pid"] for w in workers_of(cluster, "agent")]
+    for name in ("node-2", "node-1"):
+        cluster.kill(name)
+        assert all(alive(pid) for pid in before)
+        cluster.restart(name)
+        seen = reported(cluster, "agent")
+        wait_for("more reports", lambda seen=seen: reported(cluster, "agent") > seen + 2)
+    cluster.wait_state("agent", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "agent")
+    assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
+
+
+@pytest.mark.parametrize("order", [("head", "node-1"), ("node-1", "head")])
+def test_head_and_agent_killed_together_lose_nothing(cluster, tmp_path, order):
+    cluster.rtrain("submit", ranks_job(tmp_path, "both", 40, 0.1, workers=4, storage_path=str(tmp_path)))
+    wait_for("reports", lambda: reported(cluster, "both") >= 3)
+    for name in order:
+        cluster.kill(name)
+    for name in order:
+        cluster.restart(name)
+    cluster.wait_state("both", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "both")
+    assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
+    assert len(checkpoints_of(cluster, "both")) == 40
+
+
+def test_a_rank_that_ends_early_with_0_is_no_failure(cluster, tmp_path):
+    script = "if [ $RANK = 0 ]; then exit 0; fi; i=0; while [ $i -lt 20 ]; do i=$((i+1)); read -t 0.05 x <> <(:) || true; done; echo late"
+    cluster.rtrain("submit", write_job(tmp_path, "early", ["bash", "-c", script], workers=2))
+    cluster.wait_state("early", "SUCCEEDED", "FAILED")
+    assert cluster.json("describe", "early")["state"] == "SUCCEEDED"
+    assert "late" in cluster.rtrain("logs", "early", "--rank", "1")
+
+
+def test_a_hundred_megabytes_of_output_are_all_there(cluster, tmp_path):
+    lines = 1_000_000
+    script = f"seq -f '%099.0f' 1 {lines}"
+    cluster.rtrain("submit", write_job(tmp_path, "flood", ["sh", "-c", script], storage_path=str(tmp_path)))
+    cluster.wait_state("flood", "SUCCEEDED", "FAILED", seconds=180)
+    kept = tmp_path / "flood" / "logs" / "attempt-000001" / "rank-00000.out"
+    wait_for("the run's own copy of the log", kept.exists)
+    with open(kept, "rb") as file:
+        assert sum(1 for _ in file) == lines
+    shown = cluster.rtrain("logs", "flood").splitlines()
+    assert shown and shown[-1].endswith(str(lines))
+
+
+def test_an_entrypoint_that_is_not_there_is_named(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "absent", ["/no/such/program", "--x"]))
+    cluster.wait_state("absent", "FAILED", "SUCCEEDED")
+    assert "/no/such/program" in cluster.rtrain("describe", "absent")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
+def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "small", str(small)], check=True)
+    try:
+        cluster.rtrain("submit", ranks_job(tmp_path, "full", 200, 0.1, storage_path=str(small)))
+        wait_for("a checkpoint", lambda: checkpoints_of(cluster, "full"))
+        with open(small / "in-the-way", "wb") as file:
+            fill(file)
+        wait_for("the disk to be named", lambda: str(small) in cluster.rtrain("events", "--run", "full"))
+        seen = reported(cluster, "full")
+        wait_for("training to go on", lambda: reported(cluster, "full") > seen + 2)
+        (small / "in-the-way").unlink()
+        count = len(checkpoints_of(cluster, "full"))
+        wait_for("the next checkpoint", lambda: len(checkpoints_of(cluster, "full")) > count)
+        cluster.rtrain("stop", "full")
+        cluster.wait_state("full", "STOPPED")
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def fill(file):
+    """Writes until nothing more goes in, in ever smaller pieces."""
+    size = 1 << 20
+    while size:
+        try:
+            file.write(b"x" * size)
+            file.flush()
+        except OSError:
+            size //= 2
+
+
+def test_a_second_head_on_one_data_directory_refuses(cluster):
+    command = [RTRAIN, "head", "start", "--port", str(free_port()), "--data", str(cluster.folder / "head")]
+    done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 7
+    assert str(cluster.daemons["head"].pid) in done.stderr
+
+
+def test_a_busy_port_names_its_owner(cluster, tmp_path):
+    command = [RTRAIN, "head", "start", "--port", str(cluster.port), "--data", str(tmp_path / "other")]
+    done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 7
+    assert str(cluster.daemons["head"].pid) in done.stderr and "rtrain" in done.stderr
+
+
+def test_a_gang_that_can_never_fit_waits_with_a_reason_or_is_refused(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "huge", ["true"], workers=50))
+    facts = cluster.json("describe", "huge")
+    assert facts["state"] == "QUEUED" and facts["reason"]
+    assert "CPU" in cluster.rtrain("explain", "huge")
+    refused = cluster.run("submit", write_job(tmp_path, "never", ["true"], workers=50, scaling={"wait_for_nodes": False}))
+    assert refused.returncode == 9 and "node-1" in refused.stderr
