@@ -1,0 +1,133 @@
+"""Who is not let in: every port and every route, with no secret, a wrong one, an old one, and for another role."""
+
+import http.client
+import json
+import re
+import ssl
+import subprocess
+
+import pytest
+from local_cluster import ROOT, RTRAIN, LocalCluster, free_port, wait_for
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = LocalCluster(tmp_path_factory.mktemp("strangers") / "cluster", nodes=1)
+    yield made
+    made.stop()
+
+
+def ask(port, method, path, token=None, body=None):
+    """An HTTPS request without checking who answers: what a stranger's tool would send."""
+    context = ssl._create_unverified_context()
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    connection.request(method, path, body=body, headers=headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    connection.close()
+    return answer.status, text
+
+
+def routes():
+    described = json.loads((ROOT / "configs" / "openapi.json").read_text())["paths"]
+    for path, methods in described.items():
+        for method in methods:
+            if method in ("get", "put", "post", "delete", "head"):
+                yield method.upper(), re.sub(r"\{[^}]*\}", "x", path)
+
+
+OPEN = {("GET", "/healthz"), ("POST", "/v1/join")}
+
+
+@pytest.mark.parametrize("token", [None, "rtu1.0000.1111", "nonsense"])
+def test_no_route_answers_without_a_good_token(cluster, token):
+    asked = 0
+    for method, path in routes():
+        if (method, path) in OPEN:
+            continue
+        status, _ = ask(cluster.port, method, path, token)
+        assert status in (401, 403), f"{method} {path} answered {status}"
+        asked += 1
+    assert asked >= 20
+
+
+def test_a_join_needs_a_good_token(cluster):
+    status, text = ask(cluster.port, "POST", "/v1/join", body=json.dumps({"token": "rtn1.aa.bb.cc", "node": "x", "request": "y"}))
+    assert status in (401, 403, 422) and b"BEGIN CERTIFICATE" not in text
+
+
+def test_a_revoked_token_and_an_expired_one_are_refused_and_say_so(cluster):
+    made = cluster.json("token", "create", "--role", "viewer", "--user", "eve")
+    assert ask(cluster.port, "GET", "/v1/runs", made["token"])[0] == 200
+    cluster.rtrain("token", "revoke", made["id"], "--yes")
+    status, text = ask(cluster.port, "GET", "/v1/runs", made["token"])
+    assert status == 401 and b"revoked" in text
+    short = cluster.json("token", "create", "--role", "viewer", "--user", "eve", "--expires", "1ms")
+    wait_for("it to expire", lambda: ask(cluster.port, "GET", "/v1/runs", short["token"])[0] == 401, 10)
+    assert b"expired" in ask(cluster.port, "GET", "/v1/runs", short["token"])[1]
+
+
+def test_a_viewer_reads_and_changes_nothing(cluster):
+    token = cluster.json("token", "create", "--role", "viewer", "--user", "eve")["token"]
+    assert ask(cluster.port, "GET", "/v1/nodes", token)[0] == 200
+    for method, path, body in [
+        ("POST", "/v1/runs", "{}"),
+        ("POST", "/v1/nodes/node-1/drain", "{}"),
+        ("POST", "/v1/tokens", "{}"),
+        ("POST", "/v1/head/stop", "{}"),
+        ("DELETE", "/v1/runs/x", None),
+    ]:
+        assert ask(cluster.port, method, path, token, body)[0] == 403, path
+
+
+def test_a_node_token_works_once(cluster, tmp_path):
+    token = cluster.json("token", "create", "--role", "node")["token"]
+    base = [RTRAIN, "node", "join", f"127.0.0.1:{cluster.port}", "--token", token, "--peer-port", "0", "--allow-root-workers"]
+    first = subprocess.Popen(
+        [*base, "--name", "once", "--data", str(tmp_path / "once")], env=cluster.env, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for("the node", lambda: any(n["node"] == "once" for n in cluster.json("nodes")["items"]))
+        command = [*base, "--name", "twice", "--data", str(tmp_path / "twice")]
+        again = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
+        assert again.returncode == 6 and "token" in again.stderr
+    finally:
+        first.terminate()
+        first.wait(20)
+
+
+def test_a_join_with_a_wrong_fingerprint_sends_no_secret(cluster, tmp_path):
+    token = cluster.json("token", "create", "--role", "node")["token"]
+    kind, fingerprint, ident, secret = token.split(".")
+    wrong = ".".join([kind, "0" * len(fingerprint), ident, secret])
+    command = [
+        RTRAIN,
+        "node",
+        "join",
+        f"127.0.0.1:{cluster.port}",
+        "--token",
+        wrong,
+        "--name",
+        "evil",
+        "--data",
+        str(tmp_path / "evil"),
+    ]
+    done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 6 and "fingerprint" in done.stderr
+    assert secret not in (cluster.folder / "head.log").read_text()
+    # The token was never sent, so it is still good for its one use.
+    assert any(row["id"] == ident and not row["revoked"] for row in cluster.json("token", "list")["items"])
+
+
+def test_an_agent_s_port_talks_only_to_nodes_of_its_cluster(cluster):
+    port = cluster.json("nodes")["items"][0]["port"]
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException, OSError)):
+        ask(port, "GET", "/v1/probe")
+
+
+def test_a_head_on_all_addresses_is_asked_for_by_name_only(cluster, tmp_path):
+    facts = cluster.json("status")
+    assert facts["address"].startswith("127.0.0.1")
+    done = cluster.run("head", "start", "--no-auth", "--port", str(free_port()), "--data", str(tmp_path / "open"))
+    assert done.returncode == 2, "there is no flag that turns authentication off"
