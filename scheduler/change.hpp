@@ -1,0 +1,60 @@
+// One event's doing: what it touched and what is to be done about it. Inside of the core only.
+// Handlers edit records through a Change, so that nothing they touch can be forgotten in `save`.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "scheduler/controller.hpp"
+
+namespace rtrain::core {
+
+class Change {
+  public:
+    Change(Cluster& cluster, Time now) : cluster_(cluster), now_(now) {}
+
+    const Cluster& seen() const { return cluster_; }
+    Time now() const { return now_; }
+
+    // The record itself, to be changed; it is saved as it is when the event has been dealt with.
+    Node& edit(const NodeId& id);
+    Run& edit(RunId id);
+    Attempt& edit(AttemptId id);
+    Checkpoint& edit(const CheckpointKey& key);
+    Meta& edit_meta();
+    void add(Node node);
+    void add(Run run);
+    void add(Attempt attempt);
+    void add(Checkpoint checkpoint);
+    void erase(const NodeId& id);
+    void erase(RunId id);  // with attempts and checkpoints
+    void erase(const CheckpointKey& key);
+    void renumber(AttemptId from, std::uint32_t number);  // a claim took a higher number
+
+    void act(Effect effect) { out_.act.push_back(std::move(effect)); }
+    void note(const std::string& text);  // several become one line
+    void about(RunId id) { out_.about_run = id; }
+    void about(const NodeId& id) { out_.about_node = id; }
+    void created(RunId id) { out_.created = id; }
+    void refuse(Error error) { out_.refused = std::move(error); }
+    void look_for_room() { room_ = true; }  // something was freed, came, or waits: a scheduling pass is due
+    void nodes_changed() { nodes_ = room_ = true; }
+    bool room_looked_for() const { return room_; }
+    bool nodes_have_changed() const { return nodes_; }
+
+    Decision finish();
+
+  private:
+    void save_values();
+
+    Cluster& cluster_;
+    Time now_;
+    Decision out_;
+    bool meta_ = false, room_ = false, nodes_ = false;
+    std::set<NodeId> touched_nodes_, erased_nodes_;
+    std::set<RunId> touched_runs_, erased_runs_;
+    std::set<AttemptId> touched_attempts_, erased_attempts_;
+    std::set<CheckpointKey> touched_checkpoints_, erased_checkpoints_;
+};
+
+}  // namespace rtrain::core

@@ -1,0 +1,126 @@
+// Which checkpoints count and which are deleted. Only here is a deletion decided, after the newer commit is in the
+// records; an agent carries it out and says so.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "scheduler/machine.hpp"
+
+namespace rtrain::core {
+namespace {
+
+bool named_by_an_attempt(const Cluster& cluster, RunId run, const std::string& directory) {
+    for (auto at = cluster.attempts.lower_bound({.run = run, .number = 0});
+         at != cluster.attempts.end() && at->first.run == run; ++at)
+        if (at->second.from == directory) return true;
+    return false;
+}
+
+// Higher is better; a missing or NaN score is the worst. By age, the newest is the best.
+double score(const Checkpoint& checkpoint, const Retention& retention) {
+    constexpr double worst = -std::numeric_limits<double>::infinity();
+    if (retention.score_attribute.empty()) return 0;
+    const auto found = checkpoint.metrics.find(retention.score_attribute);
+    if (found == checkpoint.metrics.end() || std::isnan(found->second)) return worst;
+    return retention.higher_is_better ? found->second : -found->second;
+}
+
+bool usable(const Checkpoint& checkpoint, const Retention& retention) {
+    const auto found = checkpoint.metrics.find(retention.score_attribute);
+    return retention.score_attribute.empty() || (found != checkpoint.metrics.end() && !std::isnan(found->second));
+}
+
+std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run) {
+    std::vector<const Checkpoint*> all;
+    for (auto at = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
+         at != cluster.checkpoints.end() && at->first.run == run; ++at)
+        if (!at->second.deleting) all.push_back(&at->second);
+    return all;
+}
+
+NodeId deletes_for(const Cluster& cluster, const Run& run) {
+    const auto ready = [&](const NodeId& id) {
+        const auto node = cluster.nodes.find(id);
+        return node != cluster.nodes.end() && node->second.state == NodeState::ready;
+    };
+    const auto last = cluster.attempts.find({.run = run.id, .number = run.attempts});
+    if (last != cluster.attempts.end())
+        for (const NodeId& id : nodes_of(last->second))
+            if (ready(id)) return id;
+    for (const auto& [id, node] : cluster.nodes)
+        if (ready(id)) return id;
+    return {};
+}
+
+void delete_checkpoint(Change& change, const CheckpointKey& key) {
+    const NodeId node = deletes_for(change.seen(), change.seen().runs.at(key.run));
+    if (node.value.empty()) return;  // nobody can: said again when a node registers
+    change.act(DeleteCheckpoint{.run = key.run, .directory = key.directory, .node = node});
+}
+
+}  // namespace
+
+// Kept: the best num_to_keep, the latest, and what a live attempt started from.
+void retain(Change& change, RunId id) {
+    const Run& run = change.seen().runs.at(id);
+    const Retention& retention = run.spec.retention;
+    if (!retention.num_to_keep) return;
+    auto all = kept_ones(change.seen(), id);
+    std::sort(all.begin(), all.end(), [&](const Checkpoint* a, const Checkpoint* b) {
+        if (usable(*a, retention) != usable(*b, retention)) return usable(*a, retention);
+        const double x = score(*a, retention), y = score(*b, retention);
+        return x != y ? x > y : a->sequence > b->sequence;
+    });
+    const Attempt* live = live_attempt(change.seen(), id);
+    std::uint64_t latest = 0;
+    for (const Checkpoint* checkpoint : all) latest = std::max(latest, checkpoint->sequence);
+    std::vector<CheckpointKey> going;
+    for (std::size_t i = *retention.num_to_keep; i < all.size(); ++i) {
+        const bool pinned = live != nullptr && live->from == all[i]->directory;
+        if (all[i]->sequence != latest && !pinned) going.push_back({.run = id, .directory = all[i]->directory});
+    }
+    for (const CheckpointKey& key : going) {
+        change.edit(key).deleting = true;
+        delete_checkpoint(change, key);
+    }
+}
+
+void repeat_deletions(Change& change, const NodeId& node) {
+    for (const auto& [key, checkpoint] : change.seen().checkpoints)
+        if (checkpoint.deleting && deletes_for(change.seen(), change.seen().runs.at(key.run)) == node)
+            change.act(DeleteCheckpoint{.run = key.run, .directory = key.directory, .node = node});
+}
+
+void on(Change& change, const CheckpointCommitted& event) {
+    const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
+    if (attempt == nullptr || event.directory.empty()) return;
+    const RunId id = attempt->id.run;
+    const bool newest = attempt->id.number == change.seen().runs.at(id).attempts;
+    // Of an older attempt only what a later one started from: the rest lies on a dead branch, or is older still.
+    if (!newest && !named_by_an_attempt(change.seen(), id, event.directory)) return;
+    if (change.seen().checkpoints.contains({.run = id, .directory = event.directory})) return;
+    Run& run = change.edit(id);
+    change.add(Checkpoint{.run = id,
+                          .directory = event.directory,
+                          .attempt = attempt->id.number,
+                          .sequence = ++run.checkpoints,
+                          .world_size = event.world_size,
+                          .bytes = event.bytes,
+                          .metrics = event.metrics,
+                          .committed = change.now(),
+                          .committed_wall_ms = event.wall_ms,
+                          .deleting = false});
+    change.about(id);
+    change.note(run.name + " committed " + event.directory);
+    retain(change, id);
+}
+
+void on(Change& change, const CheckpointDeleted& event) {
+    const CheckpointKey key{.run = event.run, .directory = event.directory};
+    if (!change.seen().checkpoints.contains(key)) return;
+    change.about(event.run);
+    change.note(event.directory + " was deleted");
+    change.erase(key);
+}
+
+}  // namespace rtrain::core

@@ -1,0 +1,178 @@
+// What must hold of every state (design, section 11, as far as the state shows it). The simulator and the tests ask
+// after every event.
+#include <algorithm>
+#include <set>
+
+#include "scheduler/machine.hpp"
+
+namespace rtrain {
+namespace {
+
+class Inspection {
+  public:
+    explicit Inspection(const Cluster& cluster) : cluster_(cluster) {}
+    std::vector<std::string> broken;
+
+    void runs();
+    void attempts();
+    void nodes();
+    void checkpoints();
+
+  private:
+    void expect(bool holds, const std::string& sentence) {
+        if (!holds) broken.push_back(sentence);
+    }
+    void state_of(const Run& run, const std::string& name);
+    void gang_of(const Attempt& attempt, const std::string& name);
+    void waiting_of(const Attempt& attempt, const std::string& name);
+
+    const Cluster& cluster_;
+};
+
+std::string text_of(AttemptId id) {
+    return "run " + std::to_string(id.run.value) + " attempt " + std::to_string(id.number);
+}
+
+void Inspection::state_of(const Run& run, const std::string& name) {
+    const auto last = cluster_.attempts.find({.run = run.id, .number = run.attempts});
+    const bool lives = last != cluster_.attempts.end() && !terminal(last->second.state);
+    const AttemptState state = lives ? last->second.state : AttemptState::lost;
+    switch (run.state) {
+        case RunState::queued:
+            return expect(run.attempts == 0, name + " is QUEUED but had attempts");
+        case RunState::starting:
+            return expect(lives && state != AttemptState::running,
+                          name + " is STARTING without an attempt that starts");
+        case RunState::running:
+            return expect(lives && (state == AttemptState::running || state == AttemptState::stopping),
+                          name + " is RUNNING without an attempt that runs");
+        case RunState::recovering:
+            return expect(!lives && run.attempts > 0, name + " is RECOVERING with a live attempt, or without any");
+        case RunState::resizing:
+            return expect(lives, name + " is RESIZING without an attempt");
+        case RunState::stopping:
+            return expect(state == AttemptState::stopping, name + " is STOPPING, its attempt is not");
+        case RunState::succeeded:
+        case RunState::failed:
+        case RunState::stopped:
+            return expect(!lives && run.ended >= run.submitted, name + " is over but an attempt lives");
+    }
+}
+
+void Inspection::runs() {
+    std::set<std::string> names;
+    for (const auto& [id, run] : cluster_.runs) {
+        const std::string name = "run " + std::to_string(id.value);
+        expect(run.id == id && id.value < cluster_.meta.next_run, name + " has an id that the counter has not given");
+        if (!terminal(run.state)) expect(names.insert(run.name).second, "two live runs are called " + run.name);
+        const auto& limit = run.spec.failure.max_failures;
+        if (limit >= 0 && !terminal(run.state))
+            expect(run.failures <= static_cast<std::uint32_t>(limit), name + " goes on beyond max_failures");
+        state_of(run, name);
+    }
+}
+
+void Inspection::gang_of(const Attempt& attempt, const std::string& name) {
+    const auto& bundles = cluster_.runs.at(attempt.id.run).spec.gang.bundles;
+    expect(attempt.workers.size() == bundles.size(), name + " holds " + std::to_string(attempt.workers.size()) +
+                                                         " of " + std::to_string(bundles.size()) + " bundles");
+    for (std::size_t i = 0; i < std::min(bundles.size(), attempt.workers.size()); ++i) {
+        Amount shares;
+        for (const GpuShare& share : attempt.workers[i].seat.gpus) shares = shares + share.amount;
+        expect(shares == amount_of(bundles[i].demand, gpu_key),
+               name + " rank " + std::to_string(i) + " holds other GPUs than it needs");
+        expect(!attempt.workers[i].seat.node.value.empty(), name + " rank " + std::to_string(i) + " has no seat");
+    }
+}
+
+void Inspection::waiting_of(const Attempt& attempt, const std::string& name) {
+    const bool waits = attempt.state == AttemptState::placed || attempt.state == AttemptState::stopping;
+    expect(waits != attempt.nodes_waiting.empty(), name + " is " + to_text(attempt.state) + " and waits for " +
+                                                       std::to_string(attempt.nodes_waiting.size()) + " nodes");
+    std::set<NodeId> seen;
+    for (const NodeId& node : attempt.nodes_waiting) {
+        expect(core::on_node(attempt, node) && seen.insert(node).second,
+               name + " waits for " + node.value + " wrongly");
+        const auto known = cluster_.nodes.find(node);
+        expect(known != cluster_.nodes.end() && known->second.state != NodeState::lost,
+               name + " waits for a node that is gone");
+    }
+}
+
+void Inspection::attempts() {
+    std::set<RunId> live;
+    std::set<std::uint32_t> incarnations;
+    for (const auto& [id, attempt] : cluster_.attempts) {
+        const std::string name = text_of(id);
+        const auto run = cluster_.runs.find(id.run);
+        expect(run != cluster_.runs.end() && attempt.id == id, name + " has no run");
+        if (run == cluster_.runs.end()) continue;
+        expect(id.number >= 1 && id.number <= run->second.attempts, name + " is beyond its run's numbers");
+        expect(attempt.incarnation < cluster_.meta.next_incarnation && incarnations.insert(attempt.incarnation).second,
+               name + " shares its incarnation");
+        expect(!attempt.first_failure || attempt.first_failure->value < attempt.workers.size(),
+               name + " blames a rank it has not");
+        expect(terminal(attempt.end_as), name + " would end as " + to_text(attempt.end_as));
+        if (terminal(attempt.state)) continue;
+        expect(live.insert(id.run).second, name + " lives beside another attempt of its run");
+        expect(id.number == run->second.attempts, name + " lives though a higher number was given");
+        gang_of(attempt, name);
+        waiting_of(attempt, name);
+    }
+}
+
+void Inspection::nodes() {
+    std::map<NodeId, Resources> held;
+    std::map<NodeId, std::map<std::uint32_t, Amount>> gpus;
+    for (const auto& [id, attempt] : cluster_.attempts) {
+        // A node that came back smaller may exceed its total for as long as the attempts that give way take to end.
+        if (terminal(attempt.state) || attempt.state == AttemptState::stopping || !cluster_.runs.contains(id.run))
+            continue;
+        const auto& bundles = cluster_.runs.at(id.run).spec.gang.bundles;
+        for (std::size_t i = 0; i < std::min(bundles.size(), attempt.workers.size()); ++i) {
+            const Seat& seat = attempt.workers[i].seat;
+            add(held[seat.node], bundles[i].demand);
+            for (const GpuShare& share : seat.gpus)
+                gpus[seat.node][share.device] = gpus[seat.node][share.device] + share.amount;
+        }
+    }
+    for (const auto& [id, resources] : held) {
+        const auto node = cluster_.nodes.find(id);
+        if (node == cluster_.nodes.end()) continue;
+        for (const auto& [name, amount] : resources)
+            expect(name == gpu_key || amount <= amount_of(node->second.total, name),
+                   id.value + " gave away " + to_text(amount) + " " + name + " of " +
+                       to_text(amount_of(node->second.total, name)));
+        for (const auto& [device, amount] : gpus[id])
+            expect(device < node->second.gpus && amount <= units(1),
+                   id.value + " gave away too much of GPU " + std::to_string(device));
+    }
+}
+
+void Inspection::checkpoints() {
+    for (const auto& [key, checkpoint] : cluster_.checkpoints) {
+        const auto run = cluster_.runs.find(key.run);
+        expect(run != cluster_.runs.end(), key.directory + " belongs to no run");
+        if (run == cluster_.runs.end()) continue;
+        expect(checkpoint.sequence >= 1 && checkpoint.sequence <= run->second.checkpoints,
+               key.directory + " is out of sequence");
+        expect(!checkpoint.deleting || checkpoint.sequence < run->second.checkpoints,
+               key.directory + " is the latest commit and is being deleted");
+        const Attempt* live = core::live_attempt(cluster_, key.run);
+        expect(!checkpoint.deleting || live == nullptr || live->from != key.directory,
+               key.directory + " is being deleted though an attempt started from it");
+    }
+}
+
+}  // namespace
+
+std::vector<std::string> invariants(const Cluster& cluster) {
+    Inspection inspection(cluster);
+    inspection.runs();
+    inspection.attempts();
+    inspection.nodes();
+    inspection.checkpoints();
+    return std::move(inspection.broken);
+}
+
+}  // namespace rtrain

@@ -1,0 +1,158 @@
+// Why a gang does not fit, node by node, and the nearest change that would make it fit. Not on the hot path.
+#include <algorithm>
+
+#include "scheduler/placement_room.hpp"
+#include "scheduler/records.hpp"
+
+namespace rtrain {
+namespace placing {
+namespace {
+
+const char* to_word(NodeState state) {
+    switch (state) {
+        case NodeState::ready:
+            return "ready";
+        case NodeState::draining:
+            return "draining, takes no new bundle";
+        case NodeState::quarantined:
+            return "quarantined, takes no new bundle";
+        case NodeState::lost:
+            return "lost";
+    }
+    return "";
+}
+
+std::string gpu_reason(const std::vector<Amount>& gpus, Amount demand) {
+    const std::string all = std::to_string(gpus.size());
+    if (demand < units(1)) {
+        const Amount most = gpus.empty() ? Amount{} : *std::max_element(gpus.begin(), gpus.end());
+        if (gpus.empty()) return "has no GPU, bundle needs " + to_text(demand);
+        return "the emptiest of " + all + " GPUs has " + to_text(most) + " free, bundle needs " + to_text(demand) +
+               " on one";
+    }
+    if (units(static_cast<std::int64_t>(gpus.size())) < demand)
+        return gpus.empty() ? "has no GPU, bundle needs " + to_text(demand)
+                            : "has " + all + " GPUs, bundle needs " + to_text(demand);
+    const auto untouched = std::count(gpus.begin(), gpus.end(), units(1));
+    return std::to_string(untouched) + " of " + all + " GPUs untouched, bundle needs " + to_text(demand);
+}
+
+std::string shortage(const NodeView& node, const Resources& demand) {
+    for (const auto& [name, amount] : demand) {
+        if (amount.ticks == 0) continue;
+        if (name == gpu_key) {
+            if (!fits_gpus(node.gpus_free, amount)) return gpu_reason(node.gpus_free, amount);
+            continue;
+        }
+        const Amount total = amount_of(node.total, name), free = amount_of(node.free, name);
+        if (total.ticks == 0) return "has no " + name + ", bundle needs " + to_text(amount);
+        if (total < amount) return "has " + to_text(total) + " " + name + ", bundle needs " + to_text(amount);
+        if (free < amount)
+            return to_text(free) + " of " + to_text(total) + " " + name + " free, bundle needs " + to_text(amount);
+    }
+    return "";
+}
+
+std::string constraint(const NodeView& node, const GangRequest& request) {
+    const auto among = [&](const std::vector<NodeId>& ids) {
+        return std::find(ids.begin(), ids.end(), node.id) != ids.end();
+    };
+    if (node.state != NodeState::ready) return to_word(node.state);
+    if (!request.nodes_only.empty() && !among(request.nodes_only)) return "not among the nodes that the job names";
+    if (among(request.nodes_excluded)) return "excluded by the job";
+    if (request.topology_label && !node.labels.contains(*request.topology_label))
+        return "has no label " + *request.topology_label;
+    return "";
+}
+
+std::string label_reason(const NodeView& node, const LabelSelector& selector) {
+    for (const LabelCondition& condition : selector) {
+        if (matches({condition}, node.labels)) continue;
+        const auto label = node.labels.find(condition.key);
+        const std::string has =
+            label == node.labels.end() ? "has no label " + condition.key : condition.key + " is " + label->second;
+        return has + ", bundle needs " + to_text(condition);
+    }
+    return "";
+}
+
+// Empty: any number of the gang's bundles fits there.
+std::string reason_on(const NodeView& node, const GangRequest& request) {
+    const std::string hard = constraint(node, request);
+    if (!hard.empty()) return hard;
+    std::uint32_t fits = 0;
+    std::string why;
+    for (const Bundle& bundle : request.bundles) {
+        std::string here = label_reason(node, bundle.selector);
+        if (here.empty()) here = shortage(node, bundle.demand);
+        if (here.empty())
+            ++fits;
+        else if (why.empty())
+            why = here;
+    }
+    if (fits == 0) return why;
+    const Bundle& first = request.bundles.front();
+    const auto wanted = static_cast<std::uint32_t>(request.bundles.size());
+    if (!one_shape(request)) return why.empty() ? "fits each bundle alone" : "fits some bundles; " + why;
+    const std::uint32_t here = slots(node.free, node.gpus_free, first.demand, wanted);
+    return here >= wanted ? "fits" : "holds " + std::to_string(here) + " of " + std::to_string(wanted) + " bundles";
+}
+
+bool fits_now(const std::vector<NodeView>& nodes, const GangRequest& request) {
+    return place(nodes, request).verdict == Verdict::feasible_now;
+}
+
+GangRequest with_workers(GangRequest request, std::size_t count) {
+    request.bundles.resize(count);
+    return request;
+}
+
+// The most workers of one shape that start now; room is monotone in the number.
+std::size_t most_workers(const std::vector<NodeView>& nodes, const GangRequest& request) {
+    std::size_t fits = 0, fails = request.bundles.size();
+    while (fails - fits > 1) {
+        const std::size_t middle = fits + (fails - fits) / 2;
+        (fits_now(nodes, with_workers(request, middle)) ? fits : fails) = middle;
+    }
+    return fits;
+}
+
+std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request) {
+    const bool strict = request.strategy == Strategy::strict_pack || request.strategy == Strategy::strict_spread;
+    if (strict) {
+        GangRequest looser = request;
+        looser.strategy = request.strategy == Strategy::strict_pack ? Strategy::pack : Strategy::spread;
+        if (fits_now(nodes, looser))
+            return std::string("would start now with scaling.placement=") + to_text(looser.strategy);
+    }
+    if (one_shape(request) && request.placed.empty() && request.bundles.size() > 1)
+        if (const std::size_t workers = most_workers(nodes, request); workers > 0)
+            return "would start now with scaling.workers=" + std::to_string(workers);
+    GangRequest open = request;
+    for (Bundle& bundle : open.bundles) bundle.selector.clear();
+    if (open != request && fits_now(nodes, open)) return "would start now without scaling.label_selector";
+    open.nodes_only.clear();
+    open.nodes_excluded.clear();
+    open.topology_label.reset();
+    if (open != request && fits_now(nodes, open)) return "would start now without constraints on nodes";
+    return "";
+}
+
+}  // namespace
+}  // namespace placing
+
+PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request) {
+    PlacementAnswer answer = place(nodes, request);
+    if (answer.verdict == Verdict::invalid) {
+        answer.reasons.push_back({.node = {}, .text = placing::invalid_because(nodes, request).value_or("")});
+        return answer;
+    }
+    for (const NodeView& node : nodes) {
+        std::string text = placing::reason_on(node, request);
+        if (!text.empty()) answer.reasons.push_back({.node = node.id, .text = std::move(text)});
+    }
+    if (answer.verdict != Verdict::feasible_now) answer.nearest_change = placing::nearest_change(nodes, request);
+    return answer;
+}
+
+}  // namespace rtrain

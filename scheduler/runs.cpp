@@ -1,0 +1,170 @@
+// What people and time do to runs: submit, stop, remove, limits.
+#include <algorithm>
+
+#include "scheduler/machine.hpp"
+
+namespace rtrain::core {
+namespace {
+
+std::string text_of(const Cluster& cluster, const Run& run) {
+    return "\"" + run.name + "\" (" + run_id_text(cluster.meta.cluster_id, run.id) + ")";
+}
+
+Error no_such_run(const Cluster& cluster, RunId run) {
+    return {ErrorCode::not_found, "no run " + run_id_text(cluster.meta.cluster_id, run), "rtrain runs lists them"};
+}
+
+// The run that this very submission has made before.
+const Run* made_before(const Cluster& cluster, const RunSubmitted& event) {
+    if (event.submit_key.empty()) return nullptr;
+    for (const auto& [id, run] : cluster.runs)
+        if (run.submit_key == event.submit_key && run.user == event.user) return &run;
+    return nullptr;
+}
+
+std::string first_reasons(const PlacementAnswer& answer) {
+    std::string text;
+    const std::size_t shown = std::min<std::size_t>(answer.reasons.size(), 3);
+    for (std::size_t i = 0; i < shown; ++i)
+        text += (i == 0 ? "" : "; ") + answer.reasons[i].node.value + ": " + answer.reasons[i].text;
+    if (answer.reasons.size() > shown) text += "; and " + std::to_string(answer.reasons.size() - shown) + " more";
+    return text.empty() ? "there is no node" : text;
+}
+
+std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) {
+    for (const auto& [id, run] : cluster.runs)
+        if (run.name == event.name && !terminal(run.state))
+            return Error{ErrorCode::conflict,
+                         "run " + text_of(cluster, run) + " is " + to_text(run.state) + " under this name",
+                         "choose another name, or rtrain stop " + run.name};
+    const auto nodes = node_views(cluster);
+    const PlacementAnswer answer = place(nodes, event.spec.gang);
+    if (answer.verdict == Verdict::invalid)
+        return Error{ErrorCode::invalid, explain_placement(nodes, event.spec.gang).reasons.front().text,
+                     "correct the job's resources"};
+    if (answer.verdict == Verdict::infeasible && !event.spec.wait_for_nodes) {
+        const PlacementAnswer why = explain_placement(nodes, event.spec.gang);
+        return Error{ErrorCode::unplaceable, "no present node could ever hold it: " + first_reasons(why),
+                     why.nearest_change.empty()
+                         ? "rtrain plan shows what is missing; scaling.wait_for_nodes: true queues it"
+                         : why.nearest_change};
+    }
+    return std::nullopt;
+}
+
+void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& reason) {
+    Run& run = change.edit(id);
+    const Attempt* live = live_attempt(change.seen(), id);
+    run.reason = reason;
+    if (live == nullptr) {
+        const bool asked = end_as == AttemptState::stopped;
+        return end_run(change, id, asked ? RunState::stopped : RunState::failed, reason);
+    }
+    run.state = RunState::stopping;
+    change.about(id);
+    change.note(run.name + " is STOPPING: " + reason);
+    if (live->state != AttemptState::stopping) begin_stop(change, live->id, end_as, reason);
+}
+
+bool over(const std::optional<Duration>& limit, Time since, Time now) { return limit && since + *limit <= now; }
+
+void enforce_limits(Change& change, RunId id) {
+    const Run& run = change.seen().runs.at(id);
+    const bool never_placed = run.state == RunState::queued && run.attempts == 0;
+    if (never_placed && over(run.spec.queue_time_limit, run.submitted, change.now()))
+        return end_run(change, id, RunState::failed, "it was not placed within limits.queue_time");
+    const bool ends = terminal(run.state) || run.state == RunState::stopping || run.started.ms == 0;
+    if (!ends && over(run.spec.wall_time_limit, run.started, change.now()))
+        stop_run(change, id, AttemptState::failed, "limits.wall_time was reached");
+}
+
+}  // namespace
+
+void on(Change& change, const HeadStarted&) {
+    change.edit_meta();
+    change.note("the head started");
+    change.look_for_room();
+}
+
+void on(Change& change, const RunSubmitted& event) {
+    if (const Run* before = made_before(change.seen(), event)) {
+        change.created(before->id);
+        change.about(before->id);
+        return;
+    }
+    if (auto error = refusal(change.seen(), event)) return change.refuse(*std::move(error));
+    Run run;
+    run.id = {change.edit_meta().next_run++};
+    run.name = event.name;
+    run.user = event.user;
+    run.spec = event.spec;
+    run.job_json = event.job_json;
+    run.storage_path = event.storage_path;
+    run.resume = event.resume;
+    run.restore_from = event.restore_from;
+    run.submit_key = event.submit_key;
+    run.submitted = change.now();
+    run.submitted_wall_ms = event.wall_ms;
+    run.warnings = event.warnings;
+    change.created(run.id);
+    change.about(run.id);
+    change.note(run.name + " was submitted by " + run.user);
+    change.add(std::move(run));
+    change.look_for_room();
+}
+
+void on(Change& change, const RunStopAsked& event) {
+    const auto found = change.seen().runs.find(event.run);
+    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    const Run& run = found->second;
+    if (terminal(run.state))
+        return change.refuse({ErrorCode::conflict,
+                              "run " + text_of(change.seen(), run) + " is " + to_text(run.state) + " already",
+                              "there is nothing to stop"});
+    change.about(event.run);
+    if (run.state == RunState::stopping && !run.stop_by.empty()) {  // asked twice: said again to its nodes
+        if (const Attempt* attempt = live_attempt(change.seen(), event.run))
+            for (const NodeId& node : attempt->nodes_waiting) stop_on_node(change, *attempt, node, attempt->cause);
+        return;
+    }
+    if (run.state == RunState::stopping) return;  // it is ending for a reason of its own
+    change.edit(event.run).stop_by = event.by.empty() ? "someone" : event.by;
+    stop_run(change, event.run, AttemptState::stopped, "stopped by " + change.seen().runs.at(event.run).stop_by);
+}
+
+void on(Change& change, const RunRemoved& event) {
+    const auto found = change.seen().runs.find(event.run);
+    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    if (!terminal(found->second.state))
+        return change.refuse({ErrorCode::conflict,
+                              "run " + text_of(change.seen(), found->second) + " is " + to_text(found->second.state),
+                              "rtrain stop " + found->second.name + " first"});
+    change.note(found->second.name + " was removed");
+    change.erase(event.run);
+}
+
+void on(Change& change, const StopMetricReached& event) {
+    const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
+    if (attempt == nullptr || terminal(attempt->state) || attempt->state == AttemptState::stopping) return;
+    const AttemptId id = attempt->id;
+    std::string value = std::to_string(event.value);
+    if (value.find('.') != std::string::npos) value.erase(value.find_last_not_of('0') + 1);
+    if (value.ends_with('.')) value.pop_back();
+    const std::string cause = "stop: " + event.key + " reached " + value;
+    change.about(id.run);
+    change.note(name_of(change.seen(), id.run) + ": " + cause);
+    begin_stop(change, id, AttemptState::succeeded, cause);
+}
+
+void on(Change& change, const TimePassed&) {
+    change.edit_meta();
+    std::vector<RunId> ids;
+    for (const auto& [id, run] : change.seen().runs) {
+        if (terminal(run.state)) continue;
+        if (run.state == RunState::recovering && run.retry_at <= change.now()) change.look_for_room();
+        ids.push_back(id);
+    }
+    for (const RunId id : ids) enforce_limits(change, id);
+}
+
+}  // namespace rtrain::core
