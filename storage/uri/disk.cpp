@@ -1,0 +1,148 @@
+// Durable writes: aside, fsync, rename, fsync of the directory. A crash at any point leaves the old file or the new
+// one.
+
+#include "storage/uri/disk.hpp"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace rtrain::storage::disk {
+namespace {
+
+constexpr std::string_view temporary_prefix = ".rtrain-tmp-";
+
+// Different in every process of every machine that shares the file system.
+const std::string& process_tag() {
+    static const std::string tag = [] {
+        std::uint64_t random = 0;
+        if (::getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<std::uint64_t>(::getpid());
+        char text[24];
+        std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random));
+        return std::string(text);
+    }();
+    return tag;
+}
+
+std::string temporary_beside(const std::string& target) {
+    static std::atomic<std::uint64_t> counter{0};
+    return directory_of(target) + "/" + std::string(temporary_prefix) + process_tag() + "-" + std::to_string(++counter);
+}
+
+}  // namespace
+
+Error failure(const std::string& doing, const std::string& path, int error_number) {
+    const std::string what = doing + " " + path + ": ";
+    if (error_number != ENOSPC && error_number != EDQUOT)
+        return {error_number == ENOENT ? ErrorCode::not_found : ErrorCode::io, what + std::strerror(error_number), ""};
+    std::string free_text;
+    struct statvfs room{};
+    if (::statvfs(directory_of(path).c_str(), &room) == 0) {
+        const auto block = static_cast<std::uint64_t>(room.f_frsize);
+        free_text = " (" + std::to_string(room.f_bavail * block) + " of " + std::to_string(room.f_blocks * block) +
+                    " bytes free there)";
+    }
+    const char* why = error_number == EDQUOT ? "the disk quota is used up" : "no space left on the device";
+    return {ErrorCode::full, what + why + free_text, "free space on the file system of " + directory_of(path)};
+}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+}
+
+Descriptor::~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+}
+
+bool is_temporary(std::string_view file_name) { return file_name.starts_with(temporary_prefix); }
+
+std::string directory_of(const std::string& path) {
+    const auto slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Status write_all(int descriptor, std::string_view bytes, const std::string& path) {
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return failure("writing", path, errno);
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return Done{};
+}
+
+Status sync(int descriptor, const std::string& path) {
+    if (::fsync(descriptor) != 0) return failure("bringing to the disk", path, errno);
+    return Done{};
+}
+
+Status sync_directory(const std::string& directory) {
+    const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!opened.open()) return failure("opening", directory, errno);
+    // Some network file systems cannot sync a directory; they make names durable at once.
+    if (::fsync(opened.number()) != 0 && errno != EINVAL && errno != EROFS)
+        return failure("bringing to the disk", directory, errno);
+    return Done{};
+}
+
+Status make_directories(const std::string& directory) {
+    struct stat seen{};
+    if (::stat(directory.c_str(), &seen) == 0) {
+        if (S_ISDIR(seen.st_mode)) return Done{};
+        return Error{ErrorCode::io, "making " + directory + ": a file of that name is in the way", ""};
+    }
+    if (errno != ENOENT) return failure("making", directory, errno);
+    const std::string parent = directory_of(directory);
+    if (auto made = make_directories(parent); !made) return made;
+    if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) return failure("making", directory, errno);
+    return sync_directory(parent);
+}
+
+Result<Aside> Aside::begin(const std::string& target) {
+    const std::string path = temporary_beside(target);
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file.open()) return failure("writing", target, errno);
+    return Aside(std::move(file), path, target);
+}
+
+Aside::~Aside() {
+    if (!path_.text.empty()) ::unlink(path_.text.c_str());
+}
+
+Status Aside::replace() {
+    if (auto synced = sync(file_.number(), target_); !synced) return synced;
+    if (::rename(path_.text.c_str(), target_.c_str()) != 0) return failure("writing", target_, errno);
+    path_.text.clear();
+    return sync_directory(directory_of(target_));
+}
+
+Result<bool> Aside::take_place() {
+    if (auto synced = sync(file_.number(), target_); !synced) return synced.error();
+    bool linked = ::link(path_.text.c_str(), target_.c_str()) == 0;
+    int why = linked ? 0 : errno;
+    struct stat seen{};
+    // Over NFS the answer to a link that was made may be lost: the count of names tells.
+    if (!linked && ::fstat(file_.number(), &seen) == 0 && seen.st_nlink == 2) linked = true;
+    if (!linked && why != EEXIST && why != ENOENT && why != ENOSPC && why != EDQUOT) {  // a file system without links
+        linked = ::renameat2(AT_FDCWD, path_.text.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) == 0;
+        if (!linked && errno == EEXIST) why = EEXIST;
+    }
+    if (!linked && why == EEXIST) return false;
+    if (!linked) return failure("creating", target_, why);
+    ::unlink(path_.text.c_str());
+    path_.text.clear();
+    if (auto synced = sync_directory(directory_of(target_)); !synced) return synced.error();
+    return true;
+}
+
+}  // namespace rtrain::storage::disk

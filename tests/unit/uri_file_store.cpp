@@ -1,0 +1,228 @@
+// The Store of a directory: whole files or none, exclusive names, full disks that are named.
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "storage/uri/store.hpp"
+#include "tests/unit/catch.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {  // a directory of its own, gone at the end
+    std::string path;
+    Folder() {
+        std::string text = (fs::temp_directory_path() / "rtrain-uri-XXXXXX").string();
+        path = ::mkdtemp(text.data());
+    }
+    ~Folder() { fs::remove_all(path); }
+    Folder(const Folder&) = delete;
+};
+
+void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+std::unique_ptr<Store> store_at(const std::string& path) {
+    auto store = open_file_store(path);
+    REQUIRE(store.ok());
+    return std::move(store).value();
+}
+std::vector<std::string> paths(const std::vector<StoreEntry>& entries) {
+    std::vector<std::string> out;
+    for (const auto& entry : entries) out.push_back(entry.path);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("what is put is read back, listed in order, replaced and removed") {
+    Folder folder;
+    auto store = store_at(folder.path + "/not/yet/there");
+    CHECK(store->list("")->empty());
+    CHECK_FALSE(fs::exists(folder.path + "/not"));  // reading makes nothing
+
+    REQUIRE(store->put("run/b", "two").ok());
+    REQUIRE(store->put("run/a/x", "one").ok());
+    REQUIRE(store->put("run/b", "three").ok());
+
+    CHECK(*store->get("run/b") == "three");
+    CHECK(*store->list("run") == std::vector<StoreEntry>{{"run/a/x", 3}, {"run/b", 5}});
+    REQUIRE(store->remove("run/b").ok());
+    REQUIRE(store->remove("run/b").ok());
+    CHECK(store->get("run/b").error().code == ErrorCode::not_found);
+    REQUIRE(store->remove_tree("run").ok());
+    REQUIRE(store->remove_tree("run").ok());
+    CHECK(store->list("run")->empty());
+}
+
+TEST_CASE("of many who create one name, exactly one succeeds and everyone reads a whole file") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    std::vector<std::string> bodies(8);
+    for (std::size_t i = 0; i < bodies.size(); ++i) bodies[i] = std::string(200'000, static_cast<char>('a' + i));
+    std::vector<int> won(bodies.size(), -1);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < bodies.size(); ++i)
+        threads.emplace_back([&, i] {
+            const auto created = store->create("claims/1.json", bodies[i]);
+            won[i] = created.ok() && *created ? 1 : 0;
+            const auto seen = store->get("claims/1.json");
+            if (!seen.ok() || seen->size() != 200'000 || seen->find_first_not_of(seen->front()) != std::string::npos)
+                won[i] = 100;
+        });
+    for (auto& thread : threads) thread.join();
+    CHECK(std::count(won.begin(), won.end(), 1) == 1);
+    CHECK(std::count(won.begin(), won.end(), 0) == 7);
+    CHECK(paths(*store->list("")) == std::vector<std::string>{"claims/1.json"});
+    CHECK(std::distance(fs::directory_iterator(folder.path + "/claims"), {}) == 1);  // no leftover beside it
+}
+
+TEST_CASE("appended pieces follow one another") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->append("m.jsonl", "{\"a\":1}\n").ok());
+    REQUIRE(store->append("m.jsonl", "{\"a\":2}\n").ok());
+    CHECK(*store->get("m.jsonl") == "{\"a\":1}\n{\"a\":2}\n");
+}
+
+TEST_CASE("a file given away is moved; one that is kept is copied and may be written again") {
+    Folder folder;
+    auto store = store_at(folder.path + "/store");
+    write(folder.path + "/given", "weights");
+    write(folder.path + "/kept", "weights");
+    std::int64_t told = 0;
+
+    REQUIRE(store->put_file(folder.path + "/given", "c/given", true, [&](auto done, auto) { told = done; }).ok());
+    REQUIRE(store->put_file(folder.path + "/kept", "c/kept", false, {}).ok());
+    write(folder.path + "/kept", "SCRIBBLE");
+
+    CHECK(told == 7);
+    CHECK_FALSE(fs::exists(folder.path + "/given"));
+    CHECK(*store->get("c/given") == "weights");
+    CHECK(*store->get("c/kept") == "weights");
+    REQUIRE(store->get_file("c/kept", folder.path + "/back/kept", {}).ok());
+    CHECK(read(folder.path + "/back/kept") == "weights");
+}
+
+TEST_CASE("a file with a second name is copied although it was given away: the caller may still write into it") {
+    Folder folder;
+    auto store = store_at(folder.path + "/store");
+    write(folder.path + "/given", "weights");
+    fs::create_hard_link(folder.path + "/given", folder.path + "/other");
+    REQUIRE(store->put_file(folder.path + "/given", "w", true, {}).ok());
+    write(folder.path + "/other", "SCRIBBLE");
+    CHECK(*store->get("w") == "weights");
+}
+
+TEST_CASE("an upload whose source is not there leaves nothing behind") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    const auto status = store->put_file(folder.path + "/absent", "c/w", false, {});
+    CHECK(status.error().code == ErrorCode::not_found);
+    CHECK(status.error().message.find(folder.path + "/absent") != std::string::npos);
+    CHECK(store->list("")->empty());
+}
+
+TEST_CASE("paths cannot leave the store") {
+    Folder folder;
+    auto store = store_at(folder.path + "/store");
+    for (const std::string bad : {"", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", ".rtrain-tmp-1"}) {
+        CAPTURE(bad);
+        CHECK(store->put(bad, "x").error().code == ErrorCode::invalid);
+        CHECK(store->get(bad).error().code == ErrorCode::invalid);
+        CHECK(store->remove_tree(bad).error().code == ErrorCode::invalid);
+    }
+    CHECK(store->put(std::string("a\0b", 3), "x").error().code == ErrorCode::invalid);
+}
+
+TEST_CASE("a file where a directory should be is named") {
+    Folder folder;
+    write(folder.path + "/runs", "");
+    CHECK(open_file_store(folder.path + "/runs").error().message.find("is a file") != std::string::npos);
+    const auto status = store_at(folder.path)->put("runs/x", "1");
+    CHECK(status.error().message.find(folder.path + "/runs") != std::string::npos);
+}
+
+TEST_CASE("a full disk is named with its free bytes, leaves no half file, and works again when there is room") {
+    Folder folder;
+    const std::string disk = folder.path + "/disk";
+    fs::create_directory(disk);
+    if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0) {
+        WARN("skipped: mounting a small tmpfs needs root");
+        return;
+    }
+    struct Unmount {
+        std::string path;
+        ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
+    } unmount{disk};
+    auto store = store_at(disk + "/runs");
+    REQUIRE(store->append("journal", "line\n").ok());
+    write(folder.path + "/big", std::string(2 << 20, 'x'));
+
+    const auto put = store->put("a", std::string(2 << 20, 'x'));
+    const auto file = store->put_file(folder.path + "/big", "b", false, {});
+    const auto journal = store->append("journal", std::string(2 << 20, 'x'));
+
+    for (const Status& status : {put, file, journal}) {
+        REQUIRE_FALSE(status.ok());
+        CHECK(status.error().code == ErrorCode::full);
+        CHECK(status.error().message.find(disk + "/runs/") != std::string::npos);
+        CHECK(status.error().message.find("of 1048576 bytes free there") != std::string::npos);
+    }
+    CHECK(*store->list("") == std::vector<StoreEntry>{{"journal", 5}});
+    CHECK(std::distance(fs::directory_iterator(disk + "/runs"), {}) == 1);
+    CHECK(store->put("a", "small").ok());
+    CHECK(volatile_filesystem(disk + "/runs/to/come") == "tmpfs");
+}
+
+TEST_CASE("a file given away across file systems is copied, then removed") {
+    if (volatile_filesystem("/dev/shm") != "tmpfs" || ::access("/dev/shm", W_OK) != 0) {
+        WARN("skipped: /dev/shm is not a second file system here");
+        return;
+    }
+    Folder folder;
+    const std::string given = "/dev/shm/rtrain-given-" + std::to_string(::getpid());
+    write(given, std::string(20 << 20, 'w'));
+    REQUIRE(store_at(folder.path)->put_file(given, "w", true, {}).ok());
+    CHECK_FALSE(fs::exists(given));
+    CHECK(fs::file_size(folder.path + "/w") == 20 << 20);
+}
+
+TEST_CASE("a probe writes, reads back and removes; it says which path cannot be written") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(probe(*store, "n1").ok());
+    CHECK(fs::is_empty(folder.path));
+    write(folder.path + "/file", "");
+    auto blocked = open_file_store(folder.path + "/file/below");
+    REQUIRE(blocked.ok());
+    const auto status = probe(**blocked, "n1");
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message.find(folder.path + "/file") != std::string::npos);
+}
+
+TEST_CASE("storage paths: schemes, and what is wrong with the others") {
+    CHECK(parse_uri("")->scheme == Scheme::cluster);
+    CHECK(parse_uri("cluster://")->scheme == Scheme::cluster);
+    CHECK(parse_uri("file:///mnt/a/")->path == "/mnt/a");
+    CHECK(parse_uri("/mnt//a/./b")->path == "/mnt/a/b");
+    CHECK(parse_uri("s3://bucket/prefix/")->path == "bucket/prefix");
+    CHECK(parse_uri("gs://bucket")->scheme == Scheme::gs);
+    CHECK(parse_uri("runs").error().message.find("not absolute") != std::string::npos);
+    CHECK(parse_uri("file://host/x").error().code == ErrorCode::invalid);
+    CHECK(parse_uri("s3://").error().message.find("no bucket") != std::string::npos);
+    CHECK(parse_uri("ftp://x").error().message.find("ftp://") != std::string::npos);
+    CHECK(open_file_store("s3://b/p").error().message.find("not supported") != std::string::npos);
+}
+
+}  // namespace rtrain::storage
