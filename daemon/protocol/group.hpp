@@ -28,6 +28,8 @@ struct GroupReport {  // all of a node's ranks have come to report `index`
     bool checkpoint = false;           // some rank brought files
     std::string directory_name{};        // rank 0's wish
     std::vector<StagedFile> files{};     // staged; hashes empty until uploaded
+    std::string checkpoint_error{};      // why some rank's files are missing: nobody's of this report are committed
+    bool sync = false;                   // some rank waits for the commit
     bool operator==(const GroupReport&) const = default;
 };
 // partial: for naming missing ranks
@@ -42,13 +44,21 @@ struct GroupUploaded {
 // the barrier is passed; where files go
 struct GroupReleased {
     std::uint64_t index = 0; std::string directory{};
+    std::vector<std::string> skip{};  // files of this node that a lower rank of another node has as well
+    bool sync = false;                // `reported` comes with the commit
     bool operator==(const GroupReleased&) const = default;
 };
 struct GroupCommitted {
     std::uint64_t index = 0; std::string directory{}; std::string error{};
     bool operator==(const GroupCommitted&) const = default;
 };
-using GroupMessage = std::variant<GroupJoin, GroupReport, GroupArrived, GroupUploaded, GroupReleased, GroupCommitted>;
+// To the coordinator: this node's ranks have come to broadcast `index`. Back: all have, and rank 0's bytes.
+struct GroupBroadcast {
+    std::uint64_t index = 0; std::string data{};  // on the wire: base64
+    bool operator==(const GroupBroadcast&) const = default;
+};
+using GroupMessage = std::variant<GroupJoin, GroupReport, GroupArrived, GroupUploaded, GroupReleased, GroupCommitted,
+                                  GroupBroadcast>;
 std::string encode(const GroupMessage&);
 Result<GroupMessage> decode_group(const std::string&);
 

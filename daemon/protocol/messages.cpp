@@ -143,7 +143,8 @@ void fields(V& v, StagedFile& m) {
 template <class V>
 void fields(V& v, GroupReport& m) {
     v("index", m.index), v("metrics_json", m.metrics_json), v("checkpoint", m.checkpoint);
-    v("directory_name", m.directory_name), v("files", m.files);
+    v("directory_name", m.directory_name), v("files", m.files), v("checkpoint_error", m.checkpoint_error);
+    v("sync", m.sync);
 }
 template <class V>
 void fields(V& v, GroupArrived& m) {
@@ -155,11 +156,15 @@ void fields(V& v, GroupUploaded& m) {
 }
 template <class V>
 void fields(V& v, GroupReleased& m) {
-    v("index", m.index), v("directory", m.directory);
+    v("index", m.index), v("directory", m.directory), v("skip", m.skip), v("sync", m.sync);
 }
 template <class V>
 void fields(V& v, GroupCommitted& m) {
     v("index", m.index), v("directory", m.directory), v("error", m.error);
+}
+template <class V>
+void fields(V& v, GroupBroadcast& m) {
+    v("index", m.index), v("data", Bytes{m.data});
 }
 
 namespace {
@@ -174,7 +179,8 @@ constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack"
                                       "launch",  "stop",   "delete",   "result",  "forget"};
 constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
                                       "reported", "committed",      "deleted", "notice"};
-constexpr const char* group_names[] = {"join", "report", "arrived", "uploaded", "released", "committed"};
+constexpr const char* group_names[] = {"join", "report", "arrived", "uploaded", "released", "committed",
+                                       "broadcast"};
 template <>
 constexpr const char* const* names<FromAgent> = agent_names;
 template <>
