@@ -1,0 +1,59 @@
+// The agent as a pure machine: the attempts on this node, from preparation to emptied, and the news kept for the head.
+// No I/O, no clock, no chance. Invariants: news leave `outbox` only when acknowledged; an attempt leaves `attempts`
+// only when no process of it is left; an order about an attempt that is unknown or over starts nothing.
+//
+//   prepare ─► PREPARING ─► PREPARED ─launch─► FETCHING ─► RUNNING ─(stop | a worker failed)─► ENDING ─► DRAINED
+//   ─stop─► gone
+#pragma once
+
+#include "daemon/agent/report_group.hpp"
+#include "daemon/agent/words.hpp"
+#include "scheduler/ids.hpp"
+
+namespace rtrain::agent {
+
+enum class Phase { preparing, prepared, fetching, running, ending, drained };
+
+struct LocalWorker {
+    std::int64_t pid = 0;
+    bool started = false, exited = false, connected = false;
+    bool signalled = false;  // by us, to end the attempt
+    std::string fail_text;   // the cause it gave itself
+    std::int64_t silent_ms = 0, cpu_ms = 0;
+    bool operator==(const LocalWorker&) const = default;
+};
+
+struct LocalAttempt {
+    AttemptImage image;
+    Phase phase = Phase::preparing;
+    bool coordinates = false;
+    std::map<std::uint32_t, LocalWorker> workers;
+    std::optional<LocalRanks> local;
+    std::optional<Coordinator> coordinator;
+    std::map<std::string, bool> nodes_gone;  // of the group: their connection was cut
+    bool stop_asked = false;                 // the head waits for Emptied
+    bool failed = false;                     // a worker of it failed
+    std::optional<Time> kill_at;             // SIGKILL for those that are left
+    std::optional<Time> give_up_uploads_at;
+    bool logs_asked = false, logs_done = false;
+    bool operator==(const LocalAttempt&) const = default;
+};
+
+struct AgentState {
+    std::string node, boot_id;
+    protocol::Register inventory;         // what this node offers; `held` and `next_news` are filled in when sent
+    std::int64_t wall_minus_now_ms = 0;   // set before each step by who owns the clocks
+    std::int64_t stop_grace_ms = 10'000;  // for attempts that this agent ends by itself
+    bool connected = false, registered = false;
+    std::int64_t heartbeat_ms = 1'000;
+    Time heartbeat_at;
+    std::uint64_t next_news = 1;
+    std::map<std::uint64_t, protocol::News> outbox;
+    std::map<AttemptKey, LocalAttempt> attempts;
+    bool operator==(const AgentState&) const = default;
+};
+
+Outputs step(AgentState& state, Time now, const Input& input);
+std::optional<Time> next_wake(const AgentState& state);  // when TimerFired is due
+
+}  // namespace rtrain::agent

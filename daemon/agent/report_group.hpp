@@ -1,0 +1,117 @@
+// The report group of one attempt: a barrier over its ranks, one message per node and report. `LocalRanks` gathers the
+// ranks of this node; `Coordinator` (on rank 0's node) gathers the nodes, releases reports, names who is missing, and
+// commits checkpoints. Pure: every function appends to `out`.
+//
+//   rank ─report─► LocalRanks ─GroupReport─► Coordinator ─GroupReleased─► LocalRanks ─reported─► ranks
+//                  LocalRanks ─upload, GroupUploaded─► Coordinator ─manifest, GroupCommitted─► LocalRanks ─committed─►
+//                  ranks
+#pragma once
+
+#include "daemon/agent/words.hpp"
+#include "scheduler/ids.hpp"
+
+namespace rtrain::agent {
+
+// One checkpoint's files on this node, until the coordinator has settled it.
+struct LocalUpload {
+    std::uint64_t index = 0;
+    std::string directory;
+    StagedPaths staged;
+    std::set<std::string> skip;
+    bool sync = false, running = false, done = false;
+    std::vector<protocol::StagedFile> files;  // with hashes, once done
+    std::optional<Time> retry_at;
+    std::int64_t backoff_ms = 1'000;
+    bool operator==(const LocalUpload&) const = default;
+};
+
+struct LocalRanks {
+    AttemptKey attempt;
+    bool coordinates = false;  // the coordinator is in this agent: no message goes over the network
+    std::set<std::uint32_t> ranks;
+    UploadMode mode = UploadMode::async;
+    std::string local_run_path;
+    std::uint64_t passed = 0;                       // the last released report
+    std::map<std::uint32_t, worker::Report> come;   // of report passed + 1
+    std::optional<Time> partial_at;                 // when to tell who has come, while some have not
+    std::optional<protocol::GroupReport> complete;  // sent, not released yet
+    std::map<std::uint64_t, StagedPaths> staged;    // by report, until it is settled
+    std::optional<LocalUpload> upload;
+    std::map<std::uint64_t, worker::Committed> settled;  // the last few, for workers that come back
+    std::uint64_t broadcast_passed = 0;
+    std::map<std::uint32_t, worker::Broadcast> broadcast_come;
+    std::string broadcast_data;  // of broadcast_passed, for workers that ask again
+    bool operator==(const LocalRanks&) const = default;
+};
+
+struct Gathered {
+    std::map<std::string, protocol::GroupReport> nodes;
+    std::set<std::uint32_t> ranks;
+    Time since;
+    Time warn_at;
+    std::int64_t warn_every_ms = 30'000;
+    bool said_waiting = false;  // for the upload of the checkpoint before
+    bool operator==(const Gathered&) const = default;
+};
+
+struct Commit {
+    std::uint64_t index = 0;
+    std::string directory, metrics_json;
+    std::set<std::string> nodes_waiting;
+    std::vector<protocol::StagedFile> files;
+    Time since;
+    std::int64_t wall_ms = 0, blocked_ms = 0;
+    bool sync = false, writing = false;
+    std::string trouble;  // the last error; a newer checkpoint may replace this one
+    std::optional<Time> retry_at;
+    std::int64_t backoff_ms = 1'000;
+    bool operator==(const Commit&) const = default;
+};
+
+struct Coordinator {
+    protocol::AttemptRef attempt;
+    std::uint32_t world_size = 0;
+    std::string own_node;
+    std::map<std::string, std::set<std::uint32_t>> nodes;
+    std::uint64_t passed = 0;
+    std::map<std::uint64_t, Gathered> gathering;
+    std::optional<Commit> commit;
+    std::uint64_t counter = 0;  // directories named, over all attempts of the run
+    std::uint64_t warnings = 0;
+    std::uint64_t broadcast_passed = 0;
+    std::map<std::uint64_t, std::set<std::string>> broadcast_nodes;
+    std::string broadcast_data;
+    bool operator==(const Coordinator&) const = default;
+};
+
+// What the group wants told to the head; the machine numbers it.
+using GroupNews = std::variant<protocol::Reported, protocol::Committed, protocol::Notice>;
+struct GroupSink {
+    Outputs& out;
+    std::vector<GroupNews>& news;
+    std::vector<protocol::GroupMessage>& to_coordinator;  // from LocalRanks, when it coordinates itself
+    std::vector<protocol::GroupMessage>& to_local;        // from the Coordinator to the ranks beside it
+    std::int64_t wall_ms = 0;
+};
+
+// ---- LocalRanks (local_ranks.cpp) -----------------------------------------------------------------------------------
+void rank_joined(LocalRanks&, std::uint32_t rank, const worker::Hello&, GroupSink&);
+void rank_reported(LocalRanks&, Time now, std::uint32_t rank, worker::Report, GroupSink&);
+void rank_broadcast(LocalRanks&, std::uint32_t rank, worker::Broadcast, GroupSink&);
+void staged_listed(LocalRanks&, const StagedListed&, GroupSink&);
+void from_coordinator(LocalRanks&, Time now, const protocol::GroupMessage&, GroupSink&);
+void uploaded(LocalRanks&, Time now, const Uploaded&, GroupSink&);
+void joined_coordinator(LocalRanks&, const std::string& node, GroupSink&);  // says again what is unanswered
+void local_time(LocalRanks&, Time now, GroupSink&);
+void give_up_upload(LocalRanks&, GroupSink&);
+
+// ---- Coordinator (coordinator.cpp) ----------------------------------------------------------------------------------
+void from_node(Coordinator&, Time now, const std::string& node, const protocol::GroupMessage&, GroupSink&);
+void manifest_written(Coordinator&, Time now, const ManifestWritten&, GroupSink&);
+void coordinator_time(Coordinator&, Time now, GroupSink&);
+void abandon_commit(Coordinator&, const std::string& why, GroupSink&);
+
+std::optional<Time> next_wake(const LocalRanks&);
+std::optional<Time> next_wake(const Coordinator&);
+
+}  // namespace rtrain::agent

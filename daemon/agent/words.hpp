@@ -1,0 +1,163 @@
+// What the agent's machine hears (Input) and asks for (Output). Plain values: adapters turn outputs into I/O and its
+// results into inputs; the simulator does the same without I/O.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/protocol/messages.hpp"
+#include "runtime/worker/frames/frames.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::agent {
+
+// An attempt as this agent knows it: its number may change by the claim.
+struct AttemptKey {
+    std::uint64_t run = 0;
+    std::uint32_t incarnation = 0;
+    auto operator<=>(const AttemptKey&) const = default;
+};
+inline AttemptKey key_of(const protocol::AttemptRef& ref) { return {ref.run, ref.incarnation}; }
+
+enum class UploadMode { async, sync, none };
+using StagedPaths = std::map<std::uint32_t, std::string>;  // by rank: the directory with its files
+
+// clang-format off: fields that belong together stand on one line
+// What an agent's restart needs of an attempt; the adapter keeps it on disk.
+struct AttemptImage {
+    protocol::Prepare prepare{};
+    std::uint32_t number = 0;
+    std::string from{}, master_address{};
+    std::uint16_t master_port = 0;
+    UploadMode upload = UploadMode::async;
+    std::string local_run_path{};
+    std::optional<protocol::Launch> launch{};
+    std::uint64_t passed = 0;          // reports whose barrier is known to be passed
+    std::uint64_t named = 0;           // checkpoint directories this attempt has named
+    std::optional<protocol::GroupReleased> uploading{};  // a checkpoint on its way
+    bool operator==(const AttemptImage&) const = default;
+};
+
+// ---- inputs -------------------------------------------------------------------------------------------------------
+struct HeadConnected { bool operator==(const HeadConnected&) const = default; };
+struct HeadDisconnected { bool operator==(const HeadDisconnected&) const = default; };
+struct HeadSaid { protocol::FromHead message{}; bool operator==(const HeadSaid&) const = default; };
+// After this agent's restart, before the first connection: an attempt found on disk. Its workers' ends follow as WorkerExited.
+struct AttemptFound {
+    AttemptImage image{};
+    std::map<std::uint32_t, std::int64_t> workers{};  // rank -> pid, of those that were started
+    bool operator==(const AttemptFound&) const = default;
+};
+struct PreparationDone {
+    AttemptKey attempt{};
+    std::string why{};          // empty: success
+    bool permanent = false;
+    std::uint32_t number = 0;   // claimed; as asked on nodes that do not claim
+    std::string from{}, master_address{};
+    std::uint16_t master_port = 0;
+    UploadMode upload = UploadMode::async;
+    std::string local_run_path{};  // empty: not reachable as files here
+    std::vector<std::string> notices{};
+    bool operator==(const PreparationDone&) const = default;
+};
+struct CheckpointFetched { AttemptKey attempt{}; std::string why{}; bool operator==(const CheckpointFetched&) const = default; };
+struct WorkerStarted_ { AttemptKey attempt{}; std::uint32_t rank = 0; std::int64_t pid = 0; bool operator==(const WorkerStarted_&) const = default; };
+struct WorkerEnded {
+    AttemptKey attempt{}; std::uint32_t rank = 0; ExitCause cause{}; std::int64_t wall_us = 0;
+    bool operator==(const WorkerEnded&) const = default;
+};
+struct WorkerJoined {  // key, attempt and rank are checked
+    AttemptKey attempt{}; std::uint32_t rank = 0; worker::Hello hello{};
+    bool operator==(const WorkerJoined&) const = default;
+};
+struct WorkerSaid {
+    AttemptKey attempt{}; std::uint32_t rank = 0; worker::FromWorker message{};
+    bool operator==(const WorkerSaid&) const = default;
+};
+struct WorkerCut { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WorkerCut&) const = default; };
+struct StagedListed {  // what lies in the staged directories of a report
+    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{};
+    bool operator==(const StagedListed&) const = default;
+};
+struct Uploaded {
+    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}; bool full = false;
+    bool operator==(const Uploaded&) const = default;
+};
+struct ManifestWritten {
+    AttemptKey attempt{}; std::uint64_t index = 0; std::string why{}; bool full = false;
+    bool operator==(const ManifestWritten&) const = default;
+};
+struct GroupSaid {  // from another agent of the attempt; `node` as its certificate says
+    AttemptKey attempt{}; std::string node{}; protocol::GroupMessage message{};
+    bool operator==(const GroupSaid&) const = default;
+};
+struct GroupConnected { AttemptKey attempt{}; bool operator==(const GroupConnected&) const = default; };  // to the coordinator
+struct GroupCut { AttemptKey attempt{}; std::string node{}; bool operator==(const GroupCut&) const = default; };  // empty node: the coordinator
+struct LogsDone { AttemptKey attempt{}; bool operator==(const LogsDone&) const = default; };
+struct CheckpointGone { std::uint64_t run = 0; std::string directory{}, why{}; bool operator==(const CheckpointGone&) const = default; };
+struct TimerFired { bool operator==(const TimerFired&) const = default; };
+
+using Input = std::variant<HeadConnected, HeadDisconnected, HeadSaid, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
+                           WorkerEnded, WorkerJoined, WorkerSaid, WorkerCut, StagedListed, Uploaded, ManifestWritten, GroupSaid,
+                           GroupConnected, GroupCut, LogsDone, CheckpointGone, TimerFired>;
+
+// ---- outputs ------------------------------------------------------------------------------------------------------
+struct ToHead { protocol::FromAgent message{}; bool operator==(const ToHead&) const = default; };
+struct KeepNews { protocol::News news{}; bool operator==(const KeepNews&) const = default; };  // on disk before it is sent
+struct DropNews { std::uint64_t up_to = 0; bool operator==(const DropNews&) const = default; };
+struct CloseHead { std::string why{}; bool operator==(const CloseHead&) const = default; };
+struct SendHeartbeat { std::vector<protocol::WorkerPulse> workers{}; bool operator==(const SendHeartbeat&) const = default; };  // the adapter adds memory
+struct ResendLogs { bool operator==(const ResendLogs&) const = default; };  // registered: from the last acknowledged offsets on
+struct LogsAcknowledged { protocol::LogAck ack{}; bool operator==(const LogsAcknowledged&) const = default; };
+struct StartPreparation { protocol::Prepare prepare{}; bool operator==(const StartPreparation&) const = default; };
+struct KeepAttempt { AttemptImage image{}; bool operator==(const KeepAttempt&) const = default; };  // on disk, for a restart
+struct FetchCheckpoint { AttemptKey attempt{}; std::string from{}; bool operator==(const FetchCheckpoint&) const = default; };
+struct StartWorkers { protocol::Launch launch{}; bool operator==(const StartWorkers&) const = default; };
+struct SignalWorker {  // its whole process group
+    AttemptKey attempt{}; std::uint32_t rank = 0; std::int32_t signal = 0;
+    bool operator==(const SignalWorker&) const = default;
+};
+struct WelcomeWorker { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WelcomeWorker&) const = default; };
+struct ToWorker {
+    AttemptKey attempt{}; std::uint32_t rank = 0; worker::FromAgent message{};
+    bool operator==(const ToWorker&) const = default;
+};
+struct MakeStage { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const MakeStage&) const = default; };  // the adapter answers the worker
+struct ListStaged { AttemptKey attempt{}; std::uint64_t index = 0; StagedPaths staged{}; bool operator==(const ListStaged&) const = default; };
+struct DropStaged { AttemptKey attempt{}; StagedPaths staged{}; bool operator==(const DropStaged&) const = default; };
+struct Upload {  // move or send the staged files below `directory`, fsync, hash; lower ranks' files win
+    AttemptKey attempt{}; std::uint64_t index = 0; std::string directory{}; StagedPaths staged{}; std::set<std::string> skip{};
+    bool operator==(const Upload&) const = default;
+};
+struct WriteManifest { AttemptKey attempt{}; storage::Manifest manifest{}; bool operator==(const WriteManifest&) const = default; };
+struct DropUncommitted { AttemptKey attempt{}; std::string directory{}; bool operator==(const DropUncommitted&) const = default; };
+struct JournalMetrics {  // attempts/NNNNNN/metrics-000001.jsonl
+    AttemptKey attempt{}; std::uint64_t index = 0; std::int64_t wall_ms = 0; std::map<std::uint32_t, std::string> metrics_json{};
+    bool operator==(const JournalMetrics&) const = default;
+};
+struct DialCoordinator { AttemptKey attempt{}; protocol::PeerNode peer{}; bool operator==(const DialCoordinator&) const = default; };
+struct ToGroup {  // empty node: the coordinator
+    AttemptKey attempt{}; std::string node{}; protocol::GroupMessage message{};
+    bool operator==(const ToGroup&) const = default;
+};
+struct FinishLogs { AttemptKey attempt{}; bool operator==(const FinishLogs&) const = default; };  // no process is left: read to the end, copy
+struct CloseAttempt { AttemptKey attempt{}; bool operator==(const CloseAttempt&) const = default; };  // over: sockets, scratch, strays
+struct ForgetAttempt { AttemptKey attempt{}; bool operator==(const ForgetAttempt&) const = default; };  // its files may go
+struct RemoveCheckpoint { protocol::Delete order{}; bool operator==(const RemoveCheckpoint&) const = default; };
+struct WriteResultFile { protocol::Result_ order{}; bool operator==(const WriteResultFile&) const = default; };
+// clang-format on
+
+using Output =
+    std::variant<ToHead, KeepNews, DropNews, CloseHead, SendHeartbeat, ResendLogs, LogsAcknowledged, StartPreparation,
+                 KeepAttempt, FetchCheckpoint, StartWorkers, SignalWorker, WelcomeWorker, ToWorker, MakeStage,
+                 ListStaged, DropStaged, Upload, WriteManifest, DropUncommitted, JournalMetrics, DialCoordinator,
+                 ToGroup, FinishLogs, CloseAttempt, ForgetAttempt, RemoveCheckpoint, WriteResultFile>;
+using Outputs = std::vector<Output>;
+
+}  // namespace rtrain::agent
