@@ -1,0 +1,131 @@
+// Lines of a run, live. The stream carries no resume id: after a break it is asked for anew, and as many lines of each
+// rank's file as were seen are passed over.
+#include "cmd/follow.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cmd/status_text.hpp"
+#include "cmd/terminal.hpp"
+#include "cmd/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+bool is_terminal(const json& run) {
+    const std::string state = string_of(run, "state");
+    return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
+}
+
+std::string file_of(const json& line) {
+    return line.value("attempt", json(0)).dump() + "/" + line.value("rank", json(0)).dump() + "/" +
+           string_of(line, "stream");
+}
+
+class Follower {
+  public:
+    Follower(Invocation& call, const LogWish& wish) : call_(call), wish_(wish) {}
+
+    void begin_stream() { in_stream_.clear(); }
+
+    bool on_event(const StreamEvent& event) {
+        json value = json::parse(event.data.empty() ? "{}" : event.data, nullptr, false);
+        if (event.name == "end") {
+            if (value.is_object() && value.contains("run") && value["run"].is_object()) value = value["run"];
+            if (value.is_object()) end_ = std::move(value);
+            return false;
+        }
+        if (!value.is_object() || !value.contains("line")) return true;
+        const std::string file = file_of(value);
+        if (++in_stream_[file] <= seen_[file]) return true;
+        seen_[file] = in_stream_[file];
+        print_line(call_, wish_, value);
+        return true;
+    }
+
+    const std::optional<json>& end() const { return end_; }
+
+  private:
+    Invocation& call_;
+    const LogWish& wish_;
+    std::map<std::string, std::uint64_t> seen_, in_stream_;
+    std::optional<json> end_;
+};
+
+}  // namespace
+
+std::string log_target(const std::string& run, const LogWish& wish, bool follow) {
+    std::string target = "/v1/runs/" + url_part(run) + "/logs?follow=" + (follow ? "true" : "false");
+    if (!wish.rank.empty()) target += "&rank=" + url_part(wish.rank);
+    if (!wish.attempt.empty()) target += "&attempt=" + url_part(wish.attempt);
+    if (!wish.stream.empty()) target += "&stream=" + url_part(wish.stream);
+    if (wish.since_wall_ms > 0) target += "&since_ms=" + std::to_string(wish.since_wall_ms);
+    if (wish.tail >= 0) target += "&tail=" + std::to_string(wish.tail);
+    return target;
+}
+
+void print_line(Invocation& call, const LogWish& wish, const json& line) {
+    const std::string text = string_of(line, "line");
+    if (wish.grep && !std::regex_search(text, *wish.grep)) return;
+    const json rank = line.value("rank", json(0));
+    const std::string prefix = wish.prefix && rank.is_number() ? "rank " + rank.dump() + " | " : "";
+    call.out.each(line, "line", prefix + shown_line(text) + "\n");
+}
+
+int detached(Invocation& call, const std::string& run) {
+    call.out.talk("\ndetached; " + run + " goes on. Stop it with: rtrain stop " + run);
+    return 130;
+}
+
+Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& run, const LogWish& wish) {
+    constexpr std::int64_t pause_ms = 500;
+    const std::string id = string_of(run, "run_id");
+    Follower follower(call, wish);
+    LogWish asked = wish;
+    bool told = false;
+    while (!interrupted()) {
+        follower.begin_stream();
+        const Status followed = api.follow(log_target(id, asked, true), [&](const StreamEvent& event) {
+            told = false;
+            return follower.on_event(event);
+        });
+        if (interrupted()) break;
+        if (follower.end()) return std::optional<json>(*follower.end());
+        if (!followed && followed.error().code != ErrorCode::unreachable && followed.error().code != ErrorCode::io)
+            return followed.error();
+        if (!followed && !told)
+            call.out.talk("the head is away (" + followed.error().message +
+                          "); the run goes on, and so will its lines");
+        told = !followed;
+        if (followed) {
+            Result<json> now = api.get("/v1/runs/" + url_part(id));
+            if (now && is_terminal(*now)) return std::optional<json>(std::move(*now));
+        }
+        if (wait_or_interrupt(pause_ms)) break;
+    }
+    return std::optional<json>();
+}
+
+int followed_exit(Api& api, const json& run, bool propagate) {
+    if (string_of(run, "state") == "SUCCEEDED") return 0;
+    if (!propagate) return 1;
+    Result<json> attempts = api.list("/v1/runs/" + url_part(string_of(run, "run_id")) + "/attempts");
+    if (!attempts || (*attempts)["items"].empty()) return 1;
+    json last;
+    for (const json& attempt : (*attempts)["items"])
+        if (last.is_null() || attempt.value("number", 0) > last.value("number", 0)) last = attempt;
+    const json failure = last.value("first_failure", json());
+    if (!failure.is_object()) return 1;
+    for (const json& worker : last.value("workers", json::array())) {
+        if (worker.value("rank", json(-1)) != failure.value("rank", json(0))) continue;
+        if (worker.contains("exit_code") && worker["exit_code"].is_number() && worker["exit_code"] != 0)
+            return worker["exit_code"].get<int>();
+        if (worker.contains("signal") && worker["signal"].is_number() && worker["signal"] != 0)
+            return 128 + worker["signal"].get<int>();
+    }
+    return 1;
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,30 @@
+// Following a run: its lines as they come, over a restart of the head, until it ends or Ctrl-C detaches.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <regex>
+#include <string>
+
+#include "cmd/api.hpp"
+
+namespace rtrain::cmd {
+
+struct LogWish {
+    std::string rank, attempt, stream;  // as in the API; empty: its default
+    std::int64_t since_wall_ms = 0;     // 0: from the beginning
+    std::int64_t tail = -1;             // lines; -1: all
+    std::optional<std::regex> grep;
+    bool prefix = true;  // "rank 3 | " before each line
+};
+std::string log_target(const std::string& run, const LogWish& wish, bool follow);
+void print_line(Invocation& call, const LogWish& wish, const nlohmann::json& line);
+
+// Returns the run as it is at its end; none after Ctrl-C (the note that it goes on has been given).
+Result<std::optional<nlohmann::json>> follow_run(Invocation& call, Api& api, const nlohmann::json& run,
+                                                 const LogWish& wish);
+// The exit code of `submit -f`: 0 or 1; with `propagate` the first failed rank's.
+int followed_exit(Api& api, const nlohmann::json& run, bool propagate);
+int detached(Invocation& call, const std::string& run);  // tells how to stop it; 130
+
+}  // namespace rtrain::cmd

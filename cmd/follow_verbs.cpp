@@ -1,0 +1,214 @@
+// rtrain logs|events|metrics: what a run said, what happened, what it measured.
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cmd/follow.hpp"
+#include "cmd/status_text.hpp"
+#include "cmd/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+bool one_rank(const std::string& rank, const json& run) {
+    const bool number = !rank.empty() && rank.find_first_not_of("0123456789") == rank.npos;
+    return number || run.value("workers", json(0)) == 1;
+}
+
+Result<LogWish> log_wish(const Arguments& arguments) {
+    LogWish wish{.rank = arguments.text("rank"),
+                 .attempt = arguments.text("attempt"),
+                 .stream = arguments.text("stream"),
+                 .since_wall_ms = 0,
+                 .tail = arguments.number("tail", -1),
+                 .grep = std::nullopt,
+                 .prefix = true};
+    if (wish.rank.find_first_not_of("0123456789,-") != wish.rank.npos && wish.rank != "all" && wish.rank != "failed")
+        return Error{.code = ErrorCode::usage,
+                     .message = "--rank: \"" + wish.rank + "\" is not a list such as 0,3-5, nor failed, nor all",
+                     .next = "rtrain logs --help"};
+    if (wish.attempt.find_first_not_of("0123456789") != wish.attempt.npos && wish.attempt != "all")
+        return Error{.code = ErrorCode::usage,
+                     .message = "--attempt: \"" + wish.attempt + "\" is not a number, nor all",
+                     .next = "rtrain logs --help"};
+    if (arguments.has("since")) wish.since_wall_ms = wall_now_ms() - arguments.duration_ms("since", 0);
+    if (!arguments.has("grep")) return wish;
+    try {
+        wish.grep = std::regex(arguments.text("grep"));
+    } catch (const std::regex_error& error) {
+        return Error{
+            .code = ErrorCode::usage,
+            .message = "--grep: \"" + arguments.text("grep") + "\" is not a regular expression: " + error.what(),
+            .next = ""};
+    }
+    return wish;
+}
+
+Result<int> logs(Invocation& call) {
+    Result<LogWish> wish = log_wish(call.arguments);
+    if (!wish) return wish.error();
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> run = api->get("/v1/runs/" + url_part(call.arguments.argument(0)));
+    if (!run) return run.error();
+    wish->prefix = !one_rank(wish->rank, *run);
+    if (call.arguments.has("follow")) {
+        Result<std::optional<json>> end = follow_run(call, *api, *run, *wish);
+        if (!end) return end.error();
+        if (!end->has_value()) return detached(call, string_of(*run, "name"));
+        call.out.talk(run_line(**end));
+        return 0;
+    }
+    Result<std::string> lines = api->bytes(log_target(string_of(*run, "run_id"), *wish, false));
+    if (!lines) return lines.error();
+    for (const std::string& text : split(*lines, '\n')) {
+        const json line = json::parse(text, nullptr, false);
+        if (line.is_object()) print_line(call, *wish, line);
+    }
+    return 0;
+}
+
+void print_event(Invocation& call, const json& event) {
+    const std::string about =
+        string_of(event, "run_name").empty() ? string_of(event, "node") : string_of(event, "run_name");
+    std::string text = string_of(event, "time");
+    if (text.size() >= 19) text = text.substr(0, 10) + " " + text.substr(11, 8);
+    call.out.each(event, "id", text + "  " + (about.empty() ? "" : about + ": ") + string_of(event, "text") + "\n");
+}
+
+Result<int> follow_events(Invocation& call, Api& api, const std::string& filter, std::string after) {
+    constexpr std::int64_t pause_ms = 500;
+    bool told = false;
+    while (!interrupted()) {
+        const Status followed =
+            api.follow("/v1/events?follow=true&after=" + url_part(after) + filter, [&](const StreamEvent& event) {
+                const json value = json::parse(event.data.empty() ? "{}" : event.data, nullptr, false);
+                if (!value.is_object() || value.empty()) return true;
+                if (!event.id.empty()) after = event.id;
+                told = false;
+                print_event(call, value);
+                return true;
+            });
+        if (interrupted()) break;
+        if (!followed && followed.error().code != ErrorCode::unreachable && followed.error().code != ErrorCode::io)
+            return followed.error();
+        if (!followed && !told) call.out.talk("the head is away (" + followed.error().message + "); waiting for it");
+        told = !followed;
+        if (wait_or_interrupt(pause_ms)) break;
+    }
+    return 130;
+}
+
+Result<int> events(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string filter = call.arguments.has("run") ? "&run=" + url_part(call.arguments.text("run")) : "";
+    const std::string after = call.arguments.text("after", "0");
+    Result<json> past = api->list("/v1/events?limit=1000&after=" + url_part(after) + filter);
+    if (!past) return past.error();
+    json& items = (*past)["items"];
+    const std::size_t wanted =
+        static_cast<std::size_t>(call.arguments.number("tail", call.arguments.has("after") ? 1'000'000 : 200));
+    if (items.size() > wanted) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(wanted));
+    std::string last = after;
+    for (const json& event : items)
+        last = event["id"].is_string() ? event["id"].get<std::string>() : event["id"].dump();
+    if (call.arguments.has("follow") || call.out.for_people()) {
+        for (const json& event : items) print_event(call, event);
+    } else {
+        call.out.list(*past, {}, "id", "");
+    }
+    if (!call.arguments.has("follow")) return 0;
+    return follow_events(call, *api, filter, last);
+}
+
+Result<int> metrics(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    std::string target = "/v1/runs/" + url_part(call.arguments.argument(0)) + "/metrics?limit=1000";
+    const std::vector<std::string> wanted = call.arguments.list("key");
+    for (const char* filter : {"after", "rank"})
+        if (call.arguments.has(filter))
+            target += std::string("&") + filter + "=" + url_part(call.arguments.text(filter));
+    Result<json> answer = api->list(target);
+    if (!answer) return answer.error();
+    json& items = (*answer)["items"];
+    const std::size_t most = static_cast<std::size_t>(call.arguments.number("tail", 1'000'000));
+    if (items.size() > most) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(most));
+    std::set<std::string> keys(wanted.begin(), wanted.end());
+    for (json& item : items) {
+        json kept = json::object();
+        for (const auto& [key, value] : item.value("metrics", json::object()).items())
+            if (wanted.empty() || keys.count(key) != 0) kept[key] = value;
+        item["metrics"] = kept;
+        if (wanted.empty())
+            for (const auto& [key, value] : kept.items()) keys.insert(key);
+    }
+    std::vector<Column> columns{{"REPORT", "index"}, {"ATT", "attempt"}, {"TIME", "time", Shape::time, true}};
+    std::vector<std::string> fields;
+    fields.reserve(keys.size());
+    for (const std::string& key : keys) fields.push_back("metrics." + key);
+    std::size_t at = 0;
+    for (const std::string& key : keys) columns.push_back({key.c_str(), fields[at++].c_str()});
+    call.out.list(*answer, columns, "index", "no report has come yet");
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> follow_commands() {
+    const Argument run{.name = "RUN", .value = Value::run};
+    const Flag follow{.name = "follow", .help = "go on as they come; Ctrl-C leaves the run alone", .letter = 'f'};
+    const Flag tail{.name = "tail", .takes = Value::number, .shown = "N", .help = "only the last N"};
+    return {
+        {.words = "logs",
+         .group = "Runs",
+         .help = "print what the ranks of a run wrote",
+         .arguments = {run},
+         .flags =
+             {follow,
+              {.name = "rank", .takes = Value::text, .shown = "RANKS", .help = "0,3-5, failed or all"},
+              {.name = "attempt",
+               .takes = Value::text,
+               .shown = "N",
+               .help = "which try: a number or all (default: the last)"},
+              {.name = "stream",
+               .takes = Value::choice,
+               .shown = "STREAM",
+               .help = "out, err or setup",
+               .choices = "out|err|setup|out,err"},
+              {.name = "since", .takes = Value::duration, .shown = "TIME", .help = "only lines of the last 5m, say"},
+              {.name = "grep",
+               .takes = Value::text,
+               .shown = "RE",
+               .help = "only lines in which the regular expression is found"},
+              tail},
+         .handler = logs},
+        {.words = "events",
+         .group = "Runs",
+         .help = "list what happened in the cluster",
+         .flags = {follow,
+                   {.name = "run", .takes = Value::run, .shown = "RUN", .help = "only of this run"},
+                   {.name = "after", .takes = Value::number, .shown = "ID", .help = "only those after this one"},
+                   tail},
+         .handler = events},
+        {.words = "metrics",
+         .group = "Runs",
+         .help = "list what a run reported",
+         .arguments = {run},
+         .flags = {{.name = "key",
+                    .takes = Value::text,
+                    .shown = "NAME",
+                    .help = "only this metric",
+                    .letter = 'k',
+                    .repeated = true},
+                   {.name = "rank", .takes = Value::number, .shown = "RANK", .help = "another rank's than 0"},
+                   {.name = "after", .takes = Value::number, .shown = "N", .help = "only reports after this one"},
+                   tail,
+                   {.name = "watch", .help = "again and again, until Ctrl-C", .letter = 'w'},
+                   {.name = "interval", .takes = Value::duration, .shown = "TIME", .help = "of --watch (default 1s)"}},
+         .handler = metrics}};
+}
+
+}  // namespace rtrain::cmd

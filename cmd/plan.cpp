@@ -1,0 +1,132 @@
+// `rtrain plan`: would it start, where, and if not, why. Against the live cluster, a described one, or a stream of
+// cases.
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cmd/api.hpp"
+#include "cmd/job_file.hpp"
+#include "cmd/plan_case.hpp"
+#include "cmd/reasons.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+Result<int> plan_cases(Invocation& call, const std::string& path) {
+    std::ifstream file;
+    if (path != "-") {
+        file.open(path);
+        if (!file) return Error{.code = ErrorCode::not_found, .message = "cannot read " + path, .next = ""};
+    }
+    std::istream& in = path == "-" ? std::cin : file;
+    std::string line;
+    while (std::getline(in, line)) {
+        if (line.find_first_not_of(" \t\r") == line.npos) continue;
+        call.out.raw(answer_line(line) + "\n");
+        if (!call.out.flush()) return exit_code(ErrorCode::io);
+    }
+    return 0;
+}
+
+Result<json> plan_on_file(Invocation& call, const spec::Job& job, const std::string& path) {
+    Result<std::string> text = read_text(path);
+    if (!text) return text.error();
+    const spec::YamlAnswer yaml = spec::strict_yaml(*text);
+    call.problems = yaml.problems;
+    for (const Problem& problem : yaml.problems) call.out.talk(spec::problem_text(problem, path, *text));
+    if (!yaml.problems.empty())
+        return Error{.code = ErrorCode::invalid, .message = path + " is not strict YAML", .next = ""};
+    Result<json> described = parse_exact(yaml.json);
+    if (!described) return described.error();
+    if (!described->is_object() || !described->contains("nodes"))
+        return Error{
+            .code = ErrorCode::invalid, .message = path + " has no list of nodes", .next = "docs/cli.md, plan"};
+    Result<std::vector<NodeView>> nodes = nodes_from(*described);
+    if (!nodes)
+        return Error{
+            .code = ErrorCode::invalid, .message = path + ": " + nodes.error().message, .next = nodes.error().next};
+    return answer_json(answer_case(*nodes, spec::run_spec(job).gang, ""));
+}
+
+std::string seats_text(const json& placement) {
+    struct Group {
+        std::string node;
+        std::size_t first, last;
+        std::string gpus;
+    };
+    std::vector<Group> groups;
+    for (std::size_t i = 0; placement.contains(std::to_string(i)); ++i) {
+        const json& seat = placement[std::to_string(i)];
+        const std::string node = seat.value("node", "");
+        if (groups.empty() || groups.back().node != node) groups.push_back({node, i, i, ""});
+        groups.back().last = i;
+        for (const auto& [device, amount] : seat.value("gpu", json::object()).items())
+            groups.back().gpus += (groups.back().gpus.empty() ? "" : ",") + device;
+    }
+    std::string text;
+    for (const Group& group : groups) {
+        text +=
+            "  " + group.node + "  " + (group.first == group.last ? "rank " : "ranks ") + std::to_string(group.first);
+        if (group.last != group.first) text += "-" + std::to_string(group.last);
+        text += (group.gpus.empty() ? "" : "  GPU " + group.gpus) + "\n";
+    }
+    return text;
+}
+
+Result<int> plan(Invocation& call) {
+    if (call.arguments.has("cases")) return plan_cases(call, call.arguments.text("cases"));
+    const std::string path = call.arguments.argument(0);
+    if (path.empty())
+        return Error{.code = ErrorCode::usage,
+                     .message = "rtrain plan needs job.yaml, or --cases",
+                     .next = usage_line(call.command)};
+    Result<JobFile> file = read_job_file(call, path);
+    if (!file) return file.error();
+    Result<json> answer = json();
+    if (call.arguments.has("cluster")) {
+        answer = plan_on_file(call, file->job, call.arguments.text("cluster"));
+    } else {
+        Result<Api> api = Api::open(call);
+        if (!api) return api.error();
+        answer = api->post("/v1/plan", {{"job", json::parse(spec::to_json(file->job))}});
+    }
+    if (!answer) return answer.error();
+    const std::string verdict = answer->value("verdict", "");
+    std::string text = verdict + "\n";
+    if (answer->contains("placement")) text += seats_text((*answer)["placement"]);
+    text += reasons_text(answer->value("reasons", json::array()));
+    if (const std::string change = answer->value("nearest_change", ""); !change.empty()) text += change + "\n";
+    if (!answer->value("proved", true)) text += "the search was bounded and gave up proving this\n";
+    call.out.one(*answer, "verdict", text);
+    if (verdict == "feasible now") return 0;
+    if (verdict == "pending") return exit_code(ErrorCode::timed_out);
+    return exit_code(verdict == "infeasible" ? ErrorCode::unplaceable : ErrorCode::invalid);
+}
+
+}  // namespace
+
+std::vector<Command> plan_commands() {
+    return {{.words = "plan",
+             .group = "Runs",
+             .help = "say where a job would start now, or why it would not",
+             .arguments = {{.name = "job.yaml", .value = Value::file, .optional = true}},
+             .flags = {{.name = "cluster",
+                        .takes = Value::file,
+                        .shown = "FILE",
+                        .help = "a described cluster (nodes, allocations) instead of the live one"},
+                       {.name = "cases",
+                        .takes = Value::file,
+                        .shown = "FILE",
+                        .help = "one case per line in, one answer per line out; - is standard input"},
+                       {.name = "set",
+                        .takes = Value::text,
+                        .shown = "FIELD=VALUE",
+                        .help = "change the spec",
+                        .repeated = true}},
+             .handler = plan,
+             .details = "Exit code: 0 it would start now, 8 it would wait, 9 it can never start on these nodes."}};
+}
+
+}  // namespace rtrain::cmd

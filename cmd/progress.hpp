@@ -1,0 +1,24 @@
+// Long work: bytes and time left on a terminal, one line per tenth without one. On stderr; stdout is data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rtrain::cmd {
+
+class Progress {
+  public:
+    explicit Progress(std::string what);
+    ~Progress();
+    void at(std::uint64_t done, std::uint64_t total);
+
+  private:
+    std::string what_;
+    std::int64_t started_ms_;
+    std::int64_t shown_ms_ = 0;
+    int tenth_ = -1;
+    bool terminal_;
+    bool drawn_ = false;
+};
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,11 @@
+// Reasons per node, grouped by what they say.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace rtrain::cmd {
+
+std::string reasons_text(const nlohmann::json& reasons);  // "    5  GPUs busy      n1 n2 n3 n4 n5"
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,159 @@
+// rtrain restore and storage gc: what can be done with nothing but a storage path.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cmd/job_file.hpp"
+#include "cmd/run_store.hpp"
+#include "cmd/status_text.hpp"
+#include "cmd/storage_gc.hpp"
+#include "cmd/submission.hpp"
+#include "cmd/units.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+// The spec in force: the newest claim's, else the one that the run began with.
+std::string newest_spec(const RunStore& place, const storage::RunHeader& header) {
+    Result<std::vector<storage::StoreEntry>> entries = place.store->list(place.run_name + "/attempts");
+    std::string newest;
+    if (entries)
+        for (const storage::StoreEntry& entry : *entries) {
+            const std::string name = std::filesystem::path(entry.path).filename().string();
+            const bool claim =
+                name.size() == 11 && name.ends_with(".json") && name.find_first_not_of("0123456789") == 6;
+            if (claim && entry.path > newest) newest = entry.path;
+        }
+    if (newest.empty()) return header.job_json;
+    Result<std::string> text = place.store->get(newest);
+    const json claim = text ? json::parse(*text, nullptr, false) : json();
+    if (!claim.is_object()) return header.job_json;
+    for (const char* field : {"job", "job_json", "spec"}) {
+        if (!claim.contains(field)) continue;
+        if (claim[field].is_object()) return claim[field].dump();
+        if (claim[field].is_string() && !claim[field].get<std::string>().empty())
+            return claim[field].get<std::string>();
+    }
+    return header.job_json;
+}
+
+// The run's own copy of its code goes to the head, unless the head has it.
+Status ship_stored_code(Invocation& call, Api& api, const RunStore& place, const std::string& sha256) {
+    if (sha256.empty()) return Done{};
+    Result<bool> there = api.exists("/v1/blobs/" + sha256);
+    if (!there) return there.error();
+    if (*there) return Done{};
+    const TemporaryDirectory temporary;
+    const std::string archive = temporary.path() + "/code.tar.zst";
+    const std::string stored = place.run_name + "/code/" + sha256 + ".tar.zst";
+    if (Status got = place.store->get_file(stored, archive, {}); !got)
+        return Error{.code = got.error().code,
+                     .message = "the run's code is not readable: " + got.error().message,
+                     .next = "submit the job from its sources with `rtrain submit --resume`"};
+    return ship_archive(call, api, archive, sha256);
+}
+
+// The checkpoint it will start from; a name that is not committed is an error, none at all is only said.
+Status check_checkpoint(Invocation& call, const RunStore& place) {
+    Result<std::vector<storage::CommittedCheckpoint>> all = storage::list_checkpoints(*place.store, place.run_name);
+    if (!all) return all.error();
+    std::string newest;
+    bool found = place.checkpoint.empty();
+    for (const auto& checkpoint : *all) {
+        if (checkpoint.live) newest = checkpoint.manifest.directory;
+        found = found || checkpoint.manifest.directory == place.checkpoint;
+    }
+    if (!found)
+        return Error{.code = ErrorCode::not_found,
+                     .message = place.shown + " has no committed checkpoint " + place.checkpoint,
+                     .next = "rtrain checkpoints list " + place.shown};
+    const std::string from = place.checkpoint.empty() ? newest : place.checkpoint;
+    call.out.talk(from.empty() ? place.shown + " has no committed checkpoint: the run starts from the beginning"
+                               : "restoring from " + place.shown + "/" + from);
+    return Done{};
+}
+
+Result<int> restore(Invocation& call) {
+    Result<RunStore> place = open_run_store(call, call.arguments.argument(0));
+    if (!place) return place.error();
+    Result<storage::RunHeader> header = storage::read_run(*place->store, place->run_name);
+    if (!header) return header.error();
+    Result<spec::Job> job = with_sets(call, newest_spec(*place, *header), call.arguments.list("set"));
+    if (!job) return job.error();
+    job->name = place->run_name;  // the directory is the run: it may have been moved or renamed
+    job->storage_path = place->storage_path;
+    if (Status checked = check_checkpoint(call, *place); !checked) return checked.error();
+    if (call.arguments.has("dry-run")) {
+        call.out.one({{"dry_run", true},
+                      {"name", job->name},
+                      {"job", json::parse(spec::to_json(*job))},
+                      {"code_sha256", header->code_sha256}},
+                     "name", "would restore " + place->shown + "\n");
+        return 0;
+    }
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    if (Status shipped = ship_stored_code(call, *api, *place, header->code_sha256); !shipped) return shipped.error();
+    Result<json> run = hand_over(*api, {.job = *job,
+                                        .code_sha256 = header->code_sha256,
+                                        .restore_from = place->checkpoint,
+                                        .resume = true,
+                                        .make_new = false});
+    if (!run) return run.error();
+    return told_and_followed(call, *api, *run);
+}
+
+Result<int> gc(Invocation& call) {
+    const std::string path = std::filesystem::absolute(call.arguments.argument(0)).lexically_normal().string();
+    Result<GarbageList> found = find_garbage(path);
+    if (!found) return found.error();
+    const bool dry = call.arguments.has("dry-run");
+    if (!dry && !found->items.empty())
+        if (Status sure = confirm(call, std::to_string(found->items.size()) + " directories, " +
+                                            bytes_text(found->bytes()) + ", will be removed below " + path + ".");
+            !sure)
+            return sure.error();
+    json items = json::array();
+    for (const Garbage& one : found->items) {
+        if (!dry)
+            if (Status gone = remove_garbage(one); !gone) return gone.error();
+        items.push_back({{"path", one.path}, {"bytes", one.bytes}, {"why", one.why}, {"removed", !dry}});
+    }
+    for (const std::string& kept : found->left_alone) call.out.talk("left alone: " + kept);
+    call.out.list({{"items", items}, {"bytes", found->bytes()}, {"dry_run", dry}},
+                  {{"PATH", "path"}, {"SIZE", "bytes", Shape::bytes}, {"WHY", "why"}, {"REMOVED", "removed"}}, "path",
+                  "there is nothing to remove");
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> restore_commands() {
+    return {
+        {.words = "restore",
+         .group = "Checkpoints",
+         .help = "go on with a run from its last checkpoint, on any cluster",
+         .arguments = {{.name = "PATH|RUN[@CHECKPOINT]", .value = Value::checkpoint}},
+         .flags = {{.name = "set",
+                    .takes = Value::text,
+                    .shown = "FIELD=VALUE",
+                    .help = "change the spec",
+                    .repeated = true},
+                   {.name = "follow", .help = "print its lines until it ends; Ctrl-C leaves it running", .letter = 'f'},
+                   {.name = "propagate-exit", .help = "with -f: exit with the first failed rank's code"},
+                   {.name = "dry-run", .help = "say what would be restored; send nothing"}},
+         .handler = restore,
+         .details = "A path needs nothing else: the spec, the code and the checkpoints lie there. Secrets are asked "
+                    "from your environment again."},
+        {.words = "storage gc",
+         .group = "Checkpoints",
+         .help = "remove what no run will ever read: uncommitted and dead checkpoints of ended runs",
+         .arguments = {{.name = "PATH", .value = Value::file}},
+         .flags = {{.name = "dry-run", .help = "list it, remove nothing"}},
+         .handler = gc}};
+}
+
+}  // namespace rtrain::cmd

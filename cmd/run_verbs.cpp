@@ -1,0 +1,221 @@
+// rtrain status|runs|runs rm|queue|nodes|stop: what the cluster holds, and ending a run.
+#include <nlohmann/json.hpp>
+
+#include "cmd/api.hpp"
+#include "cmd/status_text.hpp"
+#include "cmd/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+Result<int> status(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> value = api->get("/v1/status");
+    if (!value) return value.error();
+    call.out.one(*value, "name", status_text(*value));
+    return 0;
+}
+
+Result<int> runs(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    std::string target = "/v1/runs?limit=500";
+    for (const char* filter : {"state", "user", "name"})
+        if (call.arguments.has(filter))
+            target += std::string("&") + filter + "=" + url_part(call.arguments.text(filter));
+    if (call.arguments.has("all") || call.arguments.has("state")) target += "&all=true";
+    Result<json> answer = api->list(target);
+    if (!answer) return answer.error();
+    call.out.list(*answer,
+                  {{"NAME", "name"},
+                   {"RUN", "run_id"},
+                   {"STATE", "state", Shape::state},
+                   {"WORKERS", "workers"},
+                   {"ATT", "attempt"},
+                   {"AGE", "submitted", Shape::age},
+                   {"REPORT", "last_report.index"},
+                   {"CHECKPOINT", "latest_checkpoint"},
+                   {"USER", "user", Shape::text, true},
+                   {"NODES", "nodes", Shape::list, true},
+                   {"METRICS", "last_report.metrics", Shape::pairs, true},
+                   {"SUBMITTED", "submitted", Shape::time, true},
+                   {"STORAGE", "run_path", Shape::text, true},
+                   {"REASON", "reason"}},
+                  "name",
+                  call.arguments.has("all")
+                      ? "there are no runs"
+                      : "there are no runs that have not ended; rtrain runs --all shows the others");
+    return 0;
+}
+
+Result<int> runs_rm(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string name = call.arguments.argument(0);
+    const bool dry = call.arguments.has("dry-run");
+    const std::string files = call.arguments.has("files") ? "true" : "false";
+    if (!dry)
+        if (Status sure = confirm(call, "The run " + name +
+                                            (files == "true" ? " and its files, checkpoints as well, will be removed."
+                                                             : " will be removed from the records."));
+            !sure)
+            return sure.error();
+    Result<json> answer =
+        api->remove("/v1/runs/" + url_part(name) + "?files=" + files + "&dry_run=" + (dry ? "true" : "false"));
+    if (!answer) return answer.error();
+    (*answer)["name"] = answer->value("name", name);
+    call.out.one(*answer, "name",
+                 (dry ? "would remove " : "removed ") + name + (files == "true" ? " and its files" : "") + "\n");
+    return 0;
+}
+
+Result<int> queue(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> answer = api->list("/v1/queue");
+    if (!answer) return answer.error();
+    call.out.list(*answer,
+                  {{"POS", "position"},
+                   {"NAME", "name"},
+                   {"RUN", "run_id", Shape::text, true},
+                   {"PRIORITY", "priority"},
+                   {"WAITING", "waiting_ms", Shape::duration},
+                   {"NEEDS", "needs"},
+                   {"WHY", "why"}},
+                  "name", "nothing waits");
+    return 0;
+}
+
+Result<int> nodes(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> answer = api->list("/v1/nodes");
+    if (!answer) return answer.error();
+    call.out.list(*answer,
+                  {{"NODE", "node"},
+                   {"STATE", "state", Shape::state},
+                   {"GPUS", "gpus"},
+                   {"FREE GPUS", "gpus_free", Shape::list, true},
+                   {"MODEL", "gpu_model"},
+                   {"FREE", "free", Shape::pairs},
+                   {"TOTAL", "resources", Shape::pairs, true},
+                   {"HEARTBEAT", "last_heartbeat_ms", Shape::duration},
+                   {"ADDRESS", "address", Shape::text, true},
+                   {"PORT", "port", Shape::text, true},
+                   {"LABELS", "labels", Shape::pairs, true},
+                   {"RUNS", "runs", Shape::list},
+                   {"REASON", "reason"}},
+                  "node", "no node has joined; rtrain token create --role node prints the line that joins one");
+    return 0;
+}
+
+bool ended(const json& run) {
+    const std::string state = string_of(run, "state");
+    return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
+}
+
+// --checkpoint: stops once the next checkpoint is committed, so that no step is lost.
+Status next_checkpoint(Invocation& call, Api& api, const std::string& target, std::int64_t deadline_ms) {
+    Result<json> run = api.get(target);
+    if (!run) return run.error();
+    const auto before = run->value("checkpoints", json(0));
+    call.out.talk("waiting for the next checkpoint of " + string_of(*run, "name"));
+    while (!ended(*run) && run->value("checkpoints", json(0)) == before) {
+        if (wall_now_ms() > deadline_ms)
+            return Error{.code = ErrorCode::timed_out,
+                         .message = string_of(*run, "name") + " committed no checkpoint in time; it goes on",
+                         .next = "rtrain stop " + string_of(*run, "name") + " ends it at once, from " +
+                                 string_of(*run, "latest_checkpoint")};
+        if (wait_or_interrupt(200)) return Done{};
+        run = api.get(target);
+        if (!run) return run.error();
+    }
+    return Done{};
+}
+
+Result<int> stop(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string target = "/v1/runs/" + url_part(call.arguments.argument(0));
+    const std::int64_t deadline_ms = wall_now_ms() + call.arguments.duration_ms("timeout", 600'000);
+    const bool waits = call.arguments.has("checkpoint") || call.arguments.has("wait");
+    if (waits) watch_interrupts(nullptr, nullptr);
+    if (call.arguments.has("checkpoint"))
+        if (Status waited = next_checkpoint(call, *api, target, deadline_ms); !waited) return waited.error();
+    if (interrupted()) return 130;
+    Result<json> run = api->post(target + "/stop", json::object());
+    if (!run) return run.error();
+    while (call.arguments.has("wait") && !ended(*run)) {
+        if (wall_now_ms() > deadline_ms)
+            return Error{.code = ErrorCode::timed_out,
+                         .message = run_line(*run) + ": it has not ended in time",
+                         .next = "rtrain describe " + string_of(*run, "name")};
+        if (wait_or_interrupt(100)) return 130;
+        run = api->get(target);
+        if (!run) return run.error();
+    }
+    call.out.one(*run, "name", run_line(*run) + "\n");
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> run_commands() {
+    const Argument run{.name = "RUN", .value = Value::run};
+    const Flag watch{.name = "watch", .help = "again and again, until Ctrl-C", .letter = 'w'};
+    const Flag interval{
+        .name = "interval", .takes = Value::duration, .shown = "TIME", .help = "of --watch (default 1s)"};
+    const Flag timeout{.name = "timeout",
+                       .takes = Value::duration,
+                       .shown = "TIME",
+                       .help = "how long to wait (default 10m); then exit 8"};
+    return {{.words = "status",
+             .group = "Cluster",
+             .help = "show the cluster at a glance",
+             .flags = {watch, interval},
+             .handler = status},
+            {.words = "nodes",
+             .group = "Nodes",
+             .help = "list the nodes, what they have and what is free",
+             .flags = {watch, interval},
+             .handler = nodes},
+            {.words = "runs",
+             .group = "Runs",
+             .help = "list the runs that have not ended, or all",
+             .flags = {{.name = "all", .help = "those that have ended as well", .letter = 'a'},
+                       {.name = "state",
+                        .takes = Value::choice,
+                        .shown = "STATE",
+                        .help = "only these",
+                        .choices = "QUEUED|STARTING|RUNNING|RECOVERING|RESIZING|STOPPING|SUCCEEDED|FAILED|STOPPED"},
+                       {.name = "user", .takes = Value::text, .shown = "USER", .help = "only this user's"},
+                       {.name = "name", .takes = Value::text, .shown = "NAME", .help = "only those of this name"},
+                       watch,
+                       interval},
+             .handler = runs},
+            {.words = "runs rm",
+             .group = "Runs",
+             .help = "remove a run that has ended",
+             .arguments = {run},
+             .flags = {{.name = "files", .help = "its directory on storage too, with all checkpoints"},
+                       {.name = "dry-run", .help = "say what would go"}},
+             .handler = runs_rm},
+            {.words = "queue",
+             .group = "Runs",
+             .help = "list the waiting runs in their order, with the reason",
+             .flags = {watch, interval},
+             .handler = queue},
+            {.words = "stop",
+             .group = "Runs",
+             .help = "stop a run",
+             .arguments = {run},
+             .flags = {{.name = "checkpoint", .help = "once its next checkpoint is committed"},
+                       {.name = "wait", .help = "until it has stopped"},
+                       timeout},
+             .handler = stop}};
+}
+
+}  // namespace rtrain::cmd

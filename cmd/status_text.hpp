@@ -1,0 +1,16 @@
+// A cluster's status, a run and a node, for people.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace rtrain::cmd {
+
+std::string status_text(const nlohmann::json& status);
+std::string run_line(const nlohmann::json& run);                                  // one line: what it is doing and why
+std::string run_text(const nlohmann::json& run, const nlohmann::json& attempts);  // `describe RUN`
+std::string node_text(const nlohmann::json& node);                                // `describe NODE`
+std::string string_of(const nlohmann::json& value, const char* field);            // empty: absent or null
+std::string clock_text(const std::string& iso);  // "09:12" today, else "2026-01-31 09:12"
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,42 @@
+// Handing a job to the head: its code, its secrets, its idempotency key. Used by submit and by restore.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "cmd/api.hpp"
+#include "storage/spec/job.hpp"
+
+namespace rtrain::cmd {
+
+struct Submission {
+    spec::Job job;
+    std::string code_sha256;   // the head has it already; empty: no code
+    std::string restore_from;  // a checkpoint by name; empty: the newest
+    bool resume = false;
+    bool make_new = false;  // a taken name becomes name-2
+};
+
+// Packs the directory and uploads it unless the head has it: its hash.
+Result<std::string> ship_directory(Invocation& call, Api& api, const std::string& directory);
+Status ship_archive(Invocation& call, Api& api, const std::string& file, const std::string& sha256);
+// The run. A broken connection is tried again with the same key, so the job is accepted once.
+Result<nlohmann::json> hand_over(Api& api, const Submission& submission);
+// Prints the run, then follows it when -f was given: the exit code.
+Result<int> told_and_followed(Invocation& call, Api& api, const nlohmann::json& run);
+std::string made_up_name(const std::string& stem);  // "train-kxqzv"
+
+// A directory of our own under the system's temporary one, gone at the end.
+class TemporaryDirectory {
+  public:
+    TemporaryDirectory();
+    ~TemporaryDirectory();
+    TemporaryDirectory(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    const std::string& path() const { return path_; }  // empty: it could not be made
+
+  private:
+    std::string path_;
+};
+
+}  // namespace rtrain::cmd

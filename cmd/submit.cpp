@@ -1,0 +1,114 @@
+// rtrain submit: a job spec becomes a run.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cmd/job_file.hpp"
+#include "cmd/status_text.hpp"
+#include "cmd/submission.hpp"
+#include "cmd/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+std::string code_directory(const JobFile& file) {
+    if (file.job.working_dir.empty()) return "";
+    return (std::filesystem::path(file.folder) / file.job.working_dir).lexically_normal().string();
+}
+
+Status check_directory(const std::string& directory) {
+    std::error_code failed;
+    if (directory.empty() || std::filesystem::is_directory(directory, failed)) return Done{};
+    return Error{.code = ErrorCode::invalid,
+                 .message = "working_dir: there is no directory " + directory,
+                 .next = "it is relative to the spec's own folder"};
+}
+
+// What would be sent, and where it would start; nothing is sent but the question.
+Result<int> dry_run(Invocation& call, const JobFile& file, const std::string& directory) {
+    json value = {{"dry_run", true},
+                  {"name", file.job.name},
+                  {"job", json::parse(spec::to_json(file.job))},
+                  {"code", nullptr},
+                  {"verdict", nullptr}};
+    std::string text = "would submit " + file.job.name + "\n";
+    if (!directory.empty()) {
+        const TemporaryDirectory temporary;
+        Result<spec::PackedCode> packed = spec::pack_directory(directory, temporary.path());
+        if (!packed) return packed.error();
+        value["code"] = {{"sha256", packed->sha256}, {"bytes", packed->bytes}, {"files", packed->files}};
+        text += "code       " + std::to_string(packed->files) + " files, " + bytes_text(packed->bytes) + " packed\n";
+    }
+    Result<Api> api = Api::open(call);
+    Result<json> plan = api ? api->post("/v1/plan", {{"job", value["job"]}}) : Result<json>(api.error());
+    if (plan) {
+        value["verdict"] = plan->value("verdict", json());
+        text += "placement  " + string_of(*plan, "verdict") + "\n";
+    } else if (plan.error().code == ErrorCode::invalid) {
+        return plan.error();
+    } else {
+        text += "placement  unknown: " + plan.error().message + "\n";
+    }
+    call.out.one(value, "name", text);
+    return 0;
+}
+
+Result<int> submit(Invocation& call) {
+    const std::string path = call.arguments.argument(0);
+    if (path.ends_with(".py"))
+        return Error{.code = ErrorCode::usage,
+                     .message = "rtrain submit takes a job spec, and " + path + " is a Python program",
+                     .next = "write a job.yaml with `entrypoint: python " +
+                             std::filesystem::path(path).filename().string() + "`"};
+    if (call.arguments.has("resume") && call.arguments.has("new"))
+        return Error{.code = ErrorCode::usage,
+                     .message = "--resume and --new exclude each other",
+                     .next = usage_line(call.command)};
+    Result<JobFile> file = read_job_file(call, path);
+    if (!file) return file.error();
+    if (file->job.name.empty()) file->job.name = made_up_name(file->stem);
+    const std::string directory = code_directory(*file);
+    if (Status there = check_directory(directory); !there) return there.error();
+    if (call.arguments.has("dry-run")) return dry_run(call, *file, directory);
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Submission submission{.job = file->job,
+                          .code_sha256 = "",
+                          .restore_from = "",
+                          .resume = call.arguments.has("resume"),
+                          .make_new = call.arguments.has("new")};
+    if (!directory.empty()) {
+        Result<std::string> shipped = ship_directory(call, *api, directory);
+        if (!shipped) return shipped.error();
+        submission.code_sha256 = *shipped;
+    }
+    Result<json> run = hand_over(*api, submission);
+    if (!run) return run.error();
+    return told_and_followed(call, *api, *run);
+}
+
+}  // namespace
+
+std::vector<Command> submit_commands() {
+    return {
+        {.words = "submit",
+         .group = "Runs",
+         .help = "submit a job; its code travels along",
+         .arguments = {{.name = "job.yaml", .value = Value::file}},
+         .flags = {{.name = "follow", .help = "print its lines until it ends; Ctrl-C leaves it running", .letter = 'f'},
+                   {.name = "set",
+                    .takes = Value::text,
+                    .shown = "FIELD=VALUE",
+                    .help = "change the spec",
+                    .repeated = true},
+                   {.name = "dry-run", .help = "check, pack and ask where it would start; send nothing"},
+                   {.name = "resume", .help = "a run of this name exists: go on from its last checkpoint"},
+                   {.name = "new", .help = "a run of this name exists: take name-2"},
+                   {.name = "propagate-exit", .help = "with -f: exit with the first failed rank's code"}},
+         .handler = submit,
+         .details = "Exit code with -f: 0 it succeeded, 1 it did not, 130 after Ctrl-C. 7: the name is taken. 9: it "
+                    "can never start."}};
+}
+
+}  // namespace rtrain::cmd
