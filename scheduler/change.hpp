@@ -39,6 +39,7 @@ class Change {
     void refuse(Error error) { out_.refused = std::move(error); }
     void look_for_room() { room_ = true; }  // something was freed, came, or waits: a scheduling pass is due
     void nodes_changed() { nodes_ = room_ = true; }
+    bool refused() const { return out_.refused.has_value(); }
     bool room_looked_for() const { return room_; }
     bool nodes_have_changed() const { return nodes_; }
 

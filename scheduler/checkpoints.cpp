@@ -16,18 +16,12 @@ bool named_by_an_attempt(const Cluster& cluster, RunId run, const std::string& d
     return false;
 }
 
-// Higher is better; a missing or NaN score is the worst. By age, the newest is the best.
+// Higher is better; a missing score (NaN is never stored) is the worst. By age all are equal, and the newer wins.
 double score(const Checkpoint& checkpoint, const Retention& retention) {
-    constexpr double worst = -std::numeric_limits<double>::infinity();
     if (retention.score_attribute.empty()) return 0;
     const auto found = checkpoint.metrics.find(retention.score_attribute);
-    if (found == checkpoint.metrics.end() || std::isnan(found->second)) return worst;
+    if (found == checkpoint.metrics.end()) return -std::numeric_limits<double>::infinity();
     return retention.higher_is_better ? found->second : -found->second;
-}
-
-bool usable(const Checkpoint& checkpoint, const Retention& retention) {
-    const auto found = checkpoint.metrics.find(retention.score_attribute);
-    return retention.score_attribute.empty() || (found != checkpoint.metrics.end() && !std::isnan(found->second));
 }
 
 std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run) {
@@ -67,7 +61,6 @@ void retain(Change& change, RunId id) {
     if (!retention.num_to_keep) return;
     auto all = kept_ones(change.seen(), id);
     std::sort(all.begin(), all.end(), [&](const Checkpoint* a, const Checkpoint* b) {
-        if (usable(*a, retention) != usable(*b, retention)) return usable(*a, retention);
         const double x = score(*a, retention), y = score(*b, retention);
         return x != y ? x > y : a->sequence > b->sequence;
     });
@@ -99,6 +92,8 @@ void on(Change& change, const CheckpointCommitted& event) {
     // Of an older attempt only what a later one started from: the rest lies on a dead branch, or is older still.
     if (!newest && !named_by_an_attempt(change.seen(), id, event.directory)) return;
     if (change.seen().checkpoints.contains({.run = id, .directory = event.directory})) return;
+    std::map<std::string, double> numbers = event.metrics;  // what is no number equals nothing, not even itself
+    std::erase_if(numbers, [](const auto& metric) { return !std::isfinite(metric.second); });
     Run& run = change.edit(id);
     change.add(Checkpoint{.run = id,
                           .directory = event.directory,
@@ -106,7 +101,7 @@ void on(Change& change, const CheckpointCommitted& event) {
                           .sequence = ++run.checkpoints,
                           .world_size = event.world_size,
                           .bytes = event.bytes,
-                          .metrics = event.metrics,
+                          .metrics = std::move(numbers),
                           .committed = change.now(),
                           .committed_wall_ms = event.wall_ms,
                           .deleting = false});

@@ -25,6 +25,7 @@ bool retry_comes_due(const Cluster& cluster, Time now) {
 Decision decide(Cluster& cluster, Time now, const Event& event) {
     core::Change change(cluster, std::max(now, cluster.meta.now));
     std::visit([&](const auto& what) { core::on(change, what); }, event);
+    if (change.refused()) return change.finish();
     if (retry_comes_due(cluster, change.now())) change.look_for_room();
     if (change.room_looked_for()) core::place_waiting(change);
     return change.finish();

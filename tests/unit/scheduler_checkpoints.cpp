@@ -1,0 +1,98 @@
+// Which checkpoints are kept.
+#include <cmath>
+
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("by age the newest are kept, and a deletion goes to a ready node of the run") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.retention = {.num_to_keep = 2}});
+    for (const char* name : {"c1", "c2", "c3"}) world.commits(run, name);
+    CHECK(world.kept(run) == Names{"c2", "c3"});
+    CHECK(all_of<DeleteCheckpoint>(world.last) ==
+          std::vector<DeleteCheckpoint>{{.run = run, .directory = "c1", .node = {"n1"}}});
+    world.tell(node("n1"));  // the order may have been lost
+    CHECK(all_of<DeleteCheckpoint>(world.last).size() == 1);
+    world.tell(CheckpointDeleted{.run = run, .directory = "c1"});
+    CHECK(world.cluster.checkpoints.size() == 2);
+}
+
+TEST_CASE("by score the best and always the latest; missing and NaN are the worst, ties go to the newer") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.retention = {.num_to_keep = 2, .score_attribute = "acc"}});
+    world.commits(run, "c1", {{"acc", 0.9}});
+    world.commits(run, "c2", {{"acc", NAN}});
+    world.commits(run, "c3", {{"acc", 0.9}});
+    CHECK(world.kept(run) == Names{"c1", "c3"});
+    world.commits(run, "c4", {{"acc", 0.9}});
+    CHECK(world.kept(run) == Names{"c3", "c4"});
+    world.commits(run, "c5");
+    CHECK(world.kept(run) == Names{"c3", "c4", "c5"});
+    world.commits(run, "c6", {{"acc", 0.95}});
+    CHECK(world.kept(run) == Names{"c4", "c6"});
+}
+
+TEST_CASE("lower may be better") {
+    World world;
+    world.nodes(1);
+    const RunId run =
+        world.running({.retention = {.num_to_keep = 1, .score_attribute = "loss", .higher_is_better = false}});
+    world.commits(run, "c1", {{"loss", 0.1}});
+    world.commits(run, "c2", {{"loss", 0.5}});
+    world.commits(run, "c3", {{"loss", 0.3}});
+    CHECK(world.kept(run) == Names{"c1", "c3"});
+}
+
+TEST_CASE("what a live attempt started from is kept until it ends") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.max_failures = 3, .retention = {.num_to_keep = 1}});
+    world.commits(run, "c1-a001");
+    world.exits(run, 0, killed(9));
+    world.empties(run);
+    world.pass(1'000);
+    world.prepare(run, 0, "c1-a001");
+    world.start(run);
+    world.commits(run, "c2-a002");
+    world.commits(run, "c3-a002");
+    CHECK(world.kept(run) == Names{"c1-a001", "c3-a002"});
+    world.exits(run, 0, exit_code(0));
+    world.empties(run);
+    CHECK(world.kept(run) == Names{"c3-a002"});
+}
+
+TEST_CASE("a commit said twice counts once; one of a zombie counts only if a later attempt started from it") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.max_failures = 3});
+    world.commits(run, "c1-a001");
+    world.commits(run, "c1-a001");
+    CHECK(world.run(run).checkpoints == 1);
+    world.exits(run, 0, killed(9));
+    world.empties(run);
+    world.pass(1'000);
+    world.prepare(run, 0, "c2-a001");
+    const auto late = [&](const char* name) {
+        world.tell(CheckpointCommitted{.attempt = {run, 1}, .directory = name, .world_size = 1});
+    };
+    late("c3-a001");
+    CHECK(world.run(run).checkpoints == 1);
+    late("c2-a001");
+    CHECK(world.run(run).checkpoints == 2);
+}
+
+TEST_CASE("an upload that ends after its run's success is still recorded") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({});
+    world.exits(run, 0, exit_code(0));
+    world.empties(run);
+    world.commits(run, "c1-a001");
+    CHECK(world.kept(run) == Names{"c1-a001"});
+}

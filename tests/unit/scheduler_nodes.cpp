@@ -1,0 +1,130 @@
+// Nodes come, come back, drain and leave; what was lost on the way is said again.
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+namespace {
+
+NodeRegistered again(const std::string& name, std::vector<AttemptId> held, std::int64_t cpus = 4) {
+    NodeRegistered event = node(name, cpus);
+    event.held = std::move(held);
+    return event;
+}
+
+}  // namespace
+
+TEST_CASE("a draining node takes no new bundle, keeps what it has, and stays drained over a reboot") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.name = "a"});
+    const NodeId drained = world.node_of(run, 0);
+    world.tell(NodeDrained{.node = drained, .by = "ana", .reason = "kernel update"});
+    CHECK(world.run(run).state == RunState::running);
+    const RunId other = world.submit({.name = "b"});
+    CHECK(world.node_of(other, 0) != drained);
+    world.tell(NodeLost{.node = drained, .why = "silent"});
+    CHECK(world.cluster.nodes.at(drained).state == NodeState::lost);
+    world.tell(again(drained.value, {}, 1));
+    CHECK(world.cluster.nodes.at(drained).state == NodeState::draining);
+    CHECK(world.cluster.nodes.at(drained).state_reason == "drained by ana: kernel update");
+    world.tell(NodeUndrained{.node = drained});
+    CHECK(world.cluster.nodes.at(drained).state == NodeState::ready);
+}
+
+TEST_CASE("a reconnect repeats the orders that may have been lost") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.submit({.workers = 2});
+    world.tell(again("n1", {}));  // PrepareNode never came
+    CHECK(all_of<PrepareNode>(world.last) ==
+          std::vector<PrepareNode>{{.attempt = {run, 1}, .incarnation = 1, .node = {"n1"}, .claim = true}});
+    world.prepare(run);
+    world.tell(again("n1", {{run, 1}}));  // LaunchWorkers never came
+    CHECK(all_of<LaunchWorkers>(world.last) == std::vector<LaunchWorkers>{{.attempt = {run, 1}, .node = {"n1"}}});
+    world.start(run);
+    world.tell(again("n1", {{run, 1}}));
+    CHECK(world.last.act.empty());  // it runs: nothing to say
+    world.tell(RunStopAsked{.run = run, .by = "ana"});
+    world.tell(again("n1", {{run, 1}}));  // StopAttempt never came
+    CHECK(all_of<StopAttempt>(world.last).size() == 1);
+}
+
+TEST_CASE("a node that forgot its preparation prepares once more, without a second claim, and is launched") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.submit({});
+    world.prepare(run);
+    world.tell(again("n1", {}));
+    CHECK(all_of<PrepareNode>(world.last) ==
+          std::vector<PrepareNode>{{.attempt = {run, 1}, .incarnation = 1, .node = {"n1"}, .claim = false}});
+    world.tell(NodePrepared{.attempt = {run, 1}, .incarnation = 1, .node = {"n1"}});
+    CHECK(all_of<LaunchWorkers>(world.last).size() == 1);
+}
+
+TEST_CASE("a run that ended while its agent was away has succeeded: its news is heard before the attempt is given up") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({});
+    world.tell(again("n1", {}));
+    CHECK(all_of<StopAttempt>(world.last).size() == 1);
+    CHECK(world.run(run).state == RunState::running);
+    world.exits(run, 0, exit_code(0));  // from the outbox
+    world.empties(run);
+    CHECK(world.run(run).state == RunState::succeeded);
+}
+
+TEST_CASE("a node that came back without its workers fails their attempt") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.workers = 2, .max_failures = 1});
+    world.tell(again("n1", {}));
+    world.tell(NodeEmptied{.attempt = {run, 1}, .node = {"n1"}});
+    CHECK(world.attempt(run).state == AttemptState::stopping);
+    CHECK(world.attempt(run).cause == "n1 has no process of it any more; the end of rank(s) 0 1 was not seen");
+    world.empties(run);
+    CHECK(world.run(run).state == RunState::recovering);
+}
+
+TEST_CASE("an attempt that nobody knows any more is stopped where it is found") {
+    World world;
+    world.tell(again("n1", {{.run = {7}, .number = 3}}));
+    const auto stops = all_of<StopAttempt>(world.last);
+    REQUIRE(stops.size() == 1);
+    CHECK(stops[0].attempt == AttemptId{.run = {7}, .number = 3});
+}
+
+TEST_CASE("a node that leaves ends its attempts uncounted; a lost node whose ranks had ended well harms nobody") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2, .max_failures = 0});
+    world.exits(run, 1, exit_code(0));
+    world.tell(NodeLost{.node = world.node_of(run, 1), .why = "silent"});
+    CHECK(world.run(run).state == RunState::running);
+    world.tell(NodeLeft{.node = world.node_of(run, 0)});
+    CHECK(world.run(run).state == RunState::recovering);
+    CHECK(world.run(run).failures == 0);
+    CHECK(world.tell(NodeLeft{.node = {"n9"}}).refused->code == ErrorCode::not_found);
+}
+
+TEST_CASE("a node that comes back smaller gives up its youngest attempts, uncounted") {
+    World world;
+    world.nodes(1, 4);
+    const RunId old = world.running({.name = "old", .cpus = 2});
+    const RunId young = world.running({.name = "young", .cpus = 2});
+    world.tell(again("n1", {{old, 1}, {young, 1}}, 3));
+    CHECK(world.run(old).state == RunState::running);
+    CHECK(world.attempt(young).state == AttemptState::stopping);
+    world.empties(young);
+    CHECK(world.run(young).state == RunState::recovering);
+}
+
+TEST_CASE("the head's restart keeps everything") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({});
+    const Cluster before = world.cluster;
+    world.tell(HeadStarted{});
+    CHECK(world.cluster == before);
+    CHECK(world.run(run).state == RunState::running);
+}

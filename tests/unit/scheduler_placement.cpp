@@ -1,0 +1,221 @@
+// Where gangs go. Small cases are held against a search over every assignment.
+#include <algorithm>
+#include <set>
+
+#include "scheduler/placement.hpp"
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using stories::bundle;
+
+namespace {
+
+NodeView view(const std::string& name, std::int64_t cpus, std::uint32_t gpus = 0, Labels labels = {}) {
+    NodeView made;
+    made.id = {name};
+    made.labels = std::move(labels);
+    made.total["CPU"] = units(cpus);
+    made.free = made.total;
+    made.gpus_free.assign(gpus, units(1));
+    return made;
+}
+
+GangRequest gang(Strategy strategy, std::size_t count, const Bundle& shape) {
+    GangRequest request;
+    request.strategy = strategy;
+    request.bundles.assign(count, shape);
+    return request;
+}
+
+std::vector<std::string> nodes_of(const PlacementAnswer& answer) {
+    std::vector<std::string> names;
+    for (const Seat& seat : answer.seats) names.push_back(seat.node.value);
+    return names;
+}
+
+using Names = std::vector<std::string>;
+
+std::string reason(const PlacementAnswer& answer, const std::string& node) {
+    for (const NodeReason& one : answer.reasons)
+        if (one.node.value == node) return one.text;
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("PACK takes the fewest nodes, the rest on the tightest one, ranks contiguous") {
+    const std::vector<NodeView> nodes{view("a", 4), view("b", 8), view("c", 3), view("d", 2)};
+    CHECK(nodes_of(place(nodes, gang(Strategy::pack, 10, bundle(1)))) ==
+          Names{"b", "b", "b", "b", "b", "b", "b", "b", "d", "d"});
+    CHECK(nodes_of(place(nodes, gang(Strategy::pack, 2, bundle(1)))) == Names{"d", "d"});
+}
+
+TEST_CASE("SPREAD takes the most nodes, evenly") {
+    const std::vector<NodeView> nodes{view("a", 4), view("b", 4), view("c", 1)};
+    const auto answer = place(nodes, gang(Strategy::spread, 6, bundle(1)));
+    auto names = nodes_of(answer);
+    CHECK(std::count(names.begin(), names.end(), "a") == 3);
+    CHECK(std::count(names.begin(), names.end(), "b") == 2);
+    CHECK(std::count(names.begin(), names.end(), "c") == 1);
+    CHECK(std::is_sorted(names.begin(), names.end()));
+}
+
+TEST_CASE("STRICT_PACK wants one node, STRICT_SPREAD one node per bundle") {
+    const std::vector<NodeView> nodes{view("a", 4), view("b", 6)};
+    CHECK(nodes_of(place(nodes, gang(Strategy::strict_pack, 5, bundle(1)))) == Names(5, "b"));
+    CHECK(place(nodes, gang(Strategy::strict_pack, 7, bundle(1))).verdict == Verdict::infeasible);
+    CHECK(nodes_of(place(nodes, gang(Strategy::strict_spread, 2, bundle(1)))) == Names{"a", "b"});
+    CHECK(place(nodes, gang(Strategy::strict_spread, 3, bundle(1))).verdict == Verdict::infeasible);
+}
+
+TEST_CASE("GPUs are devices, never a sum: 3 x 0.6 does not fit 2 GPUs") {
+    const std::vector<NodeView> nodes{view("a", 16, 2)};
+    CHECK(place(nodes, gang(Strategy::pack, 3, bundle(1, Amount{6'000}))).verdict == Verdict::infeasible);
+    CHECK(place(nodes, gang(Strategy::pack, 2, bundle(1, Amount{6'000}))).verdict == Verdict::feasible_now);
+}
+
+TEST_CASE("a fraction goes to the fullest device that takes it, whole GPUs to untouched devices") {
+    std::vector<NodeView> nodes{view("a", 16, 3)};
+    nodes[0].gpus_free = {units(1), Amount{4'000}, Amount{6'000}};
+    const auto half = place(nodes, gang(Strategy::pack, 1, bundle(1, Amount{5'000})));
+    CHECK(half.seats[0].gpus == std::vector<GpuShare>{{.device = 2, .amount = Amount{5'000}}});
+    const auto whole = place(nodes, gang(Strategy::pack, 1, bundle(1, units(1))));
+    CHECK(whole.seats[0].gpus == std::vector<GpuShare>{{.device = 0, .amount = units(1)}});
+    CHECK(place(nodes, gang(Strategy::pack, 1, bundle(1, units(2)))).verdict == Verdict::pending);
+}
+
+TEST_CASE("GPU-less bundles stay off GPU nodes when that costs no node") {
+    const std::vector<NodeView> nodes{view("a", 8, 8), view("b", 8), view("c", 64, 8)};
+    CHECK(nodes_of(place(nodes, gang(Strategy::pack, 8, bundle(1)))) == Names(8, "b"));
+    CHECK(nodes_of(place(nodes, gang(Strategy::pack, 9, bundle(1)))) == Names(9, "c"));
+}
+
+TEST_CASE("what is not a request is invalid") {
+    const std::vector<NodeView> nodes{view("a", 8, 8)};
+    CHECK(place(nodes, {}).verdict == Verdict::invalid);
+    CHECK(place(nodes, gang(Strategy::pack, 2, bundle(0))).verdict == Verdict::invalid);
+    CHECK(place(nodes, gang(Strategy::pack, 1, bundle(1, Amount{15'000}))).verdict == Verdict::invalid);
+    const auto why = explain_placement(nodes, gang(Strategy::pack, 1, bundle(1, Amount{15'000})));
+    CHECK(why.reasons.at(0).text == "GPU 1.5: above 1 only whole GPUs");
+}
+
+TEST_CASE("a zero bundle reserves nothing and needs no node of its own") {
+    const std::vector<NodeView> nodes{view("a", 2)};
+    GangRequest request = gang(Strategy::strict_spread, 1, bundle(2));
+    request.bundles.push_back(bundle(0));
+    CHECK(nodes_of(place(nodes, request)) == Names{"a", "a"});
+}
+
+TEST_CASE("pending means: once other jobs end; draining and lost nodes do not count") {
+    std::vector<NodeView> nodes{view("a", 8), view("b", 8)};
+    nodes[0].free = {};
+    CHECK(place(nodes, gang(Strategy::pack, 9, bundle(1))).verdict == Verdict::pending);
+    nodes[0].state = NodeState::draining;
+    CHECK(place(nodes, gang(Strategy::pack, 9, bundle(1))).verdict == Verdict::infeasible);
+    CHECK(place(nodes, gang(Strategy::pack, 8, bundle(1))).verdict == Verdict::feasible_now);
+}
+
+TEST_CASE("label selectors, named, excluded and avoided nodes") {
+    const std::vector<NodeView> nodes{view("a", 8, 0, {{"zone", "us"}}), view("b", 8, 0, {{"zone", "eu"}}),
+                                      view("c", 8)};
+    GangRequest request = gang(Strategy::pack, 4, bundle(1));
+    request.bundles.assign(
+        4, Bundle{.demand = bundle(1).demand, .selector = {{.key = "zone", .values = {"eu"}, .negated = false}}});
+    CHECK(nodes_of(place(nodes, request)) == Names(4, "b"));
+    request = gang(Strategy::pack, 4, bundle(1));
+    request.nodes_only = {{"b"}, {"c"}};
+    request.nodes_avoided = {{"b"}};
+    CHECK(nodes_of(place(nodes, request)) == Names(4, "c"));
+    request.nodes_excluded = {{"c"}};
+    CHECK(nodes_of(place(nodes, request)) == Names(4, "b"));  // avoided is soft
+}
+
+TEST_CASE("a topology label keeps all bundles under one value, the tightest that fits") {
+    const std::vector<NodeView> nodes{view("a", 4, 0, {{"rack", "r1"}}), view("b", 4, 0, {{"rack", "r1"}}),
+                                      view("c", 6, 0, {{"rack", "r2"}}), view("d", 64)};
+    GangRequest request = gang(Strategy::pack, 6, bundle(1));
+    request.topology_label = "rack";
+    CHECK(nodes_of(place(nodes, request)) == Names(6, "c"));
+    request = gang(Strategy::pack, 7, bundle(1));
+    request.topology_label = "rack";
+    CHECK(nodes_of(place(nodes, request)) == Names{"a", "a", "a", "a", "b", "b", "b"});
+    request = gang(Strategy::pack, 9, bundle(1));
+    request.topology_label = "rack";
+    CHECK(place(nodes, request).verdict == Verdict::infeasible);
+}
+
+TEST_CASE("repair: placed bundles stay, the missing ones join them under the same strategy") {
+    const std::vector<NodeView> nodes{view("a", 2), view("b", 8), view("c", 4)};
+    GangRequest request = gang(Strategy::pack, 4, bundle(1));
+    request.placed = {{1, {"a"}}, {2, {"c"}}};
+    const auto names = nodes_of(place(nodes, request));
+    CHECK(names[1] == "a");
+    CHECK(names[2] == "c");
+    CHECK(names[0] == "a");  // a hosts the gang already and takes both
+    CHECK(names[3] == "a");
+    request.strategy = Strategy::strict_spread;
+    CHECK(place(nodes, request).verdict == Verdict::infeasible);
+    request.bundles.resize(3);
+    CHECK(nodes_of(place(nodes, request)) == Names{"b", "a", "c"});
+}
+
+TEST_CASE("mixed gangs: what greedy would miss is found") {
+    std::vector<NodeView> nodes{view("a", 4, 1), view("b", 8)};
+    GangRequest request = gang(Strategy::pack, 1, bundle(8));
+    request.bundles.push_back(bundle(2, units(1)));
+    request.bundles.push_back(bundle(2));
+    CHECK(nodes_of(place(nodes, request)) == Names{"b", "a", "a"});
+    request.bundles.push_back(bundle(1));
+    const auto never = place(nodes, request);
+    CHECK(never.verdict == Verdict::infeasible);
+    CHECK(never.proved);
+}
+
+TEST_CASE("every refusal says why, per node, and what would fit") {
+    std::vector<NodeView> nodes{view("n1", 16, 8), view("n2", 16, 8), view("n3", 16), view("n4", 16, 8)};
+    for (std::size_t i = 0; i < 5; ++i) nodes[0].gpus_free[i] = Amount{0};
+    nodes[3].state = NodeState::draining;
+    const auto answer = explain_placement(nodes, gang(Strategy::pack, 4, bundle(1, units(4))));
+    CHECK(answer.verdict == Verdict::pending);
+    CHECK(reason(answer, "n1") == "3 of 8 GPUs untouched, bundle needs 4");
+    CHECK(reason(answer, "n2") == "holds 2 of 4 bundles");
+    CHECK(reason(answer, "n3") == "has no GPU, bundle needs 4");
+    CHECK(reason(answer, "n4") == "draining, takes no new bundle");
+    CHECK(answer.nearest_change == "would start now with scaling.workers=2");
+    CHECK(explain_placement(nodes, gang(Strategy::strict_pack, 3, bundle(6))).nearest_change ==
+          "would start now with scaling.placement=PACK");
+}
+
+namespace {
+
+// Every assignment of equal bundles to nodes, by counts.
+bool some_assignment(const std::vector<std::uint32_t>& room, std::size_t at, std::uint32_t left, std::uint32_t nodes) {
+    if (left == 0) return true;
+    if (at == room.size() || nodes == 0) return false;
+    for (std::uint32_t take = 0; take <= std::min(room[at], left); ++take)
+        if (some_assignment(room, at + 1, left - take, take == 0 ? nodes : nodes - 1)) return true;
+    return false;
+}
+
+}  // namespace
+
+TEST_CASE("PACK is exact: as few nodes as the best of all assignments") {
+    std::uint32_t seed = 1;
+    const auto dice = [&](std::uint32_t sides) { return (seed = seed * 1'664'525 + 1'013'904'223) / 65'536 % sides; };
+    for (int round = 0; round < 500; ++round) {
+        std::vector<NodeView> nodes;
+        std::vector<std::uint32_t> room;
+        for (std::uint32_t i = 0, count = 1 + dice(6); i < count; ++i) {
+            room.push_back(dice(6));
+            nodes.push_back(view("n" + std::to_string(i), room.back()));
+        }
+        const std::uint32_t wanted = 1 + dice(12);
+        const auto answer = place(nodes, gang(Strategy::pack, wanted, bundle(1)));
+        std::uint32_t fewest = 1;
+        while (fewest <= room.size() && !some_assignment(room, 0, wanted, fewest)) ++fewest;
+        CHECK((answer.verdict == Verdict::feasible_now) == (fewest <= room.size()));
+        if (answer.verdict != Verdict::feasible_now) continue;
+        const auto names = nodes_of(answer);
+        CHECK(std::set<std::string>(names.begin(), names.end()).size() == fewest);
+    }
+}
