@@ -93,6 +93,7 @@ std::vector<Command> describe_commands();
 std::vector<Command> follow_commands();
 std::vector<Command> checkpoint_commands();
 std::vector<Command> restore_commands();
+std::vector<Command> storage_commands();
 std::vector<Command> doctor_commands();
 
 }  // namespace rtrain::cmd

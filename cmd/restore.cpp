@@ -1,14 +1,10 @@
-// rtrain restore and storage gc: what can be done with nothing but a storage path.
-#include <filesystem>
+// rtrain restore: a run goes on, from nothing but its storage path.
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "cmd/job_file.hpp"
 #include "cmd/run_store.hpp"
 #include "cmd/status_text.hpp"
-#include "cmd/storage_gc.hpp"
 #include "cmd/submission.hpp"
-#include "cmd/units.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::cmd {
@@ -18,26 +14,9 @@ using nlohmann::json;
 
 // The spec in force: the newest claim's, else the one that the run began with.
 std::string newest_spec(const RunStore& place, const storage::RunHeader& header) {
-    Result<std::vector<storage::StoreEntry>> entries = place.store->list(place.run_name + "/attempts");
-    std::string newest;
-    if (entries)
-        for (const storage::StoreEntry& entry : *entries) {
-            const std::string name = std::filesystem::path(entry.path).filename().string();
-            const bool claim =
-                name.size() == 11 && name.ends_with(".json") && name.find_first_not_of("0123456789") == 6;
-            if (claim && entry.path > newest) newest = entry.path;
-        }
-    if (newest.empty()) return header.job_json;
-    Result<std::string> text = place.store->get(newest);
-    const json claim = text ? json::parse(*text, nullptr, false) : json();
-    if (!claim.is_object()) return header.job_json;
-    for (const char* field : {"job", "job_json", "spec"}) {
-        if (!claim.contains(field)) continue;
-        if (claim[field].is_object()) return claim[field].dump();
-        if (claim[field].is_string() && !claim[field].get<std::string>().empty())
-            return claim[field].get<std::string>();
-    }
-    return header.job_json;
+    const Result<std::vector<storage::Claim>> claims = storage::read_claims(*place.store, place.run_name);
+    if (!claims || claims->empty() || claims->back().job_json.empty()) return header.job_json;
+    return claims->back().job_json;
 }
 
 // The run's own copy of its code goes to the head, unless the head has it.
@@ -106,29 +85,6 @@ Result<int> restore(Invocation& call) {
     return told_and_followed(call, *api, *run);
 }
 
-Result<int> gc(Invocation& call) {
-    const std::string path = std::filesystem::absolute(call.arguments.argument(0)).lexically_normal().string();
-    Result<GarbageList> found = find_garbage(path);
-    if (!found) return found.error();
-    const bool dry = call.arguments.has("dry-run");
-    if (!dry && !found->items.empty())
-        if (Status sure = confirm(call, std::to_string(found->items.size()) + " directories, " +
-                                            bytes_text(found->bytes()) + ", will be removed below " + path + ".");
-            !sure)
-            return sure.error();
-    json items = json::array();
-    for (const Garbage& one : found->items) {
-        if (!dry)
-            if (Status gone = remove_garbage(one); !gone) return gone.error();
-        items.push_back({{"path", one.path}, {"bytes", one.bytes}, {"why", one.why}, {"removed", !dry}});
-    }
-    for (const std::string& kept : found->left_alone) call.out.talk("left alone: " + kept);
-    call.out.list({{"items", items}, {"bytes", found->bytes()}, {"dry_run", dry}},
-                  {{"PATH", "path"}, {"SIZE", "bytes", Shape::bytes}, {"WHY", "why"}, {"REMOVED", "removed"}}, "path",
-                  "there is nothing to remove");
-    return 0;
-}
-
 }  // namespace
 
 std::vector<Command> restore_commands() {
@@ -147,13 +103,7 @@ std::vector<Command> restore_commands() {
                    {.name = "dry-run", .help = "say what would be restored; send nothing"}},
          .handler = restore,
          .details = "A path needs nothing else: the spec, the code and the checkpoints lie there. Secrets are asked "
-                    "from your environment again."},
-        {.words = "storage gc",
-         .group = "Checkpoints",
-         .help = "remove what no run will ever read: uncommitted and dead checkpoints of ended runs",
-         .arguments = {{.name = "PATH", .value = Value::file}},
-         .flags = {{.name = "dry-run", .help = "list it, remove nothing"}},
-         .handler = gc}};
+                    "from your environment again."}};
 }
 
 }  // namespace rtrain::cmd
