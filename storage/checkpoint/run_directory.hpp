@@ -1,5 +1,5 @@
-// A run's directory on storage (design 8): claims, checkpoints and their manifests, the live branch, retention, restore.
-// Layout below <storage_path>/<run name>/:
+// A run's directory on storage (design 8): claims, checkpoints and their manifests, the live branch, retention,
+// restore. Layout below <storage_path>/<run name>/:
 //   run.json  code/<sha256>.tar.zst  attempts/000002.json  attempts/000002/{metrics-000001.jsonl,end.json}
 //   checkpoint_000007-a002/{files..., .manifest.json}  result.json  logs/attempt-000002/rank-00000.{out,err}
 #pragma once
@@ -18,11 +18,12 @@ namespace rtrain::storage {
 struct Claim {  // attempts/NNNNNN.json: created exclusively; beginning of an attempt
     std::uint32_t number = 0;
     std::string cluster_id, run_id;
-    std::string from;  // checkpoint directory; empty: from nothing
+    std::string from;  // checkpoint directory; empty: from nothing (kept in attempts/NNNNNN/from.json)
     std::uint32_t world_size = 0;
     std::vector<std::string> nodes;
     std::string job_json;  // the spec in force
     std::int64_t wall_ms = 0;
+    bool begun = false;  // `from` is decided; workers may have started
 };
 
 struct ManifestFile {
@@ -45,32 +46,77 @@ std::string encode(const Manifest&);
 Result<Manifest> decode_manifest(const std::string&);
 
 // run.json. `create_run` is the claim of the name: false when it exists.
-struct RunHeader { std::string name, cluster_id, run_id, user, job_json, code_sha256; std::int64_t wall_ms = 0; };
+struct RunHeader {
+    std::string name, cluster_id, run_id, user, job_json, code_sha256;
+    std::int64_t wall_ms = 0;
+};
 Result<bool> create_run(Store&, const RunHeader&);
 Result<RunHeader> read_run(Store&, const std::string& run_name);
 
-// Claims the next number >= `at_least`, first; lists afterwards; `from` is the newest commit on the live branch as that
-// listing shows it (or `restore_from`, an error when it is not committed). The claim file is then complete and immutable.
-// To keep "claim first, list afterwards" with an immutable file, `from` is decided by the listing made after a number
-// file `attempts/NNNNNN.json` was created, and written into `attempts/NNNNNN/from.json`... implementations may choose,
-// as long as two claimers can never both believe they hold one number, and the walk along `from` is unambiguous.
-struct ClaimAnswer { std::uint32_t number = 0; std::string from; };
+// Claims the next number >= `at_least` (wanted.number), first; lists afterwards; decides `from` by that listing and
+// writes it, exclusively, before it returns: workers start after that. `from` is the newest sound checkpoint on the
+// live branch; `restore_from` (a committed directory, else not_found) takes its place in the first attempt of that run
+// id, and is ignored by later ones, which go on from what the first one committed.
+struct ClaimAnswer {
+    std::uint32_t number = 0;
+    std::string from;
+    std::vector<std::string> damaged;  // newer ones that were passed over: "checkpoint_000007-a001: model.pt: ..."
+};
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim wanted, const std::string& restore_from);
+Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // by number
 
 struct CommittedCheckpoint {
     Manifest manifest;
-    bool live = false;  // on the live branch
+    bool live = false;   // on the live branch
+    std::string damage;  // the manifest cannot be read: why; then only directory and attempt are known
 };
 // Every committed checkpoint, oldest first, with the live branch marked.
 Result<std::vector<CommittedCheckpoint>> list_checkpoints(Store&, const std::string& run_name);
 // Re-hashes files. Empty list: sound. Each entry names a file and what is wrong with it.
 Result<std::vector<std::string>> verify_checkpoint(Store&, const std::string& run_name, const std::string& directory);
+// The newest checkpoint on the live branch whose files are what was committed, and those passed over to reach it.
+struct SoundCheckpoint {
+    std::optional<Manifest> manifest;  // none: start from nothing
+    std::vector<std::string> damaged;
+};
+Result<SoundCheckpoint> newest_sound(Store&, const std::string& run_name);
 Status write_manifest(Store&, const std::string& run_name, const Manifest&);
 Status delete_checkpoint(Store&, const std::string& run_name, const std::string& directory);  // manifest first
 // Copies a checkpoint to a local directory (or gives its place when the store is local), hashes checked.
 Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const std::string& directory,
                                      const std::string& to_local, const Progress& progress);
 Result<std::string> hash_file(const std::string& local_path);  // sha256, lower-case hex
+
+struct AttemptEnd {  // attempts/NNNNNN/end.json
+    std::uint32_t number = 0;
+    std::string state, cause;
+    std::optional<std::uint32_t> first_failure;  // rank
+    std::int64_t started_wall_ms = 0, ended_wall_ms = 0;
+};
+Status write_end(Store&, const std::string& run_name, const AttemptEnd&);
+struct RunOutcome {  // result.json
+    std::string name, cluster_id, run_id, state, reason;
+    std::uint32_t attempts = 0;  // highest number: a result older than the newest claim says nothing about it
+    std::uint32_t failures = 0;
+    std::string checkpoint, metrics_json;  // the latest
+    std::vector<std::string> warnings;
+    std::int64_t submitted_wall_ms = 0, ended_wall_ms = 0;
+};
+Status write_result(Store&, const std::string& run_name, const RunOutcome&);
+
+Result<std::vector<std::string>> list_runs(Store&);  // names: directories with a run.json
+struct Garbage {
+    std::string path;  // relative to the store
+    std::int64_t bytes = 0;
+    std::string why;
+};
+struct GarbagePlan {
+    bool terminal = false;  // result.json is there and no attempt began after it; only then may anything be removed
+    std::vector<Garbage> items;
+};
+// Uncommitted directories, dead branches, files in the making. What an attempt's `from` names is never in it.
+Result<GarbagePlan> plan_garbage(Store&, const std::string& run_name);
+Status remove_garbage(Store&, const std::string& run_name, const Garbage&);  // a checkpoint: manifest first
 
 std::string checkpoint_directory_name(const std::string& wanted, std::uint64_t counter, std::uint32_t attempt);
 

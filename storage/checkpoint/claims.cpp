@@ -1,0 +1,151 @@
+// The beginning of runs and attempts. Two files make an attempt: `attempts/NNNNNN.json`, created exclusively, holds the
+// number; `attempts/NNNNNN/from.json`, created after the listing that decided it, holds where it starts. Both are never
+// changed. An attempt with a number and no `from` has started no worker, and counts for nothing.
+
+#include <algorithm>
+#include <set>
+
+#include "storage/checkpoint/layout.hpp"
+#include "storage/checkpoint/listing.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+using nlohmann::json;
+constexpr std::uint32_t numbers_tried = 10'000;
+
+json claim_fields(const Claim& claim) {
+    return {{"schema_version", 1},
+            {"number", claim.number},
+            {"cluster_id", claim.cluster_id},
+            {"run_id", claim.run_id},
+            {"world_size", claim.world_size},
+            {"nodes", claim.nodes},
+            {"job", embedded(claim.job_json)},
+            {"wall_ms", claim.wall_ms}};
+}
+
+// The next free number >= wanted, made ours.
+Result<std::uint32_t> take_number(Store& store, const std::string& run_name, Claim& wanted) {
+    const std::uint32_t first = std::max<std::uint32_t>(wanted.number, 1);
+    for (wanted.number = first; wanted.number < first + numbers_tried; ++wanted.number) {
+        const auto created = store.create(claim_path(run_name, wanted.number), file_text(claim_fields(wanted)));
+        if (!created) return created.error();
+        if (*created) return wanted.number;
+    }
+    return Error{ErrorCode::conflict,
+                 "run " + run_name + ": attempt numbers " + std::to_string(first) + " to " +
+                     std::to_string(wanted.number - 1) + " are all taken on storage",
+                 "is another cluster running it? See attempts/ in its directory"};
+}
+
+// The run id whose first attempt this is has no begun attempt below it.
+bool first_of_its_run(const Listing& listing, const Claim& claim) {
+    return std::none_of(listing.claims.begin(), listing.claims.end(), [&](const auto& entry) {
+        const Claim& other = entry.second;
+        return other.begun && other.number != claim.number && other.run_id == claim.run_id &&
+               other.cluster_id == claim.cluster_id;
+    });
+}
+
+Result<SoundCheckpoint> wanted_checkpoint(Store& store, const std::string& run_name, const Listing& listing,
+                                          const std::string& directory) {
+    for (const CommittedCheckpoint& committed : listing.checkpoints) {
+        if (committed.manifest.directory != directory) continue;
+        const auto faults = file_faults(store, run_name, committed, listing);
+        if (!faults) return faults.error();
+        if (faults->empty()) return SoundCheckpoint{.manifest = committed.manifest};
+        return Error{ErrorCode::damaged, "checkpoint " + directory + " is damaged: " + faults->front(),
+                     "rtrain restore without @" + directory + " takes the newest sound one"};
+    }
+    return Error{ErrorCode::not_found, "run " + run_name + " has no committed checkpoint " + directory,
+                 "rtrain checkpoints list shows those there are"};
+}
+
+json from_fields(const std::optional<Manifest>& manifest) {
+    if (!manifest) return {{"schema_version", 1}, {"from", ""}, {"attempt", 0}, {"report", 0}};
+    return {{"schema_version", 1},
+            {"from", manifest->directory},
+            {"attempt", manifest->attempt},
+            {"report", manifest->report}};
+}
+
+}  // namespace
+
+Result<bool> create_run(Store& store, const RunHeader& header) {
+    const json value = {{"schema_version", 1},
+                        {"name", header.name},
+                        {"cluster_id", header.cluster_id},
+                        {"run_id", header.run_id},
+                        {"user", header.user},
+                        {"job", embedded(header.job_json)},
+                        {"code_sha256", header.code_sha256},
+                        {"wall_ms", header.wall_ms}};
+    return store.create(run_path(header.name), file_text(value));
+}
+
+Result<RunHeader> read_run(Store& store, const std::string& run_name) {
+    auto value = read_object(store, run_path(run_name));
+    if (!value) {
+        Error error = value.error();
+        if (error.code == ErrorCode::not_found) error.next = "a run's directory is the one that holds run.json";
+        return error;
+    }
+    try {
+        return RunHeader{.name = value->at("name").get<std::string>(),
+                         .cluster_id = value->at("cluster_id").get<std::string>(),
+                         .run_id = value->at("run_id").get<std::string>(),
+                         .user = value->at("user").get<std::string>(),
+                         .job_json = extracted(value->at("job")),
+                         .code_sha256 = value->at("code_sha256").get<std::string>(),
+                         .wall_ms = value->at("wall_ms").get<std::int64_t>()};
+    } catch (const json::exception& wrong) {
+        return Error{ErrorCode::damaged, run_path(run_name) + ": " + wrong.what(), ""};
+    }
+}
+
+Result<Claim> decode_claim(const std::string& text, const std::string& path) {
+    auto value = parse_object(text, path);
+    if (!value) return value.error();
+    try {
+        return Claim{.number = value->at("number").get<std::uint32_t>(),
+                     .cluster_id = value->at("cluster_id").get<std::string>(),
+                     .run_id = value->at("run_id").get<std::string>(),
+                     .world_size = value->at("world_size").get<std::uint32_t>(),
+                     .nodes = value->at("nodes").get<std::vector<std::string>>(),
+                     .job_json = extracted(value->at("job")),
+                     .wall_ms = value->at("wall_ms").get<std::int64_t>()};
+    } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
+}
+
+Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Claim wanted,
+                                  const std::string& restore_from) {
+    const auto number = take_number(store, run_name, wanted);
+    if (!number) return number.error();
+    const auto listing =
+        read_listing(store, run_name);  // after the claim: nothing older commits unseen on the live branch
+    if (!listing) return listing.error();
+    const bool restores = !restore_from.empty() && first_of_its_run(*listing, wanted);
+    const auto start = restores ? wanted_checkpoint(store, run_name, *listing, restore_from)
+                                : newest_sound_of(store, run_name, *listing);
+    if (!start) return start.error();
+    const auto decided = store.create(from_path(run_name, *number), file_text(from_fields(start->manifest)));
+    if (!decided) return decided.error();
+    if (!*decided)
+        return Error{
+            ErrorCode::conflict,
+            from_path(run_name, *number) + " exists although attempt " + std::to_string(*number) + " was just claimed",
+            "another program writes into this run's directory"};
+    return ClaimAnswer{
+        .number = *number, .from = start->manifest ? start->manifest->directory : "", .damaged = start->damaged};
+}
+
+Result<std::vector<Claim>> read_claims(Store& store, const std::string& run_name) {
+    const auto listing = read_listing(store, run_name);
+    if (!listing) return listing.error();
+    std::vector<Claim> claims;
+    for (const auto& [number, claim] : listing->claims) claims.push_back(claim);
+    return claims;
+}
+
+}  // namespace rtrain::storage

@@ -1,0 +1,35 @@
+// Names inside of a run's directory, and reading its small JSON files. Inside of storage/checkpoint only.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::storage {
+
+inline constexpr std::string_view manifest_name = ".manifest.json";
+
+std::string run_path(const std::string& run_name);                          // <run>/run.json
+std::string claim_path(const std::string& run_name, std::uint32_t number);  // <run>/attempts/000002.json
+std::string from_path(const std::string& run_name, std::uint32_t number);   // <run>/attempts/000002/from.json
+std::string end_path(const std::string& run_name, std::uint32_t number);    // <run>/attempts/000002/end.json
+std::string manifest_path(const std::string& run_name, const std::string& directory);
+// "checkpoint_000007-a002" is attempt 2; none: not the name of a checkpoint directory.
+std::optional<std::uint32_t> attempt_of(std::string_view directory);
+// "000002.json" is 2.
+std::optional<std::uint32_t> claim_number(std::string_view file_name);
+std::uint64_t counter_of(std::string_view directory);  // "checkpoint_000007-a002" is 7; else 0
+
+// A JSON object, or ErrorCode::damaged naming the file.
+Result<nlohmann::json> parse_object(const std::string& text, const std::string& path);
+Result<nlohmann::json> read_object(Store&, const std::string& path);
+nlohmann::json embedded(const std::string& json_text);  // the value; a string when it is not JSON
+std::string extracted(const nlohmann::json& value);     // and back
+std::string file_text(const nlohmann::json& value);     // as it lies on storage: for people too
+bool safe_relative(std::string_view path);              // no "..", not absolute: cannot leave a directory
+
+}  // namespace rtrain::storage

@@ -1,0 +1,130 @@
+// The live branch: the walk along `from`, back from the highest attempt that has begun. Of each attempt on the way only
+// what was committed up to the checkpoint that the next one started from counts; what an older attempt writes later, or
+// another cluster, is on a dead branch by construction.
+
+#include "storage/checkpoint/listing.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "storage/checkpoint/layout.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+using nlohmann::json;
+
+struct Place {  // of a file below the run's directory
+    std::string_view top, rest;
+};
+Place place_of(const StoreEntry& entry, const std::string& run_name) {
+    std::string_view path = entry.path;
+    path.remove_prefix(std::min(path.size(), run_name.size() + 1));
+    const auto slash = path.find('/');
+    if (slash == std::string_view::npos) return {path, ""};
+    return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+Result<CommittedCheckpoint> read_commit(Store& store, const StoreEntry& entry, const std::string& directory) {
+    const auto text = store.get(entry.path);
+    if (!text && text.error().code != ErrorCode::not_found) return text.error();
+    CommittedCheckpoint committed{.manifest = {.directory = directory,
+                                               .attempt = attempt_of(directory).value_or(0),
+                                               .report = counter_of(directory)}};
+    auto manifest = text ? decode_manifest(*text) : Result<Manifest>(text.error());
+    if (!manifest)
+        committed.damage = manifest.error().message;
+    else if (manifest->directory != directory || manifest->attempt != attempt_of(directory))
+        committed.damage = "the manifest is that of " + manifest->directory;
+    else
+        committed.manifest = std::move(*manifest);
+    return committed;
+}
+
+Status read_claim(Store& store, const StoreEntry& entry, std::uint32_t number, Listing& listing) {
+    const auto text = store.get(entry.path);
+    if (!text) return text.error();
+    auto claim = decode_claim(*text, entry.path);
+    // A damaged claim still holds its number; nothing else in it decides anything.
+    listing.claims[number] = claim ? std::move(*claim) : Claim{};
+    listing.claims[number].number = number;
+    return Done{};
+}
+
+// A damaged origin counts as unknown: the walk ends there, and what its attempt committed is still found.
+Status read_origin(Store& store, const StoreEntry& entry, std::uint32_t number, Listing& listing) {
+    const auto value = read_object(store, entry.path);
+    if (!value) return value.error().code == ErrorCode::damaged ? Status(Done{}) : value.error();
+    try {
+        listing.origins[number] = {.from = value->at("from").get<std::string>(),
+                                   .attempt = value->at("attempt").get<std::uint32_t>(),
+                                   .report = value->at("report").get<std::uint64_t>()};
+    } catch (const json::exception&) { listing.origins.erase(number); }
+    return Done{};
+}
+
+Status read_entry(Store& store, const std::string& run_name, const StoreEntry& entry, Listing& listing) {
+    const Place place = place_of(entry, run_name);
+    if (place.top == "attempts") {
+        if (const auto number = claim_number(place.rest)) return read_claim(store, entry, *number, listing);
+        if (place.rest.ends_with("/from.json"))
+            if (const auto number = claim_number(std::string(place.rest.substr(0, place.rest.find('/'))) + ".json"))
+                return read_origin(store, entry, *number, listing);
+        return Done{};
+    }
+    if (place.rest != manifest_name || !attempt_of(place.top)) return Done{};
+    auto committed = read_commit(store, entry, std::string(place.top));
+    if (!committed) return committed.error();
+    listing.checkpoints.push_back(std::move(*committed));
+    return Done{};
+}
+
+void mark_live(Listing& listing) {
+    std::uint32_t attempt = 0;  // the highest that has begun
+    for (const auto& [number, origin] : listing.origins) attempt = std::max(attempt, number);
+    for (const auto& committed : listing.checkpoints)
+        if (listing.claims.contains(committed.manifest.attempt))
+            attempt = std::max(attempt, committed.manifest.attempt);
+    std::uint64_t last_report = std::numeric_limits<std::uint64_t>::max();
+    while (attempt != 0) {
+        for (auto& committed : listing.checkpoints)
+            if (committed.manifest.attempt == attempt && committed.manifest.report <= last_report)
+                committed.live = true;
+        const auto origin = listing.origins.find(attempt);
+        // `from` leads to lower numbers only; anything else is damage, and the walk ends there.
+        if (origin == listing.origins.end() || origin->second.from.empty() || origin->second.attempt >= attempt) return;
+        attempt = origin->second.attempt;
+        last_report = origin->second.report;
+    }
+}
+
+}  // namespace
+
+Result<Listing> read_listing(Store& store, const std::string& run_name) {
+    Listing listing;
+    auto files = store.list(run_name);
+    if (!files) return files.error();
+    listing.files = std::move(*files);
+    for (const StoreEntry& entry : listing.files)
+        if (auto read = read_entry(store, run_name, entry, listing); !read) return read.error();
+    for (auto& [number, claim] : listing.claims)
+        if (const auto origin = listing.origins.find(number); origin != listing.origins.end()) {
+            claim.begun = true;
+            claim.from = origin->second.from;
+        }
+    std::sort(listing.checkpoints.begin(), listing.checkpoints.end(), [](const auto& a, const auto& b) {
+        return std::tie(a.manifest.attempt, a.manifest.report, a.manifest.directory) <
+               std::tie(b.manifest.attempt, b.manifest.report, b.manifest.directory);
+    });
+    mark_live(listing);
+    return listing;
+}
+
+Result<std::vector<CommittedCheckpoint>> list_checkpoints(Store& store, const std::string& run_name) {
+    auto listing = read_listing(store, run_name);
+    if (!listing) return listing.error();
+    return std::move(listing->checkpoints);
+}
+
+}  // namespace rtrain::storage

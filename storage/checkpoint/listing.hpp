@@ -1,0 +1,33 @@
+// One look at a run's directory: its claims, its commits, and which of them lie on the live branch. Inside of
+// storage/checkpoint only.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::storage {
+
+struct Origin {  // an attempt's from.json
+    std::string from;
+    std::uint32_t attempt = 0;
+    std::uint64_t report = 0;
+};
+
+struct Listing {
+    std::map<std::uint32_t, Claim> claims;
+    std::map<std::uint32_t, Origin> origins;
+    std::vector<CommittedCheckpoint> checkpoints;  // oldest first, the live branch marked
+    std::vector<StoreEntry> files;                 // everything below the run's directory
+};
+
+Result<Claim> decode_claim(const std::string& text, const std::string& path);
+Result<Listing> read_listing(Store& store, const std::string& run_name);
+Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing);
+// What keeps a committed checkpoint from being used: missing, short and changed files. Files beside it do not.
+Result<std::vector<std::string>> file_faults(Store& store, const std::string& run_name,
+                                             const CommittedCheckpoint& committed, const Listing& listing);
+
+}  // namespace rtrain::storage

@@ -1,0 +1,104 @@
+// The manifest of a checkpoint. It is written last, and it IS the commit: without it no reader sees the directory. It
+// carries a hash of itself, so that a damaged one is told from a sound one.
+
+#include <algorithm>
+
+#include "storage/checkpoint/digest.hpp"
+#include "storage/checkpoint/layout.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+using nlohmann::json;
+
+json fields(const Manifest& manifest) {
+    json files = json::array();
+    for (const ManifestFile& file : manifest.files)
+        files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}, {"rank", file.rank}});
+    return {{"schema_version", 1},
+            {"directory", manifest.directory},
+            {"attempt", manifest.attempt},
+            {"report", manifest.report},
+            {"world_size", manifest.world_size},
+            {"wall_ms", manifest.wall_ms},
+            {"bytes", manifest.bytes()},
+            {"metrics", embedded(manifest.metrics_json)},
+            {"files", std::move(files)}};
+}
+
+std::string own_hash(json value) {
+    value.erase("manifest_sha256");
+    return hash_bytes(value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+// Throws json::exception for what is missing or of another type.
+Manifest from_fields(const json& value) {
+    Manifest manifest{.directory = value.at("directory").get<std::string>(),
+                      .attempt = value.at("attempt").get<std::uint32_t>(),
+                      .report = value.at("report").get<std::uint64_t>(),
+                      .world_size = value.at("world_size").get<std::uint32_t>(),
+                      .wall_ms = value.at("wall_ms").get<std::int64_t>(),
+                      .metrics_json = extracted(value.at("metrics"))};
+    for (const json& file : value.at("files"))
+        manifest.files.push_back({.path = file.at("path").get<std::string>(),
+                                  .bytes = file.at("bytes").get<std::int64_t>(),
+                                  .sha256 = file.at("sha256").get<std::string>(),
+                                  .rank = file.at("rank").get<std::uint32_t>()});
+    return manifest;
+}
+
+Error damaged(const std::string& why) { return {ErrorCode::damaged, "the manifest is damaged: " + why, ""}; }
+
+}  // namespace
+
+std::int64_t Manifest::bytes() const {
+    std::int64_t sum = 0;
+    for (const ManifestFile& file : files) sum += file.bytes;
+    return sum;
+}
+
+std::string encode(const Manifest& manifest) {
+    json value = fields(manifest);
+    value["manifest_sha256"] = own_hash(value);
+    return file_text(value);
+}
+
+Result<Manifest> decode_manifest(const std::string& text) {
+    const json value = json::parse(text, nullptr, false);
+    if (!value.is_object()) return damaged("its " + std::to_string(text.size()) + " bytes are not a JSON object");
+    if (const int version = value.value("schema_version", 1); version != 1)
+        return Error{ErrorCode::invalid,
+                     "the manifest has version " + std::to_string(version) + "; this rtrain reads version 1",
+                     "use the rtrain that wrote it, or a newer one"};
+    if (value.value("manifest_sha256", json()) != json(own_hash(value))) return damaged("its own hash differs");
+    try {
+        Manifest manifest = from_fields(value);
+        for (const ManifestFile& file : manifest.files)
+            if (!safe_relative(file.path)) return damaged("file name \"" + file.path + "\" would leave the checkpoint");
+        return manifest;
+    } catch (const json::exception& wrong) { return damaged(wrong.what()); }
+}
+
+Status write_manifest(Store& store, const std::string& run_name, const Manifest& manifest) {
+    if (attempt_of(manifest.directory) != manifest.attempt)
+        return Error{
+            ErrorCode::invalid,
+            "checkpoint " + manifest.directory + " is not named for attempt " + std::to_string(manifest.attempt), ""};
+    const auto created = store.create(manifest_path(run_name, manifest.directory), encode(manifest));
+    if (!created) return created.error();
+    if (*created) return Done{};
+    // A commit that is repeated because its answer was lost says the same; anything else is a second commit of one
+    // name.
+    const auto there = store.get(manifest_path(run_name, manifest.directory));
+    if (!there) return there.error();
+    auto seen = decode_manifest(*there);
+    if (!seen) return seen.error();
+    Manifest same_time = manifest;
+    same_time.wall_ms = seen->wall_ms;
+    if (encode(*seen) == encode(same_time)) return Done{};
+    return Error{ErrorCode::conflict,
+                 "checkpoint " + run_name + "/" + manifest.directory + " is committed already, with other files",
+                 "give each checkpoint of an attempt a name of its own"};
+}
+
+}  // namespace rtrain::storage

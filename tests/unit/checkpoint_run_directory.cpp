@@ -1,0 +1,291 @@
+// A run's directory: who holds an attempt, what counts as committed, and where the next attempt starts.
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "storage/checkpoint/run_directory.hpp"
+#include "tests/unit/catch.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RunFolder {  // a store with the run "r" in it
+    std::string path;
+    std::unique_ptr<Store> store;
+    RunFolder() {
+        std::string text = (fs::temp_directory_path() / "rtrain-run-XXXXXX").string();
+        path = ::mkdtemp(text.data());
+        store = std::move(open_file_store(path + "/store")).value();
+        REQUIRE(*create_run(*store, {.name = "r", .cluster_id = "c0ffee", .run_id = "c0ffee-1", .job_json = "{}"}));
+    }
+    ~RunFolder() { fs::remove_all(path); }
+    RunFolder(const RunFolder&) = delete;
+
+    ClaimAnswer claim(std::uint32_t at_least = 1, const std::string& restore_from = "",
+                      const std::string& run_id = "c0ffee-1") {
+        auto answer =
+            claim_attempt(*store, "r", {.number = at_least, .cluster_id = "c0ffee", .run_id = run_id}, restore_from);
+        if (!answer) FAIL(answer.error().message);
+        return *answer;
+    }
+    std::string put(std::uint32_t attempt, std::uint64_t report, const std::string& bytes = "weights") {
+        const std::string directory = checkpoint_directory_name("", report, attempt);
+        REQUIRE(store->put("r/" + directory + "/model.pt", bytes).ok());
+        return directory;
+    }
+    std::string commit(std::uint32_t attempt, std::uint64_t report, const std::string& bytes = "weights") {
+        const std::string directory = put(attempt, report, bytes);
+        const std::string file = store->local_path("r/" + directory + "/model.pt");
+        const Manifest manifest{.directory = directory,
+                                .attempt = attempt,
+                                .report = report,
+                                .world_size = 2,
+                                .metrics_json = R"({"loss":0.5})",
+                                .files = {{"model.pt", static_cast<std::int64_t>(bytes.size()), *hash_file(file), 0}}};
+        const auto written = write_manifest(*store, "r", manifest);
+        if (!written) FAIL(written.error().message);
+        return directory;
+    }
+    void scribble(const std::string& directory, const std::string& bytes) {
+        std::ofstream(store->local_path("r/" + directory + "/model.pt"), std::ios::binary) << bytes;
+    }
+    std::vector<std::string> live() {
+        std::vector<std::string> names;
+        const auto all = list_checkpoints(*store, "r");
+        REQUIRE(all.ok());
+        for (const auto& committed : *all)
+            if (committed.live) names.push_back(committed.manifest.directory);
+        return names;
+    }
+};
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a run's name is claimed once, and its header is read back") {
+    RunFolder run;
+    CHECK_FALSE(*create_run(*run.store, {.name = "r", .cluster_id = "other"}));
+    CHECK(read_run(*run.store, "r")->cluster_id == "c0ffee");
+    CHECK(read_run(*run.store, "absent").error().code == ErrorCode::not_found);
+    CHECK(*list_runs(*run.store) == Names{"r"});
+}
+
+TEST_CASE("many who claim at once all hold different numbers") {
+    RunFolder run;
+    std::vector<std::uint32_t> numbers(12);
+    std::vector<std::thread> threads;
+    for (auto& number : numbers)
+        threads.emplace_back([&run, &number] {
+            auto answer =
+                claim_attempt(*run.store, "r", {.number = 1, .cluster_id = "c0ffee", .run_id = "c0ffee-1"}, "");
+            number = answer ? answer->number : 0;
+        });
+    for (auto& thread : threads) thread.join();
+    CHECK(std::set<std::uint32_t>(numbers.begin(), numbers.end()).size() == 12);
+    CHECK(*std::min_element(numbers.begin(), numbers.end()) == 1);
+    CHECK(read_claims(*run.store, "r")->size() == 12);
+}
+
+TEST_CASE("the next attempt starts from the newest commit; what was not committed does not exist") {
+    RunFolder run;
+    CHECK(run.claim().from.empty());
+    run.commit(1, 1);
+    const std::string newest = run.commit(1, 2);
+    run.put(1, 3);  // files without a manifest
+
+    const ClaimAnswer second = run.claim(1);
+
+    CHECK(second.number == 2);
+    CHECK(second.from == newest);
+    CHECK(list_checkpoints(*run.store, "r")->size() == 2);
+    CHECK(read_claims(*run.store, "r")->back().from == newest);
+}
+
+TEST_CASE("what a zombie commits after its successor began lies on a dead branch for ever") {
+    RunFolder run;
+    run.claim();
+    const std::string first = run.commit(1, 1);
+    CHECK(run.claim().from == first);
+    const std::string zombie = run.commit(1, 2);
+    const std::string second = run.commit(2, 2);
+
+    CHECK(run.live() == Names{first, second});
+    CHECK(list_checkpoints(*run.store, "r")->size() == 3);
+    CHECK(run.claim().from == second);
+    run.commit(1, 9);
+    CHECK(run.claim().from == second);
+    CHECK(run.live() == Names{first, second});
+    CHECK(zombie == "checkpoint_000002-a001");
+}
+
+TEST_CASE("a number that was claimed but never began is skipped, also when its owner wakes up later") {
+    RunFolder run;
+    run.claim();
+    const std::string first = run.commit(1, 1);
+    REQUIRE(*run.store->create("r/attempts/000002.json", "{}"));  // died between the claim and its from
+
+    const ClaimAnswer third = run.claim(2);
+    CHECK(third.number == 3);
+    CHECK(third.from == first);
+    REQUIRE(*run.store->create("r/attempts/000002/from.json",
+                               R"({"from":"checkpoint_000001-a001","attempt":1,"report":1})"));
+    run.commit(2, 5);
+    CHECK(run.live() == Names{first});
+}
+
+TEST_CASE("the walk passes attempts without commits and checkpoints that were deleted") {
+    RunFolder run;
+    run.claim();
+    const std::string a = run.commit(1, 1), b = run.commit(1, 2);
+    run.claim();
+    run.claim();
+    const std::string c = run.commit(3, 3);
+    run.claim();
+    CHECK(run.live() == Names{a, b, c});
+    REQUIRE(delete_checkpoint(*run.store, "r", c).ok());
+    REQUIRE(delete_checkpoint(*run.store, "r", b).ok());
+    CHECK(run.live() == Names{a});
+    CHECK_FALSE(fs::exists(run.store->local_path("r/" + b)));
+    CHECK(delete_checkpoint(*run.store, "r", "../r-a1").error().code == ErrorCode::invalid);
+}
+
+TEST_CASE("a damaged checkpoint is named, and the one before it is used") {
+    RunFolder run;
+    run.claim();
+    const std::string good = run.commit(1, 1), changed = run.commit(1, 2), shorter = run.commit(1, 3),
+                      gone = run.commit(1, 4), torn = run.commit(1, 5);
+    run.scribble(changed, "weightz");
+    run.scribble(shorter, "wei");
+    fs::remove(run.store->local_path("r/" + gone + "/model.pt"));
+    fs::resize_file(run.store->local_path("r/" + torn + "/.manifest.json"), 40);
+
+    const ClaimAnswer second = run.claim();
+
+    CHECK(second.from == good);
+    REQUIRE(second.damaged.size() == 4);
+    CHECK(second.damaged[0].starts_with(torn + ": .manifest.json: the manifest is damaged"));
+    CHECK(second.damaged[1] == gone + ": model.pt: missing");
+    CHECK(second.damaged[2] == shorter + ": model.pt: 3 bytes, committed were 7");
+    CHECK(second.damaged[3].starts_with(changed + ": model.pt: content has changed"));
+    CHECK(newest_sound(*run.store, "r")->manifest->directory == good);
+    CHECK(fetch_checkpoint(*run.store, "r", changed, run.path + "/x", {}).error().message.find("model.pt") !=
+          std::string::npos);
+}
+
+TEST_CASE("verify names missing, changed and extra files") {
+    RunFolder run;
+    run.claim();
+    const std::string directory = run.commit(1, 1);
+    CHECK(verify_checkpoint(*run.store, "r", directory)->empty());
+    REQUIRE(run.store->put("r/" + directory + "/notes.txt", "x").ok());
+    CHECK(*verify_checkpoint(*run.store, "r", directory) == Names{"notes.txt: not in the manifest"});
+    CHECK(run.claim().from == directory);  // a file more does not make it unusable
+    run.scribble(directory, "wEights");
+    CHECK(verify_checkpoint(*run.store, "r", directory)->size() == 2);
+    CHECK(verify_checkpoint(*run.store, "r", "checkpoint_000009-a001").error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("one flipped bit anywhere in a manifest is noticed") {
+    const std::string text = encode({.directory = "checkpoint_000001-a001",
+                                     .attempt = 1,
+                                     .report = 1,
+                                     .world_size = 2,
+                                     .wall_ms = 5,
+                                     .metrics_json = R"({"loss":0.25})",
+                                     .files = {{"m.pt", 7, std::string(64, 'a'), 1}}});
+    const auto back = decode_manifest(text);
+    REQUIRE(back.ok());
+    CHECK(encode(*back) == text);
+    CHECK(back->bytes() == 7);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        std::string flipped = text;
+        flipped[i] = static_cast<char>(flipped[i] ^ 1);
+        const auto seen = decode_manifest(flipped);
+        CAPTURE(i, flipped);
+        CHECK((!seen.ok() || encode(*seen) == text));  // a space turned into nothing else that counts
+    }
+}
+
+TEST_CASE("a manifest cannot name files outside of its checkpoint") {
+    const std::string text = encode({.directory = "x-a001", .attempt = 1, .files = {{"../../etc/passwd", 1, "", 0}}});
+    CHECK(decode_manifest(text).error().message.find("would leave the checkpoint") != std::string::npos);
+}
+
+TEST_CASE("a commit may be repeated, but one name is never committed with other files") {
+    RunFolder run;
+    run.claim();
+    const std::string directory = run.commit(1, 1);
+    const auto there = list_checkpoints(*run.store, "r");
+    Manifest again = there->front().manifest;
+    again.wall_ms += 5;
+    CHECK(write_manifest(*run.store, "r", again).ok());
+    again.files[0].sha256 = std::string(64, '0');
+    CHECK(write_manifest(*run.store, "r", again).error().code == ErrorCode::conflict);
+    again.attempt = 2;
+    CHECK(write_manifest(*run.store, "r", again).error().code == ErrorCode::invalid);
+}
+
+TEST_CASE("a restore from a named checkpoint holds for the first attempt; retries go on from its commits") {
+    RunFolder run;
+    run.claim();
+    const std::string old = run.commit(1, 1);
+    run.commit(1, 2);
+
+    CHECK(run.claim(1, old, "beef00-1").from == old);
+    CHECK(run.live() == Names{old});
+    const std::string newer = run.commit(2, 2);
+    CHECK(run.claim(1, old, "beef00-1").from == newer);
+    CHECK(claim_attempt(*run.store, "r", {.number = 1, .run_id = "x-1"}, "checkpoint_000099-a001").error().code ==
+          ErrorCode::not_found);
+}
+
+TEST_CASE("a sound checkpoint is given where it lies") {
+    RunFolder run;
+    run.claim();
+    const std::string directory = run.commit(1, 1);
+    CHECK(*fetch_checkpoint(*run.store, "r", directory, run.path + "/x", {}) ==
+          run.store->local_path("r/" + directory));
+    CHECK(fetch_checkpoint(*run.store, "r", "checkpoint_000009-a001", run.path + "/x", {}).error().code ==
+          ErrorCode::not_found);
+}
+
+TEST_CASE("garbage: uncommitted and dead checkpoints of a finished run, with their bytes") {
+    RunFolder run;
+    run.claim();
+    const std::string first = run.commit(1, 1);
+    run.claim();
+    const std::string zombie = run.commit(1, 2, "0123456789"), half = run.put(1, 3, "abc"), live = run.commit(2, 2);
+    std::ofstream(run.store->local_path("r/" + live + "/.rtrain-tmp-dead-1")) << "tmp";
+    CHECK_FALSE(plan_garbage(*run.store, "r")->terminal);
+    REQUIRE(write_end(*run.store, "r", {.number = 2, .state = "SUCCEEDED"}).ok());
+    REQUIRE(write_result(*run.store, "r", {.name = "r", .state = "SUCCEEDED", .attempts = 2}).ok());
+
+    const auto plan = plan_garbage(*run.store, "r");
+
+    REQUIRE(plan.ok());
+    CHECK(plan->terminal);
+    REQUIRE(plan->items.size() == 3);
+    CHECK(plan->items[0].path == "r/" + zombie);
+    CHECK(plan->items[0].bytes > 10);
+    CHECK(plan->items[0].why == "committed on a dead branch, by attempt 1");
+    CHECK(plan->items[1].path == "r/" + half);
+    CHECK(plan->items[1].bytes == 3);
+    CHECK(plan->items[2].why == "left behind by a write that was cut off");
+    for (const auto& item : plan->items) REQUIRE(remove_garbage(*run.store, "r", item).ok());
+    CHECK(plan_garbage(*run.store, "r")->items.empty());
+    CHECK(run.live() == Names{first, live});
+    run.claim();  // restored: it runs again
+    CHECK_FALSE(plan_garbage(*run.store, "r")->terminal);
+}
+
+TEST_CASE("names of checkpoint directories") {
+    CHECK(checkpoint_directory_name("", 7, 2) == "checkpoint_000007-a002");
+    CHECK(checkpoint_directory_name("epoch-3", 7, 12) == "epoch-3-a012");
+    CHECK(checkpoint_directory_name("../x", 7, 1) == "_._x-a001");
+}
+
+}  // namespace rtrain::storage
