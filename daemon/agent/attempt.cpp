@@ -1,0 +1,256 @@
+// The life of an attempt on this node: prepared, launched, ended, drained, emptied.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "daemon/agent/steps.hpp"
+
+namespace rtrain::agent {
+
+using namespace protocol;
+
+namespace {
+
+constexpr std::int64_t upload_patience_ms = 60'000;        // for a last checkpoint, once the workers are gone
+constexpr std::int64_t quick_upload_patience_ms = 15'000;  // when other nodes of the group are gone
+
+AttemptKey key(const LocalAttempt& attempt) { return key_of(attempt.image.prepare.attempt); }
+
+bool all_exited(const LocalAttempt& attempt) {
+    return std::all_of(attempt.workers.begin(), attempt.workers.end(),
+                       [](const auto& one) { return one.second.exited; });
+}
+
+// SIGTERM now, SIGKILL after the grace; a second order may only shorten it.
+void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms) {
+    const Time kill_at = step.now + Duration{std::max<std::int64_t>(grace_ms, 0)};
+    for (auto& [rank, worker] : attempt.workers) {
+        if (worker.exited) continue;
+        if (worker.connected && !worker.signalled)
+            step.out.push_back(ToWorker{key(attempt), rank, worker::Wanted{worker::Wish::stop}});
+        if (worker.started && !worker.signalled)
+            step.out.push_back(SignalWorker{key(attempt), rank, grace_ms > 0 ? SIGTERM : SIGKILL});
+        worker.signalled = true;
+    }
+    if (!attempt.kill_at || kill_at < *attempt.kill_at) attempt.kill_at = kill_at;
+    if (attempt.phase == Phase::running || attempt.phase == Phase::fetching) attempt.phase = Phase::ending;
+}
+
+void gone(Step& step, AttemptKey key) {
+    step.out.push_back(CloseAttempt{key});
+    step.state.attempts.erase(key);
+}
+
+LocalAttempt* find_ref(Step& step, const AttemptRef& ref) {
+    if (ref.incarnation != 0) return find(step, key_of(ref));
+    for (auto& [key, attempt] : step.state.attempts)
+        if (key.run == ref.run && attempt.image.number == ref.number) return &attempt;
+    return nullptr;
+}
+
+}  // namespace
+
+AttemptRef reference(const LocalAttempt& attempt) {
+    AttemptRef ref = attempt.image.prepare.attempt;
+    ref.number = attempt.image.number;
+    return ref;
+}
+
+LocalAttempt* find(Step& step, AttemptKey key) {
+    const auto found = step.state.attempts.find(key);
+    return found == step.state.attempts.end() ? nullptr : &found->second;
+}
+
+void prepare(Step& step, const Prepare& order) {
+    if (find(step, key_of(order.attempt))) return;  // said twice: the answer is under way or in the outbox
+    LocalAttempt attempt;
+    attempt.image.prepare = order;
+    attempt.image.number = order.attempt.number;
+    step.state.attempts.emplace(key_of(order.attempt), std::move(attempt));
+    step.out.push_back(StartPreparation{order});
+}
+
+void on(Step& step, const PreparationDone& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt || attempt->phase != Phase::preparing) return;
+    AttemptImage& image = attempt->image;
+    for (const std::string& text : input.notices)
+        tell_head(step, Notice{.attempt = reference(*attempt), .text = text, .reason = "prepare"});
+    if (!input.why.empty()) {
+        tell_head(step, PrepareFailed{.attempt = reference(*attempt), .why = input.why, .permanent = input.permanent});
+        if (attempt->stop_asked) tell_head(step, Emptied{reference(*attempt)});
+        return gone(step, input.attempt);
+    }
+    image.number = std::max(image.number, input.number);
+    image.from = input.from;
+    image.master_address = input.master_address;
+    image.master_port = input.master_port;
+    image.upload = input.upload;
+    image.local_run_path = input.local_run_path;
+    attempt->phase = Phase::prepared;
+    if (attempt->stop_asked) return settle_end(step, input.attempt);
+    step.out.push_back(KeepAttempt{image});
+    // The claim answers with the number asked for: the head knows the attempt by it until it hears of the new one.
+    AttemptRef ref = reference(*attempt);
+    tell_head(step, Prepared{.attempt = ref,
+                             .claimed = image.prepare.claim,
+                             .from = image.from,
+                             .master_address = image.master_address,
+                             .master_port = image.master_port});
+}
+
+void launch(Step& step, const Launch& order) {
+    LocalAttempt* attempt = find(step, key_of(order.attempt));
+    if (!attempt || attempt->phase != Phase::prepared || attempt->stop_asked) return;
+    attempt->image.number = order.attempt.number;
+    attempt->image.from = order.from;
+    attempt->image.launch = order;
+    for (const LaunchWorker& worker : order.workers) attempt->workers[worker.rank];
+    attempt->phase = Phase::fetching;
+    step.out.push_back(FetchCheckpoint{key_of(order.attempt), order.from});
+}
+
+void on(Step& step, const CheckpointFetched& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt) return;
+    if (attempt->phase == Phase::ending) {  // stopped meanwhile: nothing was started
+        attempt->workers.clear();
+        return settle_end(step, input.attempt);
+    }
+    if (attempt->phase != Phase::fetching) return;
+    if (!input.why.empty()) {
+        for (auto& [rank, worker] : attempt->workers) {
+            worker.exited = true;
+            tell_head(step, Exited{.attempt = reference(*attempt),
+                                   .rank = rank,
+                                   .cause = {.exit_code = 1, .never_started = true, .detail = input.why},
+                                   .exit_wall_us = step.wall_ms() * 1000});
+        }
+        attempt->phase = Phase::ending;
+        return settle_end(step, input.attempt);
+    }
+    attempt->phase = Phase::running;
+    open_group(*attempt);
+    step.out.push_back(KeepAttempt{attempt->image});
+    step.out.push_back(StartWorkers{*attempt->image.launch});
+    if (!attempt->coordinates && !attempt->image.prepare.nodes.empty())
+        step.out.push_back(DialCoordinator{input.attempt, attempt->image.prepare.nodes.front()});
+}
+
+void on(Step& step, const AttemptFound& input) {
+    LocalAttempt attempt;
+    attempt.image = input.image;
+    const AttemptKey id = key(attempt);
+    attempt.phase = Phase::prepared;
+    if (input.image.launch) {
+        attempt.phase = Phase::running;
+        for (const LaunchWorker& worker : input.image.launch->workers) {
+            LocalWorker& local = attempt.workers[worker.rank];
+            const auto pid = input.workers.find(worker.rank);
+            local.started = pid != input.workers.end();
+            if (local.started) local.pid = pid->second;
+        }
+        open_group(attempt);
+    }
+    const bool dials = input.image.launch && !attempt.coordinates && !input.image.prepare.nodes.empty();
+    if (dials) step.out.push_back(DialCoordinator{id, input.image.prepare.nodes.front()});
+    step.state.attempts.insert_or_assign(id, std::move(attempt));
+}
+
+void on(Step& step, const WorkerStarted_& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt || !attempt->workers.contains(input.rank)) return;
+    LocalWorker& worker = attempt->workers[input.rank];
+    worker.started = true;
+    worker.pid = input.pid;
+    tell_head(step, Started{.attempt = reference(*attempt),
+                            .rank = input.rank,
+                            .pid = input.pid,
+                            .host = step.state.inventory.address});
+    if (attempt->phase == Phase::ending && !worker.exited) {  // the stop came before the start was known
+        worker.signalled = true;
+        const bool late = attempt->kill_at && step.now >= *attempt->kill_at;
+        step.out.push_back(SignalWorker{input.attempt, input.rank, late ? SIGKILL : SIGTERM});
+    }
+}
+
+void on(Step& step, const WorkerEnded& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt || !attempt->workers.contains(input.rank)) return;
+    LocalWorker& worker = attempt->workers[input.rank];
+    if (worker.exited) return;
+    worker.exited = true;
+    ExitCause cause = input.cause;
+    cause.stopped_by_us = worker.signalled && !cause.success() && !cause.out_of_memory;
+    if (!cause.success() && !worker.fail_text.empty()) cause.detail = worker.fail_text;
+    tell_head(
+        step,
+        Exited{.attempt = reference(*attempt), .rank = input.rank, .cause = cause, .exit_wall_us = input.wall_us});
+    if (!cause.success() && !attempt->failed) {
+        attempt->failed = true;
+        end_workers(step, *attempt, step.state.stop_grace_ms);
+    }
+    settle_end(step, input.attempt);
+}
+
+void stop(Step& step, const Stop& order) {
+    LocalAttempt* attempt = find_ref(step, order.attempt);
+    if (!attempt) return tell_head(step, Emptied{order.attempt});  // unknown or over: nothing of it is here
+    attempt->stop_asked = true;
+    const AttemptKey id = key(*attempt);
+    if (attempt->phase == Phase::preparing) return;  // settled when the preparation has ended
+    end_workers(step, *attempt, order.grace_ms);
+    attempt_time(step, *attempt);
+    settle_end(step, id);
+}
+
+void on(Step& step, const LogsDone& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt) return;
+    attempt->logs_done = true;
+    settle_end(step, input.attempt);
+}
+
+void attempt_time(Step& step, LocalAttempt& attempt) {
+    if (attempt.kill_at && step.now >= *attempt.kill_at) {
+        attempt.kill_at.reset();
+        for (auto& [rank, worker] : attempt.workers)
+            if (worker.started && !worker.exited) step.out.push_back(SignalWorker{key(attempt), rank, SIGKILL});
+    }
+    if (attempt.give_up_uploads_at && step.now >= *attempt.give_up_uploads_at) {
+        attempt.give_up_uploads_at.reset();
+        abandon_uploads(step, attempt, "the attempt has ended");
+    }
+}
+
+void settle_end(Step& step, AttemptKey id) {
+    LocalAttempt* attempt = find(step, id);
+    if (!attempt || attempt->phase == Phase::preparing || attempt->phase == Phase::fetching) return;
+    if (attempt->phase == Phase::prepared) {  // nothing was started
+        if (!attempt->stop_asked) return;
+        tell_head(step, Emptied{reference(*attempt)});
+        return gone(step, id);
+    }
+    if (!all_exited(*attempt)) return;
+    attempt->phase = attempt->phase == Phase::drained ? Phase::drained : Phase::ending;
+    attempt->kill_at.reset();
+    if (!attempt->logs_asked) {
+        attempt->logs_asked = true;
+        step.out.push_back(FinishLogs{id});
+    }
+    if (!uploads_settled(*attempt)) {
+        const bool alone = std::any_of(attempt->nodes_gone.begin(), attempt->nodes_gone.end(),
+                                       [](const auto& one) { return one.second; });
+        if (!attempt->give_up_uploads_at)
+            attempt->give_up_uploads_at = step.now + Duration{alone ? quick_upload_patience_ms : upload_patience_ms};
+        return;
+    }
+    attempt->give_up_uploads_at.reset();
+    if (!attempt->logs_done) return;
+    attempt->phase = Phase::drained;
+    if (!attempt->stop_asked) return;  // the head has not heard of the end yet, or waits for other nodes
+    tell_head(step, Emptied{reference(*attempt)});
+    gone(step, id);
+}
+
+}  // namespace rtrain::agent

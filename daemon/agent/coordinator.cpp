@@ -1,0 +1,311 @@
+// The coordinator of a report group: on rank 0's node. It releases a report once every node has come, and writes a
+// checkpoint's manifest once every node has uploaded. At most one checkpoint is on its way; a newer one waits for it,
+// unless it is in trouble: then it is replaced.
+#include <algorithm>
+#include <cstdio>
+
+#include "daemon/agent/report_group.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using namespace protocol;
+constexpr std::int64_t first_warning_ms = 30'000;
+constexpr std::int64_t backoff_max_ms = 60'000;
+
+AttemptKey key(const Coordinator& c) { return key_of(c.attempt); }
+
+void tell(const Coordinator& c, const std::string& node, GroupMessage message, GroupSink& sink) {
+    if (node == c.own_node)
+        sink.to_local.push_back(std::move(message));
+    else
+        sink.out.push_back(ToGroup{key(c), node, std::move(message)});
+}
+
+void tell_all(const Coordinator& c, const GroupMessage& message, GroupSink& sink) {
+    for (const auto& [node, ranks] : c.nodes) tell(c, node, message, sink);
+}
+
+void notice(const Coordinator& c, std::string reason, std::string text, GroupSink& sink) {
+    sink.news.push_back(Notice{.attempt = c.attempt, .text = std::move(text), .reason = std::move(reason)});
+}
+
+Gathered& gathered(Coordinator& c, Time now, std::uint64_t index) {
+    const auto [found, fresh] = c.gathering.try_emplace(index);
+    if (fresh) {
+        found->second.since = now;
+        found->second.warn_at = now + Duration{first_warning_ms};
+    }
+    return found->second;
+}
+
+std::string listed(const std::vector<std::uint32_t>& ranks) {
+    std::string text;
+    for (const std::uint32_t rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+    return text;
+}
+
+std::string seconds(std::int64_t ms) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(ms) / 1000);
+    return text;
+}
+
+void warn_missing(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
+    std::vector<std::uint32_t> missing, waiting;
+    for (std::uint32_t rank = 0; rank < c.world_size; ++rank)
+        (gathering.ranks.contains(rank) ? waiting : missing).push_back(rank);
+    gathering.warn_at = now + Duration{gathering.warn_every_ms};
+    gathering.warn_every_ms *= 2;
+    if (missing.empty()) return;
+    ++c.warnings;
+    const bool several_wait = waiting.size() > 1;
+    notice(c, "missing_ranks",
+           "`report` was not called by all " + std::to_string(c.world_size) + " workers: ranks [" + listed(missing) +
+               "] have not come for " + seconds((now - gathering.since).ms) + " s (" +
+               (several_wait ? "ranks " + listed(waiting) + " wait" : "rank " + listed(waiting) + " waits") +
+               ", report " + std::to_string(index) + ")",
+           sink);
+}
+
+// Each name once: the lowest rank's file is kept. Returns what each node must leave out.
+std::map<std::string, std::vector<std::string>> collisions(const Coordinator& c, const Gathered& gathering,
+                                                           std::string& example) {
+    std::map<std::string, std::uint32_t> owner;
+    for (const auto& [node, report] : gathering.nodes)
+        for (const StagedFile& file : report.files) {
+            const auto [found, fresh] = owner.emplace(file.path, file.rank);
+            if (!fresh && file.rank != found->second) example = file.path;
+            found->second = std::min(found->second, file.rank);
+        }
+    std::map<std::string, std::vector<std::string>> skip;
+    for (const auto& [node, report] : gathering.nodes)
+        for (const StagedFile& file : report.files) {
+            const auto ranks = c.nodes.find(node);
+            if (ranks != c.nodes.end() && !ranks->second.contains(owner[file.path])) skip[node].push_back(file.path);
+        }
+    for (auto& [node, paths] : skip) {
+        std::sort(paths.begin(), paths.end());
+        paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+    }
+    return skip;
+}
+
+struct Wish {
+    bool checkpoint = false, sync = false;
+    std::string name, error;
+};
+Wish wish_of(const Gathered& gathering) {
+    Wish wish;
+    for (const auto& [node, report] : gathering.nodes) {
+        wish.checkpoint = wish.checkpoint || report.checkpoint;
+        wish.sync = wish.sync || report.sync;
+        if (wish.error.empty()) wish.error = report.checkpoint_error;
+        if (!report.directory_name.empty()) wish.name = report.directory_name;
+    }
+    return wish;
+}
+
+void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering, const Wish& wish,
+                  GroupSink& sink) {
+    std::string example;
+    auto skip = collisions(c, gathering, example);
+    if (!example.empty())
+        notice(c, "checkpoint_names",
+               "several ranks have a file '" + example + "' in the checkpoint of report " + std::to_string(index) +
+                   ": the lowest rank's is kept",
+               sink);
+    Commit commit{.index = index,
+                  .directory = storage::checkpoint_directory_name(wish.name, ++c.counter, c.attempt.number),
+                  .since = now,
+                  .wall_ms = sink.wall_ms,
+                  .blocked_ms = (now - gathering.since).ms,
+                  .sync = wish.sync};
+    for (const auto& [node, report] : gathering.nodes) {
+        commit.nodes_waiting.insert(node);
+        if (const auto rank0 = report.metrics_json.find(0); rank0 != report.metrics_json.end())
+            commit.metrics_json = rank0->second;
+    }
+    c.commit = commit;
+    for (const auto& [node, ranks] : c.nodes)
+        tell(c, node,
+             GroupReleased{
+                 .index = index, .directory = commit.directory, .skip = std::move(skip[node]), .sync = wish.sync},
+             sink);
+}
+
+// Every node has come. True: released.
+bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
+    const Wish wish = wish_of(gathering);
+    const bool with_files = wish.checkpoint && wish.error.empty();
+    if (with_files && c.commit && (c.commit->trouble.empty() || c.commit->writing)) {
+        if (!gathering.said_waiting)
+            notice(c, "upload_in_flight",
+                   "report " + std::to_string(index) + " waits: the checkpoint of report " +
+                       std::to_string(c.commit->index) + " (" + c.commit->directory + ") is still being stored",
+                   sink);
+        gathering.said_waiting = true;
+        return false;
+    }
+    if (with_files && c.commit) abandon_commit(c, "", sink);
+    if (!wish.error.empty())
+        notice(c, "storage_full", "checkpoint not written: " + wish.error + "; training goes on", sink);
+    Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
+    for (const auto& [node, report] : gathering.nodes)
+        reported.metrics_json.insert(report.metrics_json.begin(), report.metrics_json.end());
+    c.passed = index;
+    sink.out.push_back(JournalMetrics{key(c), index, sink.wall_ms, reported.metrics_json});
+    sink.news.push_back(std::move(reported));
+    if (with_files)
+        begin_commit(c, now, index, gathering, wish, sink);
+    else
+        tell_all(c, GroupReleased{.index = index}, sink);
+    return true;
+}
+
+void release_ready(Coordinator& c, Time now, GroupSink& sink) {
+    const auto found = c.gathering.find(c.passed + 1);
+    if (found == c.gathering.end() || found->second.nodes.size() != c.nodes.size()) return;
+    if (release(c, now, found->first, found->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(found));
+}
+
+void hear(Coordinator& c, Time now, const std::string& node, const GroupReport& report, GroupSink& sink) {
+    if (report.index > c.passed + 1) {  // this coordinator was restarted: who reports N has passed N - 1
+        c.passed = report.index - 1;
+        for (auto old = c.gathering.begin(); old != c.gathering.end() && old->first <= c.passed;) {
+            for (const auto& [late, one] : old->second.nodes) tell(c, late, GroupReleased{.index = old->first}, sink);
+            old = c.gathering.erase(old);
+        }
+    }
+    if (report.index <= c.passed) {
+        GroupReleased again{.index = report.index};
+        if (c.commit && c.commit->index == report.index) {
+            again.directory = c.commit->directory;
+            again.sync = c.commit->sync;
+        }
+        return tell(c, node, std::move(again), sink);
+    }
+    Gathered& gathering = gathered(c, now, report.index);
+    for (const auto& [rank, metrics] : report.metrics_json) gathering.ranks.insert(rank);
+    gathering.nodes.insert_or_assign(node, report);
+    release_ready(c, now, sink);
+}
+
+void write_manifest(Coordinator& c, GroupSink& sink) {
+    Commit& commit = *c.commit;
+    commit.writing = true;
+    commit.retry_at.reset();
+    storage::Manifest manifest{.directory = commit.directory,
+                               .attempt = c.attempt.number,
+                               .report = commit.index,
+                               .world_size = c.world_size,
+                               .wall_ms = commit.wall_ms,
+                               .metrics_json = commit.metrics_json};
+    for (const StagedFile& file : commit.files)
+        manifest.files.push_back({.path = file.path, .bytes = file.bytes, .sha256 = file.sha256, .rank = file.rank});
+    std::sort(manifest.files.begin(), manifest.files.end(),
+              [](const auto& a, const auto& b) { return a.path < b.path; });
+    sink.out.push_back(WriteManifest{key(c), std::move(manifest)});
+}
+
+void in_trouble(Coordinator& c, const std::string& why, GroupSink& sink) {
+    Commit& commit = *c.commit;
+    if (commit.trouble.empty())
+        notice(c, "storage_full", "checkpoint not written: " + why + "; training goes on, and it is tried again", sink);
+    commit.trouble = why;
+}
+
+void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
+    if (!c.commit || c.commit->index != news.index || !c.commit->nodes_waiting.contains(node)) return;
+    if (!news.error.empty()) {
+        in_trouble(c, node + ": " + news.error, sink);
+        return release_ready(c, now, sink);  // a newer checkpoint that waited may replace it
+    }
+    c.commit->nodes_waiting.erase(node);
+    c.commit->files.insert(c.commit->files.end(), news.files.begin(), news.files.end());
+    if (c.commit->nodes_waiting.empty()) write_manifest(c, sink);
+}
+
+void hear(Coordinator& c, Time now, const GroupArrived& news) {
+    if (news.index <= c.passed) return;
+    Gathered& gathering = gathered(c, now, news.index);
+    gathering.ranks.insert(news.ranks.begin(), news.ranks.end());
+}
+
+void hear(Coordinator& c, const std::string& node, const GroupBroadcast& news, GroupSink& sink) {
+    if (news.index <= c.broadcast_passed)
+        return tell(c, node, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
+    if (node == c.own_node) c.broadcast_data = news.data;  // rank 0 is here
+    auto& come = c.broadcast_nodes[news.index];
+    come.insert(node);
+    if (come.size() != c.nodes.size()) return;
+    c.broadcast_passed = news.index;
+    c.broadcast_nodes.erase(c.broadcast_nodes.begin(), c.broadcast_nodes.upper_bound(news.index));
+    tell_all(c, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
+}
+
+}  // namespace
+
+void from_node(Coordinator& c, Time now, const std::string& node, const GroupMessage& message, GroupSink& sink) {
+    if (!c.nodes.contains(node)) return;  // not of this attempt
+    if (const auto* one = std::get_if<GroupReport>(&message)) return hear(c, now, node, *one, sink);
+    if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);
+    if (const auto* one = std::get_if<GroupArrived>(&message)) return hear(c, now, *one);
+    if (const auto* one = std::get_if<GroupBroadcast>(&message)) return hear(c, node, *one, sink);
+}
+
+void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, GroupSink& sink) {
+    if (!c.commit || c.commit->index != news.index) return;
+    Commit& commit = *c.commit;
+    commit.writing = false;
+    if (!news.why.empty()) {
+        in_trouble(c, news.why, sink);
+        commit.retry_at = now + Duration{commit.backoff_ms};
+        commit.backoff_ms = std::min(commit.backoff_ms * 2, backoff_max_ms);
+        return release_ready(c, now, sink);
+    }
+    Committed committed{.attempt = c.attempt,
+                        .directory = commit.directory,
+                        .metrics_json = commit.metrics_json,
+                        .index = commit.index,
+                        .world_size = c.world_size,
+                        .wall_ms = sink.wall_ms,
+                        .blocked_us = commit.blocked_ms * 1000,
+                        .upload_ms = (now - commit.since).ms};
+    for (const StagedFile& file : commit.files) committed.bytes += file.bytes;
+    sink.news.push_back(std::move(committed));
+    const GroupCommitted said{.index = commit.index, .directory = commit.directory};
+    c.commit.reset();
+    tell_all(c, said, sink);
+    release_ready(c, now, sink);
+}
+
+// With `why` empty: replaced by a newer one, which is no fault.
+void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
+    if (!c.commit) return;
+    const Commit commit = *c.commit;
+    c.commit.reset();
+    notice(c, "checkpoint_given_up",
+           "the checkpoint of report " + std::to_string(commit.index) + " (" + commit.directory +
+               ") was given up: " + (why.empty() ? "a newer one replaces it" : why) +
+               (commit.trouble.empty() ? "" : " (" + commit.trouble + ")"),
+           sink);
+    sink.out.push_back(DropUncommitted{key(c), commit.directory});
+    tell_all(c, GroupCommitted{.index = commit.index, .error = why}, sink);
+}
+
+void coordinator_time(Coordinator& c, Time now, GroupSink& sink) {
+    for (auto& [index, gathering] : c.gathering)
+        if (now >= gathering.warn_at) warn_missing(c, now, index, gathering, sink);
+    if (c.commit && c.commit->retry_at && now >= *c.commit->retry_at) write_manifest(c, sink);
+}
+
+std::optional<Time> next_wake(const Coordinator& c) {
+    std::optional<Time> at;
+    if (c.commit) at = c.commit->retry_at;
+    for (const auto& [index, gathering] : c.gathering)
+        if (!at || gathering.warn_at < *at) at = gathering.warn_at;
+    return at;
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,178 @@
+// Workers' words, and the report group inside the machine: messages between this node's ranks and the coordinator that
+// sits beside them are handed over here, without a network.
+#include <algorithm>
+
+#include "daemon/agent/steps.hpp"
+
+namespace rtrain::agent {
+
+using namespace protocol;
+
+namespace {
+
+struct Delivery {
+    std::vector<GroupNews> news;
+    std::vector<GroupMessage> to_coordinator, to_local;
+};
+
+// Runs `act`, then hands messages over until none is left, then tells the head.
+template <class Act>
+void with_group(Step& step, LocalAttempt& attempt, Act act) {
+    Delivery delivery;
+    GroupSink sink{step.out, delivery.news, delivery.to_coordinator, delivery.to_local, step.wall_ms()};
+    const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : 0;
+    act(sink);
+    while (!delivery.to_coordinator.empty() || !delivery.to_local.empty()) {
+        const auto up = std::move(delivery.to_coordinator);
+        const auto down = std::move(delivery.to_local);
+        delivery.to_coordinator.clear();
+        delivery.to_local.clear();
+        for (const GroupMessage& message : up)
+            if (attempt.coordinator) from_node(*attempt.coordinator, step.now, step.state.node, message, sink);
+        for (const GroupMessage& message : down)
+            if (attempt.local) from_coordinator(*attempt.local, step.now, message, sink);
+    }
+    if (attempt.coordinator &&
+        attempt.coordinator->counter != named) {  // names are not given twice, over a restart too
+        attempt.image.named = attempt.coordinator->counter;
+        attempt.image.passed = attempt.coordinator->passed;
+        step.out.push_back(KeepAttempt{attempt.image});
+    }
+    for (GroupNews& news : delivery.news)
+        std::visit([&](auto& one) { tell_head(step, NewsBody(std::move(one))); }, news);
+}
+
+LocalAttempt* with_ranks(Step& step, AttemptKey key) {
+    LocalAttempt* attempt = find(step, key);
+    return attempt && attempt->local ? attempt : nullptr;
+}
+
+}  // namespace
+
+void open_group(LocalAttempt& attempt) {
+    const AttemptImage& image = attempt.image;
+    attempt.coordinates = image.launch->node_rank == 0;
+    LocalRanks local{.attempt = key_of(image.prepare.attempt),
+                     .coordinates = attempt.coordinates,
+                     .mode = image.upload,
+                     .local_run_path = image.local_run_path,
+                     .passed = image.passed};
+    for (const auto& [rank, worker] : attempt.workers) local.ranks.insert(rank);
+    attempt.local = std::move(local);
+    if (!attempt.coordinates) return;
+    Coordinator coordinator{.attempt = reference(attempt),
+                            .world_size = image.prepare.world_size,
+                            .passed = image.passed,
+                            .counter = std::max(image.named, image.launch->checkpoint_counter)};
+    for (const PeerNode& node : image.prepare.nodes)
+        coordinator.nodes[node.node] = {node.ranks.begin(), node.ranks.end()};
+    if (!image.prepare.nodes.empty()) coordinator.own_node = image.prepare.nodes.front().node;
+    attempt.coordinator = std::move(coordinator);
+}
+
+void on(Step& step, const WorkerJoined& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (!attempt || !attempt->workers.contains(input.rank)) return;
+    LocalWorker& worker = attempt->workers[input.rank];
+    worker.connected = true;
+    step.out.push_back(WelcomeWorker{input.attempt, input.rank});
+    with_group(step, *attempt, [&](GroupSink& sink) { rank_joined(*attempt->local, input.rank, input.hello, sink); });
+    if (worker.signalled || attempt->stop_asked)
+        step.out.push_back(ToWorker{input.attempt, input.rank, worker::Wanted{worker::Wish::stop}});
+}
+
+void on(Step& step, const WorkerSaid& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (!attempt || !attempt->workers.contains(input.rank)) return;
+    LocalWorker& worker = attempt->workers[input.rank];
+    if (const auto* report = std::get_if<worker::Report>(&input.message)) {
+        worker.silent_ms = 0;
+        return with_group(step, *attempt, [&](GroupSink& sink) {
+            rank_reported(*attempt->local, step.now, input.rank, *report, sink);
+        });
+    }
+    if (const auto* broadcast = std::get_if<worker::Broadcast>(&input.message))
+        return with_group(step, *attempt,
+                          [&](GroupSink& sink) { rank_broadcast(*attempt->local, input.rank, *broadcast, sink); });
+    if (std::holds_alternative<worker::Stage>(input.message)) step.out.push_back(MakeStage{input.attempt, input.rank});
+    if (const auto* pulse = std::get_if<worker::Pulse>(&input.message)) {
+        worker.silent_ms = pulse->silent_ms;
+        worker.cpu_ms = pulse->cpu_ms;
+    }
+    if (const auto* fail = std::get_if<worker::Fail>(&input.message)) worker.fail_text = fail->text;
+}
+
+void on(Step& step, const WorkerCut& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (attempt && attempt->workers.contains(input.rank)) attempt->workers[input.rank].connected = false;
+}
+
+void on(Step& step, const StagedListed& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (attempt) with_group(step, *attempt, [&](GroupSink& sink) { staged_listed(*attempt->local, input, sink); });
+}
+
+void on(Step& step, const Uploaded& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (!attempt) return;
+    with_group(step, *attempt, [&](GroupSink& sink) { uploaded(*attempt->local, step.now, input, sink); });
+    settle_end(step, input.attempt);
+}
+
+void on(Step& step, const ManifestWritten& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt || !attempt->coordinator) return;
+    with_group(step, *attempt,
+               [&](GroupSink& sink) { manifest_written(*attempt->coordinator, step.now, input, sink); });
+    settle_end(step, input.attempt);
+}
+
+void on(Step& step, const GroupSaid& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt) return;
+    with_group(step, *attempt, [&](GroupSink& sink) {
+        if (attempt->coordinator) {
+            attempt->nodes_gone[input.node] = false;
+            from_node(*attempt->coordinator, step.now, input.node, input.message, sink);
+        } else if (attempt->local) {
+            from_coordinator(*attempt->local, step.now, input.message, sink);
+        }
+    });
+    settle_end(step, input.attempt);
+}
+
+void on(Step& step, const GroupConnected& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (!attempt || attempt->coordinates) return;
+    attempt->nodes_gone[""] = false;
+    with_group(step, *attempt, [&](GroupSink& sink) { joined_coordinator(*attempt->local, step.state.node, sink); });
+}
+
+void on(Step& step, const GroupCut& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt) return;
+    attempt->nodes_gone[input.node] = true;
+    settle_end(step, input.attempt);
+}
+
+void group_time(Step& step, LocalAttempt& attempt) {
+    with_group(step, attempt, [&](GroupSink& sink) {
+        if (attempt.local) local_time(*attempt.local, step.now, sink);
+        if (attempt.coordinator) coordinator_time(*attempt.coordinator, step.now, sink);
+    });
+}
+
+// A node is done with its own files; the coordinator with the manifest.
+bool uploads_settled(const LocalAttempt& attempt) {
+    if (attempt.coordinator) return !attempt.coordinator->commit;
+    return !attempt.local || !attempt.local->upload || attempt.local->upload->done;
+}
+
+void abandon_uploads(Step& step, LocalAttempt& attempt, const std::string& why) {
+    with_group(step, attempt, [&](GroupSink& sink) {
+        if (attempt.coordinator) abandon_commit(*attempt.coordinator, why, sink);
+        if (attempt.local) give_up_upload(*attempt.local, sink);
+    });
+}
+
+}  // namespace rtrain::agent

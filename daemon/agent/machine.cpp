@@ -1,0 +1,46 @@
+// One input in, outputs out. The parts are in news.cpp, attempt.cpp and group.cpp.
+#include "daemon/agent/machine.hpp"
+
+#include <algorithm>
+
+#include "daemon/agent/steps.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+void earlier(std::optional<Time>& at, std::optional<Time> other) {
+    if (other && (!at || *other < *at)) at = other;
+}
+
+}  // namespace
+
+void on(Step& step, const TimerFired&) {
+    if (step.state.registered && step.now >= step.state.heartbeat_at) beat(step);
+    std::vector<AttemptKey> keys;
+    for (const auto& [key, attempt] : step.state.attempts) keys.push_back(key);
+    for (const AttemptKey key : keys) {
+        group_time(step, step.state.attempts.at(key));
+        attempt_time(step, step.state.attempts.at(key));
+        settle_end(step, key);
+    }
+}
+
+Outputs step(AgentState& state, Time now, const Input& input) {
+    Step step{state, now};
+    std::visit([&](const auto& one) { on(step, one); }, input);
+    return std::move(step.out);
+}
+
+std::optional<Time> next_wake(const AgentState& state) {
+    std::optional<Time> at;
+    if (state.registered) at = state.heartbeat_at;
+    for (const auto& [key, attempt] : state.attempts) {
+        earlier(at, attempt.kill_at);
+        earlier(at, attempt.give_up_uploads_at);
+        if (attempt.local) earlier(at, next_wake(*attempt.local));
+        if (attempt.coordinator) earlier(at, next_wake(*attempt.coordinator));
+    }
+    return at;
+}
+
+}  // namespace rtrain::agent

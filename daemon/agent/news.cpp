@@ -1,0 +1,95 @@
+// Between this agent and the head: the numbered news with their outbox, registration, heartbeats, orders.
+#include "daemon/agent/steps.hpp"
+
+namespace rtrain::agent {
+
+using namespace protocol;
+
+void tell_head(Step& step, NewsBody what) {
+    AgentState& state = step.state;
+    News news{.seq = state.next_news++, .what = std::move(what)};
+    step.out.push_back(KeepNews{news});
+    if (state.registered) step.out.push_back(ToHead{news});
+    state.outbox.emplace(news.seq, std::move(news));
+}
+
+void on(Step& step, const HeadConnected&) {
+    step.state.connected = true;
+    step.state.registered = false;
+    step.out.push_back(
+        ToHead{Hello{.node = step.state.node, .program_version = RTRAIN_VERSION, .boot_id = step.state.boot_id}});
+}
+
+void on(Step& step, const HeadDisconnected&) {
+    step.state.connected = false;
+    step.state.registered = false;
+}
+
+void beat(Step& step) {
+    SendHeartbeat beat;
+    for (const auto& [key, attempt] : step.state.attempts)
+        for (const auto& [rank, worker] : attempt.workers)
+            if (worker.started && !worker.exited)
+                beat.workers.push_back({.attempt = reference(attempt),
+                                        .rank = rank,
+                                        .cpu_ms = worker.cpu_ms,
+                                        .silent_ms = worker.silent_ms});
+    step.out.push_back(std::move(beat));
+    step.state.heartbeat_at = step.now + Duration{step.state.heartbeat_ms};
+}
+
+namespace {
+
+void acknowledged(Step& step, std::uint64_t seq) {
+    auto& outbox = step.state.outbox;
+    if (outbox.empty() || outbox.begin()->first > seq) return;
+    outbox.erase(outbox.begin(), outbox.upper_bound(seq));
+    step.out.push_back(DropNews{seq});
+}
+
+// The head knows nothing of us but what it made durable: first who we are and what we hold, then all news it lacks.
+void hear(Step& step, const Welcome& welcome) {
+    AgentState& state = step.state;
+    acknowledged(step, welcome.news_seen);
+    if (state.next_news <= welcome.news_seen && state.outbox.empty()) state.next_news = welcome.news_seen + 1;
+    state.heartbeat_ms = welcome.heartbeat_ms;
+    state.registered = true;
+    Register registration = state.inventory;
+    registration.next_news = state.next_news;
+    for (const auto& [key, attempt] : state.attempts) registration.held.push_back(reference(attempt));
+    step.out.push_back(ToHead{std::move(registration)});
+    for (const auto& [seq, news] : state.outbox) step.out.push_back(ToHead{news});
+    step.out.push_back(ResendLogs{});
+    beat(step);
+}
+
+void hear(Step& step, const Refuse& refuse) {
+    step.state.registered = false;
+    step.out.push_back(CloseHead{refuse.message + (refuse.next.empty() ? "" : "; " + refuse.next)});
+}
+
+void hear(Step& step, const NewsAck& ack) { acknowledged(step, ack.seq); }
+void hear(Step& step, const LogAck& ack) { step.out.push_back(LogsAcknowledged{ack}); }
+void hear(Step& step, const Prepare& order) { prepare(step, order); }
+void hear(Step& step, const Launch& order) { launch(step, order); }
+void hear(Step& step, const Stop& order) { stop(step, order); }
+void hear(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
+void hear(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
+void hear(Step& step, const Forget& order) {
+    if (!step.state.attempts.contains(key_of(order.attempt))) step.out.push_back(ForgetAttempt{key_of(order.attempt)});
+}
+
+}  // namespace
+
+void on(Step& step, const HeadSaid& input) {
+    std::visit([&](const auto& message) { hear(step, message); }, input.message);
+}
+
+void on(Step& step, const CheckpointGone& input) {
+    if (input.why.empty()) return tell_head(step, Deleted{.run = input.run, .directory = input.directory});
+    tell_head(step, Notice{.attempt = {.run = input.run},
+                           .text = "checkpoint " + input.directory + " could not be deleted: " + input.why,
+                           .reason = "delete_failed"});
+}
+
+}  // namespace rtrain::agent

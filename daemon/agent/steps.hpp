@@ -1,0 +1,59 @@
+// The parts of `step`: one function per kind of input, and what they share. Inside of the machine only.
+#pragma once
+
+#include <string>
+
+#include "daemon/agent/machine.hpp"
+
+namespace rtrain::agent {
+
+struct Step {
+    AgentState& state;
+    Time now;
+    Outputs out{};
+    std::int64_t wall_ms() const { return now.ms + state.wall_minus_now_ms; }
+};
+using NewsBody = decltype(protocol::News::what);
+
+// ---- news.cpp: what the head is told, and what it says
+// ---------------------------------------------------------------
+void tell_head(Step& step, NewsBody what);
+void on(Step& step, const HeadConnected& input);
+void on(Step& step, const HeadDisconnected& input);
+void on(Step& step, const HeadSaid& input);
+void on(Step& step, const CheckpointGone& input);
+void beat(Step& step);
+
+// ---- attempt.cpp: the life of an attempt on this node
+// -----------------------------------------------------------------
+protocol::AttemptRef reference(const LocalAttempt& attempt);
+LocalAttempt* find(Step& step, AttemptKey key);
+void prepare(Step& step, const protocol::Prepare& order);
+void launch(Step& step, const protocol::Launch& order);
+void stop(Step& step, const protocol::Stop& order);
+void on(Step& step, const AttemptFound& input);
+void on(Step& step, const PreparationDone& input);
+void on(Step& step, const CheckpointFetched& input);
+void on(Step& step, const WorkerStarted_& input);
+void on(Step& step, const WorkerEnded& input);
+void on(Step& step, const LogsDone& input);
+void attempt_time(Step& step, LocalAttempt& attempt);
+void settle_end(Step& step, AttemptKey key);  // drained, emptied, gone: as far as it has come
+
+// ---- group.cpp: workers' words and the report group
+// --------------------------------------------------------------------
+void open_group(LocalAttempt& attempt);
+void on(Step& step, const WorkerJoined& input);
+void on(Step& step, const WorkerSaid& input);
+void on(Step& step, const WorkerCut& input);
+void on(Step& step, const StagedListed& input);
+void on(Step& step, const Uploaded& input);
+void on(Step& step, const ManifestWritten& input);
+void on(Step& step, const GroupSaid& input);
+void on(Step& step, const GroupConnected& input);
+void on(Step& step, const GroupCut& input);
+void group_time(Step& step, LocalAttempt& attempt);
+bool uploads_settled(const LocalAttempt& attempt);
+void abandon_uploads(Step& step, LocalAttempt& attempt, const std::string& why);
+
+}  // namespace rtrain::agent
