@@ -18,7 +18,7 @@ struct Entry {  // one event and what it changed
     std::int64_t wall_ms = 0;
     Event event;
     std::vector<Record> records;
-    std::string note;                // for people
+    std::string note;  // for people
     std::optional<RunId> about_run;
     std::optional<NodeId> about_node;
 };
@@ -33,9 +33,9 @@ struct EventRow {
 };
 
 struct TokenRow {
-    std::string id, secret_hash, role, user;  // role: admin user viewer node
+    std::string id, secret_hash, role, user;                // role: admin user viewer node
     std::int64_t created_wall_ms = 0, expires_wall_ms = 0;  // 0: never
-    std::int64_t uses_left = -1;  // -1: without limit
+    std::int64_t uses_left = -1;                            // -1: without limit
     bool revoked = false;
 };
 
@@ -56,8 +56,8 @@ class Journal {  // the interface has two implementations: SQLite here, a simula
 
 class SqliteJournal : public Journal {
   public:
-    // Creates the file when absent. Refuses: another process has it open (conflict), a newer version's (conflict), damage
-    // (damaged; names `rtrain head restore-backup`).
+    // Creates the file when absent. Refuses: another process has it open (conflict), a newer version's (conflict),
+    // damage (damaged; names `rtrain head restore-backup`).
     static Result<std::unique_ptr<SqliteJournal>> open(const std::string& directory);
     static Result<std::string> verify(const std::string& directory);  // replays; returns a summary or what differs
     static Status backup(const std::string& directory, const std::string& to_file);  // online
@@ -66,7 +66,8 @@ class SqliteJournal : public Journal {
 
     const Cluster& opened() const;  // as read at open
     Status commit(const std::vector<Entry>& entries) override;
-    Result<EventId> notice(std::int64_t wall_ms, std::string note, std::optional<RunId> run, std::optional<NodeId> node);
+    Result<EventId> notice(std::int64_t wall_ms, std::string note, std::optional<RunId> run,
+                           std::optional<NodeId> node);
 
     // Oldest first; only those with a note.
     std::vector<EventRow> events(EventId after, std::size_t limit, std::optional<RunId> run = {}) const;

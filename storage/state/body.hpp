@@ -1,0 +1,34 @@
+// What a SqliteJournal holds. The mutex lets the head read pages of events or metrics from its pool while the loop
+// commits.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "storage/state/journal.hpp"
+#include "storage/state/lock.hpp"
+#include "storage/state/record_rows.hpp"
+#include "storage/state/sqlite.hpp"
+
+namespace rtrain::state {
+
+struct SqliteJournal::Body {
+    DirectoryLock lock;
+    Database database;  // destroyed before the lock is let go
+    Cluster opened;
+    std::map<RowKey, std::string> unknown;
+    std::uint64_t last_event = 0;
+    std::mutex mutex;
+
+    Body(DirectoryLock lock_taken, Database opened_database)
+        : lock(std::move(lock_taken)), database(std::move(opened_database)) {}
+};
+
+// Copies the records as where the next replay begins; inside of the caller's transaction.
+Status take_snapshot(Database& database, std::uint64_t after_event);
+
+inline constexpr const char* snapshot_event_key = "snapshot_event";
+inline constexpr const char* snapshot_program_key = "snapshot_program";
+
+}  // namespace rtrain::state

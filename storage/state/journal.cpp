@@ -1,0 +1,190 @@
+// Opening, committing and reading the journal. A commit is one transaction for all its entries; once SQLite's COMMIT
+// has returned (WAL, synchronous FULL) it survives a loss of power.
+#include "storage/state/journal.hpp"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "storage/state/body.hpp"
+#include "storage/state/schema.hpp"
+
+namespace rtrain::state {
+namespace {
+
+// The main file gone or empty, but its WAL or our mark there: someone lost it, and a fresh start would forget all runs.
+Status check_not_lost(const std::string& path, const DirectoryLock& lock) {
+    std::error_code none;
+    auto size = [&](const std::string& file) {
+        auto bytes = std::filesystem::file_size(file, none);
+        return none ? 0 : bytes;
+    };
+    bool expected = lock.database_was_made() || size(path + "-wal") > 0;
+    if (size(path) > 0 || !expected) return Done{};
+    return Error{
+        ErrorCode::damaged, path + " is missing or empty, though this directory had a state database",
+        "rtrain head restore-backup FILE (or remove " + path + "-wal and the file state.lock beside it to begin anew)"};
+}
+
+Status prepare(Database& database, DirectoryLock& lock) {
+    if (Status set = configure(database); !set) return set.error();
+    Result<bool> fresh = is_empty(database);
+    if (!fresh) return fresh.error();
+    if (*fresh && lock.database_was_made())
+        return Error{ErrorCode::damaged, "the state database holds no tables, though this directory had some",
+                     "rtrain head restore-backup FILE"};
+    if (*fresh)
+        if (Status made = create_tables(database); !made) return made.error();
+    if (Status whole = check_whole(database); !whole) return whole.error();
+    return lock.database_is_made();
+}
+
+// A replay is only meaningful with the program that made the events: another version begins anew from the records.
+Status renew_snapshot(Database& database, std::uint64_t last_event) {
+    Result<std::string> program = read_setting(database, snapshot_program_key);
+    if (!program) return program.error();
+    if (*program == RTRAIN_VERSION) return Done{};
+    Result<Transaction> transaction = Transaction::begin(database, Transaction::Kind::write);
+    if (!transaction) return transaction.error();
+    if (Status taken = take_snapshot(database, last_event); !taken) return taken.error();
+    return transaction->commit();
+}
+
+Error at_directory(Error error, const std::string& directory) {
+    if (error.message.find(directory) == std::string::npos) error.message = directory + ": " + error.message;
+    return error;
+}
+
+Value run_or_null(std::optional<RunId> run) {
+    return run ? Value(static_cast<std::int64_t>(run->value)) : Value(Null{});
+}
+Value node_or_null(const std::optional<NodeId>& node) { return node ? Value(node->value) : Value(Null{}); }
+
+Status insert_entry(Database& database, std::uint64_t id, const Entry& entry) {
+    return insert_row(database, "events",
+                      {static_cast<std::int64_t>(id), entry.now.ms, entry.wall_ms, event_kind(entry.event), entry.note,
+                       run_or_null(entry.about_run), node_or_null(entry.about_node), encode(entry.event),
+                       checksum_of(entry.records)});
+}
+
+EventRow event_row(const Row& row) {
+    EventRow event{.id = {static_cast<std::uint64_t>(row.integer(0))},
+                   .wall_ms = row.integer(1),
+                   .kind = row.text(2),
+                   .note = row.text(3),
+                   .about_run = std::nullopt,
+                   .about_node = std::nullopt};
+    if (!row.null(4)) event.about_run = RunId{static_cast<std::uint64_t>(row.integer(4))};
+    if (!row.null(5)) event.about_node = NodeId{row.text(5)};
+    return event;
+}
+
+}  // namespace
+
+Status take_snapshot(Database& database, std::uint64_t after_event) {
+    for (const char* copy : {"DELETE FROM snapshot", "INSERT INTO snapshot SELECT * FROM records"})
+        if (Status copied = database.run(copy); !copied) return copied.error();
+    if (Status set = write_setting(database, snapshot_event_key, std::to_string(after_event)); !set) return set.error();
+    return write_setting(database, snapshot_program_key, RTRAIN_VERSION);
+}
+
+SqliteJournal::SqliteJournal() = default;
+SqliteJournal::~SqliteJournal() = default;
+
+Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& directory) {
+    Result<DirectoryLock> lock = DirectoryLock::take(directory);
+    if (!lock) return lock.error();
+    std::string path = directory + "/" + database_name;
+    if (Status there = check_not_lost(path, *lock); !there) return there.error();
+    Result<Database> database = Database::open(path, Database::Mode::create);
+    if (!database) return at_directory(database.error(), directory);
+    chmod(path.c_str(), 0600);  // before a WAL is made, which takes the same permissions
+    if (Status ready = prepare(*database, *lock); !ready) return at_directory(ready.error(), directory);
+    Result<Loaded> loaded = load_records(*database, "records");
+    if (!loaded) return at_directory(loaded.error(), directory);
+    Result<std::int64_t> last = database->integer("SELECT coalesce(max(id), 0) FROM events");
+    if (!last) return at_directory(last.error(), directory);
+    Status renewed = renew_snapshot(*database, static_cast<std::uint64_t>(*last));
+    if (!renewed) return at_directory(renewed.error(), directory);
+
+    auto journal = std::unique_ptr<SqliteJournal>(new SqliteJournal());
+    journal->body_ = std::make_unique<Body>(std::move(*lock), std::move(*database));
+    journal->body_->opened = std::move(loaded->cluster);
+    journal->body_->unknown = std::move(loaded->unknown);
+    journal->body_->last_event = static_cast<std::uint64_t>(*last);
+    return journal;
+}
+
+const Cluster& SqliteJournal::opened() const { return body_->opened; }
+
+Status SqliteJournal::commit(const std::vector<Entry>& entries) {
+    std::lock_guard held(body_->mutex);
+    Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);
+    if (!transaction) return transaction.error();
+    std::uint64_t id = body_->last_event;
+    for (const Entry& entry : entries) {
+        if (Status written = insert_entry(body_->database, ++id, entry); !written) return written.error();
+        for (const Record& record : entry.records)
+            if (Status saved = save_record(body_->database, record, body_->unknown); !saved) return saved.error();
+    }
+    if (Status done = transaction->commit(); !done) return done.error();
+    body_->last_event = id;
+    return Done{};
+}
+
+Result<EventId> SqliteJournal::notice(std::int64_t wall_ms, std::string note, std::optional<RunId> run,
+                                      std::optional<NodeId> node) {
+    std::lock_guard held(body_->mutex);
+    std::uint64_t id = body_->last_event + 1;
+    Status written = insert_row(body_->database, "events",
+                                {static_cast<std::int64_t>(id), std::int64_t{0}, wall_ms, std::string("Notice"),
+                                 std::move(note), run_or_null(run), node_or_null(node), Null{}, std::int64_t{0}});
+    if (!written) return written.error();
+    body_->last_event = id;
+    return EventId{id};
+}
+
+std::vector<EventRow> SqliteJournal::events(EventId after, std::size_t limit, std::optional<RunId> run) const {
+    std::lock_guard held(body_->mutex);
+    std::string sql = "SELECT id, wall_ms, kind, note, run, node FROM events WHERE id > ? AND note != ''";
+    Values values = {static_cast<std::int64_t>(after.value)};
+    if (run) {
+        sql += " AND run = ?";
+        values.emplace_back(static_cast<std::int64_t>(run->value));
+    }
+    values.emplace_back(static_cast<std::int64_t>(limit));
+    std::vector<EventRow> rows;
+    Status read = body_->database.each(sql + " ORDER BY id LIMIT ?", values,
+                                       [&](const Row& row) { rows.push_back(event_row(row)); });
+    RTRAIN_CHECK(read.ok(), read.error().message);
+    return rows;
+}
+
+EventId SqliteJournal::last_event() const {
+    std::lock_guard held(body_->mutex);
+    return {body_->last_event};
+}
+
+// What is left of the older events can be read, but no longer replayed: the snapshot takes their place.
+void SqliteJournal::prune_events(std::int64_t before_wall_ms) {
+    std::lock_guard held(body_->mutex);
+    auto prune = [&]() -> Status {
+        Database& database = body_->database;
+        Result<Transaction> transaction = Transaction::begin(database, Transaction::Kind::write);
+        if (!transaction) return transaction.error();
+        Result<std::int64_t> old = database.integer("SELECT EXISTS(SELECT 1 FROM events WHERE wall_ms < ? AND id < ?)",
+                                                    {before_wall_ms, static_cast<std::int64_t>(body_->last_event)});
+        if (!old) return old.error();
+        if (*old == 0) return Done{};
+        if (Status taken = take_snapshot(database, body_->last_event); !taken) return taken.error();
+        // The newest event stays, so that numbers go on after a restart.
+        Status erased = database.run("DELETE FROM events WHERE wall_ms < ? AND id < ?",
+                                     {before_wall_ms, static_cast<std::int64_t>(body_->last_event)});
+        if (!erased) return erased.error();
+        return transaction->commit();
+    };
+    if (Status pruned = prune(); !pruned)
+        std::fprintf(stderr, "rtrain: old events stay for now: %s\n", pruned.error().message.c_str());
+}
+
+}  // namespace rtrain::state

@@ -1,0 +1,170 @@
+// The fields of every record, by the names they have on disk. A name here is for ever: to rename a member, keep the
+// text.
+#pragma once
+
+#include "scheduler/records.hpp"
+#include "storage/state/json_fields.hpp"
+
+namespace rtrain::state {
+
+#define RTRAIN_FIELD(type, member) \
+    Field { #member, &type::member }
+
+template <>
+struct Words<RunState> {
+    static std::optional<RunState> parse(std::string_view word) { return run_state(word); }
+};
+template <>
+struct Words<AttemptState> {
+    static std::optional<AttemptState> parse(std::string_view word) { return attempt_state(word); }
+};
+template <>
+struct Words<WorkerState> {
+    static std::optional<WorkerState> parse(std::string_view word) { return worker_state(word); }
+};
+template <>
+struct Words<NodeState> {
+    static std::optional<NodeState> parse(std::string_view word) { return node_state(word); }
+};
+template <>
+struct Words<Strategy> {
+    static std::optional<Strategy> parse(std::string_view word) { return strategy(word); }
+};
+
+template <>
+struct Fields<AttemptId> {
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(AttemptId, run), RTRAIN_FIELD(AttemptId, number));
+};
+template <>
+struct Fields<LabelCondition> {
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(LabelCondition, key), RTRAIN_FIELD(LabelCondition, values),
+                                            RTRAIN_FIELD(LabelCondition, negated));
+};
+template <>
+struct Fields<Bundle> {
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(Bundle, demand), RTRAIN_FIELD(Bundle, selector));
+};
+template <>
+struct Fields<GangRequest> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(GangRequest, strategy), RTRAIN_FIELD(GangRequest, bundles),
+                   RTRAIN_FIELD(GangRequest, topology_label), RTRAIN_FIELD(GangRequest, placed),
+                   RTRAIN_FIELD(GangRequest, nodes_only), RTRAIN_FIELD(GangRequest, nodes_excluded),
+                   RTRAIN_FIELD(GangRequest, nodes_avoided));
+};
+template <>
+struct Fields<GpuShare> {
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(GpuShare, device), RTRAIN_FIELD(GpuShare, amount));
+};
+template <>
+struct Fields<Seat> {
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(Seat, node), RTRAIN_FIELD(Seat, gpus));
+};
+template <>
+struct Fields<FailurePolicy> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(FailurePolicy, max_failures), RTRAIN_FIELD(FailurePolicy, backoff_first),
+                   RTRAIN_FIELD(FailurePolicy, backoff_last), RTRAIN_FIELD(FailurePolicy, avoid_bad_nodes));
+};
+template <>
+struct Fields<Retention> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(Retention, num_to_keep), RTRAIN_FIELD(Retention, score_attribute),
+                   RTRAIN_FIELD(Retention, higher_is_better));
+};
+template <>
+struct Fields<RunSpec> {
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(RunSpec, gang), RTRAIN_FIELD(RunSpec, priority), RTRAIN_FIELD(RunSpec, queue),
+        RTRAIN_FIELD(RunSpec, failure), RTRAIN_FIELD(RunSpec, retention), RTRAIN_FIELD(RunSpec, wait_for_nodes),
+        RTRAIN_FIELD(RunSpec, wall_time_limit), RTRAIN_FIELD(RunSpec, queue_time_limit),
+        RTRAIN_FIELD(RunSpec, stop_grace), RTRAIN_FIELD(RunSpec, stop_at));
+};
+template <>
+struct Fields<ExitCause> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(ExitCause, exit_code), RTRAIN_FIELD(ExitCause, signal),
+                   RTRAIN_FIELD(ExitCause, out_of_memory), RTRAIN_FIELD(ExitCause, stopped_by_us),
+                   RTRAIN_FIELD(ExitCause, never_started), RTRAIN_FIELD(ExitCause, detail));
+};
+template <>
+struct Fields<Worker> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(Worker, state), RTRAIN_FIELD(Worker, seat), RTRAIN_FIELD(Worker, local_rank),
+                   RTRAIN_FIELD(Worker, node_rank), RTRAIN_FIELD(Worker, pid), RTRAIN_FIELD(Worker, exit),
+                   RTRAIN_FIELD(Worker, exit_wall_us));
+};
+template <>
+struct Fields<CheckpointKey> {
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(CheckpointKey, run), RTRAIN_FIELD(CheckpointKey, directory));
+};
+
+template <>
+struct Fields<Meta> {
+    static constexpr const char* type = "Meta";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(Meta, cluster_id), RTRAIN_FIELD(Meta, next_run),
+                                            RTRAIN_FIELD(Meta, next_incarnation), RTRAIN_FIELD(Meta, now));
+};
+template <>
+struct Fields<Node> {
+    static constexpr const char* type = "Node";
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(Node, id), RTRAIN_FIELD(Node, state), RTRAIN_FIELD(Node, address), RTRAIN_FIELD(Node, port),
+        RTRAIN_FIELD(Node, labels), RTRAIN_FIELD(Node, total), RTRAIN_FIELD(Node, gpus), RTRAIN_FIELD(Node, registered),
+        RTRAIN_FIELD(Node, state_reason), RTRAIN_FIELD(Node, back_as));
+};
+template <>
+struct Fields<Run> {
+    static constexpr const char* type = "Run";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(Run, id), RTRAIN_FIELD(Run, name), RTRAIN_FIELD(Run, user), RTRAIN_FIELD(Run, state),
+                   RTRAIN_FIELD(Run, spec), RTRAIN_FIELD(Run, job_json), RTRAIN_FIELD(Run, storage_path),
+                   RTRAIN_FIELD(Run, resume), RTRAIN_FIELD(Run, restore_from), RTRAIN_FIELD(Run, submit_key),
+                   RTRAIN_FIELD(Run, submitted), RTRAIN_FIELD(Run, started), RTRAIN_FIELD(Run, ended),
+                   RTRAIN_FIELD(Run, submitted_wall_ms), RTRAIN_FIELD(Run, ended_wall_ms), RTRAIN_FIELD(Run, attempts),
+                   RTRAIN_FIELD(Run, failures), RTRAIN_FIELD(Run, retry_at), RTRAIN_FIELD(Run, nodes_avoided),
+                   RTRAIN_FIELD(Run, reason), RTRAIN_FIELD(Run, stop_by), RTRAIN_FIELD(Run, checkpoints),
+                   RTRAIN_FIELD(Run, warnings));
+};
+template <>
+struct Fields<Attempt> {
+    static constexpr const char* type = "Attempt";
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(Attempt, id), RTRAIN_FIELD(Attempt, state), RTRAIN_FIELD(Attempt, workers),
+        RTRAIN_FIELD(Attempt, nodes_waiting), RTRAIN_FIELD(Attempt, from), RTRAIN_FIELD(Attempt, master_address),
+        RTRAIN_FIELD(Attempt, master_port), RTRAIN_FIELD(Attempt, incarnation), RTRAIN_FIELD(Attempt, placed_at),
+        RTRAIN_FIELD(Attempt, started_at), RTRAIN_FIELD(Attempt, ended_at), RTRAIN_FIELD(Attempt, end_as),
+        RTRAIN_FIELD(Attempt, cause), RTRAIN_FIELD(Attempt, first_failure),
+        RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted));
+};
+template <>
+struct Fields<Checkpoint> {
+    static constexpr const char* type = "Checkpoint";
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(Checkpoint, run), RTRAIN_FIELD(Checkpoint, directory), RTRAIN_FIELD(Checkpoint, attempt),
+        RTRAIN_FIELD(Checkpoint, sequence), RTRAIN_FIELD(Checkpoint, world_size), RTRAIN_FIELD(Checkpoint, bytes),
+        RTRAIN_FIELD(Checkpoint, metrics), RTRAIN_FIELD(Checkpoint, committed),
+        RTRAIN_FIELD(Checkpoint, committed_wall_ms), RTRAIN_FIELD(Checkpoint, deleting));
+};
+template <>
+struct Fields<EraseNode> {
+    static constexpr const char* type = "EraseNode";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(EraseNode, id));
+};
+template <>
+struct Fields<EraseRun> {
+    static constexpr const char* type = "EraseRun";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(EraseRun, id));
+};
+template <>
+struct Fields<EraseAttempt> {
+    static constexpr const char* type = "EraseAttempt";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(EraseAttempt, id));
+};
+template <>
+struct Fields<EraseCheckpoint> {
+    static constexpr const char* type = "EraseCheckpoint";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(EraseCheckpoint, key));
+};
+
+}  // namespace rtrain::state

@@ -1,0 +1,97 @@
+// Where each kind of record lies, how it is written, erased and read back.
+#include "storage/state/record_rows.hpp"
+
+#include "storage/state/journal.hpp"
+#include "storage/state/schema.hpp"
+
+namespace rtrain::state {
+namespace {
+
+std::string number_key(std::uint64_t number) {  // sorts like the number
+    std::string digits = std::to_string(number);
+    return std::string(20 - digits.size(), '0') + digits;
+}
+std::string attempt_key(AttemptId id) { return number_key(id.run.value) + "/" + number_key(id.number); }
+std::string checkpoint_key(const CheckpointKey& key) { return number_key(key.run.value) + "/" + key.directory; }
+
+struct Place {
+    RowKey key;
+    Value run = Null{};
+    bool erased = false;
+};
+Value run_value(RunId run) { return static_cast<std::int64_t>(run.value); }
+
+struct PlaceOf {
+    Place operator()(const Meta&) const { return {.key = {"meta", ""}}; }
+    Place operator()(const Node& node) const { return {.key = {"node", node.id.value}}; }
+    Place operator()(const Run& run) const {
+        return {.key = {"run", number_key(run.id.value)}, .run = run_value(run.id)};
+    }
+    Place operator()(const Attempt& attempt) const {
+        return {.key = {"attempt", attempt_key(attempt.id)}, .run = run_value(attempt.id.run)};
+    }
+    Place operator()(const Checkpoint& checkpoint) const {
+        return {.key = {"checkpoint", checkpoint_key({checkpoint.run, checkpoint.directory})},
+                .run = run_value(checkpoint.run)};
+    }
+    Place operator()(const EraseNode& erase) const { return {.key = {"node", erase.id.value}, .erased = true}; }
+    Place operator()(const EraseRun& erase) const {  // with everything that belongs to it
+        return {.key = {}, .run = run_value(erase.id), .erased = true};
+    }
+    Place operator()(const EraseAttempt& erase) const {
+        return {.key = {"attempt", attempt_key(erase.id)}, .erased = true};
+    }
+    Place operator()(const EraseCheckpoint& erase) const {
+        return {.key = {"checkpoint", checkpoint_key(erase.key)}, .erased = true};
+    }
+};
+
+}  // namespace
+
+Status save_record(Database& database, const Record& record, const std::map<RowKey, std::string>& unknown) {
+    Place place = std::visit(PlaceOf{}, record);
+    if (std::holds_alternative<EraseRun>(record)) return database.run("DELETE FROM records WHERE run=?", {place.run});
+    if (place.erased)
+        return database.run("DELETE FROM records WHERE kind=? AND key=?", {place.key.first, place.key.second});
+    std::string json = encode(record);
+    if (auto kept = unknown.find(place.key); kept != unknown.end()) json.insert(json.size() - 1, kept->second);
+    return insert_row(database, "records", {place.key.first, place.key.second, place.run, std::move(json)});
+}
+
+Result<Loaded> load_records(Database& database, const std::string& table) {
+    Loaded loaded;
+    std::optional<Error> wrong;
+    Status read = database.each("SELECT kind, key, json FROM " + table, {}, [&](const Row& row) {
+        std::string json = row.text(2);
+        Result<Record> record = decode_record(json);
+        if (!record) {
+            if (!wrong) wrong = record.error();
+            return;
+        }
+        rtrain::apply(loaded.cluster, *record);
+        std::string beyond = unknown_members(json, *record);
+        if (!beyond.empty()) loaded.unknown[{row.text(0), row.text(1)}] = beyond;
+    });
+    if (!read) return read.error();
+    if (wrong) return *wrong;
+    return loaded;
+}
+
+std::map<RowKey, std::string> as_rows(const Cluster& cluster) {
+    std::map<RowKey, std::string> rows;
+    auto put = [&](const Record& record) { rows[std::visit(PlaceOf{}, record).key] = encode(record); };
+    put(cluster.meta);
+    for (const auto& [id, node] : cluster.nodes) put(node);
+    for (const auto& [id, run] : cluster.runs) put(run);
+    for (const auto& [id, attempt] : cluster.attempts) put(attempt);
+    for (const auto& [key, checkpoint] : cluster.checkpoints) put(checkpoint);
+    return rows;
+}
+
+std::int64_t checksum_of(const std::vector<Record>& records) {
+    Values texts;
+    for (const Record& record : records) texts.emplace_back(encode(record));
+    return checksum(texts);
+}
+
+}  // namespace rtrain::state

@@ -1,0 +1,157 @@
+// Tables and checks; see the header.
+#include "storage/state/schema.hpp"
+
+#include <array>
+
+namespace rtrain::state {
+namespace {
+
+constexpr std::int64_t application_id = 0x7274726e;  // "rtrn"
+constexpr const char* restore_hint = "rtrain head restore-backup FILE";
+constexpr const char* version_key = "schema_version";
+
+constexpr std::array statements = {
+    // A whole record as JSON; `run` lets a run's removal find what belongs to it.
+    "CREATE TABLE records(kind TEXT NOT NULL, key TEXT NOT NULL, run INTEGER, json TEXT NOT NULL, sum INTEGER NOT "
+    "NULL, "
+    "PRIMARY KEY(kind, key)) WITHOUT ROWID",
+    "CREATE INDEX records_by_run ON records(run) WHERE run IS NOT NULL",
+    // The records as they were after event `snapshot_event` (a setting): where a replay begins.
+    "CREATE TABLE snapshot(kind TEXT NOT NULL, key TEXT NOT NULL, run INTEGER, json TEXT NOT NULL, sum INTEGER NOT "
+    "NULL, "
+    "PRIMARY KEY(kind, key)) WITHOUT ROWID",
+    // A notice has no JSON. `saved` is the checksum of the records that the event changed.
+    "CREATE TABLE events(id INTEGER PRIMARY KEY, now_ms INTEGER NOT NULL, wall_ms INTEGER NOT NULL, kind TEXT NOT "
+    "NULL, "
+    "note TEXT NOT NULL, run INTEGER, node TEXT, json TEXT, saved INTEGER NOT NULL, sum INTEGER NOT NULL)",
+    "CREATE INDEX events_by_run ON events(run, id) WHERE run IS NOT NULL",
+    "CREATE TABLE tokens(id TEXT PRIMARY KEY, secret_hash TEXT NOT NULL, role TEXT NOT NULL, user TEXT NOT NULL, "
+    "created "
+    "INTEGER NOT NULL, expires INTEGER NOT NULL, uses_left INTEGER NOT NULL, revoked INTEGER NOT NULL, sum INTEGER NOT "
+    "NULL) WITHOUT ROWID",
+    "CREATE TABLE settings(key TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE metrics(run INTEGER NOT NULL, position INTEGER NOT NULL, attempt INTEGER NOT NULL, idx INTEGER NOT "
+    "NULL, "
+    "wall_ms INTEGER NOT NULL, json TEXT NOT NULL, PRIMARY KEY(run, position)) WITHOUT ROWID",
+    "CREATE UNIQUE INDEX metrics_by_report ON metrics(run, attempt, idx)",
+};
+constexpr std::array summed_tables = {"records", "snapshot", "events", "tokens", "settings"};
+
+struct Fnv1a {  // 64 bits; each changed byte changes it
+    std::uint64_t state = 0xcbf29ce484222325;
+    void byte(unsigned char value) { state = (state ^ value) * 0x100000001b3; }
+    void number(std::uint64_t value) {
+        for (int shift = 0; shift < 64; shift += 8) byte(static_cast<unsigned char>(value >> shift));
+    }
+    void text(std::string_view value) {
+        number(value.size());
+        for (char c : value) byte(static_cast<unsigned char>(c));
+    }
+};
+
+Error damaged(const std::string& what) {
+    return {ErrorCode::damaged, std::string("the state database is damaged: ") + what, restore_hint};
+}
+
+Status check_sums(Database& database, const std::string& table) {
+    std::int64_t wrong = 0;
+    Status read = database.each("SELECT * FROM " + table, {}, [&](const Row& row) {
+        Values values;
+        for (int column = 0; column + 1 < row.size(); ++column) values.push_back(row.value(column));
+        if (row.null(row.size() - 1) || checksum(values) != row.integer(row.size() - 1)) ++wrong;
+    });
+    if (!read) return damaged(read.error().message);
+    if (wrong > 0) return damaged(std::to_string(wrong) + " rows of the table " + table + " have a wrong checksum");
+    return Done{};
+}
+
+Status check_structure(Database& database) {
+    std::string answer;
+    Status checked = database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) { answer = row.text(0); });
+    if (!checked) return damaged(checked.error().message);
+    if (answer != "ok") return damaged(answer);
+    return Done{};
+}
+
+// The header's version decides, unless our own copy of it says that the header is what changed.
+Status check_version(Database& database) {
+    Result<std::int64_t> id = database.integer("PRAGMA application_id");
+    Result<std::int64_t> version = database.integer("PRAGMA user_version");
+    if (!id) return id.error();
+    if (!version) return version.error();
+    Result<std::string> copy = read_setting(database, version_key);
+    if (*id != application_id || !copy || *copy != std::to_string(*version))
+        return damaged("its header is not that of a state database of rtrain");
+    if (*version <= schema_version) return Done{};
+    return Error{
+        ErrorCode::conflict,
+        "the state database is of version " + *copy + ", newer than this rtrain reads (" +
+            std::to_string(schema_version) + ")",
+        "start the newer rtrain again, or restore a backup made before the upgrade: " + std::string(restore_hint)};
+}
+
+}  // namespace
+
+std::int64_t checksum(const Values& values) {
+    Fnv1a sum;
+    for (const Value& value : values) {
+        sum.byte(static_cast<unsigned char>(value.index()));
+        if (auto number = std::get_if<std::int64_t>(&value)) sum.number(static_cast<std::uint64_t>(*number));
+        if (auto text = std::get_if<std::string>(&value)) sum.text(*text);
+    }
+    return static_cast<std::int64_t>(sum.state);
+}
+
+Status insert_row(Database& database, const std::string& table, Values values) {
+    std::string marks = "?";
+    for (std::size_t i = 0; i < values.size(); ++i) marks += ",?";
+    values.emplace_back(checksum(values));
+    return database.run("INSERT OR REPLACE INTO " + table + " VALUES(" + marks + ")", values);
+}
+
+Status configure(Database& database) {
+    for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA cell_size_check=ON"})
+        if (Status set = database.run(pragma); !set) return set.error();
+    return Done{};
+}
+
+Status create_tables(Database& database) {
+    Result<Transaction> transaction = Transaction::begin(database, Transaction::Kind::write);
+    if (!transaction) return transaction.error();
+    for (const char* statement : statements)
+        if (Status made = database.run(statement); !made) return made.error();
+    std::string version = std::to_string(schema_version);
+    for (const std::string& pragma :
+         {"PRAGMA application_id=" + std::to_string(application_id), "PRAGMA user_version=" + version})
+        if (Status set = database.run(pragma); !set) return set.error();
+    if (Status written = write_setting(database, version_key, version); !written) return written.error();
+    return transaction->commit();
+}
+
+Result<bool> is_empty(Database& database) {
+    Result<std::int64_t> tables = database.integer("SELECT count(*) FROM sqlite_schema");
+    if (!tables) return tables.error();
+    return *tables == 0;
+}
+
+Status check_whole(Database& database) {
+    if (Status whole = check_structure(database); !whole) return whole.error();
+    if (Status known = check_version(database); !known) return known.error();
+    for (const char* table : summed_tables)
+        if (Status whole = check_sums(database, table); !whole) return whole.error();
+    return Done{};
+}
+
+Result<std::string> read_setting(Database& database, const std::string& key) {
+    std::string value;
+    Status read =
+        database.each("SELECT value FROM settings WHERE key=?", {key}, [&](const Row& row) { value = row.text(0); });
+    if (!read) return read.error();
+    return value;
+}
+
+Status write_setting(Database& database, const std::string& key, const std::string& value) {
+    return insert_row(database, "settings", {key, value});
+}
+
+}  // namespace rtrain::state

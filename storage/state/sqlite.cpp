@@ -1,0 +1,109 @@
+// The thin layer over SQLite's C API; every error carries the file, what was being done and SQLite's own words.
+#include "storage/state/sqlite.hpp"
+
+namespace rtrain::state {
+
+int Row::size() const { return sqlite3_column_count(statement_); }
+bool Row::null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+std::int64_t Row::integer(int column) const { return sqlite3_column_int64(statement_, column); }
+std::string Row::text(int column) const {
+    auto text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    return text ? std::string(text, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))) : std::string();
+}
+Value Row::value(int column) const {
+    if (null(column)) return Null{};
+    if (sqlite3_column_type(statement_, column) == SQLITE_INTEGER) return integer(column);
+    return text(column);
+}
+
+Result<Database> Database::open(const std::string& path, Mode mode) {
+    Database database;
+    database.path_ = path;
+    sqlite3* handle = nullptr;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE | (mode == Mode::create ? SQLITE_OPEN_CREATE : 0);
+    int opened = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
+    database.handle_.reset(handle);
+    if (opened != SQLITE_OK) return database.error("opening it");
+    sqlite3_busy_timeout(handle, 10'000);
+    return database;
+}
+
+Error Database::error(const std::string& doing) const {
+    std::string reason = handle_ ? sqlite3_errmsg(handle_.get()) : "out of memory";
+    std::string message = path_ + ": " + doing + " failed: " + reason;
+    // A format number that no SQLite ever wrote is reported as a plain error.
+    if (reason == "unsupported file format") return {ErrorCode::damaged, message, "rtrain head restore-backup FILE"};
+    switch (handle_ ? sqlite3_errcode(handle_.get()) & 0xff : SQLITE_NOMEM) {
+        case SQLITE_CORRUPT:
+        case SQLITE_NOTADB:
+            return {ErrorCode::damaged, message, "rtrain head restore-backup FILE"};
+        case SQLITE_FULL:
+            return {ErrorCode::full, message, "make room on the disk of " + path_};
+        case SQLITE_BUSY:
+            return {ErrorCode::conflict, message, "end the other program that holds " + path_};
+    }
+    return {ErrorCode::io, message, "check the disk and the permissions of " + path_};
+}
+
+Result<sqlite3_stmt*> Database::prepared(const std::string& sql, const Values& values) {
+    auto& kept = statements_[sql];
+    if (!kept) {
+        sqlite3_stmt* statement = nullptr;
+        int made = sqlite3_prepare_v3(handle_.get(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+        if (made != SQLITE_OK) return error("preparing \"" + sql + "\"");
+        kept.reset(statement);
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        int position = static_cast<int>(i) + 1;
+        if (auto number = std::get_if<std::int64_t>(&values[i]))
+            sqlite3_bind_int64(kept.get(), position, *number);
+        else if (auto text = std::get_if<std::string>(&values[i]))
+            sqlite3_bind_text64(kept.get(), position, text->data(), text->size(), SQLITE_STATIC, SQLITE_UTF8);
+        else
+            sqlite3_bind_null(kept.get(), position);
+    }
+    return kept.get();
+}
+
+Status Database::each(const std::string& sql, const Values& values, const std::function<void(const Row&)>& row) {
+    Result<sqlite3_stmt*> statement = prepared(sql, values);
+    if (!statement) return statement.error();
+    int stepped = sqlite3_step(*statement);
+    for (; stepped == SQLITE_ROW; stepped = sqlite3_step(*statement)) row(Row(*statement));
+    std::optional<Error> failed;
+    if (stepped != SQLITE_DONE) failed = error("\"" + sql.substr(0, 60) + "\"");
+    sqlite3_reset(*statement);
+    sqlite3_clear_bindings(*statement);
+    if (failed) return *failed;
+    return Done{};
+}
+
+Status Database::run(const std::string& sql, const Values& values) {
+    return each(sql, values, [](const Row&) {});
+}
+
+Result<std::int64_t> Database::integer(const std::string& sql, const Values& values) {
+    std::int64_t number = 0;
+    Status read = each(sql, values, [&](const Row& row) { number = row.integer(0); });
+    if (!read) return read.error();
+    return number;
+}
+
+Result<Transaction> Transaction::begin(Database& database, Kind kind) {
+    Status begun = database.run(kind == Kind::write ? "BEGIN IMMEDIATE" : "BEGIN");
+    if (!begun) return begun.error();
+    return Transaction(database);
+}
+
+Transaction::~Transaction() {
+    if (database_ && sqlite3_get_autocommit(database_->handle()) == 0)
+        static_cast<void>(database_->run("ROLLBACK").ok());
+}
+
+Status Transaction::commit() {
+    Status done = database_->run("COMMIT");
+    if (done) database_ = nullptr;
+    return done;
+}
+
+}  // namespace rtrain::state

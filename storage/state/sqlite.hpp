@@ -1,0 +1,76 @@
+// SQLite in the few words this folder needs: open, run, read rows. Statements are prepared once and kept. Not
+// thread-safe.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "scheduler/result.hpp"
+
+namespace rtrain::state {
+
+struct Null {};
+using Value = std::variant<Null, std::int64_t, std::string>;
+using Values = std::vector<Value>;
+
+class Row {  // valid during the callback that gets it
+  public:
+    explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
+    int size() const;
+    bool null(int column) const;
+    std::int64_t integer(int column) const;
+    std::string text(int column) const;
+    Value value(int column) const;
+
+  private:
+    sqlite3_stmt* statement_;
+};
+
+class Database {
+  public:
+    enum class Mode { create, existing };
+    static Result<Database> open(const std::string& path, Mode mode);
+
+    Status run(const std::string& sql, const Values& values = {});
+    Status each(const std::string& sql, const Values& values, const std::function<void(const Row&)>& row);
+    Result<std::int64_t> integer(const std::string& sql, const Values& values = {});  // first column of the only row
+    sqlite3* handle() const { return handle_.get(); }
+    Error error(
+        const std::string& doing) const;  // what SQLite last complained of; damage and a full disk are told apart
+
+  private:
+    struct Close {
+        void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+    };
+    struct Finalize {
+        void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+    };
+    Result<sqlite3_stmt*> prepared(const std::string& sql, const Values& values);
+
+    std::string path_;
+    std::unique_ptr<sqlite3, Close> handle_;
+    std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
+};
+
+// Rolled back unless committed.
+class Transaction {
+  public:
+    enum class Kind { read, write };
+    static Result<Transaction> begin(Database& database, Kind kind);
+    Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
+    ~Transaction();
+    Status commit();
+
+  private:
+    explicit Transaction(Database& database) : database_(&database) {}
+    Database* database_;
+};
+
+}  // namespace rtrain::state

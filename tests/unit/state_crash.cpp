@@ -1,0 +1,128 @@
+// What a crash or a bad disk leaves behind. A cut or torn WAL opens to the state before or after a transaction; a
+// changed byte in the main file is either noticed, or it was one that means nothing.
+#include <random>
+
+#include "tests/unit/state_story.hpp"
+
+using namespace rtrain;
+using namespace rtrain::state;
+
+namespace {
+
+// The files of a head that was killed after two transactions since it was last closed, and the three states it was in
+// with the WAL's length at each.
+struct Wreck {
+    std::string main, wal, lock;
+    std::vector<Cluster> states;
+    std::vector<std::size_t> ends;
+};
+
+Wreck wreck() {
+    ScratchDirectory scratch;
+    Wreck wreck;
+    Story story(scratch / "data");
+    for (const auto& events : small_history()) story.happen(events);
+    story.journal.reset();
+    wreck.main = read_bytes(scratch / "data/state.db");
+    story.open();
+    auto remember = [&] {
+        wreck.states.push_back(story.cluster);
+        wreck.ends.push_back(std::filesystem::file_size(scratch / "data/state.db-wal"));
+    };
+    remember();
+    story.happen({NodeUndrained{.node = {"n2"}}});
+    remember();
+    story.happen({RunStopAsked{.run = {3}, .by = "ana", .wall_ms = 9}});
+    remember();
+    wreck.wal = read_bytes(scratch / "data/state.db-wal");
+    wreck.lock = read_bytes(scratch / "data/state.lock");
+    REQUIRE(wreck.ends[2] == wreck.wal.size());
+    REQUIRE_FALSE(wreck.states[1] == wreck.states[0]);
+    REQUIRE_FALSE(wreck.states[2] == wreck.states[1]);
+    return wreck;
+}
+
+Result<Cluster> opened_from(const std::string& directory, const Wreck& wreck, std::string_view wal) {
+    std::filesystem::create_directories(directory);
+    write_bytes(directory + "/state.db", wreck.main);
+    write_bytes(directory + "/state.db-wal", wal);
+    write_bytes(directory + "/state.lock", wreck.lock);
+    std::filesystem::remove(directory + "/state.db-shm");
+    Result<std::unique_ptr<SqliteJournal>> journal = SqliteJournal::open(directory);
+    if (!journal) return journal.error();
+    return (*journal)->opened();
+}
+
+}  // namespace
+
+TEST_CASE("the WAL cut at any byte of its last transactions opens to the state before or after one") {
+    Wreck wreck = ::wreck();
+    ScratchDirectory scratch;
+    for (std::size_t cut = 0; cut <= wreck.wal.size(); ++cut) {
+        Result<Cluster> cluster = opened_from(scratch / "data", wreck, std::string_view(wreck.wal).substr(0, cut));
+        if (!cluster) FAIL("cut at " << cut << ": " << cluster.error().message);
+        std::size_t whole = cut >= wreck.ends[2] ? 2 : cut >= wreck.ends[1] ? 1 : 0;
+        if (!(*cluster == wreck.states[whole]))
+            FAIL("cut at " << cut << " is not the state after transaction " << whole);
+    }
+    SUCCEED();
+}
+
+TEST_CASE("the WAL torn at any byte of its last transactions opens to the state before or after one") {
+    Wreck wreck = ::wreck();
+    ScratchDirectory scratch;
+    std::mt19937 random(11);
+    std::string garbage(wreck.wal.size(), ' ');
+    for (char& byte : garbage) byte = static_cast<char>(random());
+    for (std::size_t torn = 0; torn < wreck.wal.size(); ++torn) {
+        std::string wal = wreck.wal;
+        std::size_t length = torn % 2 == 0 ? 1 + torn % 512 : wal.size() - torn;  // a piece, or all the rest
+        wal.replace(torn, length, garbage, torn, std::min(length, wal.size() - torn));
+        if (wal == wreck.wal) continue;
+        Result<Cluster> cluster = opened_from(scratch / "data", wreck, wal);
+        if (!cluster) FAIL("torn at " << torn << ": " << cluster.error().message);
+        std::size_t whole = torn >= wreck.ends[1] ? 1 : 0;  // what lies before the tear is there
+        bool legal = *cluster == wreck.states[whole] || *cluster == wreck.states[2];
+        if (!legal) FAIL("torn at " << torn << " is no state the head was in");
+    }
+    SUCCEED();
+}
+
+TEST_CASE("a changed byte in the main file is noticed at open and answered with the way out, or means nothing") {
+    ScratchDirectory scratch;
+    Wreck whole;
+    {
+        Story story(scratch / "first");
+        for (const auto& events : small_history()) story.happen(events);
+        whole.states.push_back(story.cluster);
+    }
+    whole.main = read_bytes(scratch / "first/state.db");
+    whole.lock = read_bytes(scratch / "first/state.lock");
+    std::size_t noticed = 0;
+    for (std::size_t at = 0; at < whole.main.size(); at += at < 4'096 ? 1 : 13) {
+        Wreck changed = whole;
+        changed.main[at] = static_cast<char>(changed.main[at] ^ (1 << at % 8));
+        Result<Cluster> cluster = opened_from(scratch / "data", changed, "");
+        if (cluster && *cluster == whole.states[0]) continue;
+        if (cluster) FAIL("byte " << at << " was changed, and another state came out");
+        if (cluster.error().code != ErrorCode::damaged) FAIL("byte " << at << ": " << cluster.error().message);
+        if (cluster.error().next.find("rtrain head restore-backup") == std::string::npos) FAIL(cluster.error().next);
+        ++noticed;
+    }
+    CHECK(noticed > 100);
+}
+
+TEST_CASE("a main file cut short or replaced by something else is damage") {
+    Wreck wreck = ::wreck();
+    ScratchDirectory scratch;
+    std::string main = wreck.main;
+    for (std::size_t size : {std::size_t{0}, std::size_t{50}, std::size_t{5'000}, main.size() - 4'096}) {
+        wreck.main = main.substr(0, size);
+        Result<Cluster> cluster = opened_from(scratch / "data", wreck, "");
+        CAPTURE(size);
+        REQUIRE_FALSE(cluster.ok());
+        CHECK(cluster.error().code == ErrorCode::damaged);
+    }
+    wreck.main = std::string(20'000, 'x');
+    CHECK(opened_from(scratch / "data", wreck, "").error().code == ErrorCode::damaged);
+}
