@@ -1,0 +1,135 @@
+// The loop over one io_context. Timers, watches and signals live in maps, so that cancelling is safe at any moment: a
+// completion that finds its entry gone does nothing.
+#include "daemon/net/loop.hpp"
+
+#include <unistd.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "daemon/net/asio.hpp"
+#include "daemon/net/offload_pool.hpp"
+#include "scheduler/result.hpp"
+
+namespace rtrain::net {
+namespace {
+
+constexpr std::size_t offload_threads = 4;
+using Executor = asio::io_context::executor_type;
+using Descriptor = asio::posix::basic_stream_descriptor<Executor>;
+using Signals = asio::basic_signal_set<Executor>;
+
+// A pidfd stays readable once its process has ended; reporting that again and again would spin.
+bool is_pidfd(int descriptor) {
+    char target[64] = {};
+    std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+    ssize_t size = readlink(link.c_str(), target, sizeof target - 1);
+    return size > 0 && std::string(target).find("pidfd") != std::string::npos;
+}
+
+struct Watch {
+    Watch(asio::io_context& io, int descriptor, Loop::Task task)
+        : stream(io, descriptor), ready(std::move(task)), once(is_pidfd(descriptor)) {}
+    ~Watch() { stream.release(); }
+    Descriptor stream;
+    Loop::Task ready;
+    const bool once;
+};
+
+}  // namespace
+
+struct Loop::Body {
+    asio::io_context io{1};
+    std::map<TimerId, std::shared_ptr<Timer>> timers;
+    std::map<int, std::shared_ptr<Watch>> watches;
+    std::map<int, std::pair<std::shared_ptr<Signals>, Task>> signals;
+    TimerId last_timer = 0;
+    std::unique_ptr<OffloadPool> pool = std::make_unique<OffloadPool>(offload_threads);
+
+    void arm(int descriptor, const std::shared_ptr<Watch>& watch) {
+        watch->stream.async_wait(Descriptor::wait_read,
+                                 [this, descriptor, weak = std::weak_ptr<Watch>(watch)](error_code error) {
+                                     if (std::shared_ptr<Watch> watch = weak.lock(); watch && !error)
+                                         readable(descriptor, watch);
+                                 });
+    }
+    bool current(int descriptor, const std::shared_ptr<Watch>& watch) const {
+        auto at = watches.find(descriptor);
+        return at != watches.end() && at->second == watch;
+    }
+    void readable(int descriptor, const std::shared_ptr<Watch>& watch) {
+        if (!current(descriptor, watch)) return;
+        watch->ready();
+        if (!watch->once && current(descriptor, watch)) arm(descriptor, watch);
+    }
+    void arm(int signal, const std::shared_ptr<Signals>& set) {
+        set->async_wait([this, signal, set](error_code error, int) {
+            auto at = signals.find(signal);
+            if (error || at == signals.end() || at->second.first != set) return;
+            arm(signal, set);
+            Task task = at->second.second;
+            task();
+        });
+    }
+};
+
+Loop::Loop() : body_(std::make_unique<Body>()) {}
+
+Loop::~Loop() {
+    body_->pool->stop();
+    body_->signals.clear();
+    body_->watches.clear();
+    body_->timers.clear();
+}
+
+void Loop::run() {
+    body_->io.restart();
+    auto open = asio::make_work_guard(body_->io);
+    body_->io.run();
+}
+
+void Loop::stop() { body_->io.stop(); }
+
+void Loop::post(Task task) { asio::post(body_->io, std::move(task)); }
+
+Loop::TimerId Loop::after(std::int64_t delay_ms, Task task) {
+    TimerId id = ++body_->last_timer;
+    auto timer = std::make_shared<Timer>(body_->io, std::chrono::milliseconds(delay_ms < 0 ? 0 : delay_ms));
+    body_->timers.emplace(id, timer);
+    timer->async_wait([body = body_.get(), id, task = std::move(task)](error_code) {
+        if (body->timers.erase(id) == 1) task();
+    });
+    return id;
+}
+
+void Loop::cancel(TimerId timer) { body_->timers.erase(timer); }
+
+void Loop::watch_readable(int descriptor, Task ready) {
+    RTRAIN_CHECK(descriptor >= 0 && !body_->watches.contains(descriptor), "descriptor " + std::to_string(descriptor));
+    auto watch = std::make_shared<Watch>(body_->io, descriptor, std::move(ready));
+    body_->watches.emplace(descriptor, watch);
+    body_->arm(descriptor, watch);
+}
+
+void Loop::unwatch(int descriptor) { body_->watches.erase(descriptor); }
+
+void Loop::on_signal(int signal, Task task) {
+    auto set = std::make_shared<Signals>(body_->io, signal);
+    body_->signals[signal] = {set, std::move(task)};
+    body_->arm(signal, set);
+}
+
+void Loop::offload(Task work, Task done) {
+    body_->pool->add([io = &body_->io, work = std::move(work), done = std::move(done)]() mutable {
+        work();
+        asio::post(*io, std::move(done));
+    });
+}
+
+void* Loop::io_context() { return &body_->io; }
+
+}  // namespace rtrain::net

@@ -1,0 +1,193 @@
+// The loop: order, timers, descriptors, signals and blocking work.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/net/loop.hpp"
+#include "tests/unit/catch.hpp"
+
+using rtrain::net::Loop;
+
+namespace {
+
+constexpr int deadline_ms = 10'000;
+
+// Runs the loop until something calls stop(); a test that hangs fails instead.
+void run_bounded(Loop& loop) {
+    bool late = false;
+    auto timer = loop.after(deadline_ms, [&] {
+        late = true;
+        loop.stop();
+    });
+    loop.run();
+    loop.cancel(timer);
+    REQUIRE_FALSE(late);
+}
+
+}  // namespace
+
+TEST_CASE("what is posted runs in order on the loop's thread, also from other threads") {
+    Loop loop;
+    std::vector<int> seen;
+    std::thread::id loop_thread = std::this_thread::get_id();
+    std::thread other([&] {
+        for (int i = 0; i < 1'000; ++i)
+            loop.post([&, i] {
+                CHECK(std::this_thread::get_id() == loop_thread);
+                seen.push_back(i);
+            });
+        loop.post([&] { loop.stop(); });
+    });
+    run_bounded(loop);
+    other.join();
+    REQUIRE(seen.size() == 1'000);
+    CHECK(std::is_sorted(seen.begin(), seen.end()));
+}
+
+TEST_CASE("timers fire in the order of their times, and a cancelled one never does") {
+    Loop loop;
+    std::string order;
+    loop.after(20, [&] { order += "b"; });
+    loop.after(1, [&] { order += "a"; });
+    auto gone = loop.after(5, [&] { order += "x"; });
+    loop.after(40, [&] { loop.stop(); });
+    loop.cancel(gone);
+    loop.cancel(gone);
+    loop.cancel(4'711);
+    run_bounded(loop);
+    CHECK(order == "ab");
+}
+
+TEST_CASE("a timer may cancel another that is due at the same moment, and itself") {
+    Loop loop;
+    int fired = 0;
+    Loop::TimerId first = 0, second = 0;
+    first = loop.after(0, [&] {
+        ++fired;
+        loop.cancel(first);
+        loop.cancel(second);
+    });
+    second = loop.after(0, [&] { ++fired; });
+    loop.after(20, [&] { loop.stop(); });
+    run_bounded(loop);
+    CHECK(fired == 1);
+}
+
+TEST_CASE("a readable descriptor is reported until it is unwatched, and stays open") {
+    Loop loop;
+    int pipe_ends[2];
+    REQUIRE(pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    REQUIRE(write(pipe_ends[1], "abc", 3) == 3);
+    std::string got;
+    loop.watch_readable(pipe_ends[0], [&] {
+        char byte = 0;
+        REQUIRE(read(pipe_ends[0], &byte, 1) == 1);  // one at a time: what is left must be reported again
+        got += byte;
+        if (got.size() == 3) {
+            loop.unwatch(pipe_ends[0]);
+            REQUIRE(write(pipe_ends[1], "d", 1) == 1);
+            loop.after(10, [&] { loop.stop(); });
+        }
+    });
+    run_bounded(loop);
+    CHECK(got == "abc");
+    CHECK(fcntl(pipe_ends[0], F_GETFD) >= 0);
+    loop.watch_readable(pipe_ends[0], [&] {
+        got += "again";
+        loop.unwatch(pipe_ends[0]);
+        loop.stop();
+    });
+    run_bounded(loop);
+    CHECK(got == "abcagain");
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+}
+
+TEST_CASE("the end of a process is reported once by its pidfd") {
+    Loop loop;
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) _exit(7);
+    int descriptor = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+    REQUIRE(descriptor >= 0);
+    int reported = 0;
+    loop.watch_readable(descriptor, [&] {
+        ++reported;
+        loop.after(30, [&] { loop.stop(); });
+    });
+    run_bounded(loop);
+    CHECK(reported == 1);
+    loop.unwatch(descriptor);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WEXITSTATUS(status) == 7);
+    close(descriptor);
+}
+
+TEST_CASE("a signal runs its task on the loop, each time") {
+    Loop loop;
+    int signals = 0;
+    loop.on_signal(SIGHUP, [&] {
+        if (++signals == 2)
+            loop.stop();
+        else
+            kill(getpid(), SIGHUP);
+    });
+    loop.post([] { kill(getpid(), SIGHUP); });
+    run_bounded(loop);
+    CHECK(signals == 2);
+}
+
+TEST_CASE("offloaded work runs beside the loop, and its end comes back to it") {
+    Loop loop;
+    std::thread::id loop_thread = std::this_thread::get_id();
+    int done = 0;
+    std::atomic<int> worked = 0;
+    for (int i = 0; i < 50; ++i)
+        loop.offload(
+            [&] {
+                CHECK(std::this_thread::get_id() != loop_thread);
+                ++worked;
+            },
+            [&] {
+                CHECK(std::this_thread::get_id() == loop_thread);
+                if (++done == 50) loop.stop();
+            });
+    run_bounded(loop);
+    CHECK(worked == 50);
+}
+
+TEST_CASE("a loop that ends waits for work that has begun and drops the rest") {
+    std::atomic<bool> begun = false, finished = false;
+    int done = 0;
+    std::atomic<bool> release = false;
+    std::thread opener;
+    {
+        Loop loop;
+        loop.offload(
+            [&] {
+                begun = true;
+                begun.notify_all();
+                release.wait(false);
+                finished = true;
+            },
+            [&] { ++done; });
+        begun.wait(false);
+        opener = std::thread([&] {
+            release = true;
+            release.notify_all();
+        });
+    }
+    CHECK(finished);
+    CHECK(done == 0);
+    opener.join();
+}
