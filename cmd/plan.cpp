@@ -43,7 +43,7 @@ Result<json> plan_on_file(Invocation& call, const spec::Job& job, const std::str
     if (!described->is_object() || !described->contains("nodes"))
         return Error{
             .code = ErrorCode::invalid, .message = path + " has no list of nodes", .next = "docs/cli.md, plan"};
-    Result<std::vector<NodeView>> nodes = nodes_from(*described);
+    Result<DescribedCluster> nodes = cluster_from(*described);
     if (!nodes)
         return Error{
             .code = ErrorCode::invalid, .message = path + ": " + nodes.error().message, .next = nodes.error().next};

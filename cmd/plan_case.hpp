@@ -1,6 +1,7 @@
 // One question to placement, as JSON, and its answer: `rtrain plan --cases` and `--cluster`. No daemon, no network.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -13,9 +14,15 @@ namespace rtrain::cmd {
 // which are no JSON but which some writers emit, become strings as well, and so are refused as amounts with their name.
 Result<nlohmann::json> parse_exact(const std::string& text);
 
-Result<std::vector<NodeView>> nodes_from(const nlohmann::json& question);  // "nodes" and "allocations"
+struct DescribedCluster {
+    std::vector<NodeView> now;
+    std::vector<NodeView> later;                                    // once all other jobs have ended
+    std::map<NodeId, std::vector<std::vector<GpuShare>>> own_gpus;  // of the asking gang, allocation by allocation
+};
+Result<DescribedCluster> cluster_from(const nlohmann::json& question);  // "nodes" and "allocations"
+Result<Resources> exact_resources(const nlohmann::json& value, const std::string& what);
 Result<GangRequest> request_from(const nlohmann::json& request);
-PlacementAnswer answer_case(const std::vector<NodeView>& nodes, const GangRequest& request,
+PlacementAnswer answer_case(const DescribedCluster& cluster, const GangRequest& request,
                             const std::string& soft_target);
 nlohmann::json answer_json(const PlacementAnswer& answer);
 std::string answer_line(const std::string& line);  // a line in, a line out; what is wrong with it is its answer
