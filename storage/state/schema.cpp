@@ -73,12 +73,23 @@ Status check_structure(Database& database) {
     return Done{};
 }
 
+// SQLite keeps the text of our statements: the tables are those we made, column by column.
+Status check_tables(Database& database) {
+    std::size_t known = 0, all = 0;
+    Status read = database.each("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL", {}, [&](const Row& row) {
+        ++all;
+        for (const char* statement : statements) known += row.text(0) == statement ? 1 : 0;
+    });
+    if (!read) return damaged(read.error().message);
+    if (known != all || known != statements.size()) return damaged("its tables are not those of this version");
+    return Done{};
+}
+
 // The header's version decides, unless our own copy of it says that the header is what changed.
 Status check_version(Database& database) {
     Result<std::int64_t> id = database.integer("PRAGMA application_id");
     Result<std::int64_t> version = database.integer("PRAGMA user_version");
-    if (!id) return id.error();
-    if (!version) return version.error();
+    if (!id || !version) return damaged("its header cannot be read");
     Result<std::string> copy = read_setting(database, version_key);
     if (*id != application_id || !copy || *copy != std::to_string(*version))
         return damaged("its header is not that of a state database of rtrain");
@@ -137,6 +148,7 @@ Result<bool> is_empty(Database& database) {
 Status check_whole(Database& database) {
     if (Status whole = check_structure(database); !whole) return whole.error();
     if (Status known = check_version(database); !known) return known.error();
+    if (Status ours = check_tables(database); !ours) return ours.error();
     for (const char* table : summed_tables)
         if (Status whole = check_sums(database, table); !whole) return whole.error();
     return Done{};
