@@ -1,0 +1,14 @@
+// The one file that sees gloo's names (gloo_names/): its headers are not in the wheel.
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "runtime/torch/held_group.hpp"
+
+namespace rtrain::ddp {
+
+BackendPointer make_gloo(const c10::intrusive_ptr<c10d::Store>& store, const Place& place,
+                         std::chrono::milliseconds timeout) {
+    auto options = c10d::ProcessGroupGloo::Options::create_default(timeout);
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.world_size, std::move(options));
+}
+
+}  // namespace rtrain::ddp

@@ -1,0 +1,16 @@
+// The one file that needs NCCL's and CUDA's headers. Compiled wherever nccl.h can be had, so that it stays right;
+// linked only beside a CUDA wheel, whose libtorch_cuda.so carries ProcessGroupNCCL.
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "runtime/torch/held_group.hpp"
+
+namespace rtrain::ddp {
+
+BackendPointer make_nccl(const c10::intrusive_ptr<c10d::Store>& store, const Place& place,
+                         std::chrono::milliseconds timeout) {
+    auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->timeout = timeout;
+    return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.world_size, std::move(options));
+}
+
+}  // namespace rtrain::ddp
