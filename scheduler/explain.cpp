@@ -114,6 +114,7 @@ Explanation explain(const Cluster& cluster, Time now, RunId id) {
     if (run.state == RunState::recovering && run.retry_at > now)
         answer.headline += " The next attempt waits " + std::to_string((run.retry_at - now).ms) + " ms more, because " +
                            run.reason + ".";
+    if (run.reason.starts_with("waits behind")) answer.headline += " It " + run.reason + ".";
     GangRequest request = run.spec.gang;
     request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     answer.placement = explain_placement(node_views(cluster), request);

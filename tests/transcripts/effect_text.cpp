@@ -1,0 +1,37 @@
+// Effects as one line of text each: verb, node, what about.
+#include "tests/transcripts/effect_text.hpp"
+
+namespace rtrain::transcripts {
+namespace {
+
+struct Text {
+    const Cluster& cluster;
+
+    std::string name(RunId run) const {
+        const auto found = cluster.runs.find(run);
+        return found == cluster.runs.end() ? "run " + std::to_string(run.value) : found->second.name;
+    }
+    std::string name(AttemptId id) const { return name(id.run) + " attempt " + std::to_string(id.number); }
+
+    std::string operator()(const PrepareNode& effect) const {
+        return "prepare " + effect.node.value + " for " + name(effect.attempt) + (effect.claim ? ", claim" : "");
+    }
+    std::string operator()(const LaunchWorkers& effect) const {
+        return "launch " + name(effect.attempt) + " on " + effect.node.value;
+    }
+    std::string operator()(const StopAttempt& effect) const {
+        return "stop " + name(effect.attempt) + " on " + effect.node.value + ": " + effect.why;
+    }
+    std::string operator()(const DeleteCheckpoint& effect) const {
+        return "delete " + effect.directory + " of " + name(effect.run) + " by " + effect.node.value;
+    }
+    std::string operator()(const WriteResult& effect) const {
+        return "write result of " + name(effect.run) + " by " + effect.node.value;
+    }
+};
+
+}  // namespace
+
+std::string text_of(const Cluster& cluster, const Effect& effect) { return std::visit(Text{cluster}, effect); }
+
+}  // namespace rtrain::transcripts

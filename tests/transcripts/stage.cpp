@@ -1,0 +1,211 @@
+// The commands of a transcript. Each event's answer: its note, a refusal, and the effects, one per line.
+#include "tests/transcripts/stage.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+
+#include "tests/transcripts/effect_text.hpp"
+
+namespace rtrain::transcripts {
+namespace {
+
+Amount amount(const std::string& text) { return parse_amount(text).value(); }
+
+NodeId nth_word(const Command& command, std::size_t n) {
+    return {n < command.words.size() ? command.words[n] : std::string{}};
+}
+
+}  // namespace
+
+std::string Command::option(const std::string& key, const std::string& otherwise) const {
+    const auto found = options.find(key);
+    return found == options.end() ? otherwise : found->second;
+}
+
+std::int64_t Command::number(const std::string& key, std::int64_t otherwise) const {
+    return std::stoll(option(key, std::to_string(otherwise)));
+}
+
+Command parse_command(const std::string& line) {
+    Command command;
+    std::istringstream in(line);
+    in >> command.verb;
+    for (std::string word; in >> word;) {
+        const std::size_t equals = word.find('=');
+        if (equals == std::string::npos)
+            command.words.push_back(word);
+        else
+            command.options[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+    return command;
+}
+
+const Run* Stage::run(const std::string& name) const {
+    const Run* last = nullptr;
+    for (const auto& [id, run] : cluster_.runs)
+        if (run.name == name) last = &run;
+    return last;
+}
+
+AttemptId Stage::attempt(const std::string& name) const {
+    const Run* found = run(name);
+    return found == nullptr ? AttemptId{} : AttemptId{.run = found->id, .number = found->attempts};
+}
+
+std::string Stage::tell(const Event& event) {
+    const Decision decision = decide(cluster_, now_, event);
+    std::string text;
+    if (decision.refused) text += "refused: " + decision.refused->message + "\n";
+    if (!decision.note.empty()) text += decision.note + "\n";
+    for (const Effect& effect : decision.act) text += "  " + text_of(cluster_, effect) + "\n";
+    for (const std::string& broken : invariants(cluster_)) text += "INVARIANT BROKEN: " + broken + "\n";
+    return text;
+}
+
+std::string Stage::pass(std::int64_t ms) {
+    std::string text;
+    const Time end{now_.ms + ms};
+    for (auto wake = next_wake(cluster_); wake && *wake <= end; wake = next_wake(cluster_)) {
+        now_ = std::max(now_, *wake);
+        text += tell(TimePassed{});
+    }
+    now_ = end;
+    return text;
+}
+
+std::string Stage::submit(const Command& command) {
+    RunSubmitted event;
+    event.name = command.words.at(0);
+    event.user = "ana";
+    Bundle bundle;
+    bundle.demand["CPU"] = amount(command.option("cpu", "1"));
+    if (command.options.contains("gpu")) bundle.demand["GPU"] = amount(command.option("gpu", "0"));
+    for (const auto& [key, value] : command.options)
+        if (key.starts_with("label.")) bundle.selector.push_back(parse_label_condition(key.substr(6), value).value());
+    event.spec.gang.bundles.assign(static_cast<std::size_t>(command.number("workers", 1)), bundle);
+    event.spec.gang.strategy = strategy(command.option("placement", "PACK")).value();
+    event.spec.priority = static_cast<std::int32_t>(command.number("priority", 50));
+    event.spec.failure.max_failures = static_cast<std::int32_t>(command.number("max_failures", 0));
+    event.spec.wait_for_nodes = command.option("wait_for_nodes", "true") == "true";
+    if (command.options.contains("keep"))
+        event.spec.retention.num_to_keep = static_cast<std::uint32_t>(command.number("keep", 1));
+    event.spec.retention.score_attribute = command.option("score", "");
+    return tell(event);
+}
+
+std::string Stage::registered(const Command& command) {
+    NodeRegistered event;
+    event.node = nth_word(command, 0);
+    event.address = "10.0.0.1";
+    event.total["CPU"] = amount(command.option("cpu", "4"));
+    event.gpus = static_cast<std::uint32_t>(command.number("gpu", 0));
+    for (const auto& [key, value] : command.options)
+        if (key.starts_with("label.")) event.labels[key.substr(6)] = value;
+    for (std::size_t i = 1; i < command.words.size(); ++i) event.held.push_back(attempt(command.words[i]));
+    return tell(event);
+}
+
+std::string Stage::prepared(const Command& command) {
+    const AttemptId asked = attempt(command.words.at(0));
+    const Attempt attempt_now = cluster_.attempts.at(asked);
+    std::string text;
+    for (const NodeId& node : attempt_now.nodes_waiting) {
+        NodePrepared event{.attempt = asked, .incarnation = attempt_now.incarnation, .node = node};
+        if (node == attempt_now.workers.front().seat.node) {
+            event.claimed_number = static_cast<std::uint32_t>(command.number("claim", asked.number));
+            event.from = command.option("from", "");
+            event.master_address = "10.0.0.1";
+            event.master_port = 20'000;
+        }
+        text += tell(event);
+    }
+    return text;
+}
+
+std::string Stage::exited(const Command& command) {
+    WorkerExited event;
+    event.attempt = attempt(command.words.at(0));
+    event.rank = {static_cast<std::uint32_t>(std::stoul(command.words.at(1)))};
+    event.exit_wall_us = command.number("at_us", 0);
+    if (command.options.contains("signal"))
+        event.cause.signal = static_cast<std::int32_t>(command.number("signal", 9));
+    else
+        event.cause.exit_code = static_cast<std::int32_t>(command.number("code", 0));
+    event.cause.out_of_memory = command.option("oom", "false") == "true";
+    return tell(event);
+}
+
+std::string Stage::table() const {
+    std::string text;
+    for (const auto& [id, run] : cluster_.runs) {
+        text += run.name + " " + to_text(run.state) + ", attempts " + std::to_string(run.attempts) + ", failures " +
+                std::to_string(run.failures) + (run.reason.empty() ? "" : ", " + run.reason) + "\n";
+        const auto found = cluster_.attempts.find({.run = id, .number = run.attempts});
+        if (found == cluster_.attempts.end() || terminal(found->second.state)) continue;
+        text += "  ranks on";
+        for (const Worker& worker : found->second.workers) text += " " + worker.seat.node.value;
+        text += "\n";
+    }
+    return text;
+}
+
+std::string Stage::explained(const std::string& name) const {
+    const Explanation why = explain(cluster_, now_, run(name) == nullptr ? RunId{} : run(name)->id);
+    std::string text = why.headline + "\n";
+    if (why.placement) {
+        for (const NodeReason& reason : why.placement->reasons)
+            text += "  " + reason.node.value + ": " + reason.text + "\n";
+        if (!why.placement->nearest_change.empty()) text += "  " + why.placement->nearest_change + "\n";
+    }
+    for (const std::string& line : why.holders) text += "  " + line + "\n";
+    return text;
+}
+
+std::string Stage::perform(const Command& command) {
+    using Verb = std::function<std::string(const Command&)>;
+    const auto first = [](const Command& c) { return c.words.empty() ? std::string{} : c.words.front(); };
+    const std::map<std::string, Verb> verbs{
+        {"node", [&](const Command& c) { return registered(c); }},
+        {"lost", [&](const Command& c) { return tell(NodeLost{.node = nth_word(c, 0), .why = "silent for 10 s"}); }},
+        {"left", [&](const Command& c) { return tell(NodeLeft{nth_word(c, 0)}); }},
+        {"drain",
+         [&](const Command& c) {
+             return tell(NodeDrained{.node = nth_word(c, 0), .by = "ana", .reason = c.option("why", "")});
+         }},
+        {"undrain", [&](const Command& c) { return tell(NodeUndrained{nth_word(c, 0)}); }},
+        {"submit", [&](const Command& c) { return submit(c); }},
+        {"stop", [&](const Command& c) { return tell(RunStopAsked{.run = attempt(first(c)).run, .by = "ana"}); }},
+        {"prepared", [&](const Command& c) { return prepared(c); }},
+        {"started",
+         [&](const Command& c) {
+             std::string text;
+             for (std::uint32_t rank = 0; rank < cluster_.attempts.at(attempt(first(c))).workers.size(); ++rank)
+                 text += tell(WorkerStarted{.attempt = attempt(first(c)), .rank = {rank}, .pid = 100 + rank});
+             return text;
+         }},
+        {"exit", [&](const Command& c) { return exited(c); }},
+        {"emptied",
+         [&](const Command& c) {
+             std::string text;
+             const AttemptId id = attempt(first(c));
+             const auto waiting = cluster_.attempts.at(id).nodes_waiting;
+             for (const NodeId& node : waiting) text += tell(NodeEmptied{.attempt = id, .node = node});
+             return text;
+         }},
+        {"commit",
+         [&](const Command& c) {
+             CheckpointCommitted event{.attempt = attempt(first(c)), .directory = c.words.at(1)};
+             for (const auto& [key, value] : c.options) event.metrics[key] = std::stod(value);
+             return tell(event);
+         }},
+        {"head-starts", [&](const Command&) { return tell(HeadStarted{}); }},
+        {"after", [&](const Command& c) { return pass(std::stoll(first(c))); }},
+        {"runs", [&](const Command&) { return table(); }},
+        {"explain", [&](const Command& c) { return explained(first(c)); }},
+    };
+    const auto verb = verbs.find(command.verb);
+    return verb == verbs.end() ? "no such command: " + command.verb + "\n" : verb->second(command);
+}
+
+}  // namespace rtrain::transcripts
