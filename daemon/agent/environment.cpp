@@ -1,0 +1,133 @@
+// The table of a worker's variables.
+#include "daemon/agent/environment.hpp"
+
+#include <algorithm>
+
+namespace rtrain::agent {
+namespace {
+
+using namespace protocol;
+
+struct Facts {
+    const Prepare& prepare;
+    const Launch& launch;
+    const LaunchWorker& worker;
+    const spec::Job& job;
+    const WorkerPlace& place;
+};
+struct Variable {
+    const char* name;
+    std::string (*value)(const Facts&);
+};
+
+std::string text(std::uint64_t number) { return std::to_string(number); }
+
+std::string restarts(const Facts& f) {
+    return text(f.launch.attempt.number - std::min(f.launch.attempt.number, std::uint32_t{1}));
+}
+std::string most_restarts(const Facts& f) {
+    const std::int32_t most = f.job.failure.max_failures;
+    return most < 0 ? "2147483647" : std::to_string(most);
+}
+// torchrun's rule is one thread when several workers share a node; we know what each was given.
+std::string threads(const Facts& f) {
+    const std::int64_t whole = f.worker.cpu_ticks / Amount::per_unit;
+    return text(static_cast<std::uint64_t>(std::max<std::int64_t>(whole, 1)));
+}
+
+// The user may override those above the line, never those below it: they are what makes the attempt one.
+const Variable defaults[] = {
+    {"OMP_NUM_THREADS", threads},
+    {"PYTHONUNBUFFERED", [](const Facts&) { return std::string("1"); }},
+    {"GLOO_SOCKET_IFNAME", [](const Facts& f) { return f.place.interface; }},
+    {"NCCL_SOCKET_IFNAME", [](const Facts& f) { return f.place.interface; }},
+    {"TMPDIR", [](const Facts& f) { return f.place.scratch; }},
+};
+const Variable fixed[] = {
+    {"RANK", [](const Facts& f) { return text(f.worker.rank); }},
+    {"WORLD_SIZE", [](const Facts& f) { return text(f.prepare.world_size); }},
+    {"LOCAL_RANK", [](const Facts& f) { return text(f.worker.local_rank); }},
+    {"LOCAL_WORLD_SIZE", [](const Facts& f) { return text(f.launch.workers.size()); }},
+    {"GROUP_RANK", [](const Facts& f) { return text(f.launch.node_rank); }},
+    {"GROUP_WORLD_SIZE", [](const Facts& f) { return text(f.prepare.nodes.size()); }},
+    {"NODE_RANK", [](const Facts& f) { return text(f.launch.node_rank); }},
+    {"ROLE_RANK", [](const Facts& f) { return text(f.worker.rank); }},
+    {"ROLE_WORLD_SIZE", [](const Facts& f) { return text(f.prepare.world_size); }},
+    {"ROLE_NAME", [](const Facts&) { return std::string("default"); }},
+    {"MASTER_ADDR", [](const Facts& f) { return f.launch.master_address; }},
+    {"MASTER_PORT", [](const Facts& f) { return text(f.launch.master_port); }},
+    {"TORCHELASTIC_RUN_ID", [](const Facts& f) { return f.prepare.run_id; }},
+    {"TORCHELASTIC_RESTART_COUNT", restarts},
+    {"TORCHELASTIC_MAX_RESTARTS", most_restarts},
+    {"TORCHELASTIC_USE_AGENT_STORE", [](const Facts&) { return std::string("False"); }},
+    {"TORCHELASTIC_ERROR_FILE", [](const Facts& f) { return f.place.error_file; }},
+    {"RTRAIN_RUN_ID", [](const Facts& f) { return f.prepare.run_id; }},
+    {"RTRAIN_RUN_NAME", [](const Facts& f) { return f.prepare.run_name; }},
+    {"RTRAIN_ATTEMPT", [](const Facts& f) { return attempt_text(f.prepare, f.launch.attempt.number); }},
+    {"RTRAIN_NODE", [](const Facts& f) { return f.place.node; }},
+    {"RTRAIN_USER", [](const Facts& f) { return f.prepare.user; }},
+    {"RTRAIN_STORAGE_PATH", [](const Facts& f) { return f.prepare.storage_path; }},
+    {"RTRAIN_RUN_PATH", [](const Facts& f) { return f.place.run_path; }},
+    {"RTRAIN_WORKER_SOCKET", [](const Facts& f) { return f.place.socket; }},
+    {"RTRAIN_WORKER_KEY", [](const Facts& f) { return f.place.key; }},
+    {"RTRAIN_WORKER_LIB", [](const Facts& f) { return f.place.worker_library; }},
+    {"RTRAIN_TOKEN", [](const Facts& f) { return f.launch.token; }},
+    {"RTRAIN_SCRATCH_DIR", [](const Facts& f) { return f.place.scratch; }},
+    {"RTRAIN_WORKING_DIR", [](const Facts& f) { return f.place.working_dir; }},
+    {"RTRAIN_BACKEND", [](const Facts& f) { return f.job.backend; }},
+    {"RTRAIN_BACKEND_TIMEOUT_S",
+     [](const Facts& f) {
+         return text(static_cast<std::uint64_t>(std::max<std::int64_t>(f.job.backend_timeout_s, 0)));
+     }},
+};
+
+void set(Environment& into, const char* name, std::string value) {
+    if (!value.empty()) into.insert_or_assign(name, std::move(value));
+}
+
+}  // namespace
+
+std::string attempt_text(const Prepare& prepare, std::uint32_t number) {
+    return prepare.run_id + "-a" + std::to_string(number);
+}
+
+std::string visible_devices(const Launch& launch, const LaunchWorker& worker) {
+    const auto one_whole = [](const LaunchWorker& one) {
+        return one.gpus.size() == 1 && (one.gpu_ticks.empty() || one.gpu_ticks[0] == Amount::per_unit);
+    };
+    std::vector<LaunchWorker> shown{worker};
+    if (std::all_of(launch.workers.begin(), launch.workers.end(), one_whole)) {
+        shown = launch.workers;
+        std::sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) { return a.local_rank < b.local_rank; });
+    }
+    std::string list;
+    for (const LaunchWorker& one : shown)
+        for (const std::uint32_t device : one.gpus) list += (list.empty() ? "" : ",") + std::to_string(device);
+    return list;
+}
+
+Environment worker_environment(const Prepare& prepare, const Launch& launch, const LaunchWorker& worker,
+                               const spec::Job& job, const WorkerPlace& place) {
+    const Facts facts{prepare, launch, worker, job, place};
+    Environment all;
+    for (const auto& [name, value] : place.inherited)
+        if (!name.starts_with("RTRAIN_") && !name.starts_with("TORCHELASTIC_")) all[name] = value;
+    for (const Variable& variable : defaults)
+        if (!all.contains(variable.name)) set(all, variable.name, variable.value(facts));
+    if (!job.network_interface.empty())
+        for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) all[name] = job.network_interface;
+    set(all, "TMPDIR", place.scratch);
+    if (!place.tool_path.empty()) all["PATH"] = place.tool_path;
+    for (const auto& [name, value] : launch.secrets) all[name] = value;
+    for (const auto& [name, value] : job.env) all[name] = value;
+    for (const Variable& variable : fixed) set(all, variable.name, variable.value(facts));
+    const bool any_gpu = std::any_of(launch.workers.begin(), launch.workers.end(),
+                                     [](const LaunchWorker& one) { return !one.gpus.empty(); });
+    if (any_gpu)
+        all["CUDA_VISIBLE_DEVICES"] = visible_devices(launch, worker);
+    else if (!job.env.contains("CUDA_VISIBLE_DEVICES"))
+        all["CUDA_VISIBLE_DEVICES"] = "";  // no device was given: none is seen
+    return all;
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,25 @@
+// The environment of a worker: torchrun's whole set, ours, the job's. Pure: a table of variables over the launch.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "daemon/protocol/messages.hpp"
+#include "storage/spec/job.hpp"
+
+namespace rtrain::agent {
+
+struct WorkerPlace {  // what the environment says of the node and of this worker's files
+    std::string node, run_path, socket, key, worker_library, scratch, working_dir, error_file, tool_path;
+    std::string interface;                         // the network card that has the node's address
+    std::map<std::string, std::string> inherited;  // of the agent
+};
+
+using Environment = std::map<std::string, std::string>;
+Environment worker_environment(const protocol::Prepare& prepare, const protocol::Launch& launch,
+                               const protocol::LaunchWorker& worker, const spec::Job& job, const WorkerPlace& place);
+std::string attempt_text(const protocol::Prepare& prepare, std::uint32_t number);  // "c0ffee-17-a2"
+// Entry LOCAL_RANK is that rank's first device; a rank with a fraction or several devices sees only its own.
+std::string visible_devices(const protocol::Launch& launch, const protocol::LaunchWorker& worker);
+
+}  // namespace rtrain::agent

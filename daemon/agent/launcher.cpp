@@ -1,0 +1,301 @@
+// Children of the agent: shims. The agent never waits for them; it watches descriptors.
+#include "daemon/agent/launcher.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+namespace rtrain::agent {
+namespace {
+
+constexpr int ready_descriptor = 3;  // of the shim
+
+int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+
+std::int64_t number(const std::map<std::string, std::string>& words, const char* name) {
+    const auto found = words.find(name);
+    return found == words.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10);
+}
+
+// Field 22 of /proc/PID/stat: two processes with one pid differ in it.
+std::uint64_t start_time(std::int64_t pid) {
+    const auto text = read_whole("/proc/" + std::to_string(pid) + "/stat");
+    if (!text) return 0;
+    auto at = text->rfind(')');
+    for (int field = 2; at != std::string::npos && field < 22; ++field) at = text->find(' ', at + 1);
+    return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at, nullptr, 10);
+}
+
+std::string this_boot() {
+    auto text = read_whole("/proc/sys/kernel/random/boot_id");
+    return text ? text->substr(0, text->find('\n')) : "";
+}
+
+bool still_runs(const std::map<std::string, std::string>& started) {
+    const auto boot = started.find("boot_id");
+    if (boot == started.end() || boot->second != this_boot()) return false;
+    const auto since = static_cast<std::uint64_t>(number(started, "start_time"));
+    return since != 0 && start_time(number(started, "pid")) == since;
+}
+
+std::int64_t wall_us() {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1'000;
+}
+
+struct Pointers {  // for exec: stays valid as long as the texts do
+    std::vector<std::string> texts;
+    std::vector<char*> pointers;
+    void close() {
+        for (std::string& text : texts) pointers.push_back(text.data());
+        pointers.push_back(nullptr);
+    }
+};
+
+Pointers arguments_of(const WorkerStart& w) {
+    Pointers out;
+    out.texts = {
+        "rtrain",    "__shim", w.directory, w.out, w.err, w.cwd, std::to_string(w.user.uid), std::to_string(w.user.gid),
+        w.user.name, "--"};
+    out.texts.insert(out.texts.end(), w.program.begin(), w.program.end());
+    out.close();
+    return out;
+}
+
+Pointers environment_of(const WorkerStart& w) {
+    Pointers out;
+    for (const auto& [name, value] : w.environment) out.texts.push_back(name + "=" + value);
+    out.close();
+    return out;
+}
+
+// The shim's pid, or -errno. It gets nothing of ours but `ready` as descriptor 3.
+pid_t spawn_shim(const std::string& program, const WorkerStart& worker, int ready) {
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, ready, ready_descriptor);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions, ready_descriptor + 1);
+    Pointers arguments = arguments_of(worker), environment = environment_of(worker);
+    pid_t pid = -1;
+    const int error =
+        ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.pointers.data(), environment.pointers.data());
+    ::posix_spawn_file_actions_destroy(&actions);
+    return error == 0 ? pid : -error;
+}
+
+}  // namespace
+
+struct Launcher::Child {
+    WorkerStart worker;
+    pid_t shim = -1;
+    bool ours = true;  // a child of this process: to be reaped
+    int pidfd = -1, ready = -1;
+    std::int64_t pid = 0;
+    ~Child() {
+        if (pidfd >= 0) ::close(pidfd);
+        if (ready >= 0) ::close(ready);
+    }
+};
+
+Launcher::Launcher(net::Loop& loop, std::string shim, WorkerEvents events)
+    : loop_(loop), shim_(std::move(shim)), events_(std::move(events)), oom_kills_(oom_kills()) {}
+
+Launcher::~Launcher() {
+    for (auto& [name, child] : children_) {
+        if (child->ready >= 0) loop_.unwatch(child->ready);
+        if (child->pidfd >= 0) loop_.unwatch(child->pidfd);
+    }
+}
+
+void Launcher::fail_start(const WorkerStart& worker, const std::string& why) {
+    ExitCause cause{.exit_code = 126, .never_started = true, .detail = why};
+    loop_.post([this, key = worker.attempt, rank = worker.rank, cause] { events_.ended(key, rank, cause, wall_us()); });
+}
+
+void Launcher::start(const WorkerStart& worker) {
+    const Name name{worker.attempt, worker.rank};
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        return fail_start(worker, std::string("the agent has no descriptor left: ") + std::strerror(errno));
+    // A pipe end that is 3 already would keep its close-on-exec: dup2 onto itself does not clear it.
+    const int ready_end =
+        ends[1] == ready_descriptor ? ::fcntl(ends[1], F_DUPFD_CLOEXEC, ready_descriptor + 1) : ends[1];
+    auto child = std::make_unique<Child>();
+    child->worker = worker;
+    child->worker.environment.clear();  // secrets: not kept in memory for the life of the worker
+    child->ready = ends[0];
+    child->shim = spawn_shim(shim_, worker, ready_end);
+    if (ready_end != ends[1]) ::close(ready_end);
+    ::close(ends[1]);
+    if (child->shim < 0)
+        return fail_start(worker, std::string("the shim could not be started: ") + std::strerror(-child->shim));
+    child->pidfd = pidfd_open(child->shim);
+    children_[name] = std::move(child);
+    watch_start(name);
+    watch_end(name);
+}
+
+void Launcher::watch_start(const Name& name) {
+    loop_.watch_readable(children_[name]->ready, [this, name] {
+        const auto found = children_.find(name);
+        if (found == children_.end()) return;
+        Child& child = *found->second;
+        char byte = 0;
+        const bool started = ::read(child.ready, &byte, 1) == 1;
+        loop_.unwatch(child.ready);
+        ::close(std::exchange(child.ready, -1));
+        if (!started) return;  // its end says why
+        child.pid = number(read_words(child.worker.directory + "/started"), "pid");
+        events_.started(name.first, name.second, child.pid);
+    });
+}
+
+void Launcher::watch_end(const Name& name) {
+    const int pidfd = children_[name]->pidfd;
+    if (pidfd < 0) return loop_.post([this, name] { over(name); });
+    loop_.watch_readable(pidfd, [this, name] { over(name); });
+}
+
+void Launcher::over(const Name& name) {
+    const auto found = children_.find(name);
+    if (found == children_.end()) return;
+    if (found->second->ready >= 0) {  // both descriptors became ready: the start comes first
+        Child& child = *found->second;
+        char byte = 0;
+        const bool started = ::read(child.ready, &byte, 1) == 1;
+        loop_.unwatch(child.ready);
+        ::close(std::exchange(child.ready, -1));
+        if (started) child.pid = number(read_words(child.worker.directory + "/started"), "pid");
+        if (started) events_.started(name.first, name.second, child.pid);
+    }
+    const std::unique_ptr<Child> child = std::move(found->second);
+    children_.erase(found);
+    if (child->pidfd >= 0) loop_.unwatch(child->pidfd);
+    if (child->ours && child->shim > 0) ::waitpid(child->shim, nullptr, WNOHANG);
+    const auto words = read_words(child->worker.directory + "/exit");
+    if (!words.empty()) {
+        const std::uint64_t kills = oom_kills();
+        const bool memory_ran_out = kills > oom_kills_;
+        const ExitCause cause = cause_of_exit(words, child->worker.program, child->worker.err, memory_ran_out);
+        if (cause.out_of_memory) oom_kills_ = kills;
+        return events_.ended(name.first, name.second, cause, number(words, "wall_us"));
+    }
+    const auto started = read_words(child->worker.directory + "/started");
+    if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
+    const ExitCause cause{.signal = SIGKILL, .detail = "its shim (the worker's parent process) was killed"};
+    events_.ended(name.first, name.second, cause, wall_us());
+}
+
+std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
+                                            const std::string& err) {
+    const Name name{attempt, rank};
+    const auto started = read_words(directory + "/started");
+    auto child = std::make_unique<Child>();
+    child->worker = {.attempt = attempt, .rank = rank, .directory = directory, .err = err};
+    child->ours = false;
+    child->pid = number(started, "pid");
+    const bool ended = !read_words(directory + "/exit").empty();
+    const bool same_boot = started.contains("boot_id") && started.at("boot_id") == this_boot();
+    if (!ended && same_boot) child->pidfd = pidfd_open(static_cast<pid_t>(number(started, "shim")));
+    child->shim = static_cast<pid_t>(number(started, "shim"));
+    children_[name] = std::move(child);
+    watch_end(name);
+    if (started.empty()) return std::nullopt;
+    return number(started, "pid");
+}
+
+void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number) {
+    const auto found = children_.find({attempt, rank});
+    if (found == children_.end()) return;
+    const auto started = read_words(found->second->worker.directory + "/started");
+    if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
+}
+
+std::string last_line(const std::string& file) {
+    const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return {};
+    std::string tail(4096, '\0');
+    const off_t end = ::lseek(descriptor, 0, SEEK_END);
+    const ssize_t got = ::pread(descriptor, tail.data(), tail.size(), std::max<off_t>(0, end - 4096));
+    ::close(descriptor);
+    tail.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    while (!tail.empty() && std::strchr(" \t\r\n", tail.back())) tail.pop_back();
+    const auto newline = tail.rfind('\n');
+    return (newline == std::string::npos ? tail : tail.substr(newline + 1)).substr(0, 300);
+}
+
+std::uint64_t oom_kills() {
+    const auto words = read_words("/proc/vmstat");
+    return static_cast<std::uint64_t>(number(words, "oom_kill"));
+}
+
+ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
+                        const std::string& err_file, bool memory_ran_out) {
+    ExitCause cause;
+    const int error = static_cast<int>(number(words, "error"));
+    if (words.contains("signal"))
+        cause.signal = static_cast<std::int32_t>(number(words, "signal"));
+    else
+        cause.exit_code = static_cast<std::int32_t>(number(words, "code"));
+    if (error != 0) {
+        const std::string name = program.empty() ? "" : program.front();
+        cause.never_started = true;
+        cause.detail = error == ENOENT ? "the entrypoint '" + name + "' does not exist on this node"
+                       : error == EACCES
+                           ? "the entrypoint '" + name + "' may not be executed (permission denied)"
+                           : "the entrypoint '" + name + "' could not be started: " + std::strerror(error);
+        return cause;
+    }
+    if (cause.exit_code == 0) return cause;
+    const bool killed = cause.signal == SIGKILL || cause.exit_code == 128 + SIGKILL;
+    if (killed && memory_ran_out) {
+        const auto memory = read_words("/proc/meminfo");
+        const auto gib = [](std::int64_t kib) {
+            char text[32];
+            std::snprintf(text, sizeof text, "%.1f", static_cast<double>(kib) / (1 << 20));
+            return std::string(text);
+        };
+        cause.out_of_memory = true;
+        cause.detail =
+            "its peak was " + gib(number(words, "rss_kib")) + " of " + gib(number(memory, "MemTotal:")) + " GiB";
+        return cause;
+    }
+    if (!cause.signal) cause.detail = last_line(err_file);
+    const bool of_shell = !program.empty() && (program.front() == "sh" || program.front() == "/bin/sh");
+    const bool not_found = cause.exit_code == 127 && cause.detail.find("not found") != std::string::npos;
+    const bool not_allowed = cause.exit_code == 126 && cause.detail.find("ermission denied") != std::string::npos;
+    cause.never_started = of_shell && (not_found || not_allowed);
+    return cause;
+}
+
+std::size_t kill_strays(const std::string& attempt_text) {
+    const std::string wanted = "RTRAIN_ATTEMPT=" + attempt_text;
+    std::size_t killed = 0;
+    DIR* processes = ::opendir("/proc");
+    if (!processes) return 0;
+    while (const dirent* entry = ::readdir(processes)) {
+        const long pid = std::strtol(entry->d_name, nullptr, 10);
+        if (pid <= 1 || pid == ::getpid()) continue;
+        const auto environment = read_whole(std::string("/proc/") + entry->d_name + "/environ");
+        if (!environment) continue;
+        const auto at = environment->find(wanted + '\0');
+        if (at == std::string::npos || (at > 0 && (*environment)[at - 1] != '\0')) continue;
+        if (::kill(static_cast<pid_t>(pid), SIGKILL) == 0) ++killed;
+    }
+    ::closedir(processes);
+    return killed;
+}
+
+}  // namespace rtrain::agent

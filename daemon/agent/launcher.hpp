@@ -1,0 +1,69 @@
+// Starts workers through the shim, sees their ends at once (pidfd of the shim), and finds them again after a restart of
+// the agent by the shim's files.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/node_files.hpp"
+#include "daemon/net/loop.hpp"
+
+namespace rtrain::agent {
+
+struct WorkerUser {  // uid -1: the agent's own
+    std::int64_t uid = -1, gid = -1;
+    std::string name = "-", home{};
+};
+struct WorkerStart {
+    AttemptKey attempt;
+    std::uint32_t rank = 0;
+    std::string directory, out, err, cwd;  // all exist but the files
+    WorkerUser user{};
+    std::vector<std::string> program;
+    std::map<std::string, std::string> environment;
+};
+struct WorkerEvents {
+    std::function<void(AttemptKey, std::uint32_t rank, std::int64_t pid)> started;
+    std::function<void(AttemptKey, std::uint32_t rank, const ExitCause&, std::int64_t wall_us)> ended;
+};
+
+class Launcher {
+  public:
+    // `shim`: the program that knows the verb __shim; usually /proc/self/exe.
+    Launcher(net::Loop& loop, std::string shim, WorkerEvents events);
+    ~Launcher();
+    void start(const WorkerStart& worker);
+    // The pid, when it was started at all; its end is told through `ended` (soon, when it is over already).
+    std::optional<std::int64_t> adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
+                                      const std::string& err);
+    void signal(AttemptKey attempt, std::uint32_t rank, int signal_number);
+
+  private:
+    struct Child;
+    using Name = std::pair<AttemptKey, std::uint32_t>;
+    void watch_start(const Name& name);
+    void watch_end(const Name& name);
+    void over(const Name& name);
+    void fail_start(const WorkerStart& worker, const std::string& why);
+
+    net::Loop& loop_;
+    std::string shim_;
+    WorkerEvents events_;
+    std::map<Name, std::unique_ptr<Child>> children_;
+    std::uint64_t oom_kills_ = 0;
+};
+
+// What the shim's `exit` file says, with the evidence of this node: last lines of stderr, out of memory.
+ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
+                        const std::string& err_file, bool memory_ran_out);
+std::string last_line(const std::string& file);
+std::uint64_t oom_kills();  // by this kernel, ever
+// Ends processes that carry RTRAIN_ATTEMPT=<attempt> in their environment; how many there were.
+std::size_t kill_strays(const std::string& attempt_text);
+
+}  // namespace rtrain::agent

@@ -1,0 +1,224 @@
+// Small files, and the attempts and news that outlive the agent.
+#include "daemon/agent/node_files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace rtrain::agent {
+namespace {
+
+using nlohmann::json;
+
+std::string key_text(AttemptKey key) { return std::to_string(key.run) + "-" + std::to_string(key.incarnation); }
+
+Error failed(const std::string& doing, const std::string& path, int error) {
+    const bool full = error == ENOSPC || error == EDQUOT;
+    return {full ? ErrorCode::full : ErrorCode::io, doing + " " + path + ": " + std::strerror(error),
+            full ? "make room on this file system" : ""};
+}
+
+Status write_all(int descriptor, const std::string& bytes, const std::string& path) {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+        const ssize_t wrote = ::write(descriptor, bytes.data() + done, bytes.size() - done);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return failed("writing", path, errno);
+        done += static_cast<std::size_t>(wrote);
+    }
+    return Done{};
+}
+
+}  // namespace
+
+std::string rank_text(std::uint32_t rank) {
+    char text[24];
+    std::snprintf(text, sizeof text, "rank-%05u", rank);
+    return text;
+}
+
+std::string NodeFiles::attempt(AttemptKey key) const { return attempts() + "/" + key_text(key); }
+std::string NodeFiles::worker(AttemptKey key, std::uint32_t rank) const { return attempt(key) + "/" + rank_text(rank); }
+std::string NodeFiles::log(AttemptKey key, std::uint32_t rank, const std::string& stream) const {
+    return logs(key) + "/" + rank_text(rank) + "." + stream;
+}
+std::string NodeFiles::scratch(AttemptKey key) const { return scratch_dir + "/" + key_text(key); }
+
+Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable) {
+    const std::string aside = path + ".new";
+    const int descriptor = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode));
+    if (descriptor < 0) return failed("creating", aside, errno);
+    Status written = write_all(descriptor, bytes, aside);
+    if (written && durable == Durable::yes && ::fsync(descriptor) != 0) written = failed("syncing", aside, errno);
+    ::close(descriptor);
+    if (!written) return written;
+    if (::rename(aside.c_str(), path.c_str()) != 0) return failed("renaming to", path, errno);
+    if (durable == Durable::no) return Done{};
+    const std::string folder = std::filesystem::path(path).parent_path();
+    const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return failed("opening", folder, errno);
+    const bool synced = ::fsync(directory) == 0;
+    const int error = errno;
+    ::close(directory);
+    if (!synced) return failed("syncing", folder, error);
+    return Done{};
+}
+
+Result<std::string> read_whole(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+        return Error{errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+                     "reading " + path + ": " + std::strerror(errno), ""};
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+Status make_directory(const std::string& path, std::uint32_t mode) {
+    if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) == 0) return Done{};
+    if (errno == ENOENT) {
+        if (Status above = make_directory(std::filesystem::path(path).parent_path(), mode); !above) return above;
+        if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) == 0) return Done{};
+    }
+    if (errno != EEXIST) return failed("creating directory", path, errno);
+    if (!std::filesystem::is_directory(path)) return failed("creating directory", path, ENOTDIR);
+    return Done{};
+}
+
+void remove_tree(const std::string& path) {
+    std::error_code ignored;  // what cannot be removed now is removed at the next start
+    std::filesystem::remove_all(path, ignored);
+}
+
+std::map<std::string, std::string> read_words(const std::string& path) {
+    std::map<std::string, std::string> words;
+    std::ifstream file(path);
+    std::string line;
+    while (std::getline(file, line)) {
+        const auto space = line.find(' ');
+        if (space != std::string::npos) words[line.substr(0, space)] = line.substr(space + 1);
+    }
+    return words;
+}
+
+std::string encode(const AttemptImage& image) {
+    json out{{"version", 1},
+             {"prepare", protocol::encode(protocol::FromHead{image.prepare})},
+             {"number", image.number},
+             {"from", image.from},
+             {"master_address", image.master_address},
+             {"master_port", image.master_port},
+             {"upload", static_cast<int>(image.upload)},
+             {"local_run_path", image.local_run_path},
+             {"passed", image.passed},
+             {"named", image.named}};
+    if (image.launch) out["launch"] = protocol::encode(protocol::FromHead{*image.launch});
+    return out.dump();
+}
+
+Result<AttemptImage> decode_image(const std::string& text) {
+    const json in = json::parse(text, nullptr, false);
+    if (!in.is_object() || !in.contains("prepare") || !in["prepare"].is_string())
+        return Error{ErrorCode::damaged, "not an attempt's image", ""};
+    AttemptImage image;
+    try {
+        auto prepare = protocol::decode_from_head(in["prepare"].get<std::string>());
+        if (!prepare) return prepare.error();
+        image.prepare = std::get<protocol::Prepare>(*prepare);
+        image.number = in.value("number", 0u);
+        image.from = in.value("from", "");
+        image.master_address = in.value("master_address", "");
+        image.master_port = in.value("master_port", std::uint16_t{0});
+        image.upload = static_cast<UploadMode>(in.value("upload", 0));
+        image.local_run_path = in.value("local_run_path", "");
+        image.passed = in.value("passed", std::uint64_t{0});
+        image.named = in.value("named", std::uint64_t{0});
+        if (in.contains("launch")) {
+            auto launch = protocol::decode_from_head(in["launch"].get<std::string>());
+            if (!launch) return launch.error();
+            image.launch = std::get<protocol::Launch>(*launch);
+        }
+    } catch (const std::exception& wrong) {
+        return Error{ErrorCode::damaged, std::string("an attempt's image: ") + wrong.what(), ""};
+    }
+    return image;
+}
+
+std::vector<AttemptImage> kept_attempts(const NodeFiles& files, std::vector<std::string>& damaged) {
+    std::vector<AttemptImage> images;
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator(files.attempts(), failed)) {
+        const auto text = read_whole(entry.path().string() + "/image.json");
+        if (!text) continue;  // ended, its logs are kept until the head has forgotten it
+        auto image = decode_image(*text);
+        if (image)
+            images.push_back(std::move(*image));
+        else
+            damaged.push_back(entry.path().string() + ": " + image.error().message);
+    }
+    return images;
+}
+
+Outbox::Outbox(Outbox&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      kept_(std::move(other.kept_)),
+      next_(other.next_),
+      dropped_(other.dropped_) {}
+
+Outbox::~Outbox() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<Outbox> Outbox::open(const std::string& path) {
+    Outbox outbox(path);
+    std::ifstream file(path);
+    std::string line;
+    while (std::getline(file, line)) {
+        if (line.starts_with("next ")) {
+            outbox.next_ = std::max<std::uint64_t>(outbox.next_, std::strtoull(line.c_str() + 5, nullptr, 10));
+            continue;
+        }
+        auto news = protocol::decode_news(line);
+        if (!news) continue;  // a line that a crash cut short: it was never sent
+        outbox.next_ = std::max(outbox.next_, news->seq + 1);
+        outbox.kept_.emplace(news->seq, std::move(*news));
+    }
+    if (Status fresh = outbox.rewrite(); !fresh) return fresh.error();
+    return outbox;
+}
+
+Status Outbox::keep(const protocol::News& news) {
+    next_ = std::max(next_, news.seq + 1);
+    kept_.emplace(news.seq, news);
+    return write_all(descriptor_, protocol::encode_news(news) + "\n", path_);
+}
+
+Status Outbox::drop(std::uint64_t up_to) {
+    const std::size_t before = kept_.size();
+    kept_.erase(kept_.begin(), kept_.upper_bound(up_to));
+    dropped_ += before - kept_.size();
+    if (dropped_ < 1'000 || dropped_ < kept_.size()) return Done{};
+    return rewrite();
+}
+
+Status Outbox::rewrite() {
+    std::string all = "next " + std::to_string(next_) + "\n";
+    for (const auto& [seq, news] : kept_) all += protocol::encode_news(news) + "\n";
+    if (Status written = write_whole(path_, all, 0600, Durable::no); !written) return written;
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (descriptor_ < 0) return failed("opening", path_, errno);
+    dropped_ = 0;
+    return Done{};
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,71 @@
+// Where an agent keeps things on its node, and small files written whole.
+//   <data>/identity/            key, certificate, authority, node.json (0600)
+//   <data>/outbox.jsonl         news not yet acknowledged
+//   <data>/code/<sha256>/       working directories, unpacked once
+//   <data>/attempts/<run>-<incarnation>/
+//       image.json  logs/rank-00000.{out,err}  rank-00000/{started,exit,error.json,cwd/}
+//   <scratch>/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/words.hpp"
+#include "scheduler/result.hpp"
+
+namespace rtrain::agent {
+
+struct NodeFiles {
+    std::string data_dir, scratch_dir;
+
+    std::string attempts() const { return data_dir + "/attempts"; }
+    std::string attempt(AttemptKey key) const;
+    std::string worker(AttemptKey key, std::uint32_t rank) const;
+    std::string logs(AttemptKey key) const { return attempt(key) + "/logs"; }
+    std::string log(AttemptKey key, std::uint32_t rank, const std::string& stream) const;
+    std::string scratch(AttemptKey key) const;
+    std::string code(const std::string& sha256) const { return data_dir + "/code/" + sha256; }
+    std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }
+};
+
+std::string rank_text(std::uint32_t rank);  // "rank-00003"
+
+enum class Durable { yes, no };  // no: survives the end of this process, not that of the machine
+Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable);
+Result<std::string> read_whole(const std::string& path);
+Status make_directory(const std::string& path, std::uint32_t mode);  // with its parents
+void remove_tree(const std::string& path);
+std::map<std::string, std::string> read_words(const std::string& path);  // lines "name value"; absent: empty
+
+// Attempts of before a restart. An image that cannot be read is reported in `damaged` and left alone.
+std::string encode(const AttemptImage& image);
+Result<AttemptImage> decode_image(const std::string& text);
+std::vector<AttemptImage> kept_attempts(const NodeFiles& files, std::vector<std::string>& damaged);
+
+// News on disk: one line each, appended before they are sent; written anew when most of it is acknowledged.
+// No fsync: they outlive the agent, and a node that lost power has no workers to tell of.
+class Outbox {
+  public:
+    static Result<Outbox> open(const std::string& path);
+    Outbox(Outbox&&) noexcept;
+    Outbox& operator=(Outbox&&) = delete;
+    ~Outbox();
+    const std::map<std::uint64_t, protocol::News>& kept() const { return kept_; }
+    std::uint64_t next() const { return next_; }
+    Status keep(const protocol::News& news);
+    Status drop(std::uint64_t up_to);
+
+  private:
+    explicit Outbox(std::string path) : path_(std::move(path)) {}
+    Status rewrite();
+    std::string path_;
+    int descriptor_ = -1;
+    std::map<std::uint64_t, protocol::News> kept_;
+    std::uint64_t next_ = 1;
+    std::size_t dropped_ = 0;
+};
+
+}  // namespace rtrain::agent
