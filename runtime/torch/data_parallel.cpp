@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <type_traits>
@@ -83,8 +84,12 @@ DataParallel::DataParallel(Group group, const std::vector<at::Tensor>& parameter
     group.broadcast(state);
 
     plan.sparse.assign(plan.parameters.size(), false);
-    const std::vector<std::size_t> limits{static_cast<std::size_t>(options.first_bucket_bytes),
-                                          static_cast<std::size_t>(options.bucket_bytes)};
+    // As Python: one bucket for the first step, since the buckets are then rebuilt in the order in which gradients
+    // came; with unused parameters they are not rebuilt.
+    std::vector<std::size_t> limits{static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())};
+    if (plan.find_unused) {
+        limits = {static_cast<std::size_t>(options.first_bucket_bytes), static_cast<std::size_t>(options.bucket_bytes)};
+    }
     std::tie(plan.buckets, plan.bucket_limits) =
         c10d::compute_bucket_assignment_by_size(plan.parameters, limits, plan.sparse);
     // Backward makes the last parameters' gradients first, so they are exchanged first.
