@@ -1,0 +1,130 @@
+// Sessions of agents and orders to them: see agents.hpp. What agents say is in inbox.cpp.
+#include "daemon/head/agents.hpp"
+
+#include <algorithm>
+
+#include "daemon/head/shell.hpp"
+#include "daemon/head/words.hpp"
+#include "storage/uri/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t lease_check_ms = 500;
+
+std::string without_port(const std::string& address) {
+    const std::size_t colon = address.rfind(':');
+    std::string host = colon == std::string::npos ? address : address.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    return host;
+}
+
+}  // namespace
+
+void Agents::start() {
+    const std::int64_t now = monotonic_ms();
+    for (const auto& [id, node] : head_.cluster.nodes) seen_[id.value].heard_ms = now;
+    leases_checked_ms_ = now;
+    head_.loop.after(lease_check_ms, [this] { check_leases(); });
+}
+
+void Agents::accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder,
+                    const std::string& node) {
+    const std::uint64_t id = next_session_++;
+    auto socket = responder->accept_socket({.on_text = [this, node, id](std::string text) { heard(node, id, text); },
+                                            .on_closed = [this, node, id](const std::string&) { closed(node, id); }});
+    if (!socket) return;
+    Session fresh;
+    fresh.id = id;
+    fresh.socket = std::move(socket);
+    fresh.far_address = without_port(request.peer.address);
+    Session& place = sessions_[node];
+    if (place.socket) place.socket->close("replaced by a newer connection of this node");
+    place = std::move(fresh);
+}
+
+void Agents::closed(const std::string& node, std::uint64_t session) {
+    const auto found = sessions_.find(node);
+    if (found == sessions_.end() || found->second.id != session) return;  // an old one, replaced since
+    sessions_.erase(found);
+    seen_[node].connected = false;
+}
+
+void Agents::refuse(Session& session, const std::string& message, const std::string& next) {
+    session.socket->send(protocol::encode(protocol::FromHead{protocol::Refuse{message, next}}));
+    session.socket->close(message);
+}
+
+void Agents::send(const std::string& node, const protocol::FromHead& message) {
+    const auto found = sessions_.find(node);
+    if (found == sessions_.end() || !found->second.registered) return;
+    if (!found->second.socket->send(protocol::encode(message)))
+        found->second.socket->close("more waits to be sent than a connection may hold");
+}
+
+// An order for a node that is away is dropped: at its next registration the core says again what still counts.
+void Agents::order(const Effect& effect) {
+    const Run* run = nullptr;
+    if (const auto found = head_.cluster.runs.find(about(effect)); found != head_.cluster.runs.end())
+        run = &found->second;
+    if (std::holds_alternative<WriteResult>(effect) && run && storage::parse_uri(run->storage_path).ok() &&
+        storage::parse_uri(run->storage_path)->scheme == storage::Scheme::cluster)
+        return write_own_result(head_, *run);
+    const std::string node = addressee(effect).value;
+    const auto session = sessions_.find(node);
+    if (session == sessions_.end()) return;
+
+    OrderFacts facts;
+    if (run && std::holds_alternative<PrepareNode>(effect)) facts.code_sha256 = SubmissionFiles::code(head_, *run);
+    if (run && std::holds_alternative<LaunchWorkers>(effect)) {
+        facts.secrets = SubmissionFiles::secrets(head_, *run);
+        facts.token = head_.tokens.run_token(run->id, run->user);
+    }
+    if (run && std::holds_alternative<WriteResult>(effect)) facts.result_json = result_json(head_, *run);
+    auto message = order_of(head_.cluster, effect, facts);
+    if (!message) return;
+    if (auto* stop = std::get_if<protocol::Stop>(&*message); stop && stop->attempt.incarnation == 0)
+        for (const protocol::AttemptRef& held : session->second.held)  // no record of it: the agent's own name for it
+            if (held.run == stop->attempt.run && held.number == stop->attempt.number) stop->attempt = held;
+    send(node, *message);
+}
+
+void Agents::dismiss(const std::string& node, const std::string& why) {
+    if (auto found = sessions_.find(node); found != sessions_.end())
+        refuse(found->second, why, "rtrain node join ... with a new token brings it back");
+    seen_.erase(node);
+}
+
+bool Agents::connected(const std::string& node) const {
+    const auto found = sessions_.find(node);
+    return found != sessions_.end() && found->second.registered;
+}
+
+const NodeSeen* Agents::seen(const std::string& node) const {
+    const auto found = seen_.find(node);
+    return found == seen_.end() ? nullptr : &found->second;
+}
+
+void Agents::close_all(const std::string& why) {
+    for (auto& [node, session] : sessions_) session.socket->close(why);
+    sessions_.clear();
+}
+
+// When the head itself was held up (suspended, a slow disk), that time is nobody's silence.
+void Agents::check_leases() {
+    const std::int64_t now = monotonic_ms();
+    const std::int64_t held_up = now - leases_checked_ms_ - lease_check_ms;
+    leases_checked_ms_ = now;
+    for (auto& [name, seen] : seen_) {
+        if (held_up > lease_check_ms) seen.heard_ms += held_up;
+        const auto node = head_.cluster.nodes.find(NodeId{name});
+        if (node == head_.cluster.nodes.end() || node->second.state == NodeState::lost) continue;
+        const std::int64_t silent = now - seen.heard_ms;
+        if (silent < head_.options.node_timeout_ms) continue;
+        head_.take(NodeLost{NodeId{name}, "no heartbeat for " + std::to_string(silent / 1'000) + "." +
+                                              std::to_string(silent % 1'000 / 100) + " s"});
+    }
+    head_.loop.after(lease_check_ms, [this] { check_leases(); });
+}
+
+}  // namespace rtrain::head

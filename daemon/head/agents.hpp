@@ -1,0 +1,78 @@
+// The agents' sessions: hello, welcome, register, news, heartbeats; orders to them; leases. A broken connection alone
+// is not a death: only silence for node_timeout, measured on the monotonic clock and counted anew after the head's
+// start, is.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/net/server.hpp"
+#include "daemon/protocol/messages.hpp"
+#include "scheduler/controller.hpp"
+
+namespace rtrain::head {
+
+struct Head;
+
+struct NodeSeen {  // what is known of a node beside the records; gone with the head, told anew at each registration
+    std::int64_t heard_ms = 0;  // monotonic
+    bool connected = false;
+    protocol::Heartbeat pulse;
+    std::string gpu_model, program_version;
+    std::map<std::string, std::string> facts;
+};
+
+class Agents {
+  public:
+    explicit Agents(Head& head) : head_(head) {}
+
+    void start();  // leases of the nodes in the records begin now
+    void accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder, const std::string& node);
+    void order(const Effect& effect);  // carries one effect out
+    void send(const std::string& node, const protocol::FromHead& message);
+    void dismiss(const std::string& node, const std::string& why);  // `node leave`: refuse and close
+    bool connected(const std::string& node) const;
+    const NodeSeen* seen(const std::string& node) const;
+    void acknowledge();  // news that are durable by now
+    const std::map<std::string, std::uint64_t>& notices() const { return notices_; }
+    void close_all(const std::string& why);
+
+  private:
+    struct Session {
+        std::uint64_t id = 0;
+        std::shared_ptr<net::Socket> socket;
+        bool welcomed = false, registered = false;
+        std::uint64_t acknowledged = 0;
+        std::string far_address;
+        std::vector<protocol::AttemptRef> held;  // as told at its registration
+    };
+    struct Inbox {
+        std::uint64_t received = 0, durable = 0;
+        bool opened = false;
+    };
+    void heard(const std::string& node, std::uint64_t session, const std::string& text);
+    void closed(const std::string& node, std::uint64_t session);
+    void refuse(Session& session, const std::string& message, const std::string& next);
+    void welcome(const std::string& node, Session& session, const protocol::Hello& hello);
+    void register_node(const std::string& node, Session& session, const protocol::Register& said);
+    void take_news(const std::string& node, const protocol::News& news);
+    void notice(const std::string& node, const protocol::Notice& said);
+    void take_log(const std::string& node, const protocol::LogChunk& chunk);
+    void check_leases();
+    Inbox& inbox(const std::string& node);
+
+    Head& head_;
+    std::map<std::string, Session> sessions_;
+    std::map<std::string, NodeSeen> seen_;
+    std::map<std::string, Inbox> inboxes_;
+    std::uint64_t next_session_ = 1;
+    std::int64_t leases_checked_ms_ = 0;
+    std::map<std::string, std::uint64_t> notices_;  // by reason: a counter of /metrics
+};
+
+}  // namespace rtrain::head

@@ -1,0 +1,119 @@
+// Errors as HTTP answers, and how people name runs.
+#include <nlohmann/json.hpp>
+
+#include "daemon/head/routes.hpp"
+
+namespace rtrain::head {
+namespace {
+
+using nlohmann::json;
+
+}  // namespace
+
+int http_status(const Error& error) {
+    switch (error.code) {
+        case ErrorCode::usage:
+            return 400;
+        case ErrorCode::not_found:
+            return 404;
+        case ErrorCode::invalid:
+            return 422;
+        case ErrorCode::unreachable:
+            return 503;
+        case ErrorCode::unauthorised:
+            return 401;
+        case ErrorCode::conflict:
+        case ErrorCode::unplaceable:
+            return 409;
+        case ErrorCode::timed_out:
+            return 504;
+        case ErrorCode::full:
+            return 507;
+        case ErrorCode::io:
+        case ErrorCode::damaged:
+        case ErrorCode::internal:
+            return 500;
+    }
+    return 500;
+}
+
+const char* code_text(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::usage:
+            return "usage";
+        case ErrorCode::not_found:
+            return "not_found";
+        case ErrorCode::invalid:
+            return "invalid";
+        case ErrorCode::unreachable:
+            return "unreachable";
+        case ErrorCode::unauthorised:
+            return "unauthorised";
+        case ErrorCode::conflict:
+            return "conflict";
+        case ErrorCode::timed_out:
+            return "timed_out";
+        case ErrorCode::unplaceable:
+            return "unplaceable";
+        case ErrorCode::io:
+            return "io";
+        case ErrorCode::damaged:
+            return "damaged";
+        case ErrorCode::full:
+            return "full";
+        case ErrorCode::internal:
+            return "internal";
+    }
+    return "internal";
+}
+
+std::string error_body(const Error& error, const Problems& problems) {
+    json list = json::array();
+    for (const Problem& one : problems)
+        list.push_back({{"path", one.path},
+                        {"line", one.line},
+                        {"column", one.column},
+                        {"message", one.message},
+                        {"suggestion", one.suggestion}});
+    const json body = {{"schema_version", 1},
+                       {"code", code_text(error.code)},
+                       {"message", error.message},
+                       {"problems", std::move(list)},
+                       {"next", error.next}};
+    return body.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void reply(Ask& ask, int status, std::string body) {
+    ask.responder->send(net::Response{.status = status, .body = std::move(body)});
+}
+
+void refuse(Ask& ask, const Error& error) { refuse(ask, error, {}); }
+
+void refuse(Ask& ask, const Error& error, const Problems& problems) {
+    net::Response answer{.status = http_status(error), .body = error_body(error, problems)};
+    if (answer.status == 401) answer.headers["www-authenticate"] = "Bearer";
+    ask.responder->send(std::move(answer));
+}
+
+Result<RunId> find_run(const Head& head, const std::string& text) {
+    std::optional<RunId> named, prefixed;
+    std::size_t prefixes = 0;
+    for (const auto& [id, run] : head.cluster.runs) {
+        const std::string own = head.run_id(id);
+        if (own == text) return id;
+        // The newest of a name, unless an older one is still live.
+        if (run.name == text && (!named || terminal(head.cluster.runs.at(*named).state))) named = id;
+        if (!text.empty() && own.starts_with(text)) {
+            prefixed = id;
+            ++prefixes;
+        }
+    }
+    if (named) return *named;
+    if (prefixes == 1) return *prefixed;
+    if (prefixes > 1)
+        return Error{ErrorCode::usage, "'" + text + "' is the beginning of " + std::to_string(prefixes) + " run ids",
+                     "give more of it: rtrain runs --all"};
+    return Error{ErrorCode::not_found, "there is no run '" + text + "'", "rtrain runs --all"};
+}
+
+}  // namespace rtrain::head

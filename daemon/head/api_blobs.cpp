@@ -1,0 +1,77 @@
+// Code archives by their hash: <data>/blobs/<sha256>. A blob is there whole and right, or not at all.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::head {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_sha256(const std::string& text) {
+    return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// The blob's path, or empty after a refusal.
+std::string named_blob(Ask& ask) {
+    const std::string& sha256 = ask.variables["sha256"];
+    if (is_sha256(sha256)) return ask.head.blob_path(sha256);
+    refuse(ask, {ErrorCode::usage, "'" + sha256 + "' is not a SHA-256 in lower-case hex", ""});
+    return "";
+}
+
+// Blocking: hash, sync, put in place.
+Status settle(const std::string& upload, const std::string& path, const std::string& wanted) {
+    const auto hash = storage::hash_file(upload);
+    if (!hash) return hash.error();
+    if (*hash != wanted)
+        return Error{ErrorCode::invalid, "the bytes that came have the hash " + *hash + ", not " + wanted,
+                     "send the archive again"};
+    const int descriptor = ::open(upload.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+    if (descriptor >= 0) ::close(descriptor);
+    if (!synced) return Error{ErrorCode::io, "syncing " + upload + " failed", "check the head's disk"};
+    std::error_code failed;
+    fs::rename(upload, path, failed);
+    if (failed) return Error{ErrorCode::io, "moving to " + path + ": " + failed.message(), "check the head's disk"};
+    return Done{};
+}
+
+}  // namespace
+
+void head_blob(Ask& ask) {
+    const std::string path = named_blob(ask);
+    if (path.empty()) return;
+    ask.responder->send(net::Response{.status = fs::exists(path) ? 200 : 404, .body = ""});
+}
+
+void get_blob(Ask& ask) {
+    const std::string path = named_blob(ask);
+    if (path.empty()) return;
+    if (!fs::exists(path)) return refuse(ask, {ErrorCode::not_found, "no archive has this hash", ""});
+    ask.responder->send(net::Response{.status = 200, .content_type = "application/zstd", .file = path});
+}
+
+void put_blob(Ask& ask) {
+    const std::string path = named_blob(ask), upload = ask.request.body_file;
+    if (path.empty()) return;
+    if (upload.empty()) return refuse(ask, {ErrorCode::usage, "an upload needs a body", ""});
+    auto settled = std::make_shared<Status>(Done{});
+    ask.head.loop.offload(
+        [=, wanted = ask.variables["sha256"]] {
+            *settled = settle(upload, path, wanted);
+            std::error_code ignored;
+            if (!*settled) fs::remove(upload, ignored);
+        },
+        [kept = ask, settled]() mutable {
+            if (!*settled) return refuse(kept, settled->error());
+            reply_json(kept, 201, {{"sha256", kept.variables["sha256"]}});
+        });
+}
+
+}  // namespace rtrain::head

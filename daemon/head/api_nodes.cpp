@@ -1,0 +1,62 @@
+// Nodes: what they have, what is free, and taking them in and out of service.
+#include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
+
+namespace rtrain::head {
+namespace {
+
+std::map<NodeId, NodeView> views_by_node(const Cluster& cluster) {
+    std::map<NodeId, NodeView> out;
+    for (NodeView& view : node_views(cluster)) out[view.id] = std::move(view);
+    return out;
+}
+
+void reply_node(Ask& ask, const NodeId& id) {
+    const auto node = ask.head.cluster.nodes.find(id);
+    if (node == ask.head.cluster.nodes.end())
+        return refuse(ask, {ErrorCode::not_found, "no node is called '" + id.value + "'", "rtrain nodes"});
+    reply_json(ask, 200, node_json(ask.head, node->second, views_by_node(ask.head.cluster)[id]));
+}
+
+// Does what a person asked of a node, and answers with the node as it is then.
+void change_node(Ask& ask, Event event) {
+    ask.head.take(std::move(event), [kept = ask](const Decision& decision) mutable {
+        if (decision.refused) return refuse(kept, *decision.refused);
+        reply_node(kept, NodeId{kept.variables["node"]});
+    });
+}
+
+}  // namespace
+
+void get_nodes(Ask& ask) {
+    auto views = views_by_node(ask.head.cluster);
+    std::vector<json> items;
+    for (const auto& [id, node] : ask.head.cluster.nodes) items.push_back(node_json(ask.head, node, views[id]));
+    reply_list(ask, items);
+}
+
+void get_node(Ask& ask) { reply_node(ask, NodeId{ask.variables["node"]}); }
+
+void post_drain(Ask& ask) {
+    const auto body = body_of(ask);
+    if (!body) return refuse(ask, body.error());
+    const json reason = body->value("reason", json(""));
+    if (!reason.is_string()) return refuse(ask, {ErrorCode::usage, "reason must be a string", ""});
+    change_node(ask, NodeDrained{NodeId{ask.variables["node"]}, ask.caller.user, reason.get<std::string>()});
+}
+
+void post_undrain(Ask& ask) { change_node(ask, NodeUndrained{NodeId{ask.variables["node"]}}); }
+
+// The certificate stays valid until it expires, so the head remembers who left; only a new join token brings it back.
+void post_leave(Ask& ask) {
+    const std::string node = ask.variables["node"];
+    if (!ask.head.cluster.nodes.contains(NodeId{node})) return reply_node(ask, NodeId{node});
+    if (auto saved = ask.head.journal->save_setting("left/" + node, "1"); !saved) return refuse(ask, saved.error());
+    ask.head.take(NodeLeft{NodeId{node}}, [kept = ask, node](const Decision& decision) mutable {
+        if (decision.refused) return refuse(kept, *decision.refused);
+        kept.head.agents.dismiss(node, "node '" + node + "' has left the cluster");
+        reply_json(kept, 200, {{"node", node}, {"state", "LEFT"}});
+    });
+}
+
+}  // namespace rtrain::head

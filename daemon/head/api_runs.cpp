@@ -1,0 +1,176 @@
+// Runs: lists, one run, stop, remove; attempts, checkpoints, explanations and the queue.
+#include <filesystem>
+
+#include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
+#include "storage/uri/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+// Calls `then` with the run that {run} names, or refuses.
+template <class Then>
+void with_run(Ask& ask, const Then& then) {
+    const auto id = find_run(ask.head, ask.variables["run"]);
+    if (!id) return refuse(ask, id.error());
+    then(ask.head.cluster.runs.at(*id));
+}
+
+bool among(const std::string& list, const std::string& word) {
+    return list.empty() || ("," + list + ",").find("," + word + ",") != std::string::npos;
+}
+
+// Without `all`: what lives, and what ended within a day.
+constexpr std::int64_t recent_ms = 24LL * 3'600'000;
+bool listed(const Ask& ask, const Run& run) {
+    if (!among(ask.query("state"), to_text(run.state)) || !among(ask.query("user"), run.user)) return false;
+    if (!among(ask.query("name"), run.name)) return false;
+    return ask.asked("all") || !terminal(run.state) || wall_ms() - run.ended_wall_ms < recent_ms;
+}
+
+// Where the run's files lie as this machine sees them; empty: not here.
+std::string local_directory(const Head& head, const Run& run) {
+    const auto uri = storage::parse_uri(run.storage_path.empty() ? "cluster://" : run.storage_path);
+    if (!uri) return "";
+    const std::string base = uri->scheme == storage::Scheme::cluster ? head.options.storage_root : uri->path;
+    const std::string directory = base + "/" + run.name;
+    const bool here = uri->scheme == storage::Scheme::cluster || uri->scheme == storage::Scheme::file;
+    return here && std::filesystem::exists(directory + "/run.json") ? directory : "";
+}
+
+bool is_of(const Head& head, const Run& run, const std::string& directory) {
+    const auto text = read_file(directory + "/run.json");
+    const json header = text ? parsed_or_null(*text) : json();
+    return header.is_object() && header.value("run_id", "") == head.run_id(run.id);
+}
+
+void remove_files(Ask& ask, json answer, const std::string& directory) {
+    auto failed = std::make_shared<std::error_code>();
+    auto kept = std::make_shared<Ask>(ask);
+    ask.head.loop.offload([directory, failed] { std::filesystem::remove_all(directory, *failed); },
+                          [kept, failed, directory, answer = std::move(answer)]() mutable {
+                              if (*failed) answer["files_error"] = directory + ": " + failed->message();
+                              reply_json(*kept, 200, std::move(answer));
+                          });
+}
+
+}  // namespace
+
+void get_runs(Ask& ask) {
+    const auto page = page_of(ask);
+    if (!page) return refuse(ask, page.error());
+    json items = json::array(), cursor;
+    const auto& runs = ask.head.cluster.runs;
+    // Newest first: the cursor is the last id shown, so that runs submitted meanwhile do not shift the pages.
+    auto at = page->offset == 0 ? runs.end() : runs.lower_bound(RunId{page->offset});
+    while (at != runs.begin() && items.size() < page->limit) {
+        --at;
+        if (listed(ask, at->second)) items.push_back(run_json(ask.head, at->second));
+        if (items.size() == page->limit && at != runs.begin()) cursor = std::to_string(at->first.value);
+    }
+    reply_json(ask, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+}
+
+void get_run(Ask& ask) {
+    with_run(ask, [&](const Run& run) { reply_json(ask, 200, full_run_json(ask.head, run)); });
+}
+
+void post_stop(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        if (terminal(run.state)) return reply_json(ask, 200, full_run_json(ask.head, run));
+        const RunId id = run.id;
+        ask.head.take(RunStopAsked{id, ask.caller.user, wall_ms()}, [kept = ask, id](const Decision& decision) mutable {
+            const auto found = kept.head.cluster.runs.find(id);
+            if (found == kept.head.cluster.runs.end())
+                return refuse(kept, find_run(kept.head, kept.variables["run"]).error());
+            const bool ended = decision.refused && terminal(found->second.state);
+            if (decision.refused && !ended) return refuse(kept, *decision.refused);
+            reply_json(kept, ended ? 200 : 202, full_run_json(kept.head, found->second));
+        });
+    });
+}
+
+void delete_run(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        std::string directory = ask.asked("files") ? local_directory(ask.head, run) : "";
+        if (!directory.empty() && !is_of(ask.head, run, directory)) directory.clear();
+        json answer = {{"run_id", ask.head.run_id(run.id)},
+                       {"name", run.name},
+                       {"attempts", attempts_of(ask.head.cluster, run.id).size()},
+                       {"checkpoints", checkpoints_of(ask.head.cluster, run.id).size()},
+                       {"files", directory.empty() ? json() : json(directory)},
+                       {"files_kept", directory.empty() ? run_json(ask.head, run)["run_path"] : json()},
+                       {"dry_run", ask.asked("dry_run")}};
+        if (!terminal(run.state))
+            return refuse(
+                ask, {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state), "rtrain stop " + run.name});
+        if (ask.asked("dry_run")) return reply_json(ask, 200, std::move(answer));
+        ask.head.take(RunRemoved{run.id}, [kept = ask, answer, directory](const Decision& decision) mutable {
+            if (decision.refused) return refuse(kept, *decision.refused);
+            if (directory.empty()) return reply_json(kept, 200, std::move(answer));
+            remove_files(kept, std::move(answer), directory);
+        });
+    });
+}
+
+void get_attempts(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        std::vector<json> items;
+        for (const Attempt* one : attempts_of(ask.head.cluster, run.id)) items.push_back(attempt_json(ask.head, *one));
+        reply_list(ask, items);
+    });
+}
+
+void get_checkpoints(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        std::vector<json> items;
+        std::size_t latest = 0;
+        for (const Checkpoint* one : checkpoints_of(ask.head.cluster, run.id)) {
+            items.push_back(checkpoint_json(ask.head, run, *one));
+            if (!one->deleting) latest = items.size();
+        }
+        if (latest > 0) items[latest - 1]["latest"] = true;
+        reply_list(ask, items);
+    });
+}
+
+void get_explain(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        const Explanation why = explain(ask.head.cluster, ask.head.clock.now(), run.id);
+        json out = why.placement ? answer_json(*why.placement) : answer_json(PlacementAnswer{});
+        if (!why.placement) out["verdict"] = nullptr;
+        out["headline"] = why.headline;
+        out["state"] = to_text(run.state);
+        out["run_id"] = ask.head.run_id(run.id);
+        out["name"] = run.name;
+        out["holders"] = why.holders;
+        out["queue"] = nullptr;
+        if (why.queue)
+            out["queue"] = {{"name", run.spec.queue}, {"position", why.queue->position}, {"length", why.queue->length}};
+        reply_json(ask, 200, std::move(out));
+    });
+}
+
+void get_queue(Ask& ask) {
+    std::vector<json> items;
+    const Time now = ask.head.clock.now();
+    for (const RunId id : queue_order(ask.head.cluster)) {
+        const Run& run = ask.head.cluster.runs.at(id);
+        const Explanation why = explain(ask.head.cluster, now, id);
+        std::string text = run.reason;
+        if (why.placement && !why.placement->reasons.empty())
+            text = why.placement->reasons.front().node.value + ": " + why.placement->reasons.front().text;
+        items.push_back({{"position", items.size() + 1},
+                         {"run_id", ask.head.run_id(id)},
+                         {"name", run.name},
+                         {"state", to_text(run.state)},
+                         {"queue", run.spec.queue},
+                         {"priority", run.spec.priority},
+                         {"waiting_ms", (now - run.submitted).ms},
+                         {"needs", needs_text(run.spec)},
+                         {"why", text}});
+    }
+    reply_list(ask, items);
+}
+
+}  // namespace rtrain::head

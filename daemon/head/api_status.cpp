@@ -1,0 +1,83 @@
+// The head itself: alive, in numbers, described, backed up, stopped.
+#include <filesystem>
+
+#include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
+
+namespace rtrain::head {
+namespace {
+
+struct Sum {
+    Resources total, free;
+    Amount gpus_total, gpus_free;
+};
+
+Sum sum_of(const Cluster& cluster) {
+    Sum sum;
+    for (const NodeView& view : node_views(cluster)) {
+        if (view.state == NodeState::lost) continue;
+        add(sum.total, view.total);
+        add(sum.free, view.free);
+        for (const Amount one : view.gpus_free) sum.gpus_free = sum.gpus_free + one;
+        sum.gpus_total = sum.gpus_total + units(static_cast<std::int64_t>(view.gpus_free.size()));
+    }
+    return sum;
+}
+
+template <class Map>
+json counted(const Map& records) {
+    json out = json::object();
+    for (const auto& [id, record] : records) out[to_text(record.state)] = out.value(to_text(record.state), 0) + 1;
+    return out;
+}
+
+double whole(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
+
+}  // namespace
+
+void get_health(Ask& ask) { reply_json(ask, 200, {{"status", "ok"}, {"version", RTRAIN_VERSION}}); }
+
+void get_status(Ask& ask) {
+    const Head& head = ask.head;
+    const Sum sum = sum_of(head.cluster);
+    const Amount cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);
+    reply_json(ask, 200,
+               {{"cluster_id", head.cluster.meta.cluster_id},
+                {"name", head.options.name},
+                {"version", RTRAIN_VERSION},
+                {"started", wall_json(head.started_wall_ms)},
+                {"now", wall_json(wall_ms())},
+                {"address", head.options.host + ":" + std::to_string(head.server->port())},
+                {"nodes", counted(head.cluster.nodes)},
+                {"runs", counted(head.cluster.runs)},
+                {"gpus", {{"total", whole(sum.gpus_total)}, {"allocated", whole(sum.gpus_total - sum.gpus_free)}}},
+                {"cpus", {{"total", to_text(cpus)}, {"allocated", to_text(cpus - cpus_free)}}},
+                {"storage_root", head.options.storage_root},
+                {"storage_warning", head.storage_warning.empty() ? json() : json(head.storage_warning)}});
+}
+
+void get_openapi(Ask& ask) { reply(ask, 200, openapi()); }
+
+void post_backup(Ask& ask) {
+    const auto body = body_of(ask);
+    if (!body) return refuse(ask, body.error());
+    const json file = body->value("file", json());
+    if (!file.is_string() || !file.get<std::string>().starts_with('/'))
+        return refuse(
+            ask, {ErrorCode::usage, "file is an absolute path on the head's machine", "rtrain head backup /path/file"});
+    const std::string to = file.get<std::string>(), from = ask.head.options.data_dir;
+    auto saved = std::make_shared<Status>(Done{});
+    ask.head.loop.offload([to, from, saved] { *saved = state::SqliteJournal::backup(from, to); },
+                          [kept = ask, saved, to]() mutable {
+                              if (!*saved) return refuse(kept, saved->error());
+                              std::error_code unknown;
+                              reply_json(kept, 200, {{"file", to}, {"bytes", std::filesystem::file_size(to, unknown)}});
+                          });
+}
+
+void post_head_stop(Ask& ask) {
+    reply_json(ask, 202, {{"status", "stopping"}});
+    ask.head.loop.after(100, [&head = ask.head] { head.loop.stop(); });  // the answer goes out first
+}
+
+}  // namespace rtrain::head

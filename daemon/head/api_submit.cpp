@@ -1,0 +1,170 @@
+// Submitting a job, and asking where it would go. The spec is checked here by the same reader as in the command line.
+#include <filesystem>
+
+#include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
+#include "storage/spec/job.hpp"
+#include "storage/uri/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+struct Submission {
+    spec::Job job;
+    std::string key, code_sha256, restore_from;
+    json secrets = json::object();
+    bool resume = false, fresh_name = false;
+};
+
+bool is_sha256(const std::string& text) {
+    return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+std::string text_field(const json& body, const char* name, Problems& problems) {
+    const auto found = body.find(name);
+    if (found == body.end() || found->is_null()) return "";
+    if (found->is_string()) return found->get<std::string>();
+    problems.push_back({.path = name, .message = "must be a string"});
+    return "";
+}
+
+bool flag_field(const json& body, const char* name, Problems& problems) {
+    const auto found = body.find(name);
+    if (found == body.end() || found->is_null()) return false;
+    if (found->is_boolean()) return found->get<bool>();
+    problems.push_back({.path = name, .message = "must be true or false"});
+    return false;
+}
+
+void check_secrets(const Submission& submission, Problems& problems) {
+    for (const auto& [name, value] : submission.secrets.items())
+        if (!value.is_string()) problems.push_back({.path = "secrets." + name, .message = "must be a string"});
+    for (const std::string& name : submission.job.secrets)
+        if (!submission.secrets.contains(name))
+            problems.push_back({.path = "secrets",
+                                .message = "no value was sent for secret " + name,
+                                .suggestion = "export " + name + " where you submit"});
+}
+
+// All that is wrong with the request, at once.
+Submission read_submission(const Head& head, const json& body, Problems& problems) {
+    Submission out;
+    spec::ReadAnswer job = spec::job_from_json(body.contains("job") ? text_of(body["job"]) : "null");
+    problems = std::move(job.problems);
+    if (job.job) out.job = std::move(*job.job);
+    out.key = text_field(body, "key", problems);
+    out.code_sha256 = text_field(body, "code_sha256", problems);
+    out.restore_from = text_field(body, "restore_from", problems);
+    out.resume = flag_field(body, "resume", problems);
+    out.fresh_name = flag_field(body, "new", problems);
+    if (body.contains("secrets") && body["secrets"].is_object()) out.secrets = body["secrets"];
+    if (body.contains("secrets") && !body["secrets"].is_object() && !body["secrets"].is_null())
+        problems.push_back({.path = "secrets", .message = "must be an object of names and values"});
+    check_secrets(out, problems);
+    if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
+    if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
+        problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
+    else if (!out.code_sha256.empty() && !std::filesystem::exists(head.blob_path(out.code_sha256)))
+        problems.push_back({.path = "code_sha256",
+                            .message = "this archive was not uploaded",
+                            .suggestion = "PUT /v1/blobs/" + out.code_sha256 + " first"});
+    if (out.job.name.empty() && problems.empty()) problems.push_back({.path = "name", .message = "is missing"});
+    return out;
+}
+
+bool on_cluster_storage(const spec::Job& job) {
+    const auto uri = storage::parse_uri(job.storage_path.empty() ? "cluster://" : job.storage_path);
+    return uri && uri->scheme == storage::Scheme::cluster;
+}
+
+// A name is taken by a live run, by any run at the same storage path, or by a directory there that this head can see.
+bool taken(const Head& head, const spec::Job& job, const std::string& name) {
+    const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
+    for (const auto& [id, run] : head.cluster.runs)
+        if (run.name == name && (!terminal(run.state) || run.storage_path == path)) return true;
+    return on_cluster_storage(job) && std::filesystem::exists(head.options.storage_root + "/" + name + "/run.json");
+}
+
+std::string free_name(const Head& head, const spec::Job& job) {
+    std::string name = job.name;
+    for (int n = 2; taken(head, job, name); ++n) name = job.name + "-" + std::to_string(n);
+    return name;
+}
+
+std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
+    std::vector<std::string> out;
+    if (on_cluster_storage(job) && !head.storage_warning.empty()) out.push_back(head.storage_warning);
+    return out;
+}
+
+const Run* made_before(const Head& head, const std::string& key, const std::string& user) {
+    if (key.empty()) return nullptr;
+    for (const auto& [id, run] : head.cluster.runs)
+        if (run.submit_key == key && run.user == user) return &run;
+    return nullptr;
+}
+
+RunSubmitted event_of(const Head& head, const Submission& submission, const std::string& user) {
+    return {.name = submission.job.name,
+            .user = user,
+            .submit_key = submission.key,
+            .job_json = spec::to_json(submission.job),
+            .storage_path = submission.job.storage_path.empty() ? "cluster://" : submission.job.storage_path,
+            .spec = spec::run_spec(submission.job),
+            .resume = submission.resume,
+            .restore_from = submission.restore_from,
+            .warnings = warnings_for(head, submission.job),
+            .wall_ms = wall_ms()};
+}
+
+void accept(Ask& ask, const Submission& submission) {
+    const std::string secrets = submission.secrets.empty() ? "" : submission.secrets.dump();
+    if (auto saved = SubmissionFiles::save(ask.head, submission.key, submission.code_sha256, secrets); !saved)
+        return refuse(ask, saved.error());
+    const RunId next{ask.head.cluster.meta.next_run};
+    ask.head.take(event_of(ask.head, submission, ask.caller.user),
+                  [kept = ask, next](const Decision& decision) mutable {
+                      if (decision.refused) return refuse(kept, *decision.refused);
+                      RTRAIN_CHECK(decision.created.has_value(), "a submission that is not refused names its run");
+                      const int status = *decision.created < next ? 200 : 201;  // its key had made that run before
+                      reply_json(kept, status, full_run_json(kept.head, kept.head.cluster.runs.at(*decision.created)));
+                  });
+}
+
+}  // namespace
+
+void post_run(Ask& ask) {
+    const auto body = body_of(ask);
+    if (!body) return refuse(ask, body.error());
+    if (const Run* before =
+            made_before(ask.head, body->value("key", json()).is_string() ? (*body)["key"] : "", ask.caller.user))
+        return reply_json(ask, 200, full_run_json(ask.head, *before));
+    Problems problems;
+    Submission submission = read_submission(ask.head, *body, problems);
+    if (!problems.empty())
+        return refuse(ask,
+                      {ErrorCode::invalid,
+                       std::to_string(problems.size()) + " problem(s) in the submission; first: " +
+                           (problems[0].path.empty() ? "" : problems[0].path + ": ") + problems[0].message,
+                       "rtrain validate shows all of them"},
+                      problems);
+    if (submission.key.empty()) submission.key = security::random_hex(16);
+    if (submission.fresh_name) submission.job.name = free_name(ask.head, submission.job);
+    if (!submission.resume && taken(ask.head, submission.job, submission.job.name))
+        return refuse(ask, {ErrorCode::conflict, "there is a run '" + submission.job.name + "' at this storage path",
+                            "--resume goes on from its last checkpoint, --new takes the name " +
+                                free_name(ask.head, submission.job)});
+    accept(ask, submission);
+}
+
+void post_plan(Ask& ask) {
+    const auto body = body_of(ask);
+    if (!body) return refuse(ask, body.error());
+    spec::ReadAnswer job = spec::job_from_json(body->contains("job") ? text_of((*body)["job"]) : "null");
+    if (!job.job)
+        return refuse(ask, {ErrorCode::invalid, "the job has problems", "rtrain validate shows all of them"},
+                      job.problems);
+    reply_json(ask, 200, answer_json(explain_placement(node_views(ask.head.cluster), spec::run_spec(*job.job).gang)));
+}
+
+}  // namespace rtrain::head

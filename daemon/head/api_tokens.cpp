@@ -1,0 +1,124 @@
+// Tokens and certificates: who may come in. A join token opens exactly one thing: signing a node's certificate.
+#include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t join_token_ms = 3'600'000;
+
+bool is_node_name(const std::string& text) {
+    static const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    return !text.empty() && text.size() <= 63 && letters.find(text.front()) != std::string::npos &&
+           text.find_first_not_of(letters + "._-") == std::string::npos;
+}
+
+struct JoinWish {
+    std::string token, node, request;
+};
+Result<JoinWish> join_wish(const Ask& ask) {
+    const auto body = body_of(ask);
+    if (!body) return body.error();
+    JoinWish out;
+    for (auto [name, into] : {std::pair{"token", &out.token}, {"node", &out.node}, {"request", &out.request}}) {
+        const auto found = body->find(name);
+        if (found == body->end() || !found->is_string())
+            return Error{ErrorCode::usage, std::string("\"") + name + "\" is missing or no string",
+                         "see /openapi.json"};
+        *into = found->get<std::string>();
+    }
+    if (!is_node_name(out.node))
+        return Error{ErrorCode::usage, "'" + out.node + "' is no name for a node: 1 to 63 of A-Z a-z 0-9 . _ -",
+                     "choose another: rtrain node join ... --name"};
+    return out;
+}
+
+Status let_in(Ask& ask, state::TokenRow row, const std::string& node) {
+    if (ask.head.agents.connected(node))
+        return Error{ErrorCode::conflict, "a node called '" + node + "' is connected already",
+                     "choose another name: rtrain node join ... --name"};
+    if (row.uses_left > 0) --row.uses_left;
+    if (auto saved = ask.head.journal->save_token(row); !saved) return saved;
+    ask.head.tokens.set(row);
+    return ask.head.journal->save_setting("left/" + node, "0");
+}
+
+void reply_certificate(Ask& ask, const std::string& request, const std::string& node) {
+    const auto certificate = security::sign_request(ask.head.identity.authority, request, "node:" + node);
+    if (!certificate) return refuse(ask, certificate.error());
+    reply_json(ask, 200,
+               {{"certificate", *certificate},
+                {"ca", ask.head.identity.authority.certificate},
+                {"node", node},
+                {"cluster_id", ask.head.cluster.meta.cluster_id}});
+}
+
+}  // namespace
+
+void get_tokens(Ask& ask) {
+    std::vector<json> items;
+    for (const state::TokenRow& row : ask.head.tokens.rows()) items.push_back(token_json(row));
+    reply_list(ask, items);
+}
+
+void post_token(Ask& ask) {
+    const auto body = body_of(ask);
+    if (!body) return refuse(ask, body.error());
+    const json role_text = body->value("role", json("user")), user = body->value("user", json("")),
+               expires = body->value("expires_ms", json());
+    const auto role = role_of(role_text.is_string() ? role_text.get<std::string>() : "");
+    if (!role)
+        return refuse(
+            ask, {ErrorCode::usage, "role is one of admin, user, viewer, node", "rtrain token create --role user"});
+    if (!user.is_string() || (user.get<std::string>().empty() && *role != Role::node))
+        return refuse(ask,
+                      {ErrorCode::usage, "user is missing: whom the token is for", "rtrain token create --user NAME"});
+    const bool lasts = expires.is_null();
+    if (!lasts && (!expires.is_number_integer() || expires.get<std::int64_t>() <= 0))
+        return refuse(ask, {ErrorCode::usage, "expires_ms is a positive number of milliseconds from now", ""});
+    const std::int64_t now = wall_ms();
+    std::int64_t until = lasts ? 0 : now + expires.get<std::int64_t>();
+    if (*role == Role::node && lasts) until = now + join_token_ms;
+    const FreshToken fresh = make_token({.role = *role,
+                                         .user = user.get<std::string>(),
+                                         .now_wall_ms = now,
+                                         .expires_wall_ms = until,
+                                         .uses_left = *role == Role::node ? 1 : -1,
+                                         .ca_fingerprint = ask.head.identity.ca_fingerprint});
+    if (auto saved = ask.head.journal->save_token(fresh.row); !saved) return refuse(ask, saved.error());
+    ask.head.tokens.set(fresh.row);
+    json out = token_json(fresh.row);
+    out["token"] = fresh.text;
+    reply_json(ask, 201, std::move(out));
+}
+
+void delete_token(Ask& ask) {
+    auto row = ask.head.tokens.row(ask.variables["id"]);
+    if (!row)
+        return refuse(ask,
+                      {ErrorCode::not_found, "there is no token '" + ask.variables["id"] + "'", "rtrain token list"});
+    row->revoked = true;
+    if (auto saved = ask.head.journal->save_token(*row); !saved) return refuse(ask, saved.error());
+    ask.head.tokens.set(*row);
+    reply_json(ask, 200, token_json(*row));
+}
+
+void post_join(Ask& ask) {
+    const auto wish = join_wish(ask);
+    if (!wish) return refuse(ask, wish.error());
+    auto row = ask.head.tokens.check_node_token(wish->token, wall_ms());
+    if (!row) return refuse(ask, row.error());
+    if (auto in = let_in(ask, *row, wish->node); !in) return refuse(ask, in.error());
+    reply_certificate(ask, wish->request, wish->node);
+}
+
+void post_certificate(Ask& ask) {
+    const auto body = body_of(ask);
+    if (!body) return refuse(ask, body.error());
+    const json request = body->value("request", json());
+    if (!request.is_string())
+        return refuse(ask, {ErrorCode::usage, "\"request\" is missing: a PEM signing request", ""});
+    reply_certificate(ask, request.get<std::string>(), ask.caller.node);
+}
+
+}  // namespace rtrain::head

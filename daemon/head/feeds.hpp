@@ -1,0 +1,43 @@
+// Answers that go on: followers of events, logs and metrics. Each has a pump that writes what is new; all pumps run
+// shortly after something has happened, however much it was, and never without a follower.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "daemon/net/loop.hpp"
+#include "daemon/net/server.hpp"
+
+namespace rtrain::head {
+
+class Feeds {
+  public:
+    enum class Pumped { goes_on, again, ended };  // again: there is more, do not wait for news
+    using Pump = std::function<Pumped(net::Stream&)>;
+
+    explicit Feeds(net::Loop& loop) : loop_(loop) {}
+    void add(std::shared_ptr<net::Stream> stream, Pump pump);
+    void poke();  // something has happened
+    void close_all();
+
+  private:
+    struct Follower {
+        std::shared_ptr<net::Stream> stream;
+        Pump pump;
+        bool gone = false;
+    };
+    void pump_all();
+    void keep_alive();
+
+    net::Loop& loop_;
+    std::list<std::shared_ptr<Follower>> followers_;
+    bool poked_ = false, keeping_ = false;
+};
+
+// One server-sent event.
+std::string sse(const std::string& data, const std::string& id = "", const std::string& event = "");
+
+}  // namespace rtrain::head

@@ -1,0 +1,84 @@
+// From options to a serving head: directories, state, identity, then the loop. Each step that fails says why.
+#include "daemon/head/head.hpp"
+
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "daemon/head/shell.hpp"
+
+namespace rtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status make_directory(const std::string& path, mode_t mode) {
+    std::error_code failed;
+    fs::create_directories(path, failed);
+    if (!failed && ::chmod(path.c_str(), mode) == 0) return Done{};
+    return Error{ErrorCode::io, "creating " + path + ": " + (failed ? failed.message() : "chmod failed"),
+                 "choose another --data-dir, or correct the permissions"};
+}
+
+Status make_directories(const HeadOptions& options) {
+    std::error_code ignored;  // leftovers of uploads that a crash cut off
+    fs::remove_all(options.data_dir + "/tmp", ignored);
+    for (const char* name : {"", "/tmp", "/secrets", "/blobs", "/logs"})
+        if (auto made = make_directory(options.data_dir + name, 0700); !made) return made;
+    if (auto made = make_directory(options.storage_root, 0755); !made) return made;
+    return make_directory(options.storage_root + "/.uploads", 0700);
+}
+
+Result<HeadStarted_> announce(head::Head& head) {
+    HeadStarted_ out;
+    const head::FreshToken join = head::make_token({.role = head::Role::node,
+                                                    .user = "",
+                                                    .now_wall_ms = head::wall_ms(),
+                                                    .expires_wall_ms = head::wall_ms() + head.options.join_token_ms,
+                                                    .uses_left = 1,
+                                                    .ca_fingerprint = head.identity.ca_fingerprint});
+    if (auto saved = head.journal->save_token(join.row); !saved) return saved.error();
+    head.tokens.set(join.row);
+    out.port = head.server->port();
+    out.cluster_id = head.cluster.meta.cluster_id;
+    out.name = head.options.name;
+    out.ca = head.identity.authority.certificate;
+    out.ca_fingerprint = head.identity.ca_fingerprint;
+    out.admin_token = std::exchange(head.admin_token, {});
+    out.join_token = join.text;
+    out.join_token_expires_wall_ms = join.row.expires_wall_ms;
+    if (!head.storage_warning.empty()) out.warnings.push_back(head.storage_warning);
+    return out;
+}
+
+}  // namespace
+
+Status serve_head(const HeadOptions& wished, const std::function<void(const HeadStarted_&)>& ready) {
+    HeadOptions options = wished;
+    if (options.storage_root.empty()) options.storage_root = options.data_dir + "/storage";
+    if (auto made = make_directories(options); !made) return made;
+    auto journal = state::SqliteJournal::open(options.data_dir);  // refuses a second head on this directory
+    if (!journal) return journal.error();
+    auto identity = head::open_identity(options.data_dir);
+    if (!identity) return identity.error();
+
+    head::Head head(std::move(options), std::move(*journal), std::move(*identity));
+    if (auto opened = head.open(); !opened) return opened;
+    if (auto listening = head.listen(); !listening) return listening;
+    auto started = announce(head);
+    if (!started) return started.error();
+    head.take(HeadStarted{head.started_wall_ms}, [&](const Decision&) { ready(*started); });
+    return head.serve();
+}
+
+int run_head(const HeadOptions& options, const std::function<void(const HeadStarted_&)>& ready) {
+    const Status served = serve_head(options, ready);
+    if (served) return 0;
+    std::fprintf(stderr, "rtrain head: %s\n", served.error().message.c_str());
+    if (!served.error().next.empty()) std::fprintf(stderr, "  next: %s\n", served.error().next.c_str());
+    constexpr int conflict_exit = 7, other_exit = 10;
+    return served.error().code == ErrorCode::conflict ? conflict_exit : other_exit;
+}
+
+}  // namespace rtrain

@@ -1,0 +1,26 @@
+// Who this head is: the cluster's authority on disk (0600), a fresh leaf for "rtrain-head" at each start.
+#pragma once
+
+#include <string>
+
+#include "daemon/net/server.hpp"
+#include "daemon/security/security.hpp"
+#include "scheduler/result.hpp"
+
+namespace rtrain::head {
+
+struct Identity {
+    security::KeyPair authority;
+    security::KeyPair leaf;
+    std::string ca_fingerprint;
+    net::TlsIdentity tls() const;
+};
+
+// Makes the authority when there is none; a half-present one is an Error, never silently replaced.
+Result<Identity> open_identity(const std::string& data_dir);
+
+// Whole or not at all, durable, readable by the owner alone.
+Status write_private(const std::string& path, const std::string& bytes);
+Result<std::string> read_file(const std::string& path);
+
+}  // namespace rtrain::head

@@ -1,0 +1,133 @@
+// What agents say. News are numbered: a number that was seen is dropped; all are acknowledged once durable.
+#include <algorithm>
+#include <cstdio>
+
+#include "daemon/head/shell.hpp"
+#include "daemon/head/words.hpp"
+
+namespace rtrain::head {
+namespace {
+
+std::string seen_setting(const std::string& node) { return "news_seen/" + node; }
+
+}  // namespace
+
+void Agents::heard(const std::string& node, std::uint64_t id, const std::string& text) {
+    const auto found = sessions_.find(node);
+    if (found == sessions_.end() || found->second.id != id) return;
+    Session& session = found->second;
+    auto message = protocol::decode_from_agent(text);
+    if (!message) return refuse(session, message.error().message, message.error().next);
+    NodeSeen& seen = seen_[node];
+    seen.heard_ms = monotonic_ms();
+    if (const auto* hello = std::get_if<protocol::Hello>(&*message)) return welcome(node, session, *hello);
+    if (!session.welcomed) return refuse(session, "hello comes first", "");
+    if (const auto* said = std::get_if<protocol::Register>(&*message)) return register_node(node, session, *said);
+    if (!session.registered) return refuse(session, "register comes before news, heartbeats and logs", "");
+    if (auto* pulse = std::get_if<protocol::Heartbeat>(&*message)) seen.pulse = std::move(*pulse);
+    if (const auto* news = std::get_if<protocol::News>(&*message)) take_news(node, *news);
+    if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message)) take_log(node, *chunk);
+}
+
+Agents::Inbox& Agents::inbox(const std::string& node) {
+    Inbox& box = inboxes_[node];
+    if (std::exchange(box.opened, true)) return box;
+    const std::string known = head_.journal->setting(seen_setting(node)).value_or("0");
+    box.received = box.durable = std::strtoull(known.c_str(), nullptr, 10);
+    return box;
+}
+
+void Agents::welcome(const std::string& node, Session& session, const protocol::Hello& hello) {
+    if (hello.node != node)
+        return refuse(session, "the certificate is for node '" + node + "', the agent says it is '" + hello.node + "'",
+                      "join again under the new name: rtrain node join");
+    if (hello.min_protocol > protocol::version || hello.protocol < protocol::oldest_version)
+        return refuse(session,
+                      "this head speaks protocol " + std::to_string(protocol::oldest_version) + " to " +
+                          std::to_string(protocol::version) + ", the agent " + std::to_string(hello.min_protocol) +
+                          " to " + std::to_string(hello.protocol),
+                      "upgrade the older of the two");
+    if (head_.journal->setting("left/" + node).value_or("") == "1")
+        return refuse(session, "node '" + node + "' has left the cluster", "rtrain node join ... with a new token");
+    session.welcomed = true;
+    seen_[node].program_version = hello.program_version;
+    const protocol::Welcome answer{.protocol = std::min(hello.protocol, protocol::version),
+                                   .cluster_id = head_.cluster.meta.cluster_id,
+                                   .heartbeat_ms = head_.options.heartbeat_ms,
+                                   .node_timeout_ms = head_.options.node_timeout_ms,
+                                   .news_seen = inbox(node).durable};
+    session.socket->send(protocol::encode(protocol::FromHead{answer}));
+}
+
+void Agents::register_node(const std::string& node, Session& session, const protocol::Register& said) {
+    Inbox& box = inbox(node);
+    if (said.next_news <= box.received) box.received = box.durable = 0;  // a new installation: its numbers begin anew
+    session.registered = true;
+    session.held = said.held;
+    NodeSeen& seen = seen_[node];
+    seen.connected = true;
+    seen.gpu_model = said.gpu_model;
+    seen.facts = said.facts;
+    head_.take(registered(head_.cluster, NodeId{node}, said, session.far_address));
+}
+
+void Agents::take_news(const std::string& node, const protocol::News& news) {
+    Inbox& box = inbox(node);
+    head_.later_acknowledge();
+    if (news.seq <= box.received) return;
+    box.received = news.seq;
+    if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
+        for (Event& event : head_.reports.take(head_.cluster, *report)) head_.take(std::move(event));
+        head_.feeds.poke();
+    } else if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
+        notice(node, *said);
+    } else if (auto event = event_of(head_.cluster, NodeId{node}, news)) {
+        head_.take(std::move(*event));
+    }
+}
+
+void Agents::notice(const std::string& node, const protocol::Notice& said) {
+    std::optional<RunId> run;
+    if (head_.cluster.runs.contains(RunId{said.attempt.run})) run = RunId{said.attempt.run};
+    const auto noted = head_.journal->notice(wall_ms(), said.text, run, NodeId{node});
+    if (!noted) return head_.fail(noted.error());
+    ++notices_[said.reason];
+    head_.feeds.poke();
+}
+
+void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) {
+    const Attempt* attempt = find_attempt(head_.cluster, chunk.attempt);
+    const LogStore::Piece piece{.name = {.run = RunId{chunk.attempt.run},
+                                         .attempt = attempt ? attempt->id.number : chunk.attempt.number,
+                                         .rank = chunk.rank,
+                                         .stream = chunk.stream},
+                                .offset = chunk.offset,
+                                .bytes = chunk.bytes,
+                                .last = chunk.last,
+                                .wall_ms = wall_ms()};
+    // A run that was removed: nobody will ask for it, so the agent may let go of it.
+    const bool wanted = head_.cluster.runs.contains(piece.name.run);
+    const auto size = wanted ? head_.logs.take(piece) : Result<std::uint64_t>(chunk.offset + chunk.bytes.size());
+    if (!size) {
+        std::fprintf(stderr, "rtrain head: log of %s: %s\n", node.c_str(), size.error().message.c_str());
+        return;  // not acknowledged: the agent keeps it and sends it again
+    }
+    head_.later_sync_logs(piece.name, node, *size);
+    head_.feeds.poke();
+}
+
+void Agents::acknowledge() {
+    for (auto& [node, box] : inboxes_) {
+        if (box.received == box.durable) continue;
+        if (auto saved = head_.journal->save_setting(seen_setting(node), std::to_string(box.received)); !saved)
+            return head_.fail(saved.error());
+        box.durable = box.received;
+    }
+    for (auto& [node, session] : sessions_)
+        if (session.registered && session.acknowledged != inbox(node).durable) {
+            session.acknowledged = inbox(node).durable;
+            send(node, protocol::NewsAck{session.acknowledged});
+        }
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,151 @@
+// Effects of the core as orders to one agent, filled from the records.
+#include <algorithm>
+
+#include "daemon/head/words.hpp"
+
+namespace rtrain::head {
+namespace {
+
+using protocol::FromHead;
+
+const Attempt* attempt_of(const Cluster& cluster, AttemptId id, std::uint32_t incarnation) {
+    const auto found = cluster.attempts.find(id);
+    if (found != cluster.attempts.end() && (incarnation == 0 || found->second.incarnation == incarnation))
+        return &found->second;
+    return incarnation == 0 ? nullptr : find_attempt(cluster, {id.run.value, incarnation, 0});
+}
+
+// All nodes of an attempt with their ranks; rank 0's first, since ranks are contiguous per node.
+std::vector<protocol::PeerNode> peers(const Cluster& cluster, const Attempt& attempt) {
+    std::vector<protocol::PeerNode> out;
+    for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank) {
+        const NodeId& id = attempt.workers[rank].seat.node;
+        auto peer = std::find_if(out.begin(), out.end(), [&](const auto& one) { return one.node == id.value; });
+        if (peer == out.end()) {
+            const auto node = cluster.nodes.find(id);
+            const bool known = node != cluster.nodes.end();
+            out.push_back({.node = id.value,
+                           .address = known ? node->second.address : "",
+                           .port = known ? node->second.port : std::uint16_t{0},
+                           .ranks = {}});
+            peer = out.end() - 1;
+        }
+        peer->ranks.push_back(rank);
+    }
+    return out;
+}
+
+std::string storage_of(const Run& run) { return run.storage_path.empty() ? "cluster://" : run.storage_path; }
+
+struct ToOrder {
+    const Cluster& cluster;
+    const OrderFacts& facts;
+    using Answer = std::optional<FromHead>;
+
+    const Run* run_of(RunId id) const {
+        const auto found = cluster.runs.find(id);
+        return found == cluster.runs.end() ? nullptr : &found->second;
+    }
+
+    Answer operator()(const PrepareNode& effect) const {
+        const Attempt* attempt = attempt_of(cluster, effect.attempt, effect.incarnation);
+        const Run* run = run_of(effect.attempt.run);
+        if (!attempt || !run) return std::nullopt;
+        return protocol::Prepare{.attempt = reference(*attempt),
+                                 .cluster_id = cluster.meta.cluster_id,
+                                 .run_id = run_id_text(cluster.meta.cluster_id, run->id),
+                                 .run_name = run->name,
+                                 .user = run->user,
+                                 .storage_path = storage_of(*run),
+                                 .job_json = run->job_json,
+                                 .claim = effect.claim,
+                                 .resume = run->resume,
+                                 .restore_from = run->restore_from,
+                                 .world_size = static_cast<std::uint32_t>(attempt->workers.size()),
+                                 .nodes = peers(cluster, *attempt),
+                                 .code_sha256 = facts.code_sha256,
+                                 .attempts_before = attempt->id.number - std::min(attempt->id.number, 1u)};
+    }
+
+    Answer operator()(const LaunchWorkers& effect) const {
+        const Attempt* attempt = attempt_of(cluster, effect.attempt, 0);
+        const Run* run = run_of(effect.attempt.run);
+        if (!attempt || !run) return std::nullopt;
+        protocol::Launch launch{.attempt = reference(*attempt),
+                                .from = attempt->from,
+                                .master_address = attempt->master_address,
+                                .master_port = attempt->master_port,
+                                .node_rank = 0,
+                                .workers = {},
+                                .secrets = facts.secrets,
+                                .token = facts.token,
+                                .checkpoint_counter = run->checkpoints};
+        for (std::uint32_t rank = 0; rank < attempt->workers.size(); ++rank) {
+            const Worker& worker = attempt->workers[rank];
+            if (worker.seat.node != effect.node) continue;
+            launch.node_rank = worker.node_rank;
+            launch.workers.push_back(launched(*run, worker, rank));
+        }
+        return launch;
+    }
+
+    static protocol::LaunchWorker launched(const Run& run, const Worker& worker, std::uint32_t rank) {
+        protocol::LaunchWorker out{.rank = rank, .local_rank = worker.local_rank};
+        for (const GpuShare& share : worker.seat.gpus) {
+            out.gpus.push_back(share.device);
+            out.gpu_ticks.push_back(share.amount.ticks);
+        }
+        if (rank < run.spec.gang.bundles.size())
+            out.cpu_ticks = amount_of(run.spec.gang.bundles[rank].demand, cpu_key).ticks;
+        return out;
+    }
+
+    Answer operator()(const StopAttempt& effect) const {
+        const Attempt* attempt = attempt_of(cluster, effect.attempt, effect.incarnation);
+        const protocol::AttemptRef given_up{effect.attempt.run.value, effect.incarnation, effect.attempt.number};
+        return protocol::Stop{
+            .attempt = attempt ? reference(*attempt) : given_up, .grace_ms = effect.grace.ms, .why = effect.why};
+    }
+
+    Answer operator()(const DeleteCheckpoint& effect) const {
+        const Run* run = run_of(effect.run);
+        if (!run) return std::nullopt;
+        return protocol::Delete{.run = run->id.value,
+                                .run_name = run->name,
+                                .storage_path = storage_of(*run),
+                                .directory = effect.directory,
+                                .newest_attempt = run->attempts};
+    }
+
+    Answer operator()(const WriteResult& effect) const {
+        const Run* run = run_of(effect.run);
+        if (!run) return std::nullopt;
+        return protocol::Result_{.run = run->id.value,
+                                 .run_name = run->name,
+                                 .storage_path = storage_of(*run),
+                                 .result_json = facts.result_json};
+    }
+};
+
+}  // namespace
+
+NodeId addressee(const Effect& effect) {
+    return std::visit([](const auto& one) { return one.node; }, effect);
+}
+
+RunId about(const Effect& effect) {
+    return std::visit(
+        [](const auto& one) {
+            if constexpr (requires { one.attempt; })
+                return one.attempt.run;
+            else
+                return one.run;
+        },
+        effect);
+}
+
+std::optional<FromHead> order_of(const Cluster& cluster, const Effect& effect, const OrderFacts& facts) {
+    return std::visit(ToOrder{cluster, facts}, effect);
+}
+
+}  // namespace rtrain::head

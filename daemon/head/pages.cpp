@@ -1,0 +1,66 @@
+// Lists, bodies and JSON answers: the parts of every handler that are always the same.
+#include <charconv>
+
+#include "daemon/head/view_json.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::size_t limit_max = 1'000;
+
+Result<std::size_t> number_of(const Ask& ask, const std::string& name, std::size_t otherwise) {
+    const std::string text = ask.query(name);
+    if (text.empty()) return otherwise;
+    std::size_t value = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (fault != std::errc{} || end != text.data() + text.size())
+        return Error{ErrorCode::usage, name + "=" + text + " is not a number",
+                     "leave it out, or give the value of the page before"};
+    return value;
+}
+
+}  // namespace
+
+json parsed_or_null(const std::string& text) {
+    json value = json::parse(text, nullptr, false);
+    return value.is_discarded() ? json() : value;
+}
+
+std::string text_of(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+Result<Page> page_of(const Ask& ask) {
+    const auto offset = number_of(ask, "cursor", 0), limit = number_of(ask, "limit", 100);
+    if (!offset) return offset.error();
+    if (!limit) return limit.error();
+    if (*limit == 0 || *limit > limit_max)
+        return Error{ErrorCode::usage, "limit is 1 to " + std::to_string(limit_max), "use next_cursor for more"};
+    return Page{*offset, *limit};
+}
+
+void reply_list(Ask& ask, const std::vector<json>& all) {
+    const auto page = page_of(ask);
+    if (!page) return refuse(ask, page.error());
+    json items = json::array();
+    for (std::size_t i = page->offset; i < all.size() && items.size() < page->limit; ++i) items.push_back(all[i]);
+    const std::size_t next = page->offset + items.size();
+    json cursor;
+    if (next < all.size()) cursor = std::to_string(next);
+    reply_json(ask, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+}
+
+Result<json> body_of(const Ask& ask) {
+    if (ask.request.body.empty()) return json(json::object());
+    json body = json::parse(ask.request.body, nullptr, false);
+    if (!body.is_object())
+        return Error{ErrorCode::usage,
+                     "the body of " + ask.request.method + " " + ask.request.path + " is not a JSON object",
+                     "see /openapi.json"};
+    return body;
+}
+
+void reply_json(Ask& ask, int status, json body) {
+    body["schema_version"] = 1;
+    reply(ask, status, text_of(body));
+}
+
+}  // namespace rtrain::head

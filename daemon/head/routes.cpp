@@ -1,0 +1,235 @@
+// The table and the one way through it: match, authenticate, authorise, answer.
+#include "daemon/head/routes.hpp"
+
+#include <filesystem>
+#include <vector>
+
+#include "daemon/head/api.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr Route table[] = {
+    {"GET", "/healthz", Access::anyone, "is the head there", "", get_health},
+    {"GET", "/v1/status", Access::viewer, "the cluster in numbers", "", get_status},
+    {"POST", "/v1/runs", Access::user, "submit a job; the same key submits once", "", post_run},
+    {"GET", "/v1/runs", Access::viewer, "runs, newest first", "state user name all limit cursor", get_runs},
+    {"GET", "/v1/runs/{run}", Access::viewer, "one run", "", get_run},
+    {"DELETE", "/v1/runs/{run}", Access::owner, "remove a run that has ended", "files dry_run", delete_run},
+    {"POST", "/v1/runs/{run}/stop", Access::owner, "stop a run", "", post_stop},
+    {"GET", "/v1/runs/{run}/attempts", Access::viewer, "attempts, oldest first", "limit cursor", get_attempts},
+    {"GET", "/v1/runs/{run}/logs", Access::viewer, "lines of the workers", "rank attempt stream since_ms follow tail",
+     get_logs},
+    {"GET", "/v1/runs/{run}/metrics", Access::viewer, "reports", "key after rank follow limit", get_metrics},
+    {"GET", "/v1/runs/{run}/checkpoints", Access::viewer, "committed checkpoints, oldest first", "limit cursor",
+     get_checkpoints},
+    {"GET", "/v1/runs/{run}/explain", Access::viewer, "why it is in its state", "", get_explain},
+    {"GET", "/v1/nodes", Access::viewer, "nodes", "limit cursor", get_nodes},
+    {"GET", "/v1/nodes/{node}", Access::viewer, "one node", "", get_node},
+    {"POST", "/v1/nodes/{node}/drain", Access::admin, "place nothing new there", "", post_drain},
+    {"POST", "/v1/nodes/{node}/undrain", Access::admin, "place on it again", "", post_undrain},
+    {"POST", "/v1/nodes/{node}/leave", Access::admin, "take the node out of the cluster", "", post_leave},
+    {"GET", "/v1/queue", Access::viewer, "waiting runs in their order", "limit cursor", get_queue},
+    {"GET", "/v1/events", Access::viewer, "what happened", "after run limit follow", get_events},
+    {"POST", "/v1/plan", Access::viewer, "where a job would go now", "", post_plan},
+    {"GET", "/v1/tokens", Access::admin, "tokens, without their secrets", "limit cursor", get_tokens},
+    {"POST", "/v1/tokens", Access::admin, "make a token; its text is shown once", "", post_token},
+    {"DELETE", "/v1/tokens/{id}", Access::admin, "revoke a token", "", delete_token},
+    {"HEAD", "/v1/blobs/{sha256}", Access::agent_or_user, "is this archive there", "", head_blob},
+    {"GET", "/v1/blobs/{sha256}", Access::agent_or_user, "a code archive", "", get_blob},
+    {"PUT", "/v1/blobs/{sha256}", Access::agent_or_user, "store a code archive; its hash is checked", "", put_blob},
+    {"POST", "/v1/join", Access::anyone, "a node's certificate for a join token", "", post_join},
+    {"POST", "/v1/certificate", Access::agent, "a new certificate for a node", "", post_certificate},
+    {"POST", "/v1/head/backup", Access::admin, "write a backup of the state on the head's machine", "", post_backup},
+    {"POST", "/v1/head/stop", Access::admin, "end the head; workers go on", "", post_head_stop},
+    {"GET", "/v1/storage/{path...}", Access::agent_or_viewer, "a file of cluster://, or a listing", "list upload",
+     get_storage},
+    {"PUT", "/v1/storage/{path...}", Access::agent_or_admin, "write a file of cluster://, durable when answered",
+     "append upload offset total", put_storage},
+    {"DELETE", "/v1/storage/{path...}", Access::agent_or_admin, "remove a file or a tree of cluster://", "tree",
+     delete_storage},
+    {"GET", "/v1/agents", Access::agent, "WebSocket of an agent", "", get_agents},
+    {"GET", "/openapi.json", Access::viewer, "this page for machines", "", get_openapi},
+};
+
+bool is_person(const Caller& caller, Role least) { return caller.role != Role::node && caller.role >= least; }
+
+bool owns(const Head& head, const Caller& caller, const std::string& run_text) {
+    const auto run = find_run(head, run_text);
+    if (!run) return true;  // the handler says "not found"
+    return is_person(caller, Role::admin) ||
+           (is_person(caller, Role::user) && head.cluster.runs.at(*run).user == caller.user);
+}
+
+bool allowed(const Head& head, const Caller& caller, const Route& route, const std::string& run) {
+    const bool agent = caller.role == Role::node;
+    switch (route.access) {
+        case Access::anyone:
+            return true;
+        case Access::viewer:
+            return is_person(caller, Role::viewer);
+        case Access::user:
+            return is_person(caller, Role::user);
+        case Access::owner:
+            return owns(head, caller, run);
+        case Access::admin:
+            return is_person(caller, Role::admin);
+        case Access::agent:
+            return agent;
+        case Access::agent_or_viewer:
+            return agent || is_person(caller, Role::viewer);
+        case Access::agent_or_user:
+            return agent || is_person(caller, Role::user);
+        case Access::agent_or_admin:
+            return agent || is_person(caller, Role::admin);
+    }
+    return false;
+}
+
+std::vector<std::string_view> segments(std::string_view path) {
+    std::vector<std::string_view> out;
+    while (!path.empty()) {
+        const std::size_t slash = path.find('/', 1);
+        out.push_back(path.substr(1, slash == std::string_view::npos ? slash : slash - 1));
+        path = slash == std::string_view::npos ? std::string_view{} : path.substr(slash);
+    }
+    return out;
+}
+
+bool matches(std::string_view pattern, std::string_view path, std::map<std::string, std::string>& variables) {
+    const auto wanted = segments(pattern), given = segments(path);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const std::string_view want = wanted[i];
+        if (want.ends_with("...}")) {
+            std::string rest;
+            for (std::size_t k = i; k < given.size(); ++k) rest += (k == i ? "" : "/") + std::string(given[k]);
+            variables[std::string(want.substr(1, want.size() - 5))] = rest;
+            return true;
+        }
+        if (i >= given.size()) return false;
+        if (want.starts_with('{'))
+            variables[std::string(want.substr(1, want.size() - 2))] = given[i];
+        else if (want != given[i])
+            return false;
+    }
+    return wanted.size() == given.size();
+}
+
+struct Found {
+    const Route* route = nullptr;
+    bool path_known = false;
+    std::map<std::string, std::string> variables;
+};
+
+Found find_route(const net::Request& request) {
+    Found found;
+    for (const Route& route : table) {
+        std::map<std::string, std::string> variables;
+        if (!matches(route.pattern, request.path, variables)) continue;
+        found.path_known = true;
+        if (request.method != route.method) continue;
+        found.route = &route;
+        found.variables = std::move(variables);
+        return found;
+    }
+    return found;
+}
+
+// Before anything else is said about a path: a stranger learns only that he is one.
+Result<Caller> admit(const Head& head, const net::Request& request, const Found& found) {
+    if (found.route && found.route->access == Access::anyone) return Caller{};
+    auto caller = head.tokens.authenticate(request, wall_ms());
+    if (!caller) return caller.error();
+    if (!found.route && found.path_known)
+        return Error{ErrorCode::usage, request.method + " is not a method of " + request.path, "see /openapi.json"};
+    if (!found.route) return Error{ErrorCode::not_found, "there is no " + request.path, "see /openapi.json"};
+    return caller;
+}
+
+Error forbidden(const Caller& caller, const Route& route) {
+    const std::string who = caller.role == Role::node
+                                ? "node " + caller.node
+                                : std::string("role ") + to_text(caller.role) + " (user " + caller.user + ")";
+    return {ErrorCode::unauthorised,
+            who + " may not " + route.method + " " + route.pattern + ": that needs " + to_text(route.access),
+            "ask an admin: rtrain token create --role ..."};
+}
+
+bool streamed(const net::Request& request) {
+    return request.method == "PUT" &&
+           (request.path.starts_with("/v1/blobs/") || request.path.starts_with("/v1/storage/"));
+}
+
+}  // namespace
+
+const char* to_text(Access access) {
+    switch (access) {
+        case Access::anyone:
+            return "nothing";
+        case Access::viewer:
+            return "viewer";
+        case Access::user:
+            return "user";
+        case Access::owner:
+            return "the run's user or admin";
+        case Access::admin:
+            return "admin";
+        case Access::agent:
+            return "a node's certificate";
+        case Access::agent_or_viewer:
+            return "viewer or a node's certificate";
+        case Access::agent_or_user:
+            return "user or a node's certificate";
+        case Access::agent_or_admin:
+            return "admin or a node's certificate";
+    }
+    return "";
+}
+
+std::span<const Route> routes() { return table; }
+
+void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> responder) {
+    Found found = find_route(request);
+    auto caller = admit(head, request, found);
+    const std::string leftover = request.body_file;
+    Ask ask{head, std::move(request), std::move(responder)};
+    if (!caller) return refuse(ask, caller.error());
+    ask.caller = *caller;
+    ask.variables = std::move(found.variables);
+    const auto run = ask.variables.find("run");
+    if (!allowed(head, ask.caller, *found.route, run == ask.variables.end() ? "" : run->second)) {
+        if (!leftover.empty()) std::filesystem::remove(leftover);
+        net::Response answer{.status = 403, .body = error_body(forbidden(ask.caller, *found.route), {})};
+        return ask.responder->send(std::move(answer));
+    }
+    found.route->answer(ask);
+}
+
+// Streamed uploads are checked before a byte of them is taken. Runs on the server's threads: only what is safe there.
+net::ServerOptions server_options(Head& head) {
+    net::ServerOptions options;
+    options.host = head.options.host;
+    options.port = head.options.port;
+    options.identity = head.identity.tls();
+    options.upload_file = [&head](const net::Request& request) -> Result<std::string> {
+        if (!streamed(request)) return std::string{};
+        const Found found = find_route(request);
+        auto caller = admit(head, request, found);
+        if (!caller) return caller.error();
+        if (!allowed(head, *caller, *found.route, "")) return forbidden(*caller, *found.route);
+        return upload_place(head, request);
+    };
+    return options;
+}
+
+std::string Ask::query(const std::string& name, const std::string& otherwise) const {
+    const auto found = request.query.find(name);
+    return found == request.query.end() ? otherwise : found->second;
+}
+
+bool Ask::asked(const std::string& name) const {
+    const auto found = request.query.find(name);
+    return found != request.query.end() && found->second != "false" && found->second != "0";
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,70 @@
+// Every route of the head: one table, one place that authenticates and authorises, no route without. The OpenAPI page
+// is made from this table.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "daemon/head/shell.hpp"
+#include "daemon/net/server.hpp"
+
+namespace rtrain::head {
+
+// Who may ask. Roles contain each other: viewer < user < admin.
+enum class Access {
+    anyone,  // /healthz, /v1/join: no token
+    viewer,
+    user,
+    owner,  // of {run}, or admin
+    admin,
+    agent,  // a node's certificate
+    agent_or_viewer,
+    agent_or_user,
+    agent_or_admin,
+};
+const char* to_text(Access access);
+
+// One request with its caller and its route's variables.
+struct Ask {
+    Head& head;
+    net::Request request;
+    std::shared_ptr<net::Responder> responder;
+    Caller caller{};
+    std::map<std::string, std::string> variables{};  // {run}, {node}, {sha256}, {path}, {id}
+    std::string query(const std::string& name, const std::string& otherwise = "") const;
+    bool asked(const std::string& name) const;  // ?follow=true, =1, or just ?follow
+};
+
+struct Route {
+    const char* method;
+    const char* pattern;  // "/v1/runs/{run}/stop"; "{path...}" takes the rest
+    Access access;
+    const char* summary;
+    const char* query;  // names of the parameters, separated by blanks
+    void (*answer)(Ask&);
+};
+std::span<const Route> routes();
+
+void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> responder);
+net::ServerOptions server_options(Head& head);
+
+// Answers. `body` is JSON text.
+void reply(Ask& ask, int status, std::string body);
+void refuse(Ask& ask, const Error& error);
+void refuse(Ask& ask, const Error& error, const Problems& problems);
+int http_status(const Error& error);
+const char* code_text(ErrorCode code);
+std::string error_body(const Error& error, const Problems& problems);
+
+// A run by id, by name (the live one, else the newest), or by an unambiguous prefix of its id.
+Result<RunId> find_run(const Head& head, const std::string& text);
+
+void prune_logs(Head& head);  // of runs that ended longer ago than their logs.keep
+
+// Where a streamed upload is written: beside its target, so that moving it there is a rename; refused (full) below the
+// reserve. Safe on the server's threads.
+Result<std::string> upload_place(const Head& head, const net::Request& request);
+
+}  // namespace rtrain::head

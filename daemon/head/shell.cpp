@@ -1,0 +1,223 @@
+// The loop: see shell.hpp for its picture.
+#include "daemon/head/shell.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "daemon/head/routes.hpp"
+#include "storage/uri/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t acknowledge_pause_ms = 50;  // news that come within this share one write
+constexpr std::int64_t log_sync_pause_ms = 200;
+constexpr std::int64_t sweep_pause_ms = 24LL * 3'600'000;
+constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
+constexpr std::int64_t wake_pause_ms = 5;  // a wake that did not move its own time comes no oftener
+
+std::string setting_or(const state::SqliteJournal& journal, const std::string& key) {
+    return journal.setting(key).value_or("");
+}
+
+}  // namespace
+
+Head::Head(HeadOptions options_in, std::unique_ptr<state::SqliteJournal> journal_in, Identity identity_in)
+    : options(std::move(options_in)),
+      journal(std::move(journal_in)),
+      identity(std::move(identity_in)),
+      clock(journal->opened().meta.now),
+      cluster(journal->opened()),
+      logs(options.data_dir + "/logs"),
+      feeds(loop),
+      agents(*this),
+      started_wall_ms(wall_ms()) {}
+
+Status Head::open() {
+    std::string id = setting_or(*journal, "cluster_id"), key = setting_or(*journal, "run_token_key");
+    if (id.empty()) {
+        id = cluster.meta.cluster_id.empty() ? security::random_hex(8) : cluster.meta.cluster_id;
+        if (auto saved = journal->save_setting("cluster_id", id); !saved) return saved;
+    }
+    if (key.empty()) {
+        key = security::random_hex(32);
+        if (auto saved = journal->save_setting("run_token_key", key); !saved) return saved;
+    }
+    if (options.name.empty()) options.name = setting_or(*journal, "cluster_name");
+    if (options.name.empty()) options.name = "rtrain";
+    if (auto saved = journal->save_setting("cluster_name", options.name); !saved) return saved;
+    cluster.meta.cluster_id = id;
+
+    auto rows = journal->tokens();
+    const bool first = std::none_of(rows.begin(), rows.end(), [](const auto& row) { return row.role == "admin"; });
+    tokens.open(std::move(rows), key);
+    if (first) {
+        const FreshToken fresh = make_token({.role = Role::admin, .user = "admin", .now_wall_ms = wall_ms()});
+        if (auto saved = journal->save_token(fresh.row); !saved) return saved;
+        tokens.set(fresh.row);
+        admin_token = fresh.text;
+    }
+    for (const auto& [run_id, run] : cluster.runs)
+        if (!terminal(run.state)) (void)tokens.run_token(run_id, run.user);
+    const std::string type = storage::volatile_filesystem(options.storage_root);
+    if (!type.empty())
+        storage_warning = "not durable: the storage root " + options.storage_root + " is on " + type +
+                          ", which does not survive a reboot; start the head with --storage on a disk";
+    return Done{};
+}
+
+Status Head::listen() {
+    auto listening = net::Server::listen(loop, server_options(*this), [this](net::Request request, auto responder) {
+        dispatch(*this, std::move(request), std::move(responder));
+    });
+    if (!listening) return listening.error();
+    server = std::move(*listening);
+    return Done{};
+}
+
+Status Head::serve() {
+    const auto stop = [this] { loop.stop(); };
+    loop.on_signal(SIGTERM, stop);
+    loop.on_signal(SIGINT, stop);
+    agents.start();
+    loop.after(sweep_pause_ms, [this] { sweep(); });
+    loop.run();
+    if (!failure_ && !waiting_.empty()) turn();
+    if (!failure_) acknowledge();
+    feeds.close_all();
+    agents.close_all("the head stops");
+    server.reset();
+    if (failure_) return *failure_;
+    return Done{};
+}
+
+void Head::take(Event event, Answer answer) {
+    waiting_.push_back({std::move(event), std::move(answer)});
+    if (std::exchange(turn_posted_, true)) return;
+    loop.post([this] { turn(); });
+}
+
+// The flow. What has come by now is decided in order and shares one commit.
+void Head::turn() {
+    turn_posted_ = false;
+    if (failure_ || waiting_.empty()) return;
+    const std::vector<Waiting> inputs = std::exchange(waiting_, {});
+    std::vector<Event> events;
+    for (const Waiting& one : inputs) events.push_back(one.event);
+
+    const Turn turn = decide_turn(cluster, clock.now(), wall_ms(), events);
+    if (!turn.entries.empty())
+        if (auto committed = journal->commit(turn.entries); !committed) return fail(committed.error());
+    perform(turn);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i].answer) inputs[i].answer(turn.decisions[i]);
+    wake();
+}
+
+void Head::perform(const Turn& turn) {
+    for (const Decision& decision : turn.decisions)
+        for (const Effect& effect : decision.act) agents.order(effect);
+    after_runs(turn);
+    if (!turn.entries.empty()) feeds.poke();
+}
+
+void Head::after_runs(const Turn& turn) {
+    for (const Decision& decision : turn.decisions)
+        for (const Record& record : decision.save) {
+            if (const Run* run = std::get_if<Run>(&record); run && terminal(run->state)) {
+                SubmissionFiles::forget_secrets(*this, *run);
+                tokens.forget_run(run->id);
+                reports.end(run->id);
+                later_acknowledge();
+            }
+            if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
+                reports.forget(gone->id);
+                logs.forget(gone->id);
+                journal->forget_run(gone->id);
+            }
+        }
+}
+
+void Head::wake() {
+    if (wake_timer_) loop.cancel(*wake_timer_);
+    wake_timer_.reset();
+    const auto due = next_wake(cluster);
+    if (!due) return;
+    const std::int64_t delay = std::max((*due - clock.now()).ms, wake_pause_ms);
+    wake_timer_ = loop.after(delay, [this] {
+        wake_timer_.reset();
+        take(TimePassed{});
+    });
+}
+
+void Head::fail(Error error) {
+    if (!failure_) failure_ = std::move(error);
+    loop.stop();
+}
+
+void Head::later_acknowledge() {
+    if (std::exchange(acknowledging_, true)) return;
+    loop.after(acknowledge_pause_ms, [this] { acknowledge(); });
+}
+
+void Head::acknowledge() {
+    acknowledging_ = false;
+    if (!waiting_.empty()) turn();  // what is acknowledged below must have been decided and committed
+    if (failure_) return;
+    if (const auto rows = reports.to_save(); !rows.empty())
+        if (auto saved = journal->add_metrics(rows); !saved) return fail(saved.error());
+    agents.acknowledge();
+}
+
+void Head::later_sync_logs(const LogName& name, const std::string& node, std::uint64_t offset) {
+    unsynced_[name] = {node, offset};
+    if (std::exchange(syncing_, true)) return;
+    loop.after(log_sync_pause_ms, [this] { sync_logs(); });
+}
+
+void Head::sync_logs() {
+    auto batch = std::make_shared<Unsynced>(std::exchange(unsynced_, {}));
+    auto synced = std::make_shared<Status>(Done{});
+    loop.offload([this, synced] { *synced = logs.sync(); }, [this, batch, synced] { logs_synced(*batch, *synced); });
+}
+
+void Head::logs_synced(const Unsynced& batch, const Status& synced) {
+    syncing_ = false;
+    if (!synced) {
+        std::fprintf(stderr, "rtrain head: logs: %s\n", synced.error().message.c_str());
+        unsynced_.insert(batch.begin(), batch.end());
+    } else {
+        for (const auto& [name, to] : batch) acknowledge_log(name, to.first, to.second);
+    }
+    if (unsynced_.empty() || std::exchange(syncing_, true)) return;
+    loop.after(log_sync_pause_ms, [this] { sync_logs(); });
+}
+
+void Head::acknowledge_log(const LogName& name, const std::string& node, std::uint64_t offset) {
+    const auto found = cluster.attempts.find({name.run, name.attempt});
+    const std::uint32_t incarnation = found == cluster.attempts.end() ? 0 : found->second.incarnation;
+    agents.send(node, protocol::LogAck{.attempt = {name.run.value, incarnation, name.attempt},
+                                       .rank = name.rank,
+                                       .stream = name.stream,
+                                       .offset = offset});
+}
+
+void Head::sweep() {
+    journal->prune_events(wall_ms() - events_kept_ms);
+    prune_logs(*this);
+    if (auto leaf = security::make_leaf(identity.authority, "rtrain-head")) {
+        identity.leaf = std::move(*leaf);
+        server->replace_identity(identity.tls());
+    }
+    loop.after(sweep_pause_ms, [this] { sweep(); });
+}
+
+std::string Head::scratch_path() const {
+    static std::atomic<std::uint64_t> counter{0};
+    return options.data_dir + "/tmp/" + std::to_string(++counter) + "-" + security::random_hex(4);
+}
+
+}  // namespace rtrain::head

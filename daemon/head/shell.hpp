@@ -1,0 +1,98 @@
+// The head's parts, wired around one loop that reads like the flow:
+//   take (requests, news, timers) ─► turn: decide each ─► one commit ─► perform ─► answer
+// Only turn() changes the cluster. Nothing is performed or answered before its record is durable; when a commit fails,
+// nothing is performed at all and the process ends.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/head/agents.hpp"
+#include "daemon/head/clock.hpp"
+#include "daemon/head/feeds.hpp"
+#include "daemon/head/head.hpp"
+#include "daemon/head/identity.hpp"
+#include "daemon/head/log_store.hpp"
+#include "daemon/head/reports.hpp"
+#include "daemon/head/tokens.hpp"
+#include "daemon/head/turn.hpp"
+#include "daemon/net/server.hpp"
+#include "storage/state/journal.hpp"
+
+namespace rtrain::head {
+
+struct Head {
+    using Answer = std::function<void(const Decision&)>;
+
+    Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity);
+    Status open();  // tokens, settings, cluster id, HeadStarted
+    Status listen();
+    Status serve();  // until stopped; the reason of a failure
+
+    // The way in. `answer` is called after the event is durable and its effects are performed.
+    void take(Event event, Answer answer = {});
+    void fail(Error error);    // fatal: stops the loop
+    void later_acknowledge();  // news and metrics that came become durable and are acknowledged, grouped
+    void later_sync_logs(const LogName& name, const std::string& node, std::uint64_t offset);
+
+    std::string run_id(RunId id) const { return run_id_text(cluster.meta.cluster_id, id); }
+    std::string blob_path(const std::string& sha256) const { return options.data_dir + "/blobs/" + sha256; }
+    std::string scratch_path() const;  // a fresh name under <data>/tmp, safe from any thread
+
+    HeadOptions options;
+    std::unique_ptr<state::SqliteJournal> journal;
+    Identity identity;
+    Clock clock;
+    Cluster cluster;  // read by all, changed by turn() alone
+    net::Loop loop;
+    TokenBook tokens;
+    Reports reports;
+    LogStore logs;
+    Feeds feeds;
+    Agents agents;
+    std::unique_ptr<net::Server> server;
+    std::string storage_warning;  // the storage root does not survive a reboot
+    std::string admin_token;      // of the first start, until it was handed over
+    std::int64_t started_wall_ms = 0;
+
+  private:
+    struct Waiting {
+        Event event;
+        Answer answer;
+    };
+    void turn();
+    void perform(const Turn& turn);
+    void after_runs(const Turn& turn);  // runs that ended or went: their secrets, tokens, last reports
+    void wake();
+    void acknowledge();
+    using Unsynced = std::map<LogName, std::pair<std::string, std::uint64_t>>;  // log -> node, size to acknowledge
+    void sync_logs();
+    void logs_synced(const Unsynced& batch, const Status& synced);
+    void acknowledge_log(const LogName& name, const std::string& node, std::uint64_t offset);
+    void sweep();  // daily: old events and logs, a fresh leaf
+
+    std::vector<Waiting> waiting_;
+    std::optional<net::Loop::TimerId> wake_timer_;
+    Unsynced unsynced_;
+    bool turn_posted_ = false, acknowledging_ = false, syncing_ = false;
+    std::optional<Error> failure_;
+};
+
+// The side files of a run that are no records: code archive's hash, secrets' values (0600, gone when the run ends).
+struct SubmissionFiles {
+    static Status save(Head& head, const std::string& key, const std::string& code_sha256,
+                       const std::string& secrets_json);
+    static std::string code(const Head& head, const Run& run);
+    static std::map<std::string, std::string> secrets(const Head& head, const Run& run);
+    static void forget_secrets(const Head& head, const Run& run);
+};
+
+std::string result_json(const Head& head, const Run& run);  // result.json of an ended run
+
+// Writes result.json of a cluster:// run below the storage root; the log says when it cannot.
+void write_own_result(Head& head, const Run& run);
+
+}  // namespace rtrain::head

@@ -1,0 +1,68 @@
+// What a run needs beside its record: the hash of its code (a setting), its secrets' values (a file of the owner
+// alone), and at the end its result.json.
+#include <cstdio>
+#include <filesystem>
+
+#include "daemon/head/view_json.hpp"
+#include "storage/uri/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+std::string code_setting(const std::string& key) { return "code/" + key; }
+
+// Keys come from users: only their hash is a file name.
+std::string secrets_path(const Head& head, const std::string& key) {
+    return head.options.data_dir + "/secrets/" + security::sha256_hex(key).substr(0, 32) + ".json";
+}
+
+}  // namespace
+
+Status SubmissionFiles::save(Head& head, const std::string& key, const std::string& code_sha256,
+                             const std::string& secrets_json) {
+    if (!code_sha256.empty())
+        if (auto saved = head.journal->save_setting(code_setting(key), code_sha256); !saved) return saved;
+    if (!secrets_json.empty()) return write_private(secrets_path(head, key), secrets_json);
+    return Done{};
+}
+
+std::string SubmissionFiles::code(const Head& head, const Run& run) {
+    return head.journal->setting(code_setting(run.submit_key)).value_or("");
+}
+
+std::map<std::string, std::string> SubmissionFiles::secrets(const Head& head, const Run& run) {
+    std::map<std::string, std::string> out;
+    const auto text = read_file(secrets_path(head, run.submit_key));
+    const json values = text ? parsed_or_null(*text) : json();
+    if (!values.is_object()) return out;
+    for (const auto& [name, value] : values.items())
+        if (value.is_string()) out[name] = value.get<std::string>();
+    return out;
+}
+
+void SubmissionFiles::forget_secrets(const Head& head, const Run& run) {
+    std::error_code ignored;  // most runs have none
+    std::filesystem::remove(secrets_path(head, run.submit_key), ignored);
+}
+
+std::string result_json(const Head& head, const Run& run) {
+    json out = run_json(head, run);
+    out["schema_version"] = 1;
+    json attempts = json::array();
+    for (const Attempt* one : attempts_of(head.cluster, run.id)) attempts.push_back(attempt_json(head, *one));
+    out["attempt_list"] = std::move(attempts);
+    return text_of(out);
+}
+
+void write_own_result(Head& head, const Run& run) {
+    const std::string path = run.name + "/result.json", text = result_json(head, run), root = head.options.storage_root;
+    head.loop.offload(
+        [path, text, root] {
+            auto store = storage::open_file_store(root);
+            const Status written = store ? (*store)->put(path, text) : Status(store.error());
+            if (!written) std::fprintf(stderr, "rtrain head: %s: %s\n", path.c_str(), written.error().message.c_str());
+        },
+        [] {});
+}
+
+}  // namespace rtrain::head

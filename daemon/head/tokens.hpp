@@ -1,0 +1,67 @@
+// Who is asking: bearer tokens of people, certificates of agents, the tokens of running attempts. Read by the server's
+// threads (streamed uploads are authenticated before a byte is taken), changed by the loop alone.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/net/server.hpp"
+#include "scheduler/ids.hpp"
+#include "scheduler/result.hpp"
+#include "storage/state/journal.hpp"
+
+namespace rtrain::head {
+
+enum class Role { viewer, user, admin, node };
+std::optional<Role> role_of(std::string_view text);
+const char* to_text(Role role);
+
+struct Caller {
+    Role role = Role::viewer;
+    std::string user;  // people, and workers on behalf of theirs
+    std::string node;  // agents
+};
+
+struct FreshToken {
+    state::TokenRow row;
+    std::string text;  // shown once
+};
+struct TokenWish {
+    Role role = Role::user;
+    std::string user;
+    std::int64_t now_wall_ms = 0, expires_wall_ms = 0;
+    std::int64_t uses_left = -1;
+    std::string ca_fingerprint;  // node tokens carry it
+};
+FreshToken make_token(const TokenWish& wish);
+
+class TokenBook {
+  public:
+    void open(std::vector<state::TokenRow> rows, std::string run_key);
+    void set(const state::TokenRow& row);
+    std::vector<state::TokenRow> rows() const;
+    std::optional<state::TokenRow> row(const std::string& id) const;
+
+    // Certificate "node:<name>" or "Authorization: Bearer". Unauthorised errors say what is wrong with the token.
+    Result<Caller> authenticate(const net::Request& request, std::int64_t wall_ms) const;
+    // For `join`: a node token that may still be used.
+    Result<state::TokenRow> check_node_token(const std::string& text, std::int64_t wall_ms) const;
+
+    // RTRAIN_TOKEN: derived from a key of this head, so it needs no row and is the same after a restart.
+    std::string run_token(RunId run, const std::string& user);
+    void forget_run(RunId run);
+
+  private:
+    Result<state::TokenRow> check(const std::string& text, std::int64_t wall_ms) const;
+    std::string run_secret(const std::string& id) const;
+
+    mutable std::mutex guard_;
+    std::map<std::string, state::TokenRow> rows_;
+    std::map<std::string, std::string> run_users_;  // "run-17" -> user, of live runs
+    std::string run_key_;
+};
+
+}  // namespace rtrain::head

@@ -1,0 +1,47 @@
+// Records as people see them: the JSON of docs/http-api.md.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "daemon/head/routes.hpp"
+
+namespace rtrain::head {
+
+using nlohmann::json;
+
+json time_json(const Head& head, Time time);  // null when it has not come yet
+json wall_json(std::int64_t wall);            // null for 0
+json resources_json(const Resources& resources);
+std::string needs_text(const RunSpec& spec);  // "2 x {CPU: 1}"
+std::string cause_text(const ExitCause& cause);
+
+json run_json(const Head& head, const Run& run);
+json full_run_json(const Head& head, const Run& run);  // with `job`
+json attempt_json(const Head& head, const Attempt& attempt);
+json checkpoint_json(const Head& head, const Run& run, const Checkpoint& checkpoint);
+json node_json(const Head& head, const Node& node, const NodeView& view);
+json event_json(const Head& head, const state::EventRow& row);
+json metric_json(const state::MetricRow& row);
+json token_json(const state::TokenRow& row);
+json answer_json(const PlacementAnswer& answer);
+
+json parsed_or_null(const std::string& text);
+std::string text_of(const json& value);  // what is no UTF-8 is shown with replacement characters
+
+std::vector<const Attempt*> attempts_of(const Cluster& cluster, RunId run);
+std::vector<const Checkpoint*> checkpoints_of(const Cluster& cluster, RunId run);  // by sequence
+
+// A list with its cursor: `offset` in the whole list. `limit` is 1 to 1000, 100 when left out.
+struct Page {
+    std::size_t offset = 0, limit = 100;
+};
+Result<Page> page_of(const Ask& ask);
+void reply_list(Ask& ask, const std::vector<json>& all);  // cuts the page out
+
+// The request's body as an object; an empty body is an empty object.
+Result<json> body_of(const Ask& ask);
+void reply_json(Ask& ask, int status, json body);  // adds schema_version
+
+}  // namespace rtrain::head
