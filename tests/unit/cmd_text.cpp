@@ -1,0 +1,123 @@
+// What reaches a screen or a program: units, escapes, tables, YAML, exit codes.
+#include <nlohmann/json.hpp>
+
+#include "cmd/api.hpp"
+#include "cmd/output.hpp"
+#include "cmd/reasons.hpp"
+#include "cmd/status_text.hpp"
+#include "cmd/terminal.hpp"
+#include "cmd/units.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::cmd;
+using nlohmann::json;
+
+TEST_CASE("durations are read as they are written") {
+    CHECK(parse_duration("90s") == 90'000);
+    CHECK(parse_duration("1h30m") == 5'400'000);
+    CHECK(parse_duration("250ms") == 250);
+    CHECK(parse_duration("14d") == 1'209'600'000);
+    for (const char* wrong : {"", "5", "m", "5 m", "-3s", "1x", "99999999999999999999d"}) CHECK(!parse_duration(wrong));
+    CHECK(duration_text(7'860'000) == "2h11m");
+    CHECK(duration_text(41) == "41ms");
+    CHECK(duration_text(0) == "0ms");
+}
+
+TEST_CASE("times go to text and back without loss") {
+    const std::int64_t now = 1'769'860'800'123;
+    CHECK(time_text(now) == "2026-01-31T12:00:00.123Z");
+    CHECK(parse_time("2026-01-31T12:00:00.123Z") == now);
+    CHECK(!parse_time("yesterday"));
+}
+
+TEST_CASE("sizes have three digits or so") {
+    CHECK(bytes_text(512) == "512 B");
+    CHECK(bytes_text(1536) == "1.5 KiB");
+    CHECK(bytes_text(200LL << 30) == "200 GiB");
+}
+
+TEST_CASE("terminal escapes are shown, not obeyed") {
+    CHECK(shown("\x1b[31mred\x1b[0m") == "\\x1b[31mred\\x1b[0m");
+    CHECK(shown("a\tb\nc") == "a\tb\nc");
+    CHECK(shown_line("a\rb\n") == "a\\x0db\\x0a");
+    CHECK(shown("\xc2\x9b"
+                "31m") == "\\x9b31m");  // a C1 control sequence introducer in UTF-8
+    CHECK(shown("\xe2\x80\xae"
+                "evil") == "\\u202eevil");  // right-to-left override
+    CHECK(shown("caf\xc3\xa9 \xe6\x97\xa5") == "caf\xc3\xa9 \xe6\x97\xa5");
+    CHECK(shown("\xff\xfe") == "\\xff\\xfe");           // not UTF-8 at all
+    CHECK(shown("\xe0\x80\xaf") == "\\xe0\\x80\\xaf");  // an overlong form
+}
+
+TEST_CASE("JSON for programs is safe on a terminal as well") {
+    const std::string text = json_text({{"name", "\x1b[2J\xc2\x9b\x7f"}}, -1);
+    CHECK(text == R"({"name":"\u001b[2J\u009b\u007f"})");
+    CHECK(json::parse(text)["name"] == "\x1b[2J\xc2\x9b\x7f");
+}
+
+TEST_CASE("a table aligns by what is seen, and wide columns come only when asked for") {
+    const json items = json::array({{{"name", "gpt"}, {"state", "RUNNING"}, {"user", "ana"}},
+                                    {{"name", "日本"}, {"state", nullptr}, {"user", ""}}});
+    const std::vector<Column> columns{
+        {"NAME", "name"}, {"STATE", "state", Shape::state}, {"USER", "user", Shape::text, true}};
+    CHECK(table_text(items, columns, Format::table, false) == "NAME  STATE\ngpt   RUNNING\n日本  -\n");
+    CHECK(table_text(items, columns, Format::wide, false) ==
+          "NAME  STATE    USER\ngpt   RUNNING  ana\n日本  -        -\n");
+    CHECK(table_text(items, columns, Format::table, true).find("\x1b[32mRUNNING\x1b[0m") != std::string::npos);
+}
+
+TEST_CASE("a field with dots in its name is found") {
+    const json item = {{"metrics", {{"val.loss", 0.25}}}};
+    CHECK(cell_text(item, {"", "metrics.val.loss"}) == "0.25");
+    CHECK(cell_text(item, {"", "metrics.none"}) == "-");
+}
+
+TEST_CASE("YAML quotes what some reader would bend") {
+    CHECK(yaml_text({{"a", "no"},
+                     {"b", "plain"},
+                     {"c", "010"},
+                     {"d", json::array()},
+                     {"e", {{"f", json::array({1, "x: y"})}}}}) ==
+          "a: \"no\"\nb: plain\nc: \"010\"\nd: []\ne:\n  f:\n    - 1\n    - \"x: y\"\n");
+}
+
+TEST_CASE("every error has its exit code and its word, both ways") {
+    CHECK(exit_code(ErrorCode::not_found) == 3);
+    CHECK(exit_code(ErrorCode::unplaceable) == 9);
+    CHECK(exit_code(ErrorCode::damaged) == 10);
+    CHECK(code_from("unplaceable", 409) == ErrorCode::unplaceable);
+    CHECK(code_from("", 403) == ErrorCode::unauthorised);
+    CHECK(code_from("", 418) == ErrorCode::usage);
+    const json error = error_json({.code = ErrorCode::invalid, .message = "m", .next = "n"},
+                                  {{.path = "a.b", .line = 3, .column = 1, .message = "p", .suggestion = ""}});
+    CHECK(error["schema_version"] == 1);
+    CHECK(error["error"]["code"] == "invalid");
+    CHECK(error["error"]["exit_code"] == 4);
+    CHECK(error["error"]["problems"][0]["line"] == 3);
+}
+
+TEST_CASE("reasons that say the same are counted together, the most frequent first") {
+    const json reasons = json::array({{{"node", "n1"}, {"text", "draining"}},
+                                      {{"node", "n2"}, {"text", "GPUs busy"}},
+                                      {{"node", "n3"}, {"text", "GPUs busy"}}});
+    CHECK(reasons_text(reasons) == "    2  GPUs busy   n2 n3\n    1  draining   n1\n");
+}
+
+TEST_CASE("describe names the rank that failed first, and by how much") {
+    const json attempt = {
+        {"number", 1},
+        {"state", "FAILED"},
+        {"lasted_ms", 18 * 60'000},
+        {"from", ""},
+        {"cause", "rank 5 on n4"},
+        {"nodes", {"n4"}},
+        {"first_failure", {{"rank", 5}, {"node", "n4"}, {"lead_us", 412'000}, {"cause", "killed by signal 9"}}}};
+    const std::string text =
+        run_text({{"name", "vit"}, {"run_id", "c0ffee-1"}, {"state", "RECOVERING"}}, json::array({attempt}));
+    CHECK(text.find("First failure, attempt 1: rank 5, n4, 412ms before any other. killed by signal 9. Last lines: "
+                    "rtrain logs vit --attempt 1 --rank failed") != std::string::npos);
+    CHECK(text.find("18m") != std::string::npos);
+}
+
+TEST_CASE("what goes into a URL is encoded") { CHECK(url_part("a b/c@\xc3\xa9") == "a%20b%2Fc%40%C3%A9"); }
