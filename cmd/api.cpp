@@ -93,7 +93,7 @@ Result<Api> Api::open(Invocation& call, const Place& place, std::int64_t connect
         return Error{.code = ErrorCode::unauthorised,
                      .message = "the CA of the cluster at " + place.address +
                                 " is not known, so it cannot be told from an impostor",
-                     .next = "give --ca FILE (on the head: <data>/ca.pem), or RTRAIN_CA, or use a context"};
+                     .next = "give --ca FILE (on the head: <data>/ca.crt), or RTRAIN_CA, or use a context"};
     Result<HostPort> where = parse_host_port(place.address, 7433);
     if (!where) return where.error();
     net::Endpoint endpoint;

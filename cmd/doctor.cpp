@@ -63,7 +63,7 @@ void check_ca(const Settings& settings, Findings& found) {
     Result<std::int64_t> expires = security::expires_wall_ms(settings.value("ca"));
     if (!expires)
         return found.fail("CA", "the pinned CA is not a certificate: " + expires.error().message,
-                          "rtrain context add again, with the head's <data>/ca.pem");
+                          "rtrain context add again, with the head's <data>/ca.crt");
     if (*expires < wall_now_ms() + month_ms)
         return found.warn("CA", "the cluster's CA ends at " + time_text(*expires),
                           "start a new cluster, and restore its runs there");

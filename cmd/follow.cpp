@@ -2,6 +2,7 @@
 // rank's file as were seen are passed over.
 #include "cmd/follow.hpp"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -28,7 +29,14 @@ class Follower {
   public:
     Follower(Invocation& call, const LogWish& wish) : call_(call), wish_(wish) {}
 
-    void begin_stream() { in_stream_.clear(); }
+    // A stream that began with the last lines cannot be counted from its start: it goes on from the last line's time.
+    void begin_stream(LogWish& asked) {
+        in_stream_.clear();
+        if (asked.tail < 0 || last_wall_ms_ == 0) return;
+        seen_.clear();
+        asked.tail = -1;
+        asked.since_wall_ms = last_wall_ms_ + 1;
+    }
 
     bool on_event(const StreamEvent& event) {
         json value = json::parse(event.data.empty() ? "{}" : event.data, nullptr, false);
@@ -41,6 +49,7 @@ class Follower {
         const std::string file = file_of(value);
         if (++in_stream_[file] <= seen_[file]) return true;
         seen_[file] = in_stream_[file];
+        last_wall_ms_ = std::max(last_wall_ms_, parse_time(string_of(value, "time")).value_or(0));
         print_line(call_, wish_, value);
         return true;
     }
@@ -51,6 +60,7 @@ class Follower {
     Invocation& call_;
     const LogWish& wish_;
     std::map<std::string, std::uint64_t> seen_, in_stream_;
+    std::int64_t last_wall_ms_ = 0;
     std::optional<json> end_;
 };
 
@@ -61,7 +71,8 @@ std::string log_target(const std::string& run, const LogWish& wish, bool follow)
     if (!wish.rank.empty()) target += "&rank=" + url_part(wish.rank);
     if (!wish.attempt.empty()) target += "&attempt=" + url_part(wish.attempt);
     if (!wish.stream.empty()) target += "&stream=" + url_part(wish.stream);
-    if (wish.since_wall_ms > 0) target += "&since_ms=" + std::to_string(wish.since_wall_ms);
+    if (wish.since_wall_ms > 0)
+        target += "&since_ms=" + std::to_string(std::max<std::int64_t>(wall_now_ms() - wish.since_wall_ms, 0));
     if (wish.tail >= 0) target += "&tail=" + std::to_string(wish.tail);
     return target;
 }
@@ -86,7 +97,7 @@ Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& r
     LogWish asked = wish;
     bool told = false;
     while (!interrupted()) {
-        follower.begin_stream();
+        follower.begin_stream(asked);
         const Status followed = api.follow(log_target(id, asked, true), [&](const StreamEvent& event) {
             told = false;
             return follower.on_event(event);

@@ -52,6 +52,11 @@ std::string last_lines(const std::string& path, std::size_t from) {
     dup2(nothing, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
+    constexpr int kept = STDERR_FILENO + 1;  // everything else of the starter's is closed: connections, locks
+    dup2(answer, kept);
+    answer = kept;
+    fcntl(kept, F_SETFD, FD_CLOEXEC);
+    close_range(kept + 1, ~0u, 0);
     const auto hand_over = [answer](const std::string& text) {
         const std::string whole = "+" + text;
         if (write(answer, whole.data(), whole.size()) < 0) std::perror("rtrain: telling the starter");

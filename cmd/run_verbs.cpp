@@ -47,7 +47,7 @@ Result<int> runs(Invocation& call) {
                   "name",
                   call.arguments.has("all")
                       ? "there are no runs"
-                      : "there are no runs that have not ended; rtrain runs --all shows the others");
+                      : "no run lives, and none ended within a day; rtrain runs --all shows older ones");
     return 0;
 }
 
@@ -184,8 +184,8 @@ std::vector<Command> run_commands() {
              .handler = nodes},
             {.words = "runs",
              .group = "Runs",
-             .help = "list the runs that have not ended, or all",
-             .flags = {{.name = "all", .help = "those that have ended as well", .letter = 'a'},
+             .help = "list the runs that live or ended within a day, or all",
+             .flags = {{.name = "all", .help = "older ones as well", .letter = 'a'},
                        {.name = "state",
                         .takes = Value::choice,
                         .shown = "STATE",
