@@ -1,5 +1,5 @@
-// The job spec: read strictly from YAML, checked as a whole, all problems at once with their positions; canonical JSON for
-// the wire; what the scheduler needs of it as a RunSpec.
+// The job spec: read strictly from YAML, checked as a whole, all problems at once with their positions; canonical JSON
+// for the wire; what the scheduler needs of it as a RunSpec.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct Job {
     std::vector<std::string> entrypoint;  // exec form; a string becomes {"sh", "-c", text}
     std::string working_dir;              // as written; relative to the spec's file
     std::map<std::string, std::string> env;
-    std::vector<std::string> secrets;     // names
+    std::vector<std::string> secrets;  // names
     std::string setup;
     std::string interpreter = "python3";
     std::vector<std::string> preload;
     std::uint32_t workers = 1, workers_max = 1;  // elastic when they differ
     bool use_gpu = false;
-    Resources resources_per_worker;       // complete: defaults filled in
+    Resources resources_per_worker;  // complete: defaults filled in
     Strategy placement = Strategy::pack;
     std::optional<std::string> accelerator_type;
     LabelSelector label_selector;
@@ -34,15 +34,15 @@ struct Job {
     Resources trainer_resources;
     std::string backend = "auto";
     std::int64_t backend_timeout_s = 1800;
-    std::string network_interface;        // network.interface
+    std::string network_interface;  // network.interface
     std::string queue = "default";
     std::int32_t priority = 50;
     FailurePolicy failure;
     bool fail_fast = false;
     std::optional<std::int64_t> hang_timeout_ms;
-    std::string storage_path;             // empty: cluster://
+    std::string storage_path;  // empty: cluster://
     Retention retention;
-    std::string upload = "async";         // async sync none
+    std::string upload = "async";  // async sync none
     bool checkpoint_on_drain = true;
     std::optional<std::int64_t> wall_time_ms, queue_time_ms;
     std::int64_t stop_grace_ms = 10'000;
@@ -55,29 +55,39 @@ struct Job {
 };
 
 struct ReadOptions {
-    std::string file_name = "job.yaml";                // for positions in messages
-    std::vector<std::string> sets;                     // --set a.b=v
-    std::map<std::string, std::string> environment;    // for ${VAR}
+    std::string file_name = "job.yaml";              // for positions in messages
+    std::vector<std::string> sets;                   // --set a.b=v
+    std::map<std::string, std::string> environment;  // for ${VAR}
 };
 struct ReadAnswer {
     std::optional<Job> job;  // none when there are problems
     Problems problems;       // all of them, in the file's order
 };
 ReadAnswer read_job(const std::string& yaml_text, const ReadOptions& options);
-std::string problem_text(const Problem& problem, const std::string& file_name, const std::string& yaml_text);  // with caret
+std::string problem_text(const Problem& problem, const std::string& file_name,
+                         const std::string& yaml_text);  // with caret
 
-std::string to_json(const Job& job);               // canonical: sorted keys, all fields
-ReadAnswer job_from_json(const std::string& json); // the head's side of the wire: same checks
-std::string json_schema();                         // `rtrain schema`
+std::string to_json(const Job& job);                // canonical: sorted keys, all fields
+ReadAnswer job_from_json(const std::string& json);  // the head's side of the wire: same checks
+std::string json_schema();                          // `rtrain schema`
 
 RunSpec run_spec(const Job& job);
 
 // Strict YAML 1.2 to JSON text with positions, for other files too (cluster.yaml, config.yaml).
-struct YamlAnswer { std::string json; std::map<std::string, std::pair<int, int>> positions; Problems problems; };
+struct YamlAnswer {
+    std::string json;
+    std::map<std::string, std::pair<int, int>> positions;
+    Problems problems;
+};
 YamlAnswer strict_yaml(const std::string& text);
 
 // working_dir as one content-addressed archive (zstd tar). Unpacking checks every path against leaving the target.
-struct PackedCode { std::string file; std::string sha256; std::int64_t bytes = 0; std::uint32_t files = 0; };
+struct PackedCode {
+    std::string file;
+    std::string sha256;
+    std::int64_t bytes = 0;
+    std::uint32_t files = 0;
+};
 Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory);
 Status unpack_archive(const std::string& archive, const std::string& to_directory);  // atomic: all or nothing
 

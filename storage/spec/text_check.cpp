@@ -1,0 +1,110 @@
+// What can be said about a file before it is parsed: its size, its encoding, and characters that YAML does not want.
+
+#include <regex>
+
+#include "storage/spec/value.hpp"
+
+namespace rtrain::spec {
+namespace {
+
+// Bytes of the UTF-8 character at `at`; 0 when it is not one.
+std::size_t character_bytes(std::string_view text, std::size_t at) {
+    const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const unsigned first = byte(at);
+    const auto tail = [&](std::size_t i) { return (byte(at + i) & 0xC0U) == 0x80U; };
+    if (first < 0x80) return 1;
+    if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
+    if (first >= 0xE0 && first <= 0xEF) {
+        const unsigned second = byte(at + 1);
+        if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F)) return 0;
+        return tail(1) && tail(2) ? 3 : 0;
+    }
+    if (first >= 0xF0 && first <= 0xF4) {
+        const unsigned second = byte(at + 1);
+        if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F)) return 0;
+        return tail(1) && tail(2) && tail(3) ? 4 : 0;
+    }
+    return 0;
+}
+
+std::string byte_text(char c) {
+    constexpr const char* digits = "0123456789abcdef";
+    const auto value = static_cast<unsigned char>(c);
+    return std::string("0x") + digits[value >> 4] + digits[value & 15];
+}
+
+Problems character_problems(const std::string& text) {
+    Problems problems;
+    Place place{1, 1};
+    for (std::size_t at = 0; at < text.size() && problems.size() < 20;) {
+        const std::size_t bytes = character_bytes(text, at);
+        const auto c = static_cast<unsigned char>(text[at]);
+        if (bytes == 0)
+            problems.push_back({"", place.line, place.column, "byte " + byte_text(text[at]) + " is not UTF-8",
+                                "save the file as UTF-8"});
+        else if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f)
+            problems.push_back(
+                {"", place.line, place.column, "control character " + byte_text(text[at]) + " is not allowed", ""});
+        if (text[at] == '\n')
+            place = {place.line + 1, 1};
+        else
+            ++place.column;
+        at += bytes == 0 ? 1 : bytes;
+    }
+    return problems;
+}
+
+// Does this line begin a literal or folded block, whose body may contain tabs?
+bool opens_block(const std::string& line) {
+    static const std::regex opening(R"((^|[:\-?] +|: *)[|>][-+0-9]*[ \t]*(#.*)?\r?$)");
+    return line.size() < 4096 && std::regex_search(line, opening);
+}
+
+Problems line_problems(const std::string& text) {
+    Problems problems;
+    int number = 0;
+    std::size_t block_indent = std::string::npos;  // of the line that opened the block we are in
+    for (std::size_t begin = 0; begin < text.size() && problems.size() < 20;) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        const std::string line = text.substr(begin, end - begin);
+        begin = end + 1;
+        ++number;
+        const std::size_t spaces = std::min(line.find_first_not_of(' '), line.size());
+        const std::size_t content = line.find_first_not_of(" \t\r");
+        if (content == std::string::npos) continue;
+        if (block_indent != std::string::npos && spaces > block_indent) continue;
+        block_indent = std::string::npos;
+        if (line[spaces] == '\t')
+            problems.push_back({"", number, static_cast<int>(spaces) + 1, "a tab indents this line; YAML wants spaces",
+                                "replace it by spaces"});
+        if (line[0] == '%')
+            problems.push_back(
+                {"", number, 1, "YAML directives are not allowed", "remove the line: the file is read as YAML 1.2"});
+        if (line[content] != '#' && opens_block(line)) block_indent = spaces;
+    }
+    return problems;
+}
+
+}  // namespace
+
+bool is_text(std::string_view text) {
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t bytes = character_bytes(text, at);
+        if (bytes == 0 || text[at] == '\0') return false;
+        at += bytes;
+    }
+    return true;
+}
+
+Problems text_problems(const std::string& text) {
+    if (text.size() > file_bytes_most)
+        return {{"", 0, 0,
+                 "the file has " + std::to_string(text.size()) + " bytes; a spec has at most " +
+                     std::to_string(file_bytes_most),
+                 "data belongs into working_dir or onto the storage path"}};
+    Problems problems = character_problems(text);
+    if (problems.empty()) problems = line_problems(text);
+    return problems;
+}
+
+}  // namespace rtrain::spec

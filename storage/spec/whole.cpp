@@ -1,0 +1,91 @@
+// What can only be said about a job as a whole: defaults that hang together, and contradictions.
+
+#include <algorithm>
+
+#include "storage/spec/rules.hpp"
+
+namespace rtrain::spec {
+namespace {
+
+const Value& at(const Value& root, std::string_view path) {
+    static const Value nothing;
+    const Value* value = &root;
+    while (value != nullptr && !path.empty()) {
+        const std::size_t dot = std::min(path.find('.'), path.size());
+        value = value->find(path.substr(0, dot));
+        path.remove_prefix(std::min(dot + 1, path.size()));
+    }
+    return value == nullptr ? nothing : *value;
+}
+
+bool fine(const Reading& reading, std::initializer_list<std::string_view> paths) {
+    return std::none_of(paths.begin(), paths.end(),
+                        [&](std::string_view path) { return reading.unusable.contains(path); });
+}
+
+// use_gpu gives one GPU unless GPU is given; a worker with a GPU has no default CPU, one without has one.
+void complete_resources(Reading& reading, const Value& root) {
+    Job& job = reading.job;
+    if (!fine(reading, {"scaling.use_gpu", "scaling.resources_per_worker", "scaling.accelerator_type"})) return;
+    const Value& given = at(root, "scaling.resources_per_worker");
+    const Value* gpu = given.find(gpu_key);
+    Resources& resources = job.resources_per_worker;
+    if (job.use_gpu && gpu != nullptr && amount_of(resources, gpu_key).ticks == 0)
+        return reading.problem("scaling.resources_per_worker.GPU", *gpu, "0 GPUs contradict use_gpu: true",
+                               "remove one of the two");
+    if (job.use_gpu && gpu == nullptr) resources[std::string(gpu_key)] = units(1);
+    if (given.find(cpu_key) == nullptr && amount_of(resources, gpu_key).ticks == 0)
+        resources[std::string(cpu_key)] = units(1);
+    if (job.accelerator_type) resources.try_emplace("accelerator_type:" + *job.accelerator_type, Amount{1});
+    if (resources.empty())
+        reading.problem("scaling.resources_per_worker", given, "a worker must need something: all amounts are 0",
+                        "for example {CPU: 1}");
+}
+
+void check_secrets(Reading& reading, const Value& root) {
+    if (!fine(reading, {"secrets", "env"})) return;
+    const Value& list = at(root, "secrets");
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+        const std::string& name = list.items[i].text;
+        if (reading.job.env.contains(name))
+            reading.problem(below("secrets", i), list.items[i],
+                            name + " is in env as well, where everybody can read it", "remove it from env");
+        if (std::count(reading.job.secrets.begin(), reading.job.secrets.begin() + static_cast<std::ptrdiff_t>(i),
+                       name) != 0)
+            reading.problem(below("secrets", i), list.items[i], name + " is given twice", "");
+    }
+}
+
+void check_nodes(Reading& reading, const Value& root) {
+    if (!fine(reading, {"scaling.nodes", "scaling.exclude_nodes"})) return;
+    const Value& excluded = at(root, "scaling.exclude_nodes");
+    for (std::size_t i = 0; i < excluded.items.size(); ++i)
+        if (std::count(reading.job.nodes.begin(), reading.job.nodes.end(), excluded.items[i].text) != 0)
+            reading.problem(below("scaling.exclude_nodes", i), excluded.items[i],
+                            excluded.items[i].text + " is in nodes as well", "remove it from one of the two");
+}
+
+void check_entrypoint(Reading& reading, const Value& root) {
+    if (!fine(reading, {"entrypoint"})) return;
+    if (reading.job.entrypoint.front().empty())
+        reading.problem("entrypoint", at(root, "entrypoint"), "the program's name is empty", "");
+}
+
+void check_backend(Reading& reading, const Value& root) {
+    if (!fine(reading, {"backend.name", "scaling.resources_per_worker", "scaling.use_gpu"})) return;
+    if (reading.job.backend == "nccl" && amount_of(reading.job.resources_per_worker, gpu_key).ticks == 0)
+        reading.problem("backend.name", at(root, "backend.name"), "nccl needs a GPU for each worker",
+                        "set scaling.use_gpu: true, or use gloo");
+}
+
+}  // namespace
+
+void check_whole(Reading& reading, const Value& root) {
+    complete_resources(reading, root);
+    check_secrets(reading, root);
+    check_nodes(reading, root);
+    check_entrypoint(reading, root);
+    check_backend(reading, root);
+}
+
+}  // namespace rtrain::spec
