@@ -1,4 +1,11 @@
 // The rtrain binary: head, agent, shim and command line in one.
-#include "cmd/invocation.hpp"
+#include <cstring>
 
-int main(int argc, char** argv) { return rtrain::cmd::run(argc, argv); }
+#include "cmd/invocation.hpp"
+#include "daemon/agent/shim.h"
+
+int main(int argc, char** argv) {
+    // A worker's parent is started once for each rank: it takes no detour through the command table.
+    if (argc > 1 && std::strcmp(argv[1], "__shim") == 0) return shim_main(argc, argv);
+    return rtrain::cmd::run(argc, argv);
+}

@@ -1,14 +1,15 @@
-// rtrain node join|leave|drain|undrain, and the hidden shim.
+// rtrain node join|leave|drain|undrain.
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cmd/api.hpp"
 #include "cmd/node_entry.hpp"
 #include "cmd/process.hpp"
 #include "cmd/settings.hpp"
-#include "cmd/shim_entry.hpp"
 #include "cmd/status_text.hpp"
+#include "daemon/agent/agent.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -103,6 +104,9 @@ Result<int> node_leave(Invocation& call) {
         Result<bool> ended = end_process(*running, data + node_pid_file, wait_ms);
         if (!ended) return ended.error();
     }
+    std::error_code unknown;
+    if (std::filesystem::exists(data + "/identity", unknown))
+        if (Status forgotten = forget_identity(data); !forgotten) return forgotten.error();
     return 0;
 }
 
@@ -183,13 +187,7 @@ std::vector<Command> node_commands() {
          .group = group,
          .help = "place on it again",
          .arguments = {node},
-         .handler = node_undrain},
-        {.words = "__shim",
-         .group = "",
-         .help = "a worker's parent",
-         .handler = shim_entry,
-         .hidden = true,
-         .raw = true}};
+         .handler = node_undrain}};
 }
 
 }  // namespace rtrain::cmd

@@ -1,0 +1,90 @@
+// From flags to a serving agent, in the foreground or behind.
+#include "cmd/node_entry.hpp"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cmd/output.hpp"
+#include "cmd/process.hpp"
+#include "cmd/settings.hpp"
+#include "daemon/agent/agent.hpp"
+#include "daemon/agent/inventory.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+Result<AgentOptions> agent_options(const NodeOptions& options) {
+    Result<HostPort> where = parse_host_port(options.head, 7433);
+    if (!where) return where.error();
+    AgentOptions agent;
+    agent.data_dir = options.data;
+    agent.head_host = where->host;
+    agent.head_port = where->port;
+    agent.node = options.name;
+    agent.address = options.address;
+    agent.peer_port = options.peer_port;
+    agent.allow_root_workers = options.allow_root_workers;
+    agent.scratch = options.scratch;
+    agent.fake_gpus = options.fake_gpus;
+    agent.accelerator_type = options.accelerator_type;
+    for (const auto& [key, value] : options.labels) agent.labels[key] = value;
+    if (options.resources.empty()) return agent;
+    Result<Resources> resources = agent::parse_resources(options.resources);
+    if (!resources) return resources.error();
+    agent.resources = std::move(*resources);
+    return agent;
+}
+
+int ended_by(const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.message.c_str());
+    if (!error.next.empty()) std::fprintf(stderr, "  next: %s\n", error.next.c_str());
+    return exit_code(error.code);
+}
+
+}  // namespace
+
+std::string default_node_name() {
+    char name[256] = "node";
+    gethostname(name, sizeof name - 1);
+    const std::string whole = name;
+    return whole.substr(0, whole.find('.'));
+}
+
+std::string node_data(const std::string& name) { return data_home() + "/nodes/" + name; }
+
+json node_json(const NodeOptions& options, int pid) {
+    return {{"node", options.name}, {"head", options.head}, {"pid", pid}, {"data", options.data}};
+}
+
+Status join_node(const NodeOptions& options) {
+    Result<AgentOptions> agent = agent_options(options);
+    if (!agent) return agent.error();
+    return join(*agent, options.token);
+}
+
+int run_node(const NodeOptions& options, const std::function<void()>& ready) {
+    Result<AgentOptions> agent = agent_options(options);
+    if (!agent) return ended_by(agent.error());
+    const std::string pid_file = options.data + node_pid_file;
+    if (Status written = write_pid_file(pid_file, options.head); !written) return ended_by(written.error());
+    ready();
+    const int code = run_agent(*agent);
+    remove_pid_file(pid_file);
+    return code;
+}
+
+Result<json> run_node_detached(const NodeOptions& options) {
+    constexpr std::int64_t wait_ms = 30'000;
+    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) {
+        if (Status joined = join_node(options); !joined) return ended_by(joined.error());
+        return run_node(options, [&] { hand_over(node_json(options, getpid()).dump()); });
+    };
+    Result<Detached> started = detach(options.data + "/agent.log", wait_ms, daemon);
+    if (!started) return started.error();
+    return json::parse(started->handed_over);
+}
+
+}  // namespace rtrain::cmd
