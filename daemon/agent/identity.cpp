@@ -1,0 +1,197 @@
+// Joining, renewing, leaving: the node's certificate.
+#include "daemon/agent/identity.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "daemon/agent/node_files.hpp"
+#include "daemon/security/security.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using nlohmann::json;
+
+std::string folder(const std::string& data_dir) { return data_dir + "/identity"; }
+
+Error refused(const net::Response& answer, const std::string& doing) {
+    const json body = json::parse(answer.body, nullptr, false);
+    Error error{ErrorCode::unauthorised, doing + ": status " + std::to_string(answer.status), ""};
+    if (!body.is_object()) return error;
+    error.message = doing + ": " + body.value("message", "status " + std::to_string(answer.status));
+    error.next = body.value("next", "");
+    if (body.value("code", "") == "conflict") error.code = ErrorCode::conflict;
+    if (body.value("code", "") == "invalid") error.code = ErrorCode::invalid;
+    return error;
+}
+
+Result<Identity> ask_to_join(const AgentOptions& options, const security::TokenText& token,
+                             const std::string& token_text) {
+    const std::string node = options.node.empty() ? host_name() : options.node;
+    auto request = security::make_request("node:" + node);
+    if (!request) return request.error();
+    net::Endpoint head{.host = options.head_host, .port = options.head_port, .ca_fingerprint = token.ca_fingerprint};
+    const json body{{"token", token_text}, {"node", node}, {"request", request->request}};
+    auto answer = net::Client(head).call({.method = "POST",
+                                          .target = "/v1/join",
+                                          .body = body.dump(),
+                                          .headers = {{"content-type", "application/json"}}});
+    if (!answer) return answer.error();
+    if (answer->status >= 300) return refused(*answer, "joining the cluster at " + options.head_host);
+    const json said = json::parse(answer->body, nullptr, false);
+    if (!said.is_object()) return Error{ErrorCode::io, "the head's answer to the join is not JSON", ""};
+    Identity identity{.node = said.value("node", node),
+                      .cluster_id = said.value("cluster_id", ""),
+                      .head_host = options.head_host,
+                      .head_port = options.head_port,
+                      .certificate = said.value("certificate", ""),
+                      .private_key = request->private_key,
+                      .ca = said.value("ca", "")};
+    const auto print = security::fingerprint(identity.ca);
+    if (!print || *print != token.ca_fingerprint)
+        return Error{ErrorCode::unauthorised,
+                     "the head at " + options.head_host + " has another authority than the token says",
+                     "someone may sit between this node and the head; make a new token on the head itself"};
+    return identity;
+}
+
+}  // namespace
+
+std::string host_name() {
+    char name[256] = {};
+    if (::gethostname(name, sizeof name - 1) != 0) return "node";
+    return name;
+}
+
+Result<Identity> load_identity(const std::string& data_dir) {
+    const std::string at = folder(data_dir);
+    const auto text = read_whole(at + "/node.json");
+    if (!text)
+        return Error{ErrorCode::not_found, "this node has not joined a cluster (" + at + " is missing)",
+                     "rtrain node join HOST:PORT --token T"};
+    const json in = json::parse(*text, nullptr, false);
+    auto certificate = read_whole(at + "/certificate.pem"), key = read_whole(at + "/key.pem"),
+         ca = read_whole(at + "/ca.pem");
+    if (!in.is_object() || !certificate || !key || !ca)
+        return Error{ErrorCode::damaged, "the identity in " + at + " is incomplete",
+                     "remove the directory and join again with a new token"};
+    return Identity{.node = in.value("node", ""),
+                    .cluster_id = in.value("cluster_id", ""),
+                    .head_host = in.value("head_host", ""),
+                    .head_port = in.value("head_port", std::uint16_t{7433}),
+                    .certificate = *certificate,
+                    .private_key = *key,
+                    .ca = *ca};
+}
+
+Status save_identity(const std::string& data_dir, const Identity& identity) {
+    const std::string at = folder(data_dir);
+    if (Status made = make_directory(data_dir, 0711); !made) return made;
+    if (Status made = make_directory(at, 0700); !made) return made;
+    const json node{{"node", identity.node},
+                    {"cluster_id", identity.cluster_id},
+                    {"head_host", identity.head_host},
+                    {"head_port", identity.head_port}};
+    const std::pair<const char*, std::string> files[] = {
+        {"/key.pem", identity.private_key},
+        {"/certificate.pem", identity.certificate},
+        {"/ca.pem", identity.ca},
+        {"/node.json", node.dump() + "\n"}};  // last: it says "complete"
+    for (const auto& [name, text] : files)
+        if (Status kept = write_whole(at + name, text, 0600, Durable::yes); !kept) return kept;
+    return Done{};
+}
+
+net::Endpoint head_endpoint(const Identity& identity) {
+    return {.host = identity.head_host,
+            .port = identity.head_port,
+            .ca = identity.ca,
+            .certificate = identity.certificate,
+            .private_key = identity.private_key};
+}
+
+Result<bool> renew(Identity& identity, const std::string& data_dir, std::int64_t now_wall_ms, std::int64_t margin_ms) {
+    const auto ends = security::expires_wall_ms(identity.certificate);
+    if (!ends) return ends.error();
+    if (*ends - now_wall_ms > margin_ms) return false;
+    auto request = security::make_request("node:" + identity.node);
+    if (!request) return request.error();
+    auto answer = net::Client(head_endpoint(identity))
+                      .call({.method = "POST",
+                             .target = "/v1/certificate",
+                             .body = json{{"request", request->request}}.dump(),
+                             .headers = {{"content-type", "application/json"}}});
+    if (!answer) return answer.error();
+    if (answer->status >= 300) return refused(*answer, "renewing this node's certificate");
+    const json said = json::parse(answer->body, nullptr, false);
+    if (!said.is_object() || said.value("certificate", "").empty())
+        return Error{ErrorCode::io, "the head's answer to the renewal has no certificate", ""};
+    identity.certificate = said.value("certificate", "");
+    identity.private_key = request->private_key;
+    if (Status saved = save_identity(data_dir, identity); !saved) return saved.error();
+    return true;
+}
+
+Result<DirectoryLock> DirectoryLock::take(const std::string& data_dir) {
+    if (Status made = make_directory(data_dir, 0711); !made) return made.error();
+    const std::string path = data_dir + "/lock";
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (descriptor < 0) return Error{ErrorCode::io, "opening " + path + ": " + std::strerror(errno), ""};
+    DirectoryLock lock(descriptor);
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+        char owner[32] = {};
+        if (::pread(descriptor, owner, sizeof owner - 1, 0) <= 0) owner[0] = '?';
+        return Error{ErrorCode::conflict,
+                     "an agent (process " + std::string(owner) + ") serves from " + data_dir + " already",
+                     "give this one another --data directory, or stop the other"};
+    }
+    const std::string pid = std::to_string(::getpid());
+    if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, pid.data(), pid.size(), 0) < 0)
+        return Error{ErrorCode::io, "writing " + path + ": " + std::strerror(errno), ""};
+    return lock;
+}
+
+DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+DirectoryLock::~DirectoryLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace rtrain::agent
+
+namespace rtrain {
+
+Status join(const AgentOptions& options, const std::string& token_text) {
+    auto token = security::parse_token(token_text);
+    if (!token) return token.error();
+    if (!token->for_node)
+        return Error{ErrorCode::unauthorised, "this is a user's token; a node joins with a node token",
+                     "rtrain token create --role node"};
+    if (auto old = agent::load_identity(options.data_dir)) {
+        const auto print = security::fingerprint(old->ca);
+        if (print && *print == token->ca_fingerprint && (options.node.empty() || options.node == old->node)) {
+            old->head_host = options.head_host;
+            old->head_port = options.head_port;
+            return agent::save_identity(options.data_dir, *old);
+        }
+    }
+    auto lock = agent::DirectoryLock::take(options.data_dir);
+    if (!lock) return lock.error();
+    auto identity = agent::ask_to_join(options, *token, token_text);
+    if (!identity) return identity.error();
+    return agent::save_identity(options.data_dir, *identity);
+}
+
+Status forget_identity(const std::string& data_dir) {
+    auto lock = agent::DirectoryLock::take(data_dir);
+    if (!lock) return lock.error();
+    agent::remove_tree(data_dir + "/identity");
+    return Done{};
+}
+
+}  // namespace rtrain

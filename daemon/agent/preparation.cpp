@@ -1,0 +1,255 @@
+// The steps of a preparation, in the order of their cost.
+#include "daemon/agent/preparation.hpp"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+
+#include "daemon/agent/cluster_store.hpp"
+#include "daemon/security/security.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using storage::Store;
+
+// Storage that is away or full may be back for the next attempt; anything else the user must change.
+Trouble trouble(const Error& error, const std::string& node, const std::string& doing) {
+    const bool passing =
+        error.code == ErrorCode::full || error.code == ErrorCode::unreachable || error.code == ErrorCode::timed_out;
+    return {node + ": " + doing + ": " + error.message + (error.next.empty() ? "" : "; " + error.next), !passing};
+}
+
+Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
+    if (::geteuid() != 0) return WorkerUser{};
+    std::vector<char> space(16'384);
+    passwd entry{};
+    passwd* found = nullptr;
+    ::getpwnam_r(name.c_str(), &entry, space.data(), space.size(), &found);
+    if (found && found->pw_uid != 0)
+        return WorkerUser{.uid = found->pw_uid, .gid = found->pw_gid, .name = name, .home = found->pw_dir};
+    if (facts.may_run_as_root) return WorkerUser{};
+    const std::string why =
+        found ? "workers of user '" + name + "' would run as root" : "there is no user '" + name + "' on this machine";
+    return Trouble{facts.node + ": " + why + "; create the user, or start the agent with --allow-root-workers", true};
+}
+
+// One archive is fetched once, however many attempts want it.
+std::mutex code_turn;
+
+Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::string& archive) {
+    if (fs::exists(archive)) return Done{};
+    const std::string aside = archive + ".new";
+    auto answer = net::Client(facts.head).call({.target = "/v1/blobs/" + sha256, .save_to = aside});
+    if (!answer) return answer.error();
+    if (answer->status != 200)
+        return Error{ErrorCode::io,
+                     "the head has no code " + sha256 + " (status " + std::to_string(answer->status) + ")",
+                     "submit the run again"};
+    auto hash = storage::hash_file(aside);
+    if (!hash) return hash.error();
+    if (*hash != sha256)
+        return Error{ErrorCode::damaged, "the code archive is damaged: its hash is " + *hash, "submit the run again"};
+    if (::rename(aside.c_str(), archive.c_str()) != 0)
+        return Error{ErrorCode::io, "keeping " + archive + ": " + std::strerror(errno), ""};
+    return Done{};
+}
+
+Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha256) {
+    if (sha256.empty()) return std::string{};
+    if (sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
+        return Error{ErrorCode::invalid, "'" + sha256 + "' is not a hash", ""};
+    const std::lock_guard turn(code_turn);
+    const std::string place = facts.files.code(sha256);
+    if (fs::is_directory(place)) return place;
+    if (Status made = make_directory(facts.files.data_dir + "/code", 0755); !made) return made.error();
+    const std::string archive = place + ".tar.zst";
+    if (Status fetched = fetch_code(facts, sha256, archive); !fetched) return fetched.error();
+    if (Status unpacked = spec::unpack_archive(archive, place); !unpacked) return unpacked.error();
+    return place;
+}
+
+std::string probe_directory(const AttemptGear& gear) {
+    return gear.store->local_path(gear.prepare.run_name + "/.staging/" +
+                                  std::to_string(gear.prepare.attempt.incarnation) + "/nodes");
+}
+
+bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.prepare.nodes.size() > 1; }
+
+Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
+    if (gear.store->local())
+        if (Status fine = storage::probe(*gear.store, gear.prepare.run_name + "/.probe-" + facts.node); !fine)
+            return trouble(fine.error(), facts.node, "storage path " + gear.prepare.storage_path);
+    if (!shared_path(gear)) return Done{};
+    Status left = make_directory(probe_directory(gear), 0777);
+    if (left) left = write_whole(probe_directory(gear) + "/" + facts.node, facts.node, 0644, Durable::yes);
+    if (!left) return trouble(left.error(), facts.node, "storage path " + gear.prepare.storage_path);
+    return Done{};
+}
+
+Status claim_name(Store& store, const protocol::Prepare& prepare, std::int64_t wall_ms) {
+    auto header = storage::read_run(store, prepare.run_name);
+    if (!header && header.error().code == ErrorCode::not_found) {
+        auto created = storage::create_run(store, {.name = prepare.run_name,
+                                                   .cluster_id = prepare.cluster_id,
+                                                   .run_id = prepare.run_id,
+                                                   .user = prepare.user,
+                                                   .job_json = prepare.job_json,
+                                                   .code_sha256 = prepare.code_sha256,
+                                                   .wall_ms = wall_ms});
+        if (!created) return created.error();
+        if (*created) return Done{};
+        header = storage::read_run(store, prepare.run_name);
+    }
+    if (!header) return header.error();
+    const bool ours = header->cluster_id == prepare.cluster_id && header->run_id == prepare.run_id;
+    if (ours || prepare.resume) return Done{};
+    return Error{ErrorCode::conflict,
+                 "a run named '" + prepare.run_name + "' exists at " + prepare.storage_path + " already",
+                 "go on from it with `rtrain submit --resume`, or take another name (--new)"};
+}
+
+// Restoring needs the working directory as well: it lies beside the checkpoints.
+Status keep_code(Store& store, const NodeFacts& facts, const protocol::Prepare& prepare) {
+    if (prepare.code_sha256.empty()) return Done{};
+    const std::string path = prepare.run_name + "/code/" + prepare.code_sha256 + ".tar.zst";
+    auto there = store.list(prepare.run_name + "/code");
+    if (there)
+        for (const auto& entry : *there)
+            if (entry.path == path) return Done{};
+    return store.put_file(facts.files.code(prepare.code_sha256) + ".tar.zst", path, false, {});
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path) {
+    const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
+    if (!uri) return uri.error();
+    if (uri->scheme == storage::Scheme::cluster) return std::shared_ptr<Store>(open_cluster_store(facts.head));
+    auto store = storage::open_file_store(storage_path);
+    if (!store) return store.error();
+    return std::shared_ptr<Store>(std::move(*store));
+}
+
+std::string staging_below(const AttemptGear& gear, const NodeFacts& facts) {
+    const AttemptKey key = key_of(gear.prepare.attempt);
+    if (!gear.store->local()) return facts.files.spool(key);
+    return gear.store->local_path(gear.prepare.run_name + "/.staging/" + std::to_string(key.incarnation)) + "/" +
+           facts.node;
+}
+
+Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
+    auto gear = std::make_shared<AttemptGear>();
+    gear->prepare = prepare;
+    auto read = spec::job_from_json(prepare.job_json);
+    if (!read.job) {
+        const std::string first = read.problems.empty()
+                                      ? "it cannot be read"
+                                      : read.problems.front().path + ": " + read.problems.front().message;
+        return Trouble{facts.node + ": the job: " + first, true};
+    }
+    gear->job = std::move(*read.job);
+    if (!gear->job.setup.empty())
+        return Trouble{
+            facts.node + ": `setup` is not carried out by this version; install what the job needs on the nodes", true};
+    auto user = user_of(facts, prepare.user);
+    if (auto* why = std::get_if<Trouble>(&user)) return *why;
+    gear->user = std::get<WorkerUser>(user);
+    auto store = open_store(facts, prepare.storage_path);
+    if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
+    gear->store = *store;
+    gear->staging = staging_below(*gear, facts);
+    if (probing == Probing::yes) {
+        auto probed = probe_storage(facts, *gear);
+        if (auto* why = std::get_if<Trouble>(&probed)) return *why;
+    }
+    auto code = unpacked_code(facts, prepare.code_sha256);
+    if (!code) return trouble(code.error(), facts.node, "the working directory");
+    gear->working_dir = *code;
+    const AttemptKey key = key_of(prepare.attempt);
+    const std::string key_file = facts.files.attempt(key) + "/key";
+    if (Status made = make_directory(facts.files.attempt(key), 0711); !made)
+        return trouble(made.error(), facts.node, "the attempt's directory");
+    if (auto kept = read_whole(key_file)) {
+        gear->key = *kept;
+    } else {
+        gear->key = security::random_hex(16);
+        if (Status kept_now = write_whole(key_file, gear->key, 0600, Durable::no); !kept_now)
+            return trouble(kept_now.error(), facts.node, "the attempt's directory");
+    }
+    return Gear(gear);
+}
+
+bool probes_seen(const AttemptGear& gear, std::string& missing) {
+    if (!shared_path(gear)) return true;
+    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+        if (!fs::exists(probe_directory(gear) + "/" + peer.node)) {
+            missing = peer.node;
+            return false;
+        }
+    return true;
+}
+
+Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare) {
+    for (const protocol::PeerNode& peer : prepare.nodes) {
+        if (peer.node == facts.node) continue;
+        net::Endpoint endpoint = facts.head;
+        endpoint.host = peer.address;
+        endpoint.port = peer.port;
+        endpoint.expected_name = "node:" + peer.node;
+        const auto answer = net::Client(endpoint).call({.target = "/v1/probe"});
+        if (answer && answer->status == 200) continue;
+        const std::string why = answer ? "status " + std::to_string(answer->status) : answer.error().message;
+        return Trouble{facts.node + " cannot reach " + peer.node + " at " + peer.address + ":" +
+                           std::to_string(peer.port) + ": " + why,
+                       false};
+    }
+    return Done{};
+}
+
+Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms) {
+    const protocol::Prepare& prepare = gear.prepare;
+    Store& store = *gear.store;
+    if (Status named = claim_name(store, prepare, wall_ms); !named)
+        return trouble(named.error(), facts.node, "claiming the run's name");
+    if (Status kept = keep_code(store, facts, prepare); !kept)
+        return trouble(kept.error(), facts.node, "keeping the working directory beside the run");
+    storage::Claim wanted{.number = prepare.attempt.number,
+                          .cluster_id = prepare.cluster_id,
+                          .run_id = prepare.run_id,
+                          .from = {},
+                          .world_size = prepare.world_size,
+                          .nodes = {},
+                          .job_json = prepare.job_json,
+                          .wall_ms = wall_ms};
+    for (const protocol::PeerNode& peer : prepare.nodes) wanted.nodes.push_back(peer.node);
+    auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from);
+    if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
+    return *claimed;
+}
+
+Result<std::string> private_directory(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t rank) {
+    const std::string place = facts.files.worker(key_of(gear.prepare.attempt), rank) + "/cwd";
+    if (Status made = make_directory(place, 0711); !made) return made.error();
+    std::error_code failed;
+    if (!gear.working_dir.empty())
+        for (const auto& entry : fs::directory_iterator(gear.working_dir, failed)) {
+            fs::create_symlink(entry.path(), place + "/" + entry.path().filename().string(), failed);
+            if (failed && failed != std::errc::file_exists)
+                return Error{ErrorCode::io,
+                             "linking " + entry.path().string() + " into " + place + ": " + failed.message(), ""};
+        }
+    if (gear.user.uid >= 0 &&
+        ::chown(place.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
+        return Error{ErrorCode::io, "giving " + place + " to user " + gear.user.name + ": " + std::strerror(errno), ""};
+    return place;
+}
+
+}  // namespace rtrain::agent

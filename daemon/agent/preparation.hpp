@@ -1,0 +1,55 @@
+// Makes a node ready for an attempt: spec read, user found, storage probed, code unpacked, peers reached; on rank 0's
+// node also the claim and the rendezvous port. Blocking: runs on the pool, in steps, since nodes wait for each other.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/agent/identity.hpp"
+#include "daemon/agent/launcher.hpp"
+#include "daemon/agent/node_files.hpp"
+#include "storage/spec/job.hpp"
+#include "storage/uri/store.hpp"
+
+namespace rtrain::agent {
+
+// What is known of an attempt beside the machine's state; shared between the loop and the pool, written before it is
+// handed on and never after.
+struct AttemptGear {
+    protocol::Prepare prepare;
+    spec::Job job;
+    std::shared_ptr<storage::Store> store;
+    WorkerUser user;
+    std::string working_dir;  // unpacked code; empty: none
+    std::string staging;      // where ranks' staged directories are made
+    std::string key;          // RTRAIN_WORKER_KEY
+};
+using Gear = std::shared_ptr<const AttemptGear>;
+
+struct NodeFacts {  // of this agent, for the pool
+    NodeFiles files;
+    std::string node;
+    bool may_run_as_root = false;
+    net::Endpoint head;
+};
+
+struct Trouble {
+    std::string why;
+    bool permanent = false;
+};
+template <class T>
+using Try = std::variant<T, Trouble>;
+
+// Also after a restart, for an attempt that was prepared before: then without probing.
+enum class Probing { yes, no };
+Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing);
+bool probes_seen(const AttemptGear& gear, std::string& missing);  // do we see what the other nodes wrote?
+Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare);
+Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms);
+
+Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path);
+std::string staging_below(const AttemptGear& gear, const NodeFacts& facts);  // also removed with the attempt
+// A private working directory for a rank: links to the entries of the unpacked code. Returns its path.
+Result<std::string> private_directory(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t rank);
+
+}  // namespace rtrain::agent

@@ -1,0 +1,187 @@
+// Files on their way to a run's directory.
+#include "daemon/agent/uploads.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+constexpr const char* manifest_name = ".manifest.json";
+
+std::string attempt_folder(std::uint32_t number) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%06u", number);
+    return text;
+}
+
+// Every name once, with its lowest rank, and where it lies.
+struct Found {
+    std::uint32_t rank = 0;
+    std::string local;
+    std::int64_t bytes = 0;
+};
+Result<std::map<std::string, Found>> files_of(const StagedPaths& staged) {
+    std::map<std::string, Found> files;
+    for (const auto& [rank, directory] : staged) {
+        std::error_code failed;
+        if (!fs::is_directory(directory, failed)) continue;  // a try before has moved its files
+        for (auto at = fs::recursive_directory_iterator(directory, failed);
+             !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
+            if (!at->is_regular_file()) continue;
+            const std::string name = fs::path(at->path()).lexically_relative(directory).generic_string();
+            if (name == manifest_name) continue;
+            files.emplace(name, Found{rank, at->path().string(), static_cast<std::int64_t>(at->file_size())});
+        }
+        if (failed) return Error{ErrorCode::io, "reading staged files in " + directory + ": " + failed.message(), ""};
+    }
+    return files;
+}
+
+std::string explain(const Error& error, const AttemptGear& gear) {
+    if (error.code != ErrorCode::full || !gear.store->local()) return error.message;
+    std::error_code failed;
+    const auto space = fs::space(gear.store->local_path(""), failed);
+    if (failed) return error.message;
+    return "no space left on " + gear.prepare.storage_path + " (" + std::to_string(space.available) +
+           " bytes free): " + error.message;
+}
+
+}  // namespace
+
+Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique) {
+    const std::string place = gear.staging + "/" + rank_text(rank) + "-" + unique;
+    if (Status made = make_directory(place, gear.user.uid >= 0 ? 0711 : 0755); !made) return made.error();
+    if (gear.user.uid >= 0 &&
+        ::chown(place.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
+        return Error{ErrorCode::io, "giving " + place + " to user " + gear.user.name + " failed", ""};
+    return place;
+}
+
+StagedListed list_staged(AttemptKey attempt, std::uint64_t index, const StagedPaths& staged) {
+    StagedListed answer{.attempt = attempt, .index = index};
+    auto files = files_of(staged);
+    if (!files) {
+        answer.why = files.error().message;
+        return answer;
+    }
+    for (const auto& [name, file] : *files)
+        answer.files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes});
+    return answer;
+}
+
+Uploaded upload(const AttemptGear& gear, const Upload& order) {
+    Uploaded answer{.attempt = order.attempt, .index = order.index};
+    const std::string below = gear.prepare.run_name + "/" + order.directory + "/";
+    const auto fail = [&](const Error& error) {
+        answer.why = explain(error, gear);
+        answer.full = error.code == ErrorCode::full;
+        answer.files.clear();
+        return answer;
+    };
+    auto files = files_of(order.staged);
+    if (!files) return fail(files.error());
+    const std::string done_list = gear.staging + "/" + order.directory + ".moved";  // survives a broken try
+    if (auto done = read_whole(done_list))
+        for (const json& one : json::parse(*done, nullptr, false))
+            answer.files.push_back({one.value("rank", 0u), one.value("path", ""), one.value("bytes", std::int64_t{0}),
+                                    one.value("sha256", "")});
+    const auto remember = [&] {
+        json list = json::array();
+        for (const auto& one : answer.files)
+            list.push_back({{"rank", one.rank}, {"path", one.path}, {"bytes", one.bytes}, {"sha256", one.sha256}});
+        return write_whole(done_list, list.dump(), 0600, Durable::no);
+    };
+    for (const auto& [name, file] : *files) {
+        if (order.skip.contains(name)) continue;
+        auto hash = storage::hash_file(file.local);
+        if (!hash) return fail(hash.error());
+        if (Status sent = gear.store->put_file(file.local, below + name, true, {}); !sent) {
+            if (Status kept = remember(); !kept) return fail(kept.error());
+            return fail(sent.error());
+        }
+        answer.files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes, .sha256 = *hash});
+    }
+    drop_staged(order.staged);
+    ::unlink(done_list.c_str());
+    return answer;
+}
+
+ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order) {
+    ManifestWritten answer{.attempt = order.attempt, .index = order.manifest.report};
+    if (Status written = storage::write_manifest(*gear.store, gear.prepare.run_name, order.manifest); !written) {
+        answer.why = explain(written.error(), gear);
+        answer.full = written.error().code == ErrorCode::full;
+    }
+    return answer;
+}
+
+void drop_staged(const StagedPaths& staged) {
+    for (const auto& [rank, directory] : staged) remove_tree(directory);
+}
+
+std::string journal_line(const JournalMetrics& metrics) {
+    json line{{"index", metrics.index}, {"wall_ms", metrics.wall_ms}, {"metrics", json::object()}};
+    for (const auto& [rank, text] : metrics.metrics_json)
+        line["metrics"][std::to_string(rank)] = json::parse(text, nullptr, false);
+    return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Status append_journal(const AttemptGear& gear, std::uint32_t number, const std::string& lines) {
+    return gear.store->append(gear.prepare.run_name + "/attempts/" + attempt_folder(number) + "/metrics-000001.jsonl",
+                              lines);
+}
+
+Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t number) {
+    std::error_code failed;
+    for (const auto& entry : fs::directory_iterator(facts.files.logs(key_of(gear.prepare.attempt)), failed)) {
+        if (!entry.is_regular_file() || entry.file_size() == 0 ||
+            !entry.path().filename().string().starts_with("rank-"))
+            continue;
+        const std::string to =
+            gear.prepare.run_name + "/logs/attempt-" + attempt_folder(number) + "/" + entry.path().filename().string();
+        if (Status copied = gear.store->put_file(entry.path().string(), to, false, {}); !copied) return copied;
+    }
+    return Done{};
+}
+
+CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order) {
+    CheckpointGone answer{.run = order.run, .directory = order.directory};
+    auto store = open_store(facts, order.storage_path);
+    if (!store) {
+        answer.why = store.error().message;
+        return answer;
+    }
+    auto claims = (*store)->list(order.run_name + "/attempts");
+    if (!claims) {
+        answer.why = claims.error().message;
+        return answer;
+    }
+    for (const auto& entry : *claims) {
+        const auto number = static_cast<std::uint32_t>(std::strtoul(fs::path(entry.path).stem().c_str(), nullptr, 10));
+        if (fs::path(entry.path).extension() == ".json" && number > order.newest_attempt) {
+            answer.why = "attempt " + std::to_string(number) + " has begun elsewhere and may start from it";
+            return answer;
+        }
+    }
+    if (Status gone = storage::delete_checkpoint(**store, order.run_name, order.directory); !gone)
+        answer.why = gone.error().message;
+    return answer;
+}
+
+Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
+    auto store = open_store(facts, order.storage_path);
+    if (!store) return store.error();
+    return (*store)->put(order.run_name + "/result.json", order.result_json);
+}
+
+}  // namespace rtrain::agent

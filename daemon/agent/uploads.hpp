@@ -1,0 +1,26 @@
+// What the agent does to a run's directory while and after it runs: stage, upload, commit, journal, delete. Blocking:
+// runs on the pool.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "daemon/agent/preparation.hpp"
+
+namespace rtrain::agent {
+
+Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique);
+StagedListed list_staged(AttemptKey attempt, std::uint64_t index, const StagedPaths& staged);
+// Hashes each file and moves or sends it below `directory`. A file that a broken try has moved already is found there.
+Uploaded upload(const AttemptGear& gear, const Upload& order);
+ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order);
+void drop_staged(const StagedPaths& staged);
+
+std::string journal_line(const JournalMetrics& metrics);
+Status append_journal(const AttemptGear& gear, std::uint32_t number, const std::string& lines);
+Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t number);
+
+CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order);
+Status write_result_file(const NodeFacts& facts, const protocol::Result_& order);
+
+}  // namespace rtrain::agent
