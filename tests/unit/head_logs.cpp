@@ -1,0 +1,118 @@
+// Logs on the head: every piece ends up where it belongs, once, whatever the connection did in between.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/head/identity.hpp"
+#include "daemon/head/log_lines.hpp"
+#include "daemon/head/log_store.hpp"
+#include "daemon/head/reports.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::head;
+
+namespace {
+
+struct Folder {
+    Folder() {
+        char name[] = "/tmp/rtrain-logs-XXXXXX";
+        path = mkdtemp(name);
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::string path;
+};
+
+LogName name(std::uint32_t rank, const std::string& stream = "out", std::uint32_t attempt = 1) {
+    return {.run = RunId{7}, .attempt = attempt, .rank = rank, .stream = stream};
+}
+LogStore::Piece piece(const LogName& of, std::uint64_t offset, const std::string& bytes, std::int64_t wall_ms = 1'000) {
+    return {.name = of, .offset = offset, .bytes = bytes, .last = false, .wall_ms = wall_ms};
+}
+std::string content(const LogStore& store) { return read_file(store.files(RunId{7}).front().path).value(); }
+
+std::string lines(const LogStore& store, const LogQuestion& question, const std::string& scratch) {
+    REQUIRE(write_lines(store.files(RunId{7}), question, scratch).ok());
+    return read_file(scratch).value();
+}
+
+}  // namespace
+
+TEST_CASE("a repeated piece is written once, an overlapping one only its new part, and a gap not at all") {
+    const Folder folder;
+    LogStore store(folder.path);
+    CHECK(store.take(piece(name(0), 0, "hello ")).value() == 6);
+    CHECK(store.take(piece(name(0), 0, "hello ")).value() == 6);
+    CHECK(store.take(piece(name(0), 4, "o world")).value() == 11);
+    CHECK(store.take(piece(name(0), 500, "from the future")).value() == 11);  // the answer says where to go on
+    CHECK(content(store) == "hello world");
+}
+
+TEST_CASE("a file is complete when its last piece came, also when that one was empty or came twice") {
+    const Folder folder;
+    LogStore store(folder.path);
+    store.take(piece(name(0), 0, "done\n")).value();
+    CHECK_FALSE(store.files(RunId{7}).front().complete);
+    LogStore::Piece last = piece(name(0), 5, "");
+    last.last = true;
+    CHECK(store.take(last).value() == 5);
+    CHECK(store.take(last).value() == 5);
+    CHECK(store.files(RunId{7}).front().complete);
+    CHECK(LogStore(folder.path).files(RunId{7}).front().complete);  // a restarted head knows it too
+}
+
+TEST_CASE("a stream with a name that is no stream is refused before it becomes a path") {
+    const Folder folder;
+    LogStore store(folder.path);
+    CHECK(store.take(piece(name(0, "../../ca.key"), 0, "x")).error().code == ErrorCode::invalid);
+    CHECK(std::filesystem::is_empty(folder.path));
+}
+
+TEST_CASE("lines of several ranks are merged by the time they came, and a last line without its end is shown") {
+    const Folder folder;
+    LogStore store(folder.path);
+    store.take(piece(name(0), 0, "zero at 1\n", 1'000)).value();
+    store.take(piece(name(1), 0, "one at 2\n", 2'000)).value();
+    store.take(piece(name(0), 10, "zero at 3", 3'000)).value();
+    const std::string all = lines(store, {}, folder.path + "/scratch");
+    CHECK(all == R"({"attempt":1,"line":"zero at 1","rank":0,"stream":"out","time":"1970-01-01T00:00:01.000Z"})"
+                 "\n"
+                 R"({"attempt":1,"line":"one at 2","rank":1,"stream":"out","time":"1970-01-01T00:00:02.000Z"})"
+                 "\n"
+                 R"({"attempt":1,"line":"zero at 3","rank":0,"stream":"out","time":"1970-01-01T00:00:03.000Z"})"
+                 "\n");
+    LogQuestion question;
+    question.ranks = {{0u}};
+    question.tail = 1;
+    CHECK(lines(store, question, folder.path + "/scratch").find("zero at 3") != std::string::npos);
+    question.tail.reset();
+    question.since_wall_ms = 2'500;
+    CHECK(lines(store, question, folder.path + "/scratch").find("zero at 1") == std::string::npos);
+}
+
+TEST_CASE("bytes that are no text are shown with replacement characters, and nothing of the line is lost") {
+    const Folder folder;
+    LogStore store(folder.path);
+    store.take(piece(name(0), 0, "bad \xff byte\n")).value();
+    CHECK(lines(store, {}, folder.path + "/scratch").find("bad \xef\xbf\xbd byte") != std::string::npos);
+}
+
+TEST_CASE("selectors are read as people write them, and what is not understood is named") {
+    const Cluster cluster;
+    const auto ask = [&](const LogWords& words) { return log_question(cluster, RunId{7}, words, 10'000); };
+    CHECK(ask({.rank = "0,3-5", .attempt = "all"}).value().ranks == std::set<std::uint32_t>{0, 3, 4, 5});
+    CHECK_FALSE(ask({.rank = "all", .attempt = "all"}).value().attempts.has_value());
+    CHECK(ask({.attempt = "2", .since_ms = "4000"}).value().since_wall_ms == 6'000);
+    for (const char* broken : {"x", "3-", "-3", "5-3", "1,,2", "0-4294967295"})
+        CHECK(ask({.rank = broken}).error().message.find(broken) != std::string::npos);
+    CHECK(ask({.stream = "out,both"}).error().code == ErrorCode::usage);
+}
+
+TEST_CASE("of a long series of reports fewer and fewer are kept, evenly") {
+    std::size_t count = 0;
+    for (std::uint64_t index = 1; index <= 100'000; ++index) count += kept(index);
+    CHECK(count == 1'000 + 900 + 900);
+    CHECK(kept(1'000));
+    CHECK_FALSE(kept(1'001));
+    CHECK(kept(1'010));
+}

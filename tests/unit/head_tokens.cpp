@@ -1,0 +1,80 @@
+// Who may come in: tokens that are wrong, used, expired or revoked open nothing, and each says why.
+#include "daemon/head/tokens.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::head;
+
+namespace {
+
+net::Request with_token(const std::string& text) {
+    net::Request request;
+    request.headers["authorization"] = "Bearer " + text;
+    return request;
+}
+
+struct Book {
+    explicit Book(const TokenWish& wish) : fresh(make_token(wish)) { book.open({fresh.row}, "key of this head"); }
+    FreshToken fresh;
+    TokenBook book;
+};
+
+std::string refusal(const TokenBook& book, const std::string& text, std::int64_t now = 0) {
+    const auto caller = book.authenticate(with_token(text), now);
+    return caller ? "came in" : caller.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("a token opens with its own role and user, and only its hash is kept") {
+    const Book given({.role = Role::viewer, .user = "eve"});
+    const Caller caller = given.book.authenticate(with_token(given.fresh.text), 0).value();
+    CHECK(caller.role == Role::viewer);
+    CHECK(caller.user == "eve");
+    CHECK(given.fresh.text.find(given.fresh.row.secret_hash) == std::string::npos);
+}
+
+TEST_CASE("what is wrong with a token is said, but not whether its id exists") {
+    Book given({.role = Role::user, .user = "ann", .expires_wall_ms = 1'000});
+    CHECK(refusal(given.book, given.fresh.text, 999) == "came in");
+    CHECK(refusal(given.book, given.fresh.text, 1'000).find("has expired") != std::string::npos);
+    std::string wrong = given.fresh.text;
+    wrong.back() = wrong.back() == '0' ? '1' : '0';
+    const Book other({.role = Role::user, .user = "ann"});
+    CHECK(refusal(given.book, wrong) == refusal(given.book, other.fresh.text));
+    state::TokenRow row = given.fresh.row;
+    row.revoked = true;
+    given.book.set(row);
+    CHECK(refusal(given.book, given.fresh.text).find("was revoked") != std::string::npos);
+    CHECK(refusal(given.book, "garbage").find("malformed") != std::string::npos);
+    CHECK(given.book.authenticate(net::Request{}, 0).error().code == ErrorCode::unauthorised);
+}
+
+TEST_CASE("a join token joins once and opens nothing else") {
+    Book given({.role = Role::node, .uses_left = 1, .ca_fingerprint = std::string(64, 'a')});
+    CHECK(refusal(given.book, given.fresh.text) != "came in");
+    state::TokenRow row = given.book.check_node_token(given.fresh.text, 0).value();
+    row.uses_left = 0;
+    given.book.set(row);
+    CHECK(given.book.check_node_token(given.fresh.text, 0).error().message.find("used already") != std::string::npos);
+}
+
+TEST_CASE("a run's token acts for its user while the run lives, also after a restart of the head") {
+    Book given({.role = Role::admin, .user = "root"});
+    const std::string text = given.book.run_token(RunId{4}, "ann");
+    CHECK(given.book.authenticate(with_token(text), 0).value().user == "ann");
+    TokenBook restarted;
+    restarted.open({}, "key of this head");
+    CHECK(restarted.run_token(RunId{4}, "ann") == text);
+    given.book.forget_run(RunId{4});
+    CHECK(refusal(given.book, text).find("no longer valid") != std::string::npos);
+}
+
+TEST_CASE("a certificate names its node; any other name is nobody") {
+    const TokenBook book;
+    net::Request request;
+    request.peer.certificate_name = "node:n1";
+    CHECK(book.authenticate(request, 0).value().node == "n1");
+    request.peer.certificate_name = "rtrain-head";
+    CHECK_FALSE(book.authenticate(request, 0).ok());
+}
