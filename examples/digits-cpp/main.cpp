@@ -69,7 +69,8 @@ class Training {
     }
 
   private:
-    static constexpr double learning_rate = 0.05;
+    static constexpr double learning_rate =
+        0.015;  // falls to 0 along a line, by position: a resumed run makes the same steps
 
     void resume() {
         const auto found = worker_.checkpoint_json();
@@ -82,6 +83,12 @@ class Training {
             std::cout << "resumed at epoch " << epoch_ << " step " << step_ << " from " << checkpoint.at("directory")
                       << std::endl;
         }
+    }
+
+    void set_learning_rate(std::int64_t steps_per_epoch) {
+        const auto done = static_cast<double>(epoch_ * steps_per_epoch + step_);
+        const double rate = learning_rate * (1 - done / static_cast<double>(epochs_ * steps_per_epoch));
+        for (auto& group : optimizer_->param_groups()) static_cast<torch::optim::SGDOptions&>(group.options()).lr(rate);
     }
 
     torch::Tensor train_step(const torch::Tensor& mine) {
@@ -101,6 +108,7 @@ class Training {
         const std::int64_t steps = (all.size(0) + batch_ - 1) / batch_;
         while (step_ < steps) {
             const torch::Tensor mine = all.slice(0, step_ * batch_, std::min((step_ + 1) * batch_, all.size(0)));
+            set_learning_rate(steps);
             const torch::Tensor loss = train_step(mine);
             ++step_;
             if (step_ == steps || step_ % checkpoint_steps_ == 0) report(loss.item<double>(), step_ == steps);
@@ -126,8 +134,8 @@ class Training {
     torch::nn::Sequential net_;
     std::optional<torch::optim::SGD> optimizer_;
     std::optional<rtrain::ddp::DataParallel> parallel_;
-    const std::int64_t epochs_ = setting("EPOCHS", 3), batch_ = setting("BATCH", 32),
-                       checkpoint_steps_ = setting("CHECKPOINT_STEPS", 6);
+    const std::int64_t epochs_ = setting("EPOCHS", 3), batch_ = setting("BATCH", 16),
+                       checkpoint_steps_ = setting("CHECKPOINT_STEPS", 15);
     std::int64_t epoch_ = 0, step_ = 0;  // the next step to make
 };
 

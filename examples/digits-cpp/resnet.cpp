@@ -15,8 +15,11 @@ nn::GroupNorm norm(int channels) { return nn::GroupNorm(nn::GroupNormOptions(gro
 
 // Two 3x3 convolutions with a way around them (He et al., 2015, figure 5 left).
 struct BlockImpl : nn::Module {
-    BlockImpl(int from, int to, int stride)
-        : body(conv(from, to, 3, stride), norm(to), nn::ReLU(), conv(to, to, 3, 1), norm(to)) {
+    BlockImpl(int from, int to, int stride) {
+        nn::GroupNorm last = norm(to);
+        nn::init::zeros_(
+            last->weight);  // a block begins as the way around it: training starts calmly (Goyal et al., 2017)
+        body = nn::Sequential(conv(from, to, 3, stride), norm(to), nn::ReLU(), conv(to, to, 3, 1), last);
         register_module("body", body);
         if (stride == 1 && from == to) return;
         around = nn::Sequential(conv(from, to, 1, stride), norm(to));
@@ -25,8 +28,7 @@ struct BlockImpl : nn::Module {
     torch::Tensor forward(const torch::Tensor& x) {
         return torch::relu(body->forward(x) + (around ? around->forward(x) : x));
     }
-    nn::Sequential body;
-    nn::Sequential around{nullptr};
+    nn::Sequential body{nullptr}, around{nullptr};
 };
 TORCH_MODULE(Block);
 
