@@ -1,0 +1,190 @@
+// Links of report groups. A member says first which attempt it means (GroupJoin); its name is its certificate's.
+#include "daemon/agent/group_links.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t redial_first_ms = 100, redial_last_ms = 5'000;
+constexpr std::string_view node_prefix = "node:";
+
+net::TlsIdentity tls_of(const net::Endpoint& self) {
+    return {.certificate_chain = self.certificate + self.ca, .private_key = self.private_key, .ca = self.ca};
+}
+
+}  // namespace
+
+struct GroupLinks::Dial {
+    protocol::PeerNode coordinator;
+    std::shared_ptr<net::Socket> socket;
+    std::int64_t wait_ms = redial_first_ms;
+};
+
+GroupLinks::GroupLinks(net::Loop& loop, net::Endpoint self, Feed feed)
+    : loop_(loop), self_(std::move(self)), feed_(std::move(feed)) {}
+
+GroupLinks::~GroupLinks() = default;
+
+Result<std::unique_ptr<GroupLinks>> GroupLinks::listen(net::Loop& loop, net::Endpoint self, std::uint16_t port,
+                                                       Feed feed) {
+    net::ServerOptions options{
+        .host = "0.0.0.0", .port = port, .identity = tls_of(self), .require_client_certificate = true};
+    options.body_limit = 1 << 16;
+    options.threads = 1;
+    std::unique_ptr<GroupLinks> links(new GroupLinks(loop, std::move(self), std::move(feed)));
+    auto server = net::Server::listen(
+        loop, std::move(options), [raw = links.get()](net::Request request, std::shared_ptr<net::Responder> responder) {
+            raw->serve(std::move(request), responder);
+        });
+    if (!server) return server.error();
+    links->server_ = std::move(*server);
+    return links;
+}
+
+std::uint16_t GroupLinks::port() const { return server_->port(); }
+
+void GroupLinks::replace_identity(const net::Endpoint& self) {
+    self_ = self;
+    server_->replace_identity(tls_of(self));
+}
+
+void GroupLinks::serve(net::Request request, const std::shared_ptr<net::Responder>& responder) {
+    const std::string& name = request.peer.certificate_name;
+    if (!name.starts_with(node_prefix))
+        return responder->send(
+            {.status = 403,
+             .body = R"({"code":"unauthorised","message":"only nodes of this cluster may ask an agent"})"});
+    if (request.path == "/v1/probe") return responder->send({.status = 200, .body = R"({"status":"ok"})"});
+    if (request.path == "/v1/group" && responder->wants_socket())
+        return accept(name.substr(node_prefix.size()), responder);
+    responder->send(
+        {.status = 404, .body = R"({"code":"not_found","message":"an agent answers /v1/probe and /v1/group"})"});
+}
+
+void GroupLinks::accept(const std::string& node, const std::shared_ptr<net::Responder>& responder) {
+    auto self = std::make_shared<std::weak_ptr<net::Socket>>();
+    const auto socket = responder->accept_socket({.on_text =
+                                                      [this, self, node](const std::string& text) {
+                                                          if (const auto one = self->lock())
+                                                              hear_member(one, node, text);
+                                                      },
+                                                  .on_closed =
+                                                      [this, self, node](const std::string&) {
+                                                          if (const auto one = self->lock()) cut_member(one, node);
+                                                      }});
+    *self = socket;
+}
+
+void GroupLinks::hear_member(const std::shared_ptr<net::Socket>& socket, const std::string& node,
+                             const std::string& text) {
+    auto message = protocol::decode_group(text);
+    if (!message) return socket->close(message.error().message);
+    std::optional<AttemptKey> attempt;
+    if (const auto* join = std::get_if<protocol::GroupJoin>(&*message)) {
+        attempt = key_of(join->attempt);
+        members_[{*attempt, node}] = socket;
+    }
+    for (const auto& [who, one] : members_)
+        if (one == socket) attempt = who.first;
+    if (!attempt) return socket->close("join first");
+    feed_(GroupSaid{*attempt, node, std::move(*message)});
+}
+
+void GroupLinks::cut_member(const std::shared_ptr<net::Socket>& socket, const std::string& node) {
+    const auto found =
+        std::find_if(members_.begin(), members_.end(), [&](const auto& one) { return one.second == socket; });
+    if (found == members_.end()) return;
+    const AttemptKey attempt = found->first.first;
+    members_.erase(found);
+    feed_(GroupCut{attempt, node});
+}
+
+void GroupLinks::dial(AttemptKey attempt, const protocol::PeerNode& coordinator) {
+    auto dial = std::make_shared<Dial>();
+    dial->coordinator = coordinator;
+    dials_[attempt] = std::move(dial);
+    try_dial(attempt);
+}
+
+void GroupLinks::dial_later(AttemptKey attempt) {
+    const auto found = dials_.find(attempt);
+    if (found == dials_.end()) return;
+    const std::int64_t wait = found->second->wait_ms;
+    found->second->wait_ms = std::min(wait * 2, redial_last_ms);
+    loop_.after(wait, [this, attempt, alive = std::weak_ptr<int>(alive_)] {
+        if (!alive.expired()) try_dial(attempt);
+    });
+}
+
+void GroupLinks::try_dial(AttemptKey attempt) {
+    const auto found = dials_.find(attempt);
+    if (found == dials_.end() || found->second->socket) return;
+    const std::shared_ptr<Dial> dial = found->second;
+    net::Endpoint endpoint = self_;
+    endpoint.host = dial->coordinator.address;
+    endpoint.port = dial->coordinator.port;
+    endpoint.expected_name = "node:" + dial->coordinator.node;
+    const std::weak_ptr<int> alive = alive_;
+    const auto is_current = [this, attempt, dial, alive] {
+        if (alive.expired()) return false;
+        const auto at = dials_.find(attempt);
+        return at != dials_.end() && at->second == dial;
+    };
+    net::SocketEvents events{.on_text =
+                                 [this, attempt, is_current](const std::string& text) {
+                                     if (!is_current()) return;
+                                     auto message = protocol::decode_group(text);
+                                     if (message) feed_(GroupSaid{attempt, "", std::move(*message)});
+                                 },
+                             .on_closed =
+                                 [this, attempt, dial, is_current](const std::string&) {
+                                     dial->socket.reset();
+                                     if (!is_current()) return;
+                                     feed_(GroupCut{attempt, ""});
+                                     dial_later(attempt);
+                                 }};
+    net::dial_socket(loop_, endpoint, "/v1/group", std::move(events),
+                     [this, attempt, dial, is_current](Result<std::shared_ptr<net::Socket>> socket) {
+                         if (!is_current()) {
+                             if (socket) (*socket)->close("the attempt is over");
+                             return;
+                         }
+                         if (!socket) return dial_later(attempt);
+                         dial->socket = *socket;
+                         dial->wait_ms = redial_first_ms;
+                         feed_(GroupConnected{attempt});
+                     });
+}
+
+void GroupLinks::send(AttemptKey attempt, const std::string& node, const protocol::GroupMessage& message) {
+    protocol::GroupMessage said = message;
+    if (auto* join = std::get_if<protocol::GroupJoin>(&said)) join->attempt = {attempt.run, attempt.incarnation, 0};
+    if (node.empty()) {
+        const auto found = dials_.find(attempt);
+        if (found != dials_.end() && found->second->socket) found->second->socket->send(protocol::encode(said));
+        return;  // cut: what is unanswered is said again when it is connected
+    }
+    const auto found = members_.find({attempt, node});
+    if (found != members_.end()) found->second->send(protocol::encode(said));
+}
+
+void GroupLinks::close(AttemptKey attempt) {
+    if (const auto found = dials_.find(attempt); found != dials_.end()) {
+        const auto socket = found->second->socket;
+        dials_.erase(found);
+        if (socket) socket->close("the attempt is over");
+    }
+    for (auto at = members_.begin(); at != members_.end();) {
+        if (at->first.first != attempt) {
+            ++at;
+            continue;
+        }
+        const auto socket = at->second;
+        at = members_.erase(at);
+        socket->close("the attempt is over");
+    }
+}
+
+}  // namespace rtrain::agent

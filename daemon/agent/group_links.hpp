@@ -1,0 +1,48 @@
+// Connections between the agents of an attempt: the server that other agents dial (/v1/group, /v1/probe; mutual TLS),
+// and this agent's dials to coordinators, repeated until the attempt is closed.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/agent/words.hpp"
+#include "daemon/net/client.hpp"
+
+namespace rtrain::agent {
+
+class GroupLinks {
+  public:
+    using Feed = std::function<void(Input)>;
+    // `self`: this node's certificate and the cluster's authority.
+    static Result<std::unique_ptr<GroupLinks>> listen(net::Loop& loop, net::Endpoint self, std::uint16_t port,
+                                                      Feed feed);
+    ~GroupLinks();
+
+    std::uint16_t port() const;
+    void replace_identity(const net::Endpoint& self);
+    void dial(AttemptKey attempt, const protocol::PeerNode& coordinator);
+    void send(AttemptKey attempt, const std::string& node, const protocol::GroupMessage& message);
+    void close(AttemptKey attempt);
+
+  private:
+    struct Dial;
+    GroupLinks(net::Loop& loop, net::Endpoint self, Feed feed);
+    void serve(net::Request request, const std::shared_ptr<net::Responder>& responder);
+    void accept(const std::string& node, const std::shared_ptr<net::Responder>& responder);
+    void hear_member(const std::shared_ptr<net::Socket>& socket, const std::string& node, const std::string& text);
+    void cut_member(const std::shared_ptr<net::Socket>& socket, const std::string& node);
+    void try_dial(AttemptKey attempt);
+    void dial_later(AttemptKey attempt);
+
+    net::Loop& loop_;
+    net::Endpoint self_;
+    Feed feed_;
+    std::unique_ptr<net::Server> server_;
+    std::map<AttemptKey, std::shared_ptr<Dial>> dials_;
+    std::map<std::pair<AttemptKey, std::string>, std::shared_ptr<net::Socket>> members_;
+    std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // late completions find it gone
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,189 @@
+// Files to pieces. inotify says when there is more; what comes in a burst is read together.
+#include "daemon/agent/log_shipper.hpp"
+
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t gather_ms = 25;
+constexpr const char* streams[] = {"out", "err"};
+
+std::uint64_t size_of(const std::string& path) {
+    struct stat info{};
+    return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
+}
+
+std::string read_piece(const std::string& path, std::uint64_t offset, std::uint64_t most) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return {};
+    std::string bytes(most, '\0');
+    const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    ::close(descriptor);
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
+}
+
+std::string name_of(std::uint32_t rank, const std::string& stream) { return rank_text(rank) + "." + stream; }
+
+}  // namespace
+
+LogShipper::LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send)
+    : loop_(loop),
+      files_(std::move(files)),
+      send_(std::move(send)),
+      inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    if (inotify_ >= 0) loop_.watch_readable(inotify_, [this] { changed(); });
+}
+
+LogShipper::~LogShipper() {
+    if (inotify_ < 0) return;
+    loop_.unwatch(inotify_);
+    ::close(inotify_);
+}
+
+void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks) {
+    const AttemptKey key = key_of(attempt);
+    Followed& followed = followed_[key];
+    const auto known = read_words(files_.logs(key) + "/acknowledged");
+    followed.files.clear();
+    for (const std::uint32_t rank : ranks)
+        for (const char* stream : streams) {
+            File file{.attempt = attempt, .rank = rank, .stream = stream, .path = files_.log(key, rank, stream)};
+            if (const auto at = known.find(name_of(rank, stream)); at != known.end())
+                file.acknowledged = file.sent = std::strtoull(at->second.c_str(), nullptr, 10);
+            followed.files.push_back(std::move(file));
+        }
+    if (inotify_ >= 0 && followed.watch < 0)
+        followed.watch = ::inotify_add_watch(inotify_, files_.logs(key).c_str(), IN_MODIFY);
+    if (followed.watch >= 0) watches_[followed.watch] = key;
+    schedule(key);
+}
+
+void LogShipper::changed() {
+    alignas(inotify_event) char bytes[4096];
+    for (;;) {
+        const ssize_t got = ::read(inotify_, bytes, sizeof bytes);
+        if (got <= 0) return;
+        for (ssize_t at = 0; at < got;) {
+            const auto* event = reinterpret_cast<const inotify_event*>(bytes + at);
+            at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+            if (const auto found = watches_.find(event->wd); found != watches_.end()) schedule(found->second);
+        }
+    }
+}
+
+void LogShipper::schedule(AttemptKey attempt) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end() || found->second.scheduled) return;
+    found->second.scheduled = true;
+    loop_.after(gather_ms, [this, attempt] {
+        if (const auto at = followed_.find(attempt); at != followed_.end()) {
+            at->second.scheduled = false;
+            pump(attempt);
+        }
+    });
+}
+
+bool LogShipper::pump_file(File& file) {
+    const std::uint64_t size = size_of(file.path);
+    while (file.sent < size && file.sent - file.acknowledged < window) {
+        std::string bytes = read_piece(file.path, file.sent, std::min(piece, size - file.sent));
+        if (bytes.empty()) break;
+        const std::uint64_t length = bytes.size();
+        if (!send_({.attempt = file.attempt,
+                    .rank = file.rank,
+                    .stream = file.stream,
+                    .offset = file.sent,
+                    .bytes = std::move(bytes)}))
+            return false;
+        file.sent += length;
+    }
+    if (file.ended && !file.last_sent && file.sent >= size) {
+        file.last_sent = send_(
+            {.attempt = file.attempt, .rank = file.rank, .stream = file.stream, .offset = file.sent, .last = true});
+        return file.last_sent;
+    }
+    return true;
+}
+
+void LogShipper::pump(AttemptKey attempt) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return;
+    if (connected_)
+        for (File& file : found->second.files)
+            if (!pump_file(file)) break;
+    settle(found->second);
+}
+
+void LogShipper::settle(Followed& followed) {
+    if (!followed.done) return;
+    const bool sent =
+        std::all_of(followed.files.begin(), followed.files.end(), [](const File& file) { return file.last_sent; });
+    if (connected_ && !sent) return;
+    const auto done = std::exchange(followed.done, nullptr);
+    done();
+}
+
+void LogShipper::finish(AttemptKey attempt, std::function<void()> done) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return done();
+    for (File& file : found->second.files) file.ended = true;
+    found->second.done = std::move(done);
+    pump(attempt);
+}
+
+void LogShipper::acknowledged(const protocol::LogAck& ack) {
+    const AttemptKey key = key_of(ack.attempt);
+    const auto found = followed_.find(key);
+    if (found == followed_.end()) return;
+    for (File& file : found->second.files)
+        if (file.rank == ack.rank && file.stream == ack.stream)
+            file.acknowledged = std::max(file.acknowledged, ack.offset);
+    remember(key, found->second);
+    pump(key);
+}
+
+void LogShipper::remember(AttemptKey attempt, const Followed& followed) const {
+    std::string text;
+    for (const File& file : followed.files)
+        text += name_of(file.rank, file.stream) + " " + std::to_string(file.acknowledged) + "\n";
+    // Lost: some bytes are sent twice, and the head drops them by their offset.
+    if (Status kept = write_whole(files_.logs(attempt) + "/acknowledged", text, 0600, Durable::no); !kept) return;
+}
+
+void LogShipper::resend() {
+    connected_ = true;
+    for (auto& [key, followed] : followed_) {
+        for (File& file : followed.files) {
+            file.sent = file.acknowledged;
+            file.last_sent = false;
+        }
+        schedule(key);
+    }
+}
+
+void LogShipper::disconnected() {
+    connected_ = false;
+    std::vector<AttemptKey> keys;
+    for (const auto& [key, followed] : followed_) keys.push_back(key);
+    for (const AttemptKey key : keys)
+        if (const auto found = followed_.find(key); found != followed_.end()) settle(found->second);
+}
+
+void LogShipper::forget(AttemptKey attempt) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return;
+    if (found->second.watch >= 0) {
+        watches_.erase(found->second.watch);
+        ::inotify_rm_watch(inotify_, found->second.watch);
+    }
+    followed_.erase(found);
+}
+
+}  // namespace rtrain::agent

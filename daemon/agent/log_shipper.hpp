@@ -1,0 +1,63 @@
+// Follows workers' output files and sends them to the head as numbered pieces of bytes. What the head has acknowledged
+// is remembered on disk, so nothing is lost and little is sent twice over a restart of either. Bounded: at most a
+// window per file is under way.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/node_files.hpp"
+#include "daemon/net/loop.hpp"
+
+namespace rtrain::agent {
+
+class LogShipper {
+  public:
+    static constexpr std::uint64_t window = 1 << 20, piece = 128 << 10;
+    // `send` is false while there is no connection.
+    LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send);
+    ~LogShipper();
+
+    void follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks);
+    // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on
+    // (then it follows when there is).
+    void finish(AttemptKey attempt, std::function<void()> done);
+    void acknowledged(const protocol::LogAck& ack);
+    void resend();  // a new connection: from the acknowledged offsets on
+    void disconnected();
+    void forget(AttemptKey attempt);
+
+  private:
+    struct File {
+        protocol::AttemptRef attempt;
+        std::uint32_t rank = 0;
+        std::string stream, path;
+        std::uint64_t acknowledged = 0, sent = 0;
+        bool ended = false, last_sent = false;
+    };
+    struct Followed {
+        std::vector<File> files;
+        int watch = -1;
+        bool dirty = false, scheduled = false;
+        std::function<void()> done;
+    };
+    void pump(AttemptKey attempt);
+    bool pump_file(File& file);  // false: there is no connection
+    void schedule(AttemptKey attempt);
+    void changed();
+    void settle(Followed& followed);
+    void remember(AttemptKey attempt, const Followed& followed) const;
+
+    net::Loop& loop_;
+    NodeFiles files_;
+    std::function<bool(const protocol::LogChunk&)> send_;
+    bool connected_ = false;
+    int inotify_ = -1;
+    std::map<int, AttemptKey> watches_;
+    std::map<AttemptKey, Followed> followed_;
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,127 @@
+// Sessions of workers. A frame's length is read and written by the socket; here are bodies.
+#include "daemon/agent/worker_server.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "daemon/agent/node_files.hpp"
+#include "daemon/security/security.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::size_t frame_prefix = 4;  // encode() gives whole frames; the socket adds the length itself
+
+std::string body_of(const worker::FromAgent& message) { return worker::encode(message).substr(frame_prefix); }
+
+}  // namespace
+
+struct WorkerServer::Session {
+    std::shared_ptr<net::Socket> socket;
+    std::optional<std::pair<AttemptKey, std::uint32_t>> who;
+};
+
+Result<std::string> socket_path(const std::string& data_dir) {
+    std::error_code failed;
+    const std::string absolute = std::filesystem::absolute(data_dir, failed).string();
+    const std::string near = absolute + "/run";
+    const bool root = ::geteuid() == 0;
+    const std::string far =
+        std::string(root ? "/run" : "/tmp") + "/rtrain-" + security::sha256_hex(absolute).substr(0, 16);
+    const std::string directory = near.size() < 80 && !root ? near : far;
+    // Root's workers may be other users: they may pass through, and the key tells who they are.
+    const std::uint32_t mode = root ? 0711 : 0700;
+    if (Status made = make_directory(directory, mode); !made) return made.error();
+    struct stat info{};
+    const bool ours = ::lstat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+    if (!ours || ::chmod(directory.c_str(), mode) != 0)
+        return Error{ErrorCode::conflict,
+                     directory + " belongs to someone else; workers' socket would not be safe there",
+                     "remove it, or choose another --data directory"};
+    return directory + "/workers.sock";
+}
+
+Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, const std::string& path, Feed feed) {
+    std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(feed)));
+    auto socket = net::UnixServer::listen(
+        loop, path, [raw = server.get()](std::shared_ptr<net::Socket> one) { return raw->accept(std::move(one)); });
+    if (!socket) return socket.error();
+    if (::geteuid() == 0 && ::chmod(path.c_str(), 0666) != 0)
+        return Error{ErrorCode::io, "opening " + path + " to workers: " + std::strerror(errno), ""};
+    server->server_ = std::move(*socket);
+    return server;
+}
+
+net::SocketEvents WorkerServer::accept(std::shared_ptr<net::Socket> socket) {
+    auto session = std::make_shared<Session>();
+    session->socket = std::move(socket);
+    return {.on_text = [this, session](std::string text) { hear(session, text); },
+            .on_closed =
+                [this, session](const std::string&) {
+                    session->socket.reset();
+                    if (!session->who) return;
+                    const auto found = sockets_.find(*session->who);
+                    if (found == sockets_.end()) return;
+                    sockets_.erase(found);
+                    feed_(WorkerCut{session->who->first, session->who->second});
+                }};
+}
+
+void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::string& text) {
+    auto message = worker::decode_from_worker(text);
+    if (!message) {
+        session->socket->send(body_of(worker::Refuse{message.error().message}));
+        return session->socket->close("a frame that cannot be read");
+    }
+    if (const auto* first = std::get_if<worker::Hello>(&*message)) return hello(session, *first);
+    if (!session->who) return session->socket->close("no hello");
+    const auto [attempt, rank] = *session->who;
+    feed_(WorkerSaid{attempt, rank, std::move(*message)});
+}
+
+void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::Hello& hello) {
+    const auto refuse = [&](const std::string& why) {
+        session->socket->send(body_of(worker::Refuse{why}));
+        session->socket->close(why);
+    };
+    const auto found = admitted_.find(hello.attempt);
+    if (found == admitted_.end()) return refuse("this agent has no attempt " + hello.attempt + " (any more)");
+    if (!security::equal_constant_time(found->second.key, hello.key))
+        return refuse("wrong key for attempt " + hello.attempt);
+    if (hello.min_protocol > worker::protocol_version || hello.protocol < worker::oldest_protocol)
+        return refuse("the worker speaks protocol " + std::to_string(hello.min_protocol) + " to " +
+                      std::to_string(hello.protocol) + ", this agent " + std::to_string(worker::oldest_protocol) +
+                      " to " + std::to_string(worker::protocol_version));
+    session->who = {found->second.attempt, hello.rank};
+    sockets_[*session->who] = session->socket;
+    feed_(WorkerJoined{found->second.attempt, hello.rank, hello});
+}
+
+void WorkerServer::admit(const std::string& attempt_text, WorkerIdentity identity) {
+    admitted_.insert_or_assign(attempt_text, std::move(identity));
+}
+
+void WorkerServer::dismiss(AttemptKey attempt) {
+    std::erase_if(admitted_, [&](const auto& one) { return one.second.attempt == attempt; });
+    for (auto at = sockets_.begin(); at != sockets_.end();) {
+        if (at->first.first != attempt) {
+            ++at;
+            continue;
+        }
+        const auto socket = at->second;
+        at = sockets_.erase(at);
+        socket->close("the attempt is over");
+    }
+}
+
+void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message) {
+    const auto found = sockets_.find({attempt, rank});
+    if (found == sockets_.end()) return;  // it asks again when it is back
+    if (!found->second->send(body_of(message))) sockets_.erase(found);
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,44 @@
+// The Unix socket that workers dial: checks who they are, turns their frames into inputs and answers into frames.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/agent/words.hpp"
+#include "daemon/net/server.hpp"
+
+namespace rtrain::agent {
+
+struct WorkerIdentity {
+    AttemptKey attempt;
+    std::string key;
+};
+
+class WorkerServer {
+  public:
+    using Feed = std::function<void(Input)>;
+    static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Feed feed);
+
+    void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
+    void dismiss(AttemptKey attempt);                                      // and may no more
+    void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
+
+  private:
+    struct Session;
+    explicit WorkerServer(Feed feed) : feed_(std::move(feed)) {}
+    net::SocketEvents accept(std::shared_ptr<net::Socket> socket);
+    void hear(const std::shared_ptr<Session>& session, const std::string& text);
+    void hello(const std::shared_ptr<Session>& session, const worker::Hello& hello);
+
+    Feed feed_;
+    std::map<std::string, WorkerIdentity> admitted_;  // by RTRAIN_ATTEMPT
+    std::map<std::pair<AttemptKey, std::uint32_t>, std::shared_ptr<net::Socket>> sockets_;
+    std::unique_ptr<net::UnixServer> server_;
+};
+
+// A directory for sockets that stays the same over restarts, short enough for a socket's path (107 bytes).
+Result<std::string> socket_path(const std::string& data_dir);
+
+}  // namespace rtrain::agent
