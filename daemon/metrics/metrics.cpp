@@ -1,0 +1,148 @@
+// Counters and histograms of what the head tells, and the scrape. Those of a run go when the run is no longer shown.
+#include "daemon/metrics/metrics.hpp"
+
+#include <prometheus/histogram.h>
+
+#include <mutex>
+#include <tuple>
+
+#include "daemon/metrics/families.hpp"
+
+namespace rtrain::metrics {
+namespace {
+
+using prometheus::Histogram;
+const Histogram::BucketBoundaries microseconds = {1e-5, 2.5e-5, 1e-4, 2.5e-4, 1e-3, 2.5e-3, 1e-2, 2.5e-2, 0.1, 0.25, 1};
+const Histogram::BucketBoundaries milliseconds = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
+                                                  0.25, 0.5,    1,    2.5,  5,      10};
+const Histogram::BucketBoundaries minutes = {0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3'600};
+const Histogram::BucketBoundaries hours = {0.1, 1, 5, 15, 60, 300, 900, 3'600, 14'400, 43'200, 86'400, 604'800};
+
+constexpr std::size_t series_limit = 2'000;  // of requests: routes x methods x statuses stay far below
+
+const char* to_text(LostPhase phase) {
+    switch (phase) {
+        case LostPhase::detect:
+            return "detect";
+        case LostPhase::schedule:
+            return "schedule";
+        case LostPhase::start:
+            return "start";
+        case LostPhase::restore:
+            return "restore";
+        case LostPhase::replay:
+            return "replay";
+    }
+    return "";
+}
+
+struct OfRun {  // what the head told about one run
+    Histogram report_interval{milliseconds};
+    Histogram save{minutes};
+    double blocked_seconds = 0;
+    bool has_reports = false, has_saves = false;
+    std::map<std::string, std::uint64_t> checkpoint_failures, warnings;  // by reason
+    std::map<std::string, double> lost;                                  // by phase
+};
+
+void add_told(Families& families, const std::string& id, const OfRun& of_run) {
+    if (of_run.has_reports)
+        families.add("worker_report_interval_seconds", {{"run_id", id}}, of_run.report_interval.Collect());
+    if (of_run.has_saves) {
+        families.add("checkpoint_save_duration_seconds", {{"run_id", id}}, of_run.save.Collect());
+        families.add("checkpoint_blocked_seconds_total", {{"run_id", id}}, of_run.blocked_seconds);
+    }
+    for (const auto& [reason, count] : of_run.checkpoint_failures)
+        families.add("checkpoint_failures_total", {{"run_id", id}, {"reason", reason}}, static_cast<double>(count));
+    for (const auto& [reason, count] : of_run.warnings)
+        families.add("run_warnings_total", {{"run_id", id}, {"reason", reason}}, static_cast<double>(count));
+    for (const auto& [phase, seconds] : of_run.lost)
+        families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", phase}}, seconds);
+}
+
+}  // namespace
+
+struct Metrics::Body {
+    std::string program_version;
+    std::mutex mutex;
+    Histogram commit{microseconds}, scheduling{microseconds};
+    std::map<std::tuple<std::string, std::string, int>, Histogram> requests;  // method, route, status
+    std::map<std::string, Histogram> queue_wait;
+    std::map<RunId, OfRun> runs;
+};
+
+Metrics::Metrics(std::string program_version) : body_(std::make_unique<Body>()) {
+    body_->program_version = std::move(program_version);
+}
+Metrics::~Metrics() = default;
+
+void Metrics::http_request(const HttpRequest& request) {
+    std::lock_guard held(body_->mutex);
+    std::tuple key{std::string(request.method), std::string(request.route), request.status};
+    if (body_->requests.size() >= series_limit && !body_->requests.contains(key)) return;
+    body_->requests.try_emplace(std::move(key), milliseconds).first->second.Observe(request.seconds);
+}
+
+void Metrics::commit(double seconds) { body_->commit.Observe(seconds); }
+void Metrics::scheduled(double seconds) { body_->scheduling.Observe(seconds); }
+
+void Metrics::left_queue(const std::string& queue, double waited_seconds) {
+    std::lock_guard held(body_->mutex);
+    body_->queue_wait.try_emplace(queue, hours).first->second.Observe(waited_seconds);
+}
+
+void Metrics::reported(RunId run, double seconds_since_last) {
+    std::lock_guard held(body_->mutex);
+    OfRun& of_run = body_->runs[run];
+    of_run.has_reports = true;
+    of_run.report_interval.Observe(seconds_since_last);
+}
+
+void Metrics::checkpoint_saved(const CheckpointSaved& saved) {
+    std::lock_guard held(body_->mutex);
+    OfRun& of_run = body_->runs[saved.run];
+    of_run.has_saves = true;
+    of_run.save.Observe(saved.save_seconds);
+    of_run.blocked_seconds += saved.blocked_seconds;
+}
+
+void Metrics::checkpoint_failed(RunId run, const std::string& reason) {
+    std::lock_guard held(body_->mutex);
+    ++body_->runs[run].checkpoint_failures[reason];
+}
+
+void Metrics::lost_time(RunId run, LostPhase phase, double seconds) {
+    std::lock_guard held(body_->mutex);
+    body_->runs[run].lost[to_text(phase)] += seconds;
+}
+
+void Metrics::warned(RunId run, const std::string& reason) {
+    std::lock_guard held(body_->mutex);
+    ++body_->runs[run].warnings[reason];
+}
+
+std::string Metrics::text(const Cluster& cluster, const Live& live) {
+    std::lock_guard held(body_->mutex);
+    std::erase_if(body_->runs, [&](const auto& entry) {
+        auto run = cluster.runs.find(entry.first);
+        return run == cluster.runs.end() || !is_shown(run->second, live.wall_ms);
+    });
+    Families families;
+    families.add("build_info", {{"version", body_->program_version}}, 1);
+    families.add("log_commit_duration_seconds", {}, body_->commit.Collect());
+    families.add("scheduling_duration_seconds", {}, body_->scheduling.Collect());
+    for (const auto& [queue, waited] : body_->queue_wait)
+        families.add("queue_wait_seconds", {{"queue", queue}}, waited.Collect());
+    for (const auto& [key, seconds] : body_->requests)
+        families.add(
+            "http_request_duration_seconds",
+            {{"method", std::get<0>(key)}, {"route", std::get<1>(key)}, {"status", std::to_string(std::get<2>(key))}},
+            seconds.Collect());
+    for (const auto& [run, of_run] : body_->runs) add_told(families, run_id_text(cluster.meta.cluster_id, run), of_run);
+    add_cluster_samples(families, cluster, live);
+    add_run_samples(families, cluster, live);
+    add_node_samples(families, cluster, live);
+    return families.text();
+}
+
+}  // namespace rtrain::metrics

@@ -1,0 +1,89 @@
+// What /metrics says. The head tells what happened (counters, histograms); everything that can be read from the
+// cluster's records or from the last heartbeats is computed at each scrape. Names, types and help texts are one table
+// (names.cpp).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/controller.hpp"
+
+namespace rtrain::metrics {
+
+// ---- what heartbeats and reports said last; handed over at each scrape
+// --------------------------------------------------
+struct LiveWorker {
+    AttemptId attempt;
+    Rank rank;
+    std::int64_t resident_bytes = 0, cpu_ms = 0, silent_ms = 0;
+    std::optional<double> data_wait_seconds;  // since its start
+};
+struct LiveGpu {
+    std::uint32_t index = 0;
+    std::string uuid;
+    std::optional<double> utilization_ratio, power_watts, temperature_celsius;
+    std::int64_t memory_used_bytes = 0, memory_total_bytes = 0;
+    std::map<std::uint64_t, std::uint64_t> xids;
+};
+struct LiveNode {
+    std::int64_t memory_used_bytes = 0;
+    std::optional<std::uint32_t> gpus_seen;  // by NVML, now; none: the agent does not tell
+    std::vector<LiveGpu> gpus;
+};
+struct LiveRun {
+    std::uint64_t step = 0;  // reports of the present attempt
+    std::int64_t last_report_wall_ms = 0;
+    std::map<std::string, double> values;  // of its last report; the first 20 by name are shown
+    std::optional<double> skew_ratio;      // slowest rank's time between reports over the fastest's
+};
+struct Live {
+    std::int64_t wall_ms = 0;
+    Time now;
+    std::map<NodeId, LiveNode> nodes;
+    std::map<RunId, LiveRun> runs;
+    std::vector<LiveWorker> workers;
+};
+
+enum class LostPhase { detect, schedule, start, restore, replay };
+
+struct HttpRequest {
+    std::string_view method, route;  // the route's pattern, never the path that was asked for
+    int status = 200;
+    double seconds = 0;
+};
+struct CheckpointSaved {
+    RunId run;
+    double save_seconds = 0;     // from the report to the commit
+    double blocked_seconds = 0;  // of it, what report() waited
+};
+
+class Metrics {  // may be called from any thread
+  public:
+    explicit Metrics(std::string program_version);
+    ~Metrics();
+
+    void http_request(const HttpRequest& request);
+    void commit(double seconds);                                       // of the journal
+    void scheduled(double seconds);                                    // one pass over the queue
+    void left_queue(const std::string& queue, double waited_seconds);  // a run's first attempt was placed
+    void reported(RunId run, double seconds_since_last);               // one worker's report() to its next
+    void checkpoint_saved(const CheckpointSaved& saved);
+    void checkpoint_failed(RunId run, const std::string& reason);
+    void lost_time(RunId run, LostPhase phase, double seconds);  // detect, restore, replay: others come from records
+    void warned(RunId run, const std::string& reason);           // missing_ranks, storage_full, ...
+
+    // Prometheus' text format. Runs that ended more than 15 minutes before live.wall_ms are left out, and forgotten.
+    std::string text(const Cluster& cluster, const Live& live);
+    static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
+
+  private:
+    struct Body;
+    std::unique_ptr<Body> body_;
+};
+
+}  // namespace rtrain::metrics

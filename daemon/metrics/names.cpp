@@ -1,0 +1,71 @@
+// The table of all metrics, in the order in which they are shown.
+#include "daemon/metrics/names.hpp"
+
+#include <array>
+#include <string>
+
+#include "scheduler/result.hpp"
+
+namespace rtrain::metrics {
+namespace {
+
+constexpr std::array table = {
+    // head
+    Description{"build_info", Kind::gauge, "Always 1; the version is a label."},
+    Description{"nodes", Kind::gauge, "Nodes by state."},
+    Description{"gpus", Kind::gauge, "GPUs of nodes that are not lost: allocated (with fractions) or free."},
+    Description{"runs", Kind::gauge, "Runs that have not ended, by state; ended ones stay for 15 minutes."},
+    Description{"queue_length", Kind::gauge, "Runs that wait for room, by queue."},
+    Description{"queue_wait_seconds", Kind::histogram, "Time from submission to the first placement."},
+    Description{"scheduling_duration_seconds", Kind::histogram, "Time of one decision of the core."},
+    Description{"log_commit_duration_seconds", Kind::histogram, "Time until a transaction of the state is on disk."},
+    Description{"http_request_duration_seconds", Kind::histogram, "Time to answer a request, by route."},
+    // run
+    Description{"run_info", Kind::gauge, "Always 1; joins run_id with the run's name, user and queue."},
+    Description{"run_state", Kind::gauge, "1 for the state the run is in, 0 for the others."},
+    Description{"run_step", Kind::gauge, "Reports of the present attempt."},
+    Description{"run_last_report_timestamp_seconds", Kind::gauge, "Unix time of the last report."},
+    Description{"run_attempts_total", Kind::counter, "Attempts so far."},
+    Description{"run_failures_total", Kind::counter, "Attempts that failed or were lost, by reason."},
+    Description{"run_goodput_ratio", Kind::gauge, "Share of the time since the first start in which workers ran."},
+    Description{"run_lost_seconds_total", Kind::counter, "Time lost between attempts, by phase."},
+    Description{"run_metric", Kind::gauge, "Last reported value, by key; at most 20 keys of a run."},
+    Description{"run_warnings_total", Kind::counter, "Warnings about a run, by reason."},
+    // worker
+    Description{"worker_report_interval_seconds", Kind::histogram, "Time between two reports of a worker."},
+    Description{"worker_skew_ratio", Kind::gauge, "Slowest rank's time between reports over the fastest's."},
+    Description{"worker_data_wait_seconds_total", Kind::counter, "Time in which a worker waited for its data."},
+    Description{"worker_heartbeat_age_seconds", Kind::gauge, "Time since a worker last gave a sign of life."},
+    Description{"worker_resident_memory_bytes", Kind::gauge, "Resident memory of a worker."},
+    Description{"worker_cpu_seconds_total", Kind::counter, "CPU time of a worker."},
+    // checkpoint
+    Description{"checkpoint_save_duration_seconds", Kind::histogram, "Time from a report to its checkpoint's commit."},
+    Description{"checkpoint_blocked_seconds_total", Kind::counter, "Time in which report() waited for checkpoints."},
+    Description{"checkpoint_bytes", Kind::gauge, "Size of the newest committed checkpoint."},
+    Description{"checkpoint_last_success_timestamp_seconds", Kind::gauge, "Unix time of the newest commit."},
+    Description{"checkpoint_failures_total", Kind::counter, "Checkpoints that were not committed, by reason."},
+    // node
+    Description{"gpu_utilization_ratio", Kind::gauge, "Share of time in which a kernel ran."},
+    Description{"gpu_memory_used_bytes", Kind::gauge, "Memory in use on a GPU."},
+    Description{"gpu_memory_total_bytes", Kind::gauge, "Memory of a GPU."},
+    Description{"gpu_power_watts", Kind::gauge, "Power drawn by a GPU."},
+    Description{"gpu_temperature_celsius", Kind::gauge, "Temperature of a GPU."},
+    Description{"gpu_xid_events_total", Kind::counter, "Xid errors since the agent's start, by number."},
+    Description{"node_gpus_expected", Kind::gauge, "GPUs that the node registered with."},
+    Description{"node_gpus_seen", Kind::gauge, "GPUs that answer now."},
+    Description{"gpu_allocation_info", Kind::gauge, "Always 1; which rank holds a share of which GPU."},
+    Description{"memory_used_bytes", Kind::gauge, "Memory in use on a node."},
+};
+
+}  // namespace
+
+std::span<const Description> descriptions() { return table; }
+
+const Description& description(std::string_view name) {
+    for (const Description& one : table)
+        if (one.name == name) return one;
+    RTRAIN_CHECK(!"a metric without a description", std::string(name));
+    return table[0];
+}
+
+}  // namespace rtrain::metrics

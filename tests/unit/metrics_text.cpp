@@ -1,0 +1,204 @@
+// /metrics as Prometheus reads it: after a run failed on a node and another ended, with a GPU that does not tell all.
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <limits>
+
+#include "daemon/metrics/metrics.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::metrics;
+
+namespace {
+
+constexpr std::int64_t minute_ms = 60'000;
+
+Attempt attempt(RunId run, std::uint32_t number, AttemptState state) {
+    Attempt attempt;
+    attempt.id = {.run = run, .number = number};
+    attempt.state = state;
+    attempt.placed_at = Time{1'000 + 100'000 * number};
+    attempt.started_at = Time{11'000 + 100'000 * number};
+    if (terminal(state)) attempt.ended_at = Time{71'000 + 100'000 * number};
+    attempt.workers.resize(2);
+    for (Worker& worker : attempt.workers) worker.seat = {.node = {"n1"}, .gpus = {{.device = 0, .amount = {5'000}}}};
+    return attempt;
+}
+
+Run run(RunId id, const std::string& name, RunState state) {
+    Run run;
+    run.id = id;
+    run.name = name;
+    run.user = "ana \"the\\first\"\n";
+    run.spec.gang.bundles.resize(2);
+    run.state = state;
+    run.ended_wall_ms = terminal(state) ? 10 * minute_ms : 0;
+    return run;
+}
+
+// Run 1 lost attempt 1 to a signal and runs its second; run 2 succeeded at minute 10; run 3 waits.
+Cluster cluster() {
+    Cluster cluster;
+    cluster.meta.cluster_id = "c0ffee00";
+    Node node;
+    node.id = {"n1"};
+    node.gpus = 2;
+    cluster.nodes[node.id] = node;
+    node.id = {"n2"};
+    node.state = NodeState::lost;
+    cluster.nodes[node.id] = node;
+    cluster.runs[{1}] = run({1}, "gpt", RunState::running);
+    cluster.runs[{1}].attempts = 2;
+    cluster.runs[{2}] = run({2}, "vit", RunState::succeeded);
+    cluster.runs[{3}] = run({3}, "next", RunState::queued);
+    Attempt failed = attempt({1}, 1, AttemptState::failed);
+    failed.first_failure = Rank{1};
+    failed.workers[1].exit = ExitCause{};
+    failed.workers[1].exit->signal = 9;
+    cluster.attempts[failed.id] = failed;
+    Attempt running = attempt({1}, 2, AttemptState::running);
+    cluster.attempts[running.id] = running;
+    Checkpoint checkpoint;
+    checkpoint.run = {1};
+    checkpoint.directory = "checkpoint_000001-a001";
+    checkpoint.bytes = 1'000;
+    checkpoint.committed_wall_ms = 9'500;
+    cluster.checkpoints[{.run = {1}, .directory = checkpoint.directory}] = checkpoint;
+    return cluster;
+}
+
+Live live(std::int64_t wall_ms) {
+    Live live;
+    live.wall_ms = wall_ms;
+    live.now = Time{271'000};
+    LiveGpu gpu;
+    gpu.uuid = "GPU-0abc";
+    gpu.utilization_ratio = 0.75;
+    gpu.temperature_celsius = std::numeric_limits<double>::quiet_NaN();
+    gpu.memory_total_bytes = 80;
+    gpu.xids = {{79, 2}};
+    live.nodes[{"n1"}] = {.memory_used_bytes = 5, .gpus_seen = 1, .gpus = {gpu}};
+    LiveRun of_run;
+    of_run.step = 17;
+    of_run.last_report_wall_ms = 8'250;
+    for (int i = 10; i < 40; ++i) of_run.values["key" + std::to_string(i)] = i;
+    live.runs[{1}] = of_run;
+    live.workers.push_back({.attempt = {.run = {1}, .number = 2},
+                            .rank = {1},
+                            .resident_bytes = 4'096,
+                            .cpu_ms = 1'500,
+                            .silent_ms = 250,
+                            .data_wait_seconds = std::nullopt});
+    return live;
+}
+
+void tell(Metrics& metrics) {
+    metrics.http_request({.method = "GET", .route = "/v1/runs/{run}", .status = 200, .seconds = 0.004});
+    metrics.commit(0.002);
+    metrics.scheduled(0.000'03);
+    metrics.left_queue("default", 12);
+    metrics.reported({1}, 0.5);
+    metrics.checkpoint_saved({.run = {1}, .save_seconds = 2, .blocked_seconds = 0.25});
+    metrics.checkpoint_saved({.run = {1}, .save_seconds = 2, .blocked_seconds = 0.25});
+    metrics.checkpoint_failed({2}, "storage_full");
+    metrics.lost_time({1}, LostPhase::replay, 3);
+    metrics.warned({2}, "missing_ranks");
+}
+
+bool has_line(const std::string& text, const std::string& line) {
+    return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("promtool finds nothing to say about the text") {
+    Metrics metrics("1.2.3");
+    tell(metrics);
+    std::string text = metrics.text(cluster(), live(12 * minute_ms));
+    FILE* promtool = popen("promtool check metrics 2>&1", "w");
+    REQUIRE(promtool);
+    REQUIRE(fwrite(text.data(), 1, text.size(), promtool) == text.size());
+    int status = pclose(promtool);
+    INFO(text);
+    CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("a scrape shows what the records and the last heartbeats know") {
+    Metrics metrics("1.2.3");
+    std::string text = metrics.text(cluster(), live(12 * minute_ms));
+    INFO(text);
+    for (const char* line : {
+             R"(rtrain_build_info{version="1.2.3"} 1)",
+             R"(rtrain_nodes{state="READY"} 1)",
+             R"(rtrain_nodes{state="LOST"} 1)",
+             R"(rtrain_gpus{state="free"} 1)",
+             R"(rtrain_gpus{state="allocated"} 1)",
+             R"(rtrain_runs{state="RUNNING"} 1)",
+             R"(rtrain_runs{state="SUCCEEDED"} 1)",
+             R"(rtrain_queue_length{queue="default"} 1)",
+             R"(rtrain_run_info{run_id="c0ffee-1",name="gpt",user="ana \"the\\first\"\n",queue="default"} 1)",
+             R"(rtrain_run_state{run_id="c0ffee-1",state="RUNNING"} 1)",
+             R"(rtrain_run_state{run_id="c0ffee-1",state="QUEUED"} 0)",
+             R"(rtrain_run_step{run_id="c0ffee-1"} 17)",
+             R"(rtrain_run_last_report_timestamp_seconds{run_id="c0ffee-1"} 8.25)",
+             R"(rtrain_run_attempts_total{run_id="c0ffee-1"} 2)",
+             R"(rtrain_run_failures_total{run_id="c0ffee-1",reason="signal"} 1)",
+             R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="schedule"} 30)",
+             R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="start"} 10)",
+             R"(rtrain_run_goodput_ratio{run_id="c0ffee-1"} 0.75)",
+             R"(rtrain_run_metric{run_id="c0ffee-1",key="key10"} 10)",
+             R"(rtrain_worker_cpu_seconds_total{run_id="c0ffee-1",rank="1"} 1.5)",
+             R"(rtrain_worker_heartbeat_age_seconds{run_id="c0ffee-1",rank="1"} 0.25)",
+             R"(rtrain_checkpoint_bytes{run_id="c0ffee-1"} 1000)",
+             R"(rtrain_checkpoint_last_success_timestamp_seconds{run_id="c0ffee-1"} 9.5)",
+             R"(rtrain_gpu_utilization_ratio{node="n1",gpu="0"} 0.75)",
+             R"(rtrain_gpu_xid_events_total{node="n1",gpu="0",xid="79"} 2)",
+             R"(rtrain_node_gpus_expected{node="n1"} 2)",
+             R"(rtrain_node_gpus_seen{node="n1"} 1)",
+             R"(rtrain_gpu_allocation_info{node="n1",gpu="0",gpu_uuid="GPU-0abc",run_id="c0ffee-1",rank="1"} 1)",
+         }) {
+        CAPTURE(line);
+        CHECK(has_line(text, line));
+    }
+    CHECK(text.find("temperature") == std::string::npos);
+    CHECK(text.find("key29\"") != std::string::npos);
+    CHECK(text.find("key30\"") == std::string::npos);
+}
+
+TEST_CASE("what the head told is counted, also with reasons") {
+    Metrics metrics("1.2.3");
+    tell(metrics);
+    std::string text = metrics.text(cluster(), live(12 * minute_ms));
+    INFO(text);
+    for (const char* line : {
+             R"(rtrain_http_request_duration_seconds_count{method="GET",route="/v1/runs/{run}",status="200"} 1)",
+             R"(rtrain_log_commit_duration_seconds_bucket{le="0.0025"} 1)",
+             R"(rtrain_log_commit_duration_seconds_bucket{le="0.001"} 0)",
+             R"(rtrain_queue_wait_seconds_sum{queue="default"} 12)",
+             R"(rtrain_worker_report_interval_seconds_count{run_id="c0ffee-1"} 1)",
+             R"(rtrain_checkpoint_blocked_seconds_total{run_id="c0ffee-1"} 0.5)",
+             R"(rtrain_checkpoint_failures_total{run_id="c0ffee-2",reason="storage_full"} 1)",
+             R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="replay"} 3)",
+             R"(rtrain_run_warnings_total{run_id="c0ffee-2",reason="missing_ranks"} 1)",
+         }) {
+        CAPTURE(line);
+        CHECK(has_line(text, line));
+    }
+}
+
+TEST_CASE("a run leaves fifteen minutes after its end, with all that was told about it") {
+    Metrics metrics("1.2.3");
+    tell(metrics);
+    CHECK(metrics.text(cluster(), live(25 * minute_ms - 1)).find("c0ffee-2") != std::string::npos);
+    CHECK(metrics.text(cluster(), live(25 * minute_ms)).find("c0ffee-2") == std::string::npos);
+    CHECK(metrics.text(cluster(), live(12 * minute_ms)).find("missing_ranks") == std::string::npos);
+    CHECK(metrics.text(cluster(), live(25 * minute_ms)).find("c0ffee-1") != std::string::npos);
+}
+
+TEST_CASE("an empty cluster has a text too") {
+    Metrics metrics("1.2.3");
+    std::string text = metrics.text(Cluster{}, Live{});
+    CHECK(has_line(text, R"(rtrain_nodes{state="READY"} 0)"));
+    CHECK(has_line(text, R"(rtrain_queue_length{queue="default"} 0)"));
+}
