@@ -91,7 +91,7 @@ std::string attempt_text(const Prepare& prepare, std::uint32_t number) {
     return prepare.run_id + "-a" + std::to_string(number);
 }
 
-std::string visible_devices(const Launch& launch, const LaunchWorker& worker) {
+std::string visible_devices(const Launch& launch, const LaunchWorker& worker, const std::vector<std::string>& names) {
     const auto one_whole = [](const LaunchWorker& one) {
         return one.gpus.size() == 1 && (one.gpu_ticks.empty() || one.gpu_ticks[0] == Amount::per_unit);
     };
@@ -102,7 +102,8 @@ std::string visible_devices(const Launch& launch, const LaunchWorker& worker) {
     }
     std::string list;
     for (const LaunchWorker& one : shown)
-        for (const std::uint32_t device : one.gpus) list += (list.empty() ? "" : ",") + std::to_string(device);
+        for (const std::uint32_t device : one.gpus)
+            list += (list.empty() ? "" : ",") + (device < names.size() ? names[device] : std::to_string(device));
     return list;
 }
 
@@ -124,7 +125,7 @@ Environment worker_environment(const Prepare& prepare, const Launch& launch, con
     const bool any_gpu = std::any_of(launch.workers.begin(), launch.workers.end(),
                                      [](const LaunchWorker& one) { return !one.gpus.empty(); });
     if (any_gpu)
-        all["CUDA_VISIBLE_DEVICES"] = visible_devices(launch, worker);
+        all["CUDA_VISIBLE_DEVICES"] = visible_devices(launch, worker, place.devices);
     else if (!job.env.contains("CUDA_VISIBLE_DEVICES"))
         all["CUDA_VISIBLE_DEVICES"] = "";  // no device was given: none is seen
     return all;

@@ -13,6 +13,7 @@ struct WorkerPlace {  // what the environment says of the node and of this worke
     std::string node, run_path, socket, key, worker_library, scratch, working_dir, error_file, tool_path;
     std::string interface;                         // the network card that has the node's address
     std::map<std::string, std::string> inherited;  // of the agent
+    std::vector<std::string> devices;              // what CUDA calls device i; missing: its number
 };
 
 using Environment = std::map<std::string, std::string>;
@@ -20,6 +21,7 @@ Environment worker_environment(const protocol::Prepare& prepare, const protocol:
                                const protocol::LaunchWorker& worker, const spec::Job& job, const WorkerPlace& place);
 std::string attempt_text(const protocol::Prepare& prepare, std::uint32_t number);  // "c0ffee-17-a2"
 // Entry LOCAL_RANK is that rank's first device; a rank with a fraction or several devices sees only its own.
-std::string visible_devices(const protocol::Launch& launch, const protocol::LaunchWorker& worker);
+std::string visible_devices(const protocol::Launch& launch, const protocol::LaunchWorker& worker,
+                            const std::vector<std::string>& names);
 
 }  // namespace rtrain::agent

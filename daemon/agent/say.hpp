@@ -1,0 +1,11 @@
+// The agent's own log: lines with time on stderr.
+#pragma once
+
+#include <string>
+
+namespace rtrain::agent {
+
+void say(const std::string& text);
+void warn(const std::string& text);
+
+}  // namespace rtrain::agent

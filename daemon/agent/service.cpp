@@ -1,0 +1,316 @@
+// The loop: feed, step, perform; the connection to the head; start and adoption.
+#include "daemon/agent/service.hpp"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "daemon/agent/environment.hpp"
+#include "daemon/agent/say.hpp"
+#include "daemon/security/security.hpp"
+
+extern char** environ;
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t reconnect_first_ms = 100, reconnect_last_ms = 2'000, refused_wait_ms = 30'000;
+constexpr std::int64_t renew_margin_ms = 30LL * 24 * 3600 * 1000, renew_every_ms = 12LL * 3600 * 1000;
+
+std::int64_t clock_ms(clockid_t clock) {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+std::map<std::string, std::string> own_environment() {
+    std::map<std::string, std::string> out;
+    for (char** one = environ; *one; ++one) {
+        const std::string text = *one;
+        if (const auto equals = text.find('='); equals != std::string::npos)
+            out[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+    return out;
+}
+
+// Beside the program, as built, or where an installation puts it.
+std::string find_worker_library(const std::string& program) {
+    std::error_code failed;
+    const std::filesystem::path at = std::filesystem::canonical(program, failed).parent_path();
+    for (const auto& place :
+         {at / "librtrain_worker.so", at / "../lib/librtrain_worker.so", at / "../librtrain_worker.so"})
+        if (std::filesystem::exists(place, failed)) return std::filesystem::canonical(place, failed).string();
+    return {};
+}
+
+std::string resources_text(const Resources& resources) {
+    std::string text;
+    for (const auto& [name, amount] : resources) text += (text.empty() ? "" : ",") + name + "=" + to_text(amount);
+    return text;
+}
+
+std::string boot_id() {
+    const auto text = read_whole("/proc/sys/kernel/random/boot_id");
+    return text ? text->substr(0, text->find('\n')) : "";
+}
+
+Result<Inventory> find_inventory(const AgentOptions& options) {
+    InventoryOptions wanted{.resources = resources_text(options.resources),
+                            .fake_gpus = options.fake_gpus,
+                            .accelerator_type = options.accelerator_type,
+                            .visible_devices = {}};
+    if (const char* visible = ::getenv("CUDA_VISIBLE_DEVICES")) wanted.visible_devices = visible;
+    return discover(wanted);
+}
+
+}  // namespace
+
+std::int64_t boot_ms() { return clock_ms(CLOCK_BOOTTIME); }
+std::int64_t wall_ms() { return clock_ms(CLOCK_REALTIME); }
+
+Service::Service(AgentOptions options, Identity identity, DirectoryLock lock, Outbox outbox)
+    : options_(std::move(options)),
+      identity_(std::move(identity)),
+      lock_(std::move(lock)),
+      files_{options_.data_dir, options_.scratch.empty() ? options_.data_dir + "/scratch" : options_.scratch},
+      inherited_(own_environment()),
+      outbox_(std::move(outbox)),
+      ports_(static_cast<std::uint16_t>(::getpid() * 101), can_bind) {}
+
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::open(const AgentOptions& options, DirectoryLock lock) {
+    auto identity = load_identity(options.data_dir);
+    if (!identity) return identity.error();
+    if (!options.head_host.empty()) {
+        identity->head_host = options.head_host;
+        identity->head_port = options.head_port;
+    }
+    auto outbox = Outbox::open(options.data_dir + "/outbox.jsonl");
+    if (!outbox) return outbox.error();
+    std::unique_ptr<Service> service(new Service(options, std::move(*identity), std::move(lock), std::move(*outbox)));
+    if (Status started = service->start(); !started) return started.error();
+    return service;
+}
+
+Status Service::start() {
+    const std::string program = options_.program.empty() ? "/proc/self/exe" : options_.program;
+    worker_library_ = find_worker_library(program);
+    auto inventory = find_inventory(options_);
+    if (!inventory) return inventory.error();
+    inventory_ = std::move(*inventory);
+    for (const std::string& place : {files_.attempts(), files_.scratch_dir})
+        if (Status made = make_directory(place, 0711); !made) return made;
+    auto path = socket_path(options_.data_dir);
+    if (!path) return path.error();
+    socket_path_ = *path;
+    const auto feed_it = [this](Input input) { feed(std::move(input)); };
+    auto workers = WorkerServer::listen(loop_, socket_path_, feed_it);
+    if (!workers) return workers.error();
+    workers_ = std::move(*workers);
+    auto links = GroupLinks::listen(loop_, head_endpoint(identity_), options_.peer_port, feed_it);
+    if (!links) return links.error();
+    links_ = std::move(*links);
+    launcher_ = std::make_unique<Launcher>(
+        loop_, program,
+        WorkerEvents{.started = [this](AttemptKey key, std::uint32_t rank,
+                                       std::int64_t pid) { feed(WorkerStarted_{key, rank, pid}); },
+                     .ended =
+                         [this](AttemptKey key, std::uint32_t rank, const ExitCause& cause, std::int64_t wall_us) {
+                             if (Held* one = held(key)) one->killed = one->killed || cause.signal.has_value();
+                             feed(WorkerEnded{key, rank, cause, wall_us});
+                         }});
+    logs_ = std::make_unique<LogShipper>(loop_, files_, [this](const protocol::LogChunk& chunk) {
+        return head_ && state_.registered && head_->send(protocol::encode(protocol::FromAgent{chunk}));
+    });
+    state_.node = identity_.node;
+    state_.boot_id = boot_id();
+    Labels labels = inventory_.labels;
+    for (const auto& [name, value] : options_.labels) labels[name] = value;
+    state_.inventory = {.address = options_.address,
+                        .port = links_->port(),
+                        .labels = labels,
+                        .total = inventory_.total,
+                        .gpus = inventory_.gpus,
+                        .gpu_model = inventory_.gpu_model,
+                        .held = {},
+                        .next_news = 1,
+                        .facts = inventory_.facts};
+    state_.next_news = outbox_.next();
+    state_.outbox = outbox_.kept();
+    std::vector<std::string> damaged;
+    for (const AttemptImage& image : kept_attempts(files_, damaged)) adopt(image);
+    for (const std::string& text : damaged) warn("left alone: " + text);
+    say("node " + identity_.node + " serves cluster " + identity_.cluster_id + ", agents' port " +
+        std::to_string(links_->port()));
+    return Done{};
+}
+
+// An attempt of before a restart: its workers may be running, or have ended meanwhile.
+void Service::adopt(const AttemptImage& image) {
+    const AttemptKey key = key_of(image.prepare.attempt);
+    auto geared = gear_up(facts(), image.prepare, Probing::no);
+    if (const auto* why = std::get_if<Trouble>(&geared)) {
+        warn("attempt " + attempt_text(image.prepare, image.number) +
+             " cannot be adopted, its workers are ended: " + why->why);
+        kill_strays(attempt_text(image.prepare, image.number));
+        ::unlink((files_.attempt(key) + "/image.json").c_str());
+        return;
+    }
+    const Gear gear = std::get<Gear>(geared);
+    Held& one = held_[key];
+    one.gear = gear;
+    one.number = image.number;
+    AttemptFound found{.image = image};
+    std::vector<std::uint32_t> ranks;
+    if (image.launch) {
+        one.launch = *image.launch;
+        admit(key, gear, image.number);
+        for (const protocol::LaunchWorker& worker : image.launch->workers) {
+            ranks.push_back(worker.rank);
+            const auto pid = launcher_->adopt(key, worker.rank, files_.worker(key, worker.rank),
+                                              files_.log(key, worker.rank, "err"));
+            if (pid) found.workers[worker.rank] = *pid;
+        }
+        logs_->follow(image.launch->attempt, ranks);
+    }
+    say("adopted attempt " + attempt_text(image.prepare, image.number) + " with " +
+        std::to_string(found.workers.size()) + " workers");
+    feed(std::move(found));
+}
+
+void Service::run() {
+    for (const int signal_number : {SIGTERM, SIGINT}) loop_.on_signal(signal_number, [this] { loop_.stop(); });
+    loop_.on_signal(SIGHUP, [] {});
+    loop_.post([this] { connect(); });
+    loop_.post([this] { renew_certificate(); });
+    loop_.run();
+    say("node " + identity_.node + " stops; its workers go on and are adopted by the next agent");
+}
+
+NodeFacts Service::facts() const {
+    return {.files = files_,
+            .node = identity_.node,
+            .may_run_as_root = options_.allow_root_workers,
+            .head = head_endpoint(identity_)};
+}
+
+Service::Held* Service::held(AttemptKey key) {
+    const auto found = held_.find(key);
+    return found == held_.end() ? nullptr : &found->second;
+}
+
+void Service::feed(Input input) {
+    inputs_.push_back(std::move(input));
+    if (stepping_) return;
+    stepping_ = true;
+    while (!inputs_.empty()) {
+        const Input next = std::move(inputs_.front());
+        inputs_.pop_front();
+        const std::int64_t now = boot_ms();
+        state_.wall_minus_now_ms = wall_ms() - now;
+        for (Output& output : step(state_, Time{now}, next)) perform(std::move(output));
+    }
+    stepping_ = false;
+    set_timer();
+}
+
+void Service::set_timer() {
+    if (timer_ != 0) loop_.cancel(timer_);
+    timer_ = 0;
+    const auto at = next_wake(state_);
+    if (!at) return;
+    timer_ = loop_.after(std::max<std::int64_t>(at->ms - boot_ms(), 1), [this] {
+        timer_ = 0;
+        feed(TimerFired{});
+    });
+}
+
+void Service::connect() {
+    const std::uint64_t connection = ++connection_;
+    const auto is_current = [this, connection] { return connection == connection_; };
+    net::SocketEvents events{.on_text =
+                                 [this, is_current](const std::string& text) {
+                                     if (!is_current()) return;
+                                     auto message = protocol::decode_from_head(text);
+                                     if (message) return feed(HeadSaid{std::move(*message)});
+                                     warn("the head said what this agent cannot read: " + message.error().message);
+                                 },
+                             .on_closed =
+                                 [this, is_current](const std::string& why) {
+                                     if (is_current()) lost_head(why);
+                                 }};
+    net::dial_socket(
+        loop_, head_endpoint(identity_), "/v1/agents", std::move(events),
+        [this, is_current](Result<std::shared_ptr<net::Socket>> socket) {
+            if (!is_current()) return;
+            if (!socket) {
+                if (reconnect_ms_ == reconnect_first_ms) warn("the head cannot be reached: " + socket.error().message);
+                return connect_later();
+            }
+            head_ = *socket;
+            reconnect_ms_ = reconnect_first_ms;
+            say("connected to the head at " + identity_.head_host + ":" + std::to_string(identity_.head_port));
+            feed(HeadConnected{});
+        });
+}
+
+void Service::connect_later() {
+    ++connection_;
+    loop_.after(reconnect_ms_, [this] { connect(); });
+    reconnect_ms_ =
+        std::min(std::max(reconnect_ms_ * 2, reconnect_first_ms), std::max(reconnect_last_ms, reconnect_ms_));
+}
+
+void Service::lost_head(const std::string& why) {
+    warn("the connection to the head is gone: " + why + "; workers go on");
+    head_.reset();
+    feed(HeadDisconnected{});
+    logs_->disconnected();
+    connect_later();
+}
+
+void Service::send(const protocol::FromAgent& message) {
+    if (head_) head_->send(protocol::encode(message));
+}
+
+void Service::renew_certificate() {
+    offload(
+        [identity = identity_, data = options_.data_dir]() mutable -> Result<Identity> {
+            auto renewed = renew(identity, data, wall_ms(), renew_margin_ms);
+            if (!renewed) return renewed.error();
+            return identity;
+        },
+        [this](Result<Identity> identity) {
+            if (!identity) warn("the certificate could not be renewed: " + identity.error().message);
+            if (identity && identity->certificate != identity_.certificate) {
+                identity_.certificate = identity->certificate;
+                identity_.private_key = identity->private_key;
+                links_->replace_identity(head_endpoint(identity_));
+                say("the node's certificate was renewed");
+            }
+            loop_.after(renew_every_ms, [this] { renew_certificate(); });
+        });
+}
+
+}  // namespace rtrain::agent
+
+namespace rtrain {
+
+int run_agent(const AgentOptions& options) {
+    const auto failed = [](const Error& error) {
+        agent::warn(error.message + (error.next.empty() ? "" : "; next: " + error.next));
+        return error.code == ErrorCode::conflict ? 7 : error.code == ErrorCode::not_found ? 3 : 10;
+    };
+    auto lock = agent::DirectoryLock::take(options.data_dir);
+    if (!lock) return failed(lock.error());
+    auto service = agent::Service::open(options, std::move(*lock));
+    if (!service) return failed(service.error());
+    (*service)->run();
+    return 0;
+}
+
+}  // namespace rtrain

@@ -1,0 +1,134 @@
+// The agent at work: one loop around the machine. Inputs are fed one after the other; each step's outputs are performed
+// in order; what an output brings about comes back as an input.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "daemon/agent/group_links.hpp"
+#include "daemon/agent/identity.hpp"
+#include "daemon/agent/inventory.hpp"
+#include "daemon/agent/launcher.hpp"
+#include "daemon/agent/log_shipper.hpp"
+#include "daemon/agent/machine.hpp"
+#include "daemon/agent/ports.hpp"
+#include "daemon/agent/preparation.hpp"
+#include "daemon/agent/worker_server.hpp"
+
+namespace rtrain::agent {
+
+class Service {
+  public:
+    static Result<std::unique_ptr<Service>> open(const AgentOptions& options, DirectoryLock lock);
+    ~Service();
+    void run();  // until SIGTERM or SIGINT
+
+  private:
+    struct Held {  // what an attempt needs beside the machine's state
+        Gear gear;
+        protocol::Launch launch;
+        std::string checkpoint_path, checkpoint_metrics = "{}";
+        std::uint32_t number = 0;
+        std::uint64_t stages = 0;
+        std::string journal;  // lines not yet appended
+        bool journal_scheduled = false;
+        bool killed = false;  // some worker died of a signal: strays are looked for
+    };
+
+    Service(AgentOptions options, Identity identity, DirectoryLock lock, Outbox outbox);
+    Status start();
+    void adopt(const AttemptImage& image);
+
+    // service.cpp: the loop and the connection
+    void feed(Input input);
+    void set_timer();
+    void connect();
+    void connect_later();
+    void lost_head(const std::string& why);
+    void send(const protocol::FromAgent& message);
+    void renew_certificate();
+    NodeFacts facts() const;
+    template <class Work, class Then>
+    void offload(Work work, Then then);  // `then` gets what `work` returned, on the loop
+
+    // service_perform.cpp, service_workers.cpp: outputs
+    void perform(Output output);
+    void on(const ToHead& out);
+    void on(const KeepNews& out);
+    void on(const DropNews& out);
+    void on(const CloseHead& out);
+    void on(SendHeartbeat& out);
+    void on(const ResendLogs& out);
+    void on(const LogsAcknowledged& out);
+    void on(const StartPreparation& out);
+    void on(const KeepAttempt& out);
+    void on(const FetchCheckpoint& out);
+    void on(const StartWorkers& out);
+    void on(const SignalWorker& out);
+    void on(const WelcomeWorker& out);
+    void on(const ToWorker& out);
+    void on(const MakeStage& out);
+    void on(const ListStaged& out);
+    void on(const DropStaged& out);
+    void on(const Upload& out);
+    void on(const WriteManifest& out);
+    void on(const DropUncommitted& out);
+    void on(const JournalMetrics& out);
+    void on(const DialCoordinator& out);
+    void on(const ToGroup& out);
+    void on(const FinishLogs& out);
+    void on(const CloseAttempt& out);
+    void on(const ForgetAttempt& out);
+    void on(const RemoveCheckpoint& out);
+    void on(const WriteResultFile& out);
+
+    void await_probes(const Gear& gear, std::int64_t give_up_at_ms);
+    void finish_preparation(const Gear& gear);
+    void prepared(const Gear& gear, const storage::ClaimAnswer& claimed);
+    void admit(AttemptKey key, const Gear& gear, std::uint32_t number);
+    Status start_worker(const Held& held, const protocol::LaunchWorker& worker);
+    std::string context_json(const Held& held, std::uint32_t rank) const;
+    void flush_journal(AttemptKey key);
+    Held* held(AttemptKey key);
+
+    AgentOptions options_;
+    Identity identity_;
+    DirectoryLock lock_;
+    NodeFiles files_;
+    Inventory inventory_;
+    std::string socket_path_, worker_library_;
+    std::map<std::string, std::string> inherited_;
+
+    net::Loop loop_;
+    AgentState state_;
+    Outbox outbox_;
+    std::deque<Input> inputs_;
+    bool stepping_ = false;
+    net::Loop::TimerId timer_ = 0;
+    std::shared_ptr<net::Socket> head_;
+    std::int64_t reconnect_ms_ = 100;
+    std::uint64_t connection_ = 0;
+    Ports ports_;
+    std::map<AttemptKey, Held> held_;
+    std::unique_ptr<GroupLinks> links_;
+    std::unique_ptr<WorkerServer> workers_;
+    std::unique_ptr<Launcher> launcher_;
+    std::unique_ptr<LogShipper> logs_;
+};
+
+std::int64_t boot_ms();  // CLOCK_BOOTTIME
+std::int64_t wall_ms();
+
+// Runs `work` on the pool and `then` with its result on the loop.
+template <class Work, class Then>
+void Service::offload(Work work, Then then) {
+    using Answer = decltype(work());
+    auto answer = std::make_shared<std::optional<Answer>>();
+    loop_.offload([answer, work = std::move(work)]() mutable { answer->emplace(work()); },
+                  [answer, then = std::move(then)]() mutable { then(std::move(**answer)); });
+}
+
+}  // namespace rtrain::agent

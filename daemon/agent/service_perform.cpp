@@ -1,0 +1,295 @@
+// Outputs towards the head, storage and other agents.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "daemon/agent/environment.hpp"
+#include "daemon/agent/say.hpp"
+#include "daemon/agent/service.hpp"
+#include "daemon/agent/uploads.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t probe_patience_ms = 15'000, probe_every_ms = 50, journal_gather_ms = 1'000;
+
+std::int64_t kib(const std::map<std::string, std::string>& words, const char* name) {
+    const auto found = words.find(name);
+    return found == words.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10) * 1024;
+}
+
+std::int64_t resident_bytes(std::int64_t pid) {
+    const auto text = read_whole("/proc/" + std::to_string(pid) + "/statm");
+    if (!text) return 0;
+    const auto space = text->find(' ');
+    return space == std::string::npos ? 0 : std::strtoll(text->c_str() + space, nullptr, 10) * ::sysconf(_SC_PAGESIZE);
+}
+
+UploadMode mode_of(const std::string& text) {
+    if (text == "sync") return UploadMode::sync;
+    return text == "none" ? UploadMode::none : UploadMode::async;
+}
+
+std::string local_run_path(const AttemptGear& gear) {
+    return gear.store->local() ? gear.store->local_path(gear.prepare.run_name) : std::string{};
+}
+
+}  // namespace
+
+void Service::perform(Output output) {
+    std::visit([this](auto& one) { on(one); }, output);
+}
+
+void Service::on(const ToHead& out) { send(out.message); }
+
+void Service::on(const KeepNews& out) {
+    if (Status kept = outbox_.keep(out.news); !kept)
+        warn("news " + std::to_string(out.news.seq) + " is in memory only: " + kept.error().message);
+}
+
+void Service::on(const DropNews& out) {
+    if (Status dropped = outbox_.drop(out.up_to); !dropped) warn(dropped.error().message);
+}
+
+void Service::on(const CloseHead& out) {
+    warn("the head refuses this node: " + out.why);
+    reconnect_ms_ = 30'000;
+    if (head_) head_->close("refused");
+}
+
+void Service::on(SendHeartbeat& out) {
+    const auto memory = read_words("/proc/meminfo");
+    for (protocol::WorkerPulse& pulse : out.workers) {
+        const auto attempt = state_.attempts.find(key_of(pulse.attempt));
+        if (attempt == state_.attempts.end()) continue;
+        const auto worker = attempt->second.workers.find(pulse.rank);
+        if (worker != attempt->second.workers.end()) pulse.resident_bytes = resident_bytes(worker->second.pid);
+    }
+    send(protocol::Heartbeat{.memory_used = kib(memory, "MemTotal:") - kib(memory, "MemAvailable:"),
+                             .memory_total = kib(memory, "MemTotal:"),
+                             .workers = std::move(out.workers)});
+}
+
+void Service::on(const ResendLogs&) { logs_->resend(); }
+void Service::on(const LogsAcknowledged& out) { logs_->acknowledged(out.ack); }
+
+void Service::on(const StartPreparation& out) {
+    offload([facts = facts(), prepare = out.prepare] { return gear_up(facts, prepare, Probing::yes); },
+            [this, key = key_of(out.prepare.attempt)](Try<Gear> geared) {
+                if (const auto* why = std::get_if<Trouble>(&geared))
+                    return feed(PreparationDone{.attempt = key, .why = why->why, .permanent = why->permanent});
+                const Gear gear = std::get<Gear>(geared);
+                held_[key].gear = gear;
+                await_probes(gear, boot_ms() + probe_patience_ms);
+            });
+}
+
+// Nodes of one attempt see each other's probe files, or their storage path is not shared.
+void Service::await_probes(const Gear& gear, std::int64_t give_up_at_ms) {
+    if (gear->prepare.nodes.size() < 2) return finish_preparation(gear);
+    offload(
+        [gear] {
+            std::string missing;
+            probes_seen(*gear, missing);
+            return missing;
+        },
+        [this, gear, give_up_at_ms](const std::string& missing) {
+            if (missing.empty()) return finish_preparation(gear);
+            if (boot_ms() < give_up_at_ms) {
+                loop_.after(probe_every_ms, [this, gear, give_up_at_ms] { await_probes(gear, give_up_at_ms); });
+                return;
+            }
+            feed(PreparationDone{
+                .attempt = key_of(gear->prepare.attempt),
+                .why = identity_.node + " does not see what " + missing + " writes below " +
+                       gear->prepare.storage_path +
+                       ": the path is not shared between the nodes; use a shared mount, or leave storage_path out "
+                       "(cluster://)",
+                .permanent = true});
+        });
+}
+
+void Service::finish_preparation(const Gear& gear) {
+    offload(
+        [gear, facts = facts()]() -> Try<storage::ClaimAnswer> {
+            auto reached = reach_peers(facts, gear->prepare);
+            if (auto* why = std::get_if<Trouble>(&reached)) return *why;
+            if (!gear->prepare.claim) return storage::ClaimAnswer{.number = gear->prepare.attempt.number};
+            return claim(*gear, facts, wall_ms());
+        },
+        [this, gear](Try<storage::ClaimAnswer> claimed) {
+            if (const auto* why = std::get_if<Trouble>(&claimed))
+                return feed(PreparationDone{
+                    .attempt = key_of(gear->prepare.attempt), .why = why->why, .permanent = why->permanent});
+            prepared(gear, std::get<storage::ClaimAnswer>(claimed));
+        });
+}
+
+void Service::prepared(const Gear& gear, const storage::ClaimAnswer& claimed) {
+    PreparationDone done{.attempt = key_of(gear->prepare.attempt),
+                         .number = claimed.number,
+                         .from = claimed.from,
+                         .upload = mode_of(gear->job.upload),
+                         .local_run_path = local_run_path(*gear)};
+    for (const std::string& damaged : claimed.damaged)
+        done.notices.push_back("a damaged checkpoint was passed over: " + damaged);
+    if (gear->prepare.claim) {
+        const auto port = ports_.take(Time{boot_ms()});
+        if (!port) done.why = identity_.node + ": no rendezvous port is free between 20000 and 29999";
+        done.master_port = port.value_or(0);
+        done.master_address = gear->prepare.nodes.empty() ? "127.0.0.1" : gear->prepare.nodes.front().address;
+    }
+    feed(std::move(done));
+}
+
+void Service::on(const KeepAttempt& out) {
+    const AttemptKey key = key_of(out.image.prepare.attempt);
+    if (Held* one = held(key)) one->number = out.image.number;
+    const std::string path = files_.attempt(key) + "/image.json";
+    if (Status kept = write_whole(path, encode(out.image), 0600, Durable::no); !kept)
+        warn("attempt " + attempt_text(out.image.prepare, out.image.number) +
+             " would not be adopted after a restart: " + kept.error().message);
+}
+
+void Service::on(const FetchCheckpoint& out) {
+    Held* one = held(out.attempt);
+    if (!one || out.from.empty()) return feed(CheckpointFetched{out.attempt, one ? "" : "its preparation is gone"});
+    struct Fetched {
+        std::string why, path, metrics;
+    };
+    offload(
+        [gear = one->gear, from = out.from, to = files_.attempt(out.attempt) + "/restore"]() -> Fetched {
+            auto path = storage::fetch_checkpoint(*gear->store, gear->prepare.run_name, from, to, {});
+            if (!path) return {"checkpoint " + from + ": " + path.error().message, "", ""};
+            const auto text = gear->store->get(gear->prepare.run_name + "/" + from + "/.manifest.json");
+            const auto manifest = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
+            if (!manifest) return {"checkpoint " + from + ": " + manifest.error().message, "", ""};
+            return {"", *path, manifest->metrics_json};
+        },
+        [this, key = out.attempt](const Fetched& fetched) {
+            if (Held* held_now = held(key)) {
+                held_now->checkpoint_path = fetched.path;
+                held_now->checkpoint_metrics = fetched.metrics.empty() ? "{}" : fetched.metrics;
+            }
+            feed(CheckpointFetched{key, fetched.why});
+        });
+}
+
+void Service::on(const ListStaged& out) {
+    offload([out] { return list_staged(out.attempt, out.index, out.staged); },
+            [this](StagedListed listed) { feed(std::move(listed)); });
+}
+
+void Service::on(const DropStaged& out) {
+    loop_.offload([staged = out.staged] { drop_staged(staged); }, [] {});
+}
+
+void Service::on(const Upload& out) {
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    offload([gear = one->gear, out] { return upload(*gear, out); }, [this](Uploaded done) { feed(std::move(done)); });
+}
+
+void Service::on(const WriteManifest& out) {
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    offload([gear = one->gear, out] { return commit(*gear, out); },
+            [this](ManifestWritten done) { feed(std::move(done)); });
+}
+
+void Service::on(const DropUncommitted& out) {
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    loop_.offload(
+        [gear = one->gear, directory = out.directory] {
+            const Status gone = storage::delete_checkpoint(*gear->store, gear->prepare.run_name, directory);
+            if (!gone) warn("what is left of " + directory + " stays: " + gone.error().message);
+        },
+        [] {});
+}
+
+void Service::on(const JournalMetrics& out) {
+    Held* one = held(out.attempt);
+    if (!one) return;
+    one->journal += journal_line(out);
+    if (one->journal_scheduled) return;
+    one->journal_scheduled = true;
+    loop_.after(journal_gather_ms, [this, key = out.attempt] { flush_journal(key); });
+}
+
+void Service::flush_journal(AttemptKey key) {
+    Held* one = held(key);
+    if (!one) return;
+    one->journal_scheduled = false;
+    if (one->journal.empty()) return;
+    loop_.offload(
+        [gear = one->gear, number = one->number, lines = std::exchange(one->journal, {})] {
+            const Status kept = append_journal(*gear, number, lines);
+            if (!kept)
+                warn("metrics of " + gear->prepare.run_name + " are not in its journal: " + kept.error().message);
+        },
+        [] {});
+}
+
+void Service::on(const DialCoordinator& out) { links_->dial(out.attempt, out.peer); }
+void Service::on(const ToGroup& out) { links_->send(out.attempt, out.node, out.message); }
+
+void Service::on(const FinishLogs& out) {
+    flush_journal(out.attempt);
+    const Held* one = held(out.attempt);
+    if (!one) return feed(LogsDone{out.attempt});
+    offload(
+        [gear = one->gear, facts = facts(), number = one->number, killed = one->killed] {
+            if (killed) kill_strays(attempt_text(gear->prepare, number));
+            return copy_logs(*gear, facts, number);
+        },
+        [this, key = out.attempt](const Status& copied) {
+            if (!copied) warn("logs are not beside the run: " + copied.error().message);
+            logs_->finish(key, [this, key] { loop_.post([this, key] { feed(LogsDone{key}); }); });
+        });
+}
+
+void Service::on(const CloseAttempt& out) {
+    workers_->dismiss(out.attempt);
+    links_->close(out.attempt);
+    const std::string folder = files_.attempt(out.attempt);
+    ::rename((folder + "/image.json").c_str(), (folder + "/ended.json").c_str());
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    loop_.offload(
+        [gear = one->gear, folder, scratch = files_.scratch(out.attempt)] {
+            remove_tree(scratch);
+            remove_tree(gear->staging);
+            remove_tree(folder + "/restore");
+            const std::filesystem::path staging = gear->staging;
+            if (!gear->store->local()) return;
+            if (gear->prepare.claim) remove_tree(staging.parent_path() / "nodes");
+            ::rmdir(staging.parent_path().c_str());
+            ::rmdir(staging.parent_path().parent_path().c_str());
+        },
+        [] {});
+    held_.erase(out.attempt);
+}
+
+void Service::on(const ForgetAttempt& out) {
+    logs_->forget(out.attempt);
+    loop_.offload([folder = files_.attempt(out.attempt)] { remove_tree(folder); }, [] {});
+}
+
+void Service::on(const RemoveCheckpoint& out) {
+    offload([facts = facts(), order = out.order] { return remove_checkpoint(facts, order); },
+            [this](CheckpointGone gone) { feed(std::move(gone)); });
+}
+
+void Service::on(const WriteResultFile& out) {
+    loop_.offload(
+        [facts = facts(), order = out.order] {
+            const Status written = write_result_file(facts, order);
+            if (!written) warn("result.json of " + order.run_name + ": " + written.error().message);
+        },
+        [] {});
+}
+
+}  // namespace rtrain::agent

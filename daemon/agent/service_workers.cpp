@@ -1,0 +1,192 @@
+// Outputs towards workers: their start, their words.
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "daemon/agent/environment.hpp"
+#include "daemon/agent/say.hpp"
+#include "daemon/agent/service.hpp"
+#include "daemon/agent/uploads.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using nlohmann::json;
+
+// The network card that has this address; empty: none, or not a numeric IPv4 address.
+std::string interface_of(const std::string& address) {
+    in_addr wanted{};
+    ifaddrs* all = nullptr;
+    if (::inet_pton(AF_INET, address.c_str(), &wanted) != 1 || ::getifaddrs(&all) != 0) return {};
+    std::string name;
+    for (const ifaddrs* one = all; one; one = one->ifa_next) {
+        if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET) continue;
+        const auto* at = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+        if (at->sin_addr.s_addr == wanted.s_addr) name = one->ifa_name;
+    }
+    ::freeifaddrs(all);
+    return name;
+}
+
+std::string found_on_path(const std::string& program, const std::string& path) {
+    if (program.find('/') != std::string::npos) return program;
+    for (std::size_t at = 0; at <= path.size();) {
+        const std::size_t end = std::min(path.find(':', at), path.size());
+        const std::string candidate = path.substr(at, end - at) + "/" + program;
+        if (end > at && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+        at = end + 1;
+    }
+    return {};
+}
+
+// `python` is the job's interpreter, also where the system has only `python3`. Returns the PATH of the workers.
+std::string path_with_python(const std::string& path, const std::string& interpreter, const std::string& tools) {
+    const std::string python = found_on_path(interpreter, path);
+    if (python.empty() || (interpreter == "python3" && !found_on_path("python", path).empty())) return path;
+    const std::string script = "#!/bin/sh\nexec '" + python + "' \"$@\"\n";
+    if (python.find('\'') != std::string::npos || !make_directory(tools, 0755)) return path;
+    if (!write_whole(tools + "/python", script, 0755, Durable::no)) return path;
+    return tools + ":" + path;
+}
+
+std::string run_path_of(const AttemptGear& gear) {
+    if (gear.store->local()) return gear.store->local_path(gear.prepare.run_name);
+    return "cluster://" + gear.prepare.run_name;
+}
+
+json ranks_by_node(const protocol::Prepare& prepare) {
+    json out = json::object();
+    for (const protocol::PeerNode& node : prepare.nodes) out[node.node] = node.ranks;
+    return out;
+}
+
+}  // namespace
+
+void Service::admit(AttemptKey key, const Gear& gear, std::uint32_t number) {
+    workers_->admit(attempt_text(gear->prepare, number), {key, gear->key});
+}
+
+void Service::on(const StartWorkers& out) {
+    const AttemptKey key = key_of(out.launch.attempt);
+    Held* one = held(key);
+    if (!one) return;
+    one->launch = out.launch;
+    one->launch.secrets.clear();
+    one->number = out.launch.attempt.number;
+    admit(key, one->gear, one->number);
+    std::vector<std::uint32_t> ranks;
+    for (const protocol::LaunchWorker& worker : out.launch.workers) ranks.push_back(worker.rank);
+    Status ready = make_directory(files_.logs(key), 0711);
+    if (ready) logs_->follow(out.launch.attempt, ranks);
+    Held with_secrets = *one;
+    with_secrets.launch = out.launch;
+    for (const protocol::LaunchWorker& worker : out.launch.workers) {
+        if (ready) ready = start_worker(with_secrets, worker);
+        if (!ready)
+            feed(WorkerEnded{
+                key,
+                worker.rank,
+                {.exit_code = 126, .never_started = true, .detail = identity_.node + ": " + ready.error().message},
+                wall_ms() * 1000});
+    }
+}
+
+Status Service::start_worker(const Held& one, const protocol::LaunchWorker& worker) {
+    const AttemptGear& gear = *one.gear;
+    const AttemptKey key = key_of(gear.prepare.attempt);
+    WorkerStart start{.attempt = key,
+                      .rank = worker.rank,
+                      .directory = files_.worker(key, worker.rank),
+                      .out = files_.log(key, worker.rank, "out"),
+                      .err = files_.log(key, worker.rank, "err"),
+                      .user = gear.user,
+                      .program = gear.job.entrypoint};
+    if (Status made = make_directory(start.directory, 0711); !made) return made;
+    auto cwd = private_directory(gear, facts(), worker.rank);
+    if (!cwd) return cwd.error();
+    start.cwd = *cwd;
+    const std::string scratch = files_.scratch(key);
+    if (Status made = make_directory(scratch, 0711); !made) return made;
+    if (gear.user.uid >= 0 &&
+        ::chown(scratch.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
+        return Error{ErrorCode::io, "giving " + scratch + " to user " + gear.user.name + ": " + std::strerror(errno),
+                     ""};
+    WorkerPlace place{.node = identity_.node,
+                      .run_path = run_path_of(gear),
+                      .socket = socket_path_,
+                      .key = gear.key,
+                      .worker_library = worker_library_,
+                      .scratch = scratch,
+                      .working_dir = gear.working_dir,
+                      .error_file = start.cwd + "/.torchelastic-error.json",
+                      .inherited = inherited_};
+    for (const GpuDevice& device : inventory_.devices)
+        place.devices.push_back(device.fake || device.uuid.empty() ? std::to_string(place.devices.size())
+                                                                   : device.uuid);
+    for (const protocol::PeerNode& node : gear.prepare.nodes)
+        if (node.node == identity_.node) place.interface = interface_of(node.address);
+    const auto path = inherited_.find("PATH");
+    place.tool_path = path_with_python(path == inherited_.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second,
+                                       gear.job.interpreter, files_.attempt(key) + "/bin");
+    start.environment = worker_environment(gear.prepare, one.launch, worker, gear.job, place);
+    if (gear.user.uid >= 0) {
+        start.environment["HOME"] = gear.user.home;
+        start.environment["USER"] = start.environment["LOGNAME"] = gear.user.name;
+    }
+    launcher_->start(start);
+    return Done{};
+}
+
+void Service::on(const SignalWorker& out) { launcher_->signal(out.attempt, out.rank, out.signal); }
+
+std::string Service::context_json(const Held& one, std::uint32_t rank) const {
+    const protocol::Prepare& prepare = one.gear->prepare;
+    std::uint32_t local_rank = 0;
+    for (const protocol::LaunchWorker& worker : one.launch.workers)
+        if (worker.rank == rank) local_rank = worker.local_rank;
+    const json context{{"run_id", prepare.run_id},
+                       {"run_name", prepare.run_name},
+                       {"attempt", one.number},
+                       {"world_rank", rank},
+                       {"world_size", prepare.world_size},
+                       {"local_rank", local_rank},
+                       {"local_world_size", one.launch.workers.size()},
+                       {"node_rank", one.launch.node_rank},
+                       {"node", identity_.node},
+                       {"storage_path", prepare.storage_path},
+                       {"run_path", run_path_of(*one.gear)},
+                       {"user", prepare.user},
+                       {"checkpoint_upload", one.gear->job.upload},
+                       {"scratch_dir", files_.scratch(key_of(prepare.attempt))},
+                       {"world_ranks_by_node", ranks_by_node(prepare)}};
+    return context.dump();
+}
+
+void Service::on(const WelcomeWorker& out) {
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    worker::Welcome welcome{.context_json = context_json(*one, out.rank)};
+    if (!one->checkpoint_path.empty())
+        welcome.checkpoint = worker::ResumeFrom{
+            .path = one->checkpoint_path, .directory = one->launch.from, .metrics_json = one->checkpoint_metrics};
+    workers_->send(out.attempt, out.rank, welcome);
+}
+
+void Service::on(const ToWorker& out) { workers_->send(out.attempt, out.rank, out.message); }
+
+void Service::on(const MakeStage& out) {
+    Held* one = held(out.attempt);
+    if (!one) return;
+    const std::string unique = std::to_string(boot_ms()) + "-" + std::to_string(++one->stages);
+    auto place = make_stage(*one->gear, out.rank, unique);
+    if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
+    workers_->send(out.attempt, out.rank, worker::Staged{place ? *place : ""});
+}
+
+}  // namespace rtrain::agent
