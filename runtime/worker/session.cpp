@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "runtime/worker/last_error.hpp"
 #include "runtime/worker/rtrain_worker.h"
@@ -19,6 +20,7 @@ using namespace std::chrono_literals;
 constexpr auto pulse_every = 1000ms;
 constexpr auto redial_every = 100ms;
 constexpr auto welcome_within = 5s;
+constexpr auto refusal_patience = 10s;
 
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
@@ -118,11 +120,17 @@ std::string Session::dial() {
         });
     }
     if (!welcome) {
-        const std::string why = link_.open() ? "it does not answer" : link_.why_closed();
+        std::string why = link_.open() ? "it does not answer" : link_.why_closed();
         link_.close();
+        // An agent that has just come back may not have found its workers yet: its first refusals are not its last
+        // word.
+        if (!refused_.empty() && welcomed_ && lost_at_ && Clock::now() - *lost_at_ < refusal_patience) {
+            why = "it refused: " + std::exchange(refused_, {});
+        }
         return why;
     }
     lost_at_.reset();
+    welcomed_ = true;
     if (staging_) link_.send(encode(FromWorker{Stage{}}));
     for (const auto& [index, frame] : unanswered_) link_.send(frame);
     if (asked_) link_.send(asked_->second);

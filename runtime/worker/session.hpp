@@ -97,7 +97,7 @@ class Session {  // every int is an RTW_ code
     std::deque<std::string> upload_faults_;
 
     Clock::time_point last_report_ = Clock::now();
-    bool caller_waits_ = false, closing_ = false;
+    bool welcomed_ = false, caller_waits_ = false, closing_ = false;
     std::condition_variable close_now_;
     std::thread heartbeat_;
     int process_ = 0;

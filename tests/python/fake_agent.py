@@ -26,6 +26,7 @@ class FakeAgent:
         self.lose_answers_to: set[int] = set()  # report indexes: heard, passed, not answered on this connection
         self.commit_error: dict[int, str] = {}
         self.commits_held = False
+        self.refusals_left = 0  # hellos that are refused before the next one is welcome
         self.news = threading.Condition()
         self._reports: dict[int, dict[int, dict[str, Any]]] = {}
         self._passed: set[int] = set()
@@ -136,7 +137,8 @@ class FakeAgent:
                     self._say(peer, {"type": "broadcast", "index": frame["index"], "data": data})
 
     def _welcome(self, line: socket.socket, rank: int, hello: dict[str, Any]) -> None:
-        if hello["key"] != self.key:
+        if hello["key"] != self.key or self.refusals_left > 0:
+            self.refusals_left -= 1
             self._say(line, {"type": "refuse", "message": "wrong key"})
             line.shutdown(socket.SHUT_RDWR)
             return

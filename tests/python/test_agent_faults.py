@@ -109,6 +109,18 @@ def test_a_wrong_key_is_refused_with_the_agents_words(agent, start):
     assert "Traceback" not in err
 
 
+def test_the_first_refusals_of_an_agent_that_has_just_come_back_are_not_its_last_word(agent, start):
+    worker = start(COUNT.format(steps=4, pause=1))
+    assert worker.line() == "paused"
+    agent.stop()
+    agent.refusals_left = 3
+    agent.start()
+    worker.go()
+    assert worker.finish() == "done\n"
+    assert indexes(agent) == [1, 2, 3, 4]
+    assert agent.refusals_left == 0
+
+
 def test_a_stranger_on_the_socket_does_not_crash_the_worker(agent, start):
     """Bytes that are no frames: the worker closes the line, dials again and goes on."""
     worker = start(COUNT.format(steps=3, pause=0))
