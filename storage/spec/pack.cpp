@@ -1,0 +1,173 @@
+// A working directory as one archive that is named by its content: sorted names, no times, no owners, so that the same
+// files always give the same hash.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "storage/spec/ignore.hpp"
+#include "storage/spec/job.hpp"
+#include "storage/spec/tar.hpp"
+
+namespace rtrain::spec {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t bytes_most = 2LL << 30;
+
+Error failure(const std::string& doing, const std::string& path, int error_number) {
+    return {error_number == ENOSPC || error_number == EDQUOT ? ErrorCode::full : ErrorCode::io,
+            doing + " " + path + ": " + std::strerror(error_number), ""};
+}
+
+struct Found {
+    std::string path;  // relative
+    fs::file_type type = fs::file_type::none;
+};
+
+std::string text_of(const fs::path& file) {
+    std::ifstream stream(file, std::ios::binary);
+    std::ostringstream text;
+    text << stream.rdbuf();
+    return text.str();
+}
+
+// Everything that is not ignored, sorted, directories before what is in them.
+Status find_below(const fs::path& top, const std::string& base, IgnoreRules& rules, std::vector<Found>& found) {
+    const fs::path directory = base.empty() ? top : top / base;
+    rules.add_git(base, text_of(directory / ".gitignore"));
+    rules.add_rtrain(base, text_of(directory / ".rtrainignore"));
+    std::error_code failed;
+    std::vector<std::string> names;
+    for (fs::directory_iterator walk(directory, failed), end; !failed && walk != end; walk.increment(failed))
+        names.push_back(walk->path().filename().string());
+    if (failed) return failure("reading", directory.string(), failed.value());
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+        const std::string path = base.empty() ? name : base + "/" + name;
+        const fs::file_type type = fs::symlink_status(top / path, failed).type();
+        const bool is_directory = type == fs::file_type::directory;
+        if (rules.ignored(path, is_directory ? FileKind::directory : FileKind::file)) continue;
+        found.push_back({path, type});
+        if (is_directory)
+            if (auto done = find_below(top, path, rules, found); !done) return done;
+    }
+    return Done{};
+}
+
+Status check_link(const std::string& path, const std::string& target) {
+    const fs::path place = (fs::path(path).parent_path() / target).lexically_normal();
+    if (!fs::path(target).is_absolute() && !place.string().starts_with("..")) return Done{};
+    return Error{ErrorCode::invalid, "working_dir: the link " + path + " -> " + target + " leads out of the directory",
+                 "add it to .rtrainignore, and give the program that path instead"};
+}
+
+class Packer {
+  public:
+    Packer(std::string top, TarWriter& out) : top_(std::move(top)), out_(out) {}
+
+    Status add(const Found& found) {
+        if (found.type == fs::file_type::directory)
+            return out_.begin({.path = found.path + "/", .type = TarType::directory, .mode = 0755});
+        if (found.type == fs::file_type::symlink) return add_link(found.path);
+        if (found.type == fs::file_type::regular) return add_file(found.path);
+        return Error{ErrorCode::invalid, "working_dir: " + found.path + " is neither a file nor a directory nor a link",
+                     "add it to .rtrainignore"};
+    }
+    std::uint32_t files() const { return files_; }
+
+  private:
+    Status add_link(const std::string& path) {
+        std::error_code failed;
+        const std::string target = fs::read_symlink(top_ + "/" + path, failed).string();
+        if (failed) return failure("reading", top_ + "/" + path, failed.value());
+        if (auto fine = check_link(path, target); !fine) return fine;
+        return out_.begin({.path = path, .type = TarType::link, .mode = 0777, .target = target});
+    }
+
+    Status count(const std::string& path, std::int64_t bytes) {
+        ++files_;
+        sum_ += bytes;
+        if (bytes > biggest_bytes_) {
+            biggest_bytes_ = bytes;
+            biggest_ = path;
+        }
+        if (sum_ <= bytes_most) return Done{};
+        return Error{ErrorCode::full,
+                     "working_dir has more than " + std::to_string(bytes_most >> 30) +
+                         " GiB; its biggest file so far is " + biggest_ + " (" + std::to_string(biggest_bytes_ >> 20) +
+                         " MiB)",
+                     "list data in .rtrainignore, and keep it where every node can read it"};
+    }
+
+    Status add_file(const std::string& path) {
+        const std::string local = top_ + "/" + path;
+        std::ifstream stream(local, std::ios::binary | std::ios::ate);
+        if (!stream) return failure("reading", local, errno);
+        const auto total = static_cast<std::int64_t>(stream.tellg());
+        stream.seekg(0);
+        if (auto counted = count(path, total); !counted) return counted;
+        std::error_code failed;
+        const bool executable = (fs::status(local, failed).permissions() & fs::perms::owner_exec) != fs::perms::none;
+        if (auto begun = out_.begin({.path = path, .mode = executable ? 0755U : 0644U, .bytes = total}); !begun)
+            return begun;
+        std::vector<char> piece(256 << 10);
+        for (std::int64_t left = total; left > 0;) {
+            stream.read(piece.data(), std::min<std::int64_t>(left, static_cast<std::int64_t>(piece.size())));
+            const auto got = stream.gcount();
+            if (got <= 0) return Error{ErrorCode::io, local + " became shorter while it was packed", "submit again"};
+            if (auto written = out_.write({piece.data(), static_cast<std::size_t>(got)}); !written) return written;
+            left -= got;
+        }
+        return Done{};
+    }
+
+    std::string top_;
+    TarWriter& out_;
+    std::int64_t sum_ = 0, biggest_bytes_ = -1;
+    std::uint32_t files_ = 0;
+    std::string biggest_;
+};
+
+Result<PackedCode> pack_into(const std::string& file, const std::string& directory, const std::vector<Found>& found) {
+    auto out = TarWriter::create(file);
+    if (!out) return out.error();
+    Packer packer(directory, **out);
+    for (const Found& entry : found)
+        if (auto added = packer.add(entry); !added) return added.error();
+    if (auto finished = (*out)->finish(); !finished) return finished.error();
+    return PackedCode{.file = file, .sha256 = (*out)->sha256(), .bytes = (*out)->bytes(), .files = packer.files()};
+}
+
+}  // namespace
+
+Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory) {
+    std::error_code failed;
+    if (!fs::is_directory(directory, failed)) {
+        const bool there = fs::exists(directory, failed);
+        return Error{there ? ErrorCode::invalid : ErrorCode::not_found,
+                     "working_dir " + directory + (there ? " is not a directory" : " does not exist"),
+                     "it is relative to the job's file"};
+    }
+    IgnoreRules rules;
+    std::vector<Found> found;
+    if (auto done = find_below(directory, "", rules, found); !done) return done.error();
+    fs::create_directories(to_directory, failed);
+    const std::string aside = to_directory + "/.packing-" + std::to_string(::getpid()) + ".tar.zst";
+    auto packed = pack_into(aside, directory, found);
+    if (!packed) {
+        fs::remove(aside, failed);
+        return packed;
+    }
+    packed->file = to_directory + "/" + packed->sha256 + ".tar.zst";
+    fs::rename(aside, packed->file, failed);
+    if (failed) return failure("writing", packed->file, failed.value());
+    return packed;
+}
+
+}  // namespace rtrain::spec
