@@ -6,7 +6,8 @@
 
 #include "scheduler/machine.hpp"
 
-namespace rtrain::core {
+namespace rtrain {
+namespace core {
 namespace {
 
 bool named_by_an_attempt(const Cluster& cluster, RunId run, const std::string& directory) {
@@ -22,6 +23,11 @@ double score(const Checkpoint& checkpoint, const Retention& retention) {
     const auto found = checkpoint.metrics.find(retention.score_attribute);
     if (found == checkpoint.metrics.end()) return -std::numeric_limits<double>::infinity();
     return retention.higher_is_better ? found->second : -found->second;
+}
+
+// The news of an older attempt's commit may come after those of a newer one: the attempt comes first.
+bool newer(const Checkpoint& a, const Checkpoint& b) {
+    return a.attempt != b.attempt ? a.attempt > b.attempt : a.sequence > b.sequence;
 }
 
 std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run) {
@@ -54,6 +60,17 @@ void delete_checkpoint(Change& change, const CheckpointKey& key) {
 
 }  // namespace
 
+}  // namespace core
+
+const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run) {
+    const Checkpoint* latest = nullptr;
+    for (const Checkpoint* checkpoint : core::kept_ones(cluster, run))
+        if (latest == nullptr || core::newer(*checkpoint, *latest)) latest = checkpoint;
+    return latest;
+}
+
+namespace core {
+
 // Kept: the best num_to_keep, the latest, and what a live attempt started from.
 void retain(Change& change, RunId id) {
     const Run& run = change.seen().runs.at(id);
@@ -62,15 +79,14 @@ void retain(Change& change, RunId id) {
     auto all = kept_ones(change.seen(), id);
     std::sort(all.begin(), all.end(), [&](const Checkpoint* a, const Checkpoint* b) {
         const double x = score(*a, retention), y = score(*b, retention);
-        return x != y ? x > y : a->sequence > b->sequence;
+        return x != y ? x > y : newer(*a, *b);
     });
     const Attempt* live = live_attempt(change.seen(), id);
-    std::uint64_t latest = 0;
-    for (const Checkpoint* checkpoint : all) latest = std::max(latest, checkpoint->sequence);
+    const Checkpoint* latest = latest_checkpoint(change.seen(), id);
     std::vector<CheckpointKey> going;
     for (std::size_t i = *retention.num_to_keep; i < all.size(); ++i) {
         const bool pinned = live != nullptr && live->from == all[i]->directory;
-        if (all[i]->sequence != latest && !pinned) going.push_back({.run = id, .directory = all[i]->directory});
+        if (all[i] != latest && !pinned) going.push_back({.run = id, .directory = all[i]->directory});
     }
     for (const CheckpointKey& key : going) {
         change.edit(key).deleting = true;
@@ -118,4 +134,5 @@ void on(Change& change, const CheckpointDeleted& event) {
     change.erase(key);
 }
 
-}  // namespace rtrain::core
+}  // namespace core
+}  // namespace rtrain

@@ -156,7 +156,10 @@ void Inspection::checkpoints() {
         if (run == cluster_.runs.end()) continue;
         expect(checkpoint.sequence >= 1 && checkpoint.sequence <= run->second.checkpoints,
                key.directory + " is out of sequence");
-        expect(!checkpoint.deleting || checkpoint.sequence < run->second.checkpoints,
+        const Checkpoint* latest = latest_checkpoint(cluster_, key.run);
+        expect(!checkpoint.deleting || (latest != nullptr && (latest->attempt > checkpoint.attempt ||
+                                                              (latest->attempt == checkpoint.attempt &&
+                                                               latest->sequence > checkpoint.sequence))),
                key.directory + " is the latest commit and is being deleted");
         const Attempt* live = core::live_attempt(cluster_, key.run);
         expect(!checkpoint.deleting || live == nullptr || live->from != key.directory,

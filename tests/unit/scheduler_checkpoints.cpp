@@ -87,6 +87,22 @@ TEST_CASE("a commit said twice counts once; one of a zombie counts only if a lat
     CHECK(world.run(run).checkpoints == 2);
 }
 
+TEST_CASE("the late news of an older attempt's commit does not make it the latest") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.max_failures = 3, .retention = {.num_to_keep = 1}});
+    world.tell(NodeLost{.node = world.node_of(run, 0), .why = "silent"});
+    world.pass(1'000);
+    world.prepare(run, 0, "c2-a001");  // committed while nobody heard
+    world.start(run);
+    world.commits(run, "c2-a002");
+    world.exits(run, 0, exit_code(0));
+    world.empties(run);
+    world.tell(CheckpointCommitted{.attempt = {run, 1}, .directory = "c2-a001", .world_size = 1});
+    CHECK(world.kept(run) == Names{"c2-a002"});
+    CHECK(latest_checkpoint(world.cluster, run)->directory == "c2-a002");
+}
+
 TEST_CASE("an upload that ends after its run's success is still recorded") {
     World world;
     world.nodes(1);

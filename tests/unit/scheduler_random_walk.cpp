@@ -69,6 +69,12 @@ class Walk {
         }
         return event;
     }
+    Event deleted() {  // agents delete what they were told to
+        for (const auto& [key, checkpoint] : world_.cluster.checkpoints)
+            if (checkpoint.deleting && dice(2) == 0)
+                return CheckpointDeleted{.run = key.run, .directory = key.directory};
+        return CheckpointDeleted{.run = some_run(), .directory = "never-committed"};
+    }
     Event some_event() {
         switch (dice(22)) {
             case 0:
@@ -96,7 +102,7 @@ class Walk {
                                          .why = "no",
                                          .permanent = dice(5) == 0};
             case 10:
-                return CheckpointDeleted{.run = some_run(), .directory = "c" + std::to_string(dice(30))};
+                return deleted();
             case 11:
                 return CheckpointCommitted{
                     .attempt = some_attempt(), .directory = "c" + std::to_string(dice(30)), .world_size = 1};

@@ -1,0 +1,197 @@
+// See head.hpp.
+#include "tests/sim/head.hpp"
+
+#include "daemon/head/words.hpp"
+#include "tests/sim/node.hpp"
+#include "tests/sim/users.hpp"
+#include "tests/transcripts/effect_text.hpp"
+
+namespace rtrain::sim {
+namespace {
+
+constexpr std::int64_t node_timeout_ms = 10'000, heartbeat_ms = 2'000;
+
+}  // namespace
+
+SimHead::SimHead(World& world) : world_(world) { disk_.cluster.meta.cluster_id = "5eed00c0ffee"; }
+
+void SimHead::later(std::int64_t ms, std::function<void()> what) {
+    world_.after(ms, [this, life = life_, what = std::move(what)] {
+        if (up_ && life == life_) what();
+    });
+}
+
+void SimHead::start() {
+    up_ = true;
+    busy_ = false;
+    cluster_ = disk_.cluster;
+    received_ = disk_.news_seen;
+    for (const auto& [id, node] : cluster_.nodes) heard_[id.value] = world_.now();
+    world_.oracle.forgotten(disk_.cluster);
+    world_.say("head", "starts");
+    take(HeadStarted{.wall_ms = world_.now().ms});
+    later(1'000, [this] { check_leases(); });
+}
+
+void SimHead::crash(const std::string& why) {
+    world_.say("head", "dies " + why);
+    up_ = false;
+    ++life_;
+    waiting_.clear();
+    asked_.clear();
+    sessions_.clear();
+    heard_.clear();
+    received_.clear();
+    for (const auto& [name, node] : world_.nodes) world_.cut(name);
+    world_.after(world_.dice.between(100, 6'000), [this] { start(); });
+}
+
+bool SimHead::dies(const std::string& where) {
+    if (world_.healed || !world_.dice.one_in(250)) return false;
+    crash(where);
+    return true;
+}
+
+void SimHead::request(Event event) {
+    if (up_) take(std::move(event));
+}
+
+void SimHead::take(Event event) {
+    waiting_.push_back(std::move(event));
+    if (!busy_) {
+        busy_ = true;
+        later(world_.dice.between(0, 2), [this] { begin_turn(); });
+    }
+}
+
+// Decides what has come since the last turn; single-threaded, so nothing else is decided until it is durable.
+void SimHead::begin_turn() {
+    head::Turn turn;
+    while (!waiting_.empty()) {
+        const Event event = std::move(waiting_.front());
+        waiting_.pop_front();
+        head::Turn one = head::decide_turn(cluster_, world_.now(), world_.now().ms, {event});
+        world_.oracle.decided(event, one.decisions.front(), cluster_);
+        world_.say("head", "event " + std::to_string(event.index()) + " " + one.decisions.front().note);
+        const bool asked = std::holds_alternative<RunStopAsked>(event) || std::holds_alternative<NodeUndrained>(event);
+        if (one.decisions.front().created || asked) asked_.emplace_back(event, one.decisions.front());
+        for (auto& entry : one.entries) turn.entries.push_back(std::move(entry));
+        for (auto& decision : one.decisions) turn.decisions.push_back(std::move(decision));
+    }
+    turn_received_ = received_;
+    later(world_.disk_ms(), [this, turn = std::move(turn)] { commit(turn); });
+}
+
+void SimHead::commit(const head::Turn& turn) {
+    if (dies("before its commit")) return;
+    for (const state::Entry& entry : turn.entries) {
+        for (const Record& record : entry.records) apply(disk_.cluster, record);
+        disk_.journal.push_back(entry);
+    }
+    world_.oracle.durable(disk_.cluster, cluster_);
+    if (dies("after its commit")) return;
+    acknowledge();
+    perform(turn);
+    if (!up_) return;
+    busy_ = false;
+    arm_timer();
+    if (!waiting_.empty()) {
+        busy_ = true;
+        later(0, [this] { begin_turn(); });
+    }
+}
+
+void SimHead::acknowledge() {
+    for (const auto& [event, decision] : asked_) world_.users->answered(event, decision);
+    asked_.clear();
+    for (const auto& [node, seq] : turn_received_) disk_.news_seen[node] = seq;
+    for (auto& [node, session] : sessions_) {
+        if (!session.registered || session.acknowledged == disk_.news_seen[node]) continue;
+        session.acknowledged = disk_.news_seen[node];
+        world_.to_agent(node, session.connection, protocol::NewsAck{session.acknowledged});
+    }
+}
+
+void SimHead::perform(const head::Turn& turn) {
+    for (const Decision& decision : turn.decisions) {
+        for (const Effect& effect : decision.act) {
+            if (dies("between two effects")) return;
+            world_.oracle.performs(effect, disk_.cluster);
+            world_.say("head", transcripts::text_of(cluster_, effect));
+            const std::string node = head::addressee(effect).value;
+            const auto session = sessions_.find(node);
+            if (session == sessions_.end() || !session->second.registered) continue;  // said again when it registers
+            if (auto order = head::order_of(cluster_, effect, {}))
+                world_.to_agent(node, session->second.connection, *std::move(order));
+        }
+    }
+}
+
+void SimHead::arm_timer() {
+    const auto wake = next_wake(cluster_);
+    if (!wake) return;
+    later(wake->ms - world_.now().ms, [this, timer = ++timer_] {
+        if (timer == timer_) take(TimePassed{});
+    });
+}
+
+void SimHead::check_leases() {
+    for (const auto& [id, node] : cluster_.nodes)
+        if (node.state != NodeState::lost && heard_[id.value] + Duration{node_timeout_ms} <= world_.now())
+            take(NodeLost{.node = id, .why = "silent for 10 s"});
+    later(1'000, [this] { check_leases(); });
+}
+
+void SimHead::opened(const std::string& node, std::uint64_t connection) {
+    sessions_[node] = {.connection = connection};
+}
+
+void SimHead::closed(const std::string& node, std::uint64_t connection) {
+    const auto found = sessions_.find(node);
+    if (found != sessions_.end() && found->second.connection == connection) sessions_.erase(found);
+}
+
+void SimHead::heard(const std::string& node, std::uint64_t connection, const protocol::FromAgent& message) {
+    const auto found = sessions_.find(node);
+    if (!up_ || found == sessions_.end() || found->second.connection != connection) return;
+    Session& session = found->second;
+    heard_[node] = world_.now();
+    if (std::holds_alternative<protocol::Hello>(message)) {
+        session.welcomed = true;
+        return world_.to_agent(node, connection,
+                               protocol::Welcome{.cluster_id = cluster_.meta.cluster_id,
+                                                 .heartbeat_ms = heartbeat_ms,
+                                                 .node_timeout_ms = node_timeout_ms,
+                                                 .news_seen = disk_.news_seen[node]});
+    }
+    if (const auto* said = std::get_if<protocol::Register>(&message)) {
+        if (said->next_news <= received_[node]) received_[node] = disk_.news_seen[node] = 0;
+        session.registered = true;
+        take(head::registered(cluster_, NodeId{node}, *said, "10.0.0.9"));
+    }
+    if (const auto* news = std::get_if<protocol::News>(&message); news != nullptr && session.registered)
+        take_news(node, *news);
+}
+
+void SimHead::take_news(const std::string& node, const protocol::News& news) {
+    if (news.seq <= received_[node]) return;
+    received_[node] = news.seq;
+    if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
+        if (const Attempt* attempt = head::find_attempt(cluster_, report->attempt);
+            attempt != nullptr && report->index == 1)
+            take(FirstReport{attempt->id});
+    } else if (auto event = head::event_of(cluster_, NodeId{node}, news)) {
+        take(*std::move(event));
+    }
+}
+
+void SimHead::verify_journal() const {
+    Cluster replayed;
+    replayed.meta.cluster_id = disk_.cluster.meta.cluster_id;
+    for (const state::Entry& entry : disk_.journal)
+        if (decide(replayed, entry.now, entry.event).save != entry.records)
+            throw Violation{"replaying the journal gives other records"};
+    if (!(replayed == disk_.cluster)) throw Violation{"replaying the journal gives another state"};
+}
+
+}  // namespace rtrain::sim

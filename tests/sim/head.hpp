@@ -1,0 +1,61 @@
+// The simulated head: the real turn (decide, records, effects), words and orders of the daemon, over a simulated disk
+// and network. It can die between any two of: decided, durable, acknowledged, each single effect.
+#pragma once
+
+#include <deque>
+
+#include "daemon/head/turn.hpp"
+#include "tests/sim/world.hpp"
+
+namespace rtrain::sim {
+
+class SimHead {
+  public:
+    explicit SimHead(World& world);
+
+    void start();
+    void crash(const std::string& why);
+    bool up() const { return up_; }
+    bool idle() const { return up_ && !busy_ && waiting_.empty(); }
+    void request(Event event);  // of a user: answered through Users when durable
+    void opened(const std::string& node, std::uint64_t connection);
+    void closed(const std::string& node, std::uint64_t connection);
+    void heard(const std::string& node, std::uint64_t connection, const protocol::FromAgent& message);
+    const Cluster& disk() const { return disk_.cluster; }
+    void verify_journal() const;  // the same events replay to the same state
+
+  private:
+    struct Session {
+        std::uint64_t connection = 0;
+        bool welcomed = false, registered = false;
+        std::uint64_t acknowledged = 0;
+    };
+    struct Disk {
+        Cluster cluster;
+        std::vector<state::Entry> journal;
+        std::map<std::string, std::uint64_t> news_seen;
+    };
+    void take(Event event);
+    void take_news(const std::string& node, const protocol::News& news);
+    void begin_turn();
+    void commit(const head::Turn& turn);
+    void acknowledge();
+    void perform(const head::Turn& turn);
+    bool dies(const std::string& where);
+    void check_leases();
+    void arm_timer();
+    void later(std::int64_t ms, std::function<void()> what);  // unless it has died meanwhile
+
+    World& world_;
+    Disk disk_;
+    bool up_ = false, busy_ = false;
+    std::uint64_t life_ = 0, timer_ = 0;
+    Cluster cluster_;
+    std::deque<Event> waiting_;
+    std::vector<std::pair<Event, Decision>> asked_;  // by users, in this turn
+    std::map<std::string, Session> sessions_;
+    std::map<std::string, std::uint64_t> received_, turn_received_;
+    std::map<std::string, Time> heard_;
+};
+
+}  // namespace rtrain::sim

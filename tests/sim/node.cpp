@@ -1,0 +1,185 @@
+// The agent's life on a simulated node: start, death, adoption; its connection to the head; the report group's links.
+#include "tests/sim/node.hpp"
+
+#include <signal.h>
+
+namespace rtrain::sim {
+
+using agent::AttemptKey;
+
+SimNode::SimNode(World& world, std::string name) : world_(world), name_(std::move(name)) {}
+
+void SimNode::later(std::int64_t ms, std::function<void()> what) {
+    world_.after(ms, [this, life = life_, what = std::move(what)] {
+        if (up_ && life == life_) what();
+    });
+}
+
+void SimNode::start_agent() {
+    if (up_) return;
+    up_ = true;
+    world_.say(name_, "agent starts");
+    state_ = {};
+    state_.node = name_;
+    state_.boot_id = std::to_string(boot_);
+    state_.inventory.address = "10.0.0." + name_.substr(1);
+    state_.inventory.port = 7434;
+    state_.inventory.total["CPU"] = units(world_.settings.cpus);
+    state_.inventory.gpus = world_.settings.gpus;
+    state_.stop_grace_ms = 2'000;
+    state_.outbox = disk_.outbox;
+    state_.next_news = disk_.next_news;
+    find_attempts();
+    later(world_.dice.between(0, 500), [this] { dial(); });
+}
+
+// What a restarted agent finds: attempts on disk, workers that live on, exit files of those that ended meanwhile.
+void SimNode::find_attempts() {
+    const auto images = disk_.images;
+    for (const auto& [key, image] : images) {
+        agent::AttemptFound found{.image = image, .workers = {}};
+        for (const auto& [process, pid] : disk_.started)
+            if (process.first == key) found.workers[process.second] = pid;
+        input(found);
+        if (!up_ || !image.launch) continue;
+        for (const protocol::LaunchWorker& worker : image.launch->workers) {
+            const ProcessKey process{key, worker.rank};
+            const auto ended = disk_.ended.find(process);
+            if (!disk_.started.contains(process)) {  // its start had not come so far
+                world_.oracle.fault(key.run);
+                ExitCause cause;
+                cause.exit_code = 1;
+                cause.never_started = true;
+                cause.detail = "the agent was restarted before it could start it";
+                input(agent::WorkerEnded{
+                    .attempt = key, .rank = worker.rank, .cause = cause, .wall_us = world_.now().ms * 1000});
+            } else {
+                input(agent::WorkerStarted_{.attempt = key, .rank = worker.rank, .pid = disk_.started.at(process)});
+                if (ended != disk_.ended.end())
+                    input(agent::WorkerEnded{key, worker.rank, ended->second.cause, ended->second.wall_us});
+                else
+                    later(world_.dice.between(5, 200), [this, process] { join(process); });
+            }
+            if (!up_) return;
+        }
+    }
+}
+
+void SimNode::crash_agent(const std::string& why) {
+    world_.say(name_, "agent dies " + why);
+    up_ = false;
+    ++life_;
+    connection_ = 0;
+    world_.cut(name_);
+    drop_groups();
+    world_.after(world_.dice.between(200, 5'000), [this] { start_agent(); });
+}
+
+// Everything dies; nothing writes an exit file. After the boot the agent finds that its workers are gone.
+void SimNode::reboot() {
+    world_.say(name_, "reboots");
+    ++boot_;
+    for (auto& [key, process] : processes_) {
+        if (!process.alive) continue;
+        process.alive = false;
+        world_.oracle.fault(key.first.run);
+        ExitCause cause;
+        cause.signal = SIGKILL;
+        cause.detail = "the node was restarted";
+        world_.oracle.exited(name_, key.first, key.second, cause);
+        disk_.ended[key] = {cause, world_.now().ms * 1000};
+    }
+    if (up_) return crash_agent("with its node");
+}
+
+bool SimNode::quiet() const {
+    if (!up_ || !state_.registered || !state_.attempts.empty() || !state_.outbox.empty()) return false;
+    for (const auto& [key, process] : processes_)
+        if (process.alive) return false;
+    return true;
+}
+
+void SimNode::arm_timer() {
+    const auto wake = agent::next_wake(state_);
+    if (!wake) return;
+    later(wake->ms - world_.now().ms, [this, timer = ++timer_] {
+        if (timer == timer_) input(agent::TimerFired{});
+    });
+}
+
+// ---- head ---------------------------------------------------------------------------------------------------------
+void SimNode::dial() {
+    if (connection_ == 0) world_.dial_head(name_);
+    later(world_.dice.between(300, 1'500), [this] { dial(); });
+}
+
+void SimNode::opened(std::uint64_t connection) {
+    connection_ = connection;
+    input(agent::HeadConnected{});
+}
+
+void SimNode::closed(std::uint64_t connection) {
+    if (!up_ || connection_ != connection) return;
+    connection_ = 0;
+    input(agent::HeadDisconnected{});
+}
+
+void SimNode::heard(std::uint64_t connection, const protocol::FromHead& message) {
+    if (up_ && connection_ == connection) input(agent::HeadSaid{message});
+}
+
+// ---- report group -------------------------------------------------------------------------------------------------
+bool SimNode::accepts_group(AttemptKey key) const {
+    const auto found = state_.attempts.find(key);
+    return up_ && !world_.partitioned(name_) && found != state_.attempts.end() && found->second.coordinator.has_value();
+}
+
+void SimNode::dial_coordinator(AttemptKey key, const std::string& peer) {
+    if (!state_.attempts.contains(key)) return;
+    SimNode& other = *world_.nodes.at(peer);
+    if (!group_links_.contains({key, peer}) && !world_.partitioned(name_) && other.accepts_group(key)) {
+        group_links_[{key, peer}] = world_.now();
+        other.group_links_[{key, name_}] = world_.now();
+        input(agent::GroupConnected{key});
+    }
+    later(500, [this, key, peer] { dial_coordinator(key, peer); });
+}
+
+void SimNode::send_group(AttemptKey key, const std::string& to, const protocol::GroupMessage& message) {
+    std::string peer = to;
+    for (const auto& [link, last] : group_links_)
+        if (to.empty() && link.first == key) peer = link.second;
+    const auto link = group_links_.find({key, peer});
+    if (link == group_links_.end()) return;
+    link->second.ms = std::max(link->second.ms, world_.now().ms + world_.dice.between(0, world_.settings.latency_ms));
+    world_.after(link->second.ms - world_.now().ms, [this, key, peer, message] {
+        SimNode& other = *world_.nodes.at(peer);
+        if (group_links_.contains({key, peer}) && other.group_links_.contains({key, name_}))
+            other.group_said(key, name_, message);
+    });
+}
+
+void SimNode::group_said(AttemptKey key, const std::string& from, const protocol::GroupMessage& message) {
+    if (up_) input(agent::GroupSaid{.attempt = key, .node = from, .message = message});
+}
+
+void SimNode::group_cut(AttemptKey key, const std::string& from) {
+    if (group_links_.erase({key, from}) == 0 || !up_) return;
+    const auto found = state_.attempts.find(key);
+    const bool coordinates = found != state_.attempts.end() && found->second.coordinator.has_value();
+    input(agent::GroupCut{.attempt = key, .node = coordinates ? from : ""});
+}
+
+void SimNode::drop_groups() {
+    const auto links = group_links_;
+    for (const auto& [link, last] : links) {
+        const auto [key, peer] = link;
+        world_.after(world_.dice.between(0, 500), [this, key, peer] { world_.nodes.at(peer)->group_cut(key, name_); });
+        if (up_)
+            group_cut(key, peer);
+        else
+            group_links_.erase(link);
+    }
+}
+
+}  // namespace rtrain::sim

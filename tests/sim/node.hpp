@@ -1,0 +1,77 @@
+// A simulated node: the real agent machine over a simulated disk, network and processes. Its agent can die between any
+// two outputs; its processes live on (their shims write the exit files), until the node itself reboots.
+#pragma once
+
+#include "daemon/agent/machine.hpp"
+#include "tests/sim/world.hpp"
+
+namespace rtrain::sim {
+
+using ProcessKey = std::pair<agent::AttemptKey, std::uint32_t>;
+
+class SimNode {
+  public:
+    SimNode(World& world, std::string name);
+
+    void start_agent();
+    void crash_agent(const std::string& why);
+    void reboot();
+    bool up() const { return up_; }
+    bool quiet() const;
+    bool connected() const { return up_ && connection_ != 0; }
+
+    void opened(std::uint64_t connection);
+    void closed(std::uint64_t connection);
+    void heard(std::uint64_t connection, const protocol::FromHead& message);
+    void group_said(agent::AttemptKey key, const std::string& from, const protocol::GroupMessage& message);
+    void group_cut(agent::AttemptKey key, const std::string& from);
+    bool accepts_group(agent::AttemptKey key) const;
+    bool kill_some_process(std::int32_t signal);
+    void drop_groups();
+
+  private:
+    struct Process {
+        std::int64_t pid = 0;
+        std::uint64_t run = 0, step = 0, steps = 0, checkpoint_every = 1, next_index = 1;
+        bool alive = true, waits = false, stubborn = false;
+    };
+    struct Ended {
+        ExitCause cause;
+        std::int64_t wall_us = 0;
+    };
+    struct Disk {
+        std::map<agent::AttemptKey, agent::AttemptImage> images;
+        std::map<ProcessKey, std::int64_t> started;
+        std::map<ProcessKey, Ended> ended;
+        std::map<std::uint64_t, protocol::News> outbox;
+        std::uint64_t next_news = 1;
+    };
+    friend struct Carry;  // performs the outputs of the machine (node_outputs.cpp)
+
+    void input(const agent::Input& input);
+    void arm_timer();
+    void dial();
+    void later(std::int64_t ms, std::function<void()> what);  // unless the agent has died meanwhile
+    void find_attempts();
+    void prepared(const protocol::Prepare& order);
+    void spawn(const protocol::Launch& launch, const protocol::LaunchWorker& worker);
+    void live(ProcessKey key);
+    void join(ProcessKey key);
+    void report(ProcessKey key);
+    void answered(ProcessKey key, std::uint64_t index);
+    void end_process(ProcessKey key, ExitCause cause);
+    void dial_coordinator(agent::AttemptKey key, const std::string& peer);
+    void send_group(agent::AttemptKey key, const std::string& to, const protocol::GroupMessage& message);
+
+    World& world_;
+    std::string name_;
+    Disk disk_;
+    bool up_ = false;
+    std::uint64_t life_ = 0, timer_ = 0, boot_ = 0, connection_ = 0;
+    agent::AgentState state_;
+    std::map<ProcessKey, Process> processes_;
+    std::map<std::pair<agent::AttemptKey, std::string>, Time>
+        group_links_;  // open ones, and when the last message arrives
+};
+
+}  // namespace rtrain::sim

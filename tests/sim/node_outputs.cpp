@@ -1,0 +1,194 @@
+// What the agent machine asks for, carried out on the simulated node. The agent may die between any two outputs.
+#include <signal.h>
+
+#include "storage/checkpoint/run_directory.hpp"
+#include "tests/sim/node.hpp"
+
+namespace rtrain::sim {
+
+using namespace agent;
+
+namespace {
+
+constexpr const char* content = "weights";
+constexpr const char* content_sha256 = "9a129038d9a00aed0cf6a7ea059ca50a813449061ab87848cf1a13eafdf33b2c";
+
+std::string file_of(std::uint32_t rank) { return "rank-" + std::to_string(rank); }
+
+}  // namespace
+
+struct Carry {
+    SimNode& node;
+    World& world;
+    SimNode::Disk& disk;
+
+    std::string run_of(AttemptKey key) const { return disk.images.at(key).prepare.run_name; }
+
+    // ---- to the head
+    void operator()(const ToHead& out) const { world.to_head(node.name_, node.connection_, out.message); }
+    void operator()(const SendHeartbeat& out) const {
+        world.to_head(node.name_, node.connection_, protocol::Heartbeat{.workers = out.workers});
+    }
+    void operator()(const CloseHead&) const { world.cut(node.name_); }
+    void operator()(const KeepNews& out) const {
+        disk.outbox.emplace(out.news.seq, out.news);
+        disk.next_news = out.news.seq + 1;
+        if (const auto* emptied = std::get_if<protocol::Emptied>(&out.news.what))
+            world.oracle.said_emptied(node.name_, emptied->attempt);
+    }
+    void operator()(const DropNews& out) const {
+        disk.outbox.erase(disk.outbox.begin(), disk.outbox.upper_bound(out.up_to));
+    }
+
+    // ---- the attempt
+    void operator()(const StartPreparation& out) const {
+        node.later(world.disk_ms() + world.dice.between(1, 50),
+                   [n = &node, order = out.prepare] { n->prepared(order); });
+    }
+    void operator()(const KeepAttempt& out) const { disk.images[key_of(out.image.prepare.attempt)] = out.image; }
+    void operator()(const CloseAttempt& out) const { disk.images.erase(out.attempt); }
+    void operator()(const ForgetAttempt& out) const { disk.images.erase(out.attempt); }
+    void operator()(const FetchCheckpoint& out) const {
+        node.later(world.disk_ms(),
+                   [n = &node, key = out.attempt] { n->input(CheckpointFetched{.attempt = key, .why = ""}); });
+    }
+    void operator()(const StartWorkers& out) const {
+        for (const protocol::LaunchWorker& worker : out.launch.workers)
+            node.later(world.dice.between(1, 30),
+                       [n = &node, launch = out.launch, worker] { n->spawn(launch, worker); });
+    }
+    void operator()(const SignalWorker& out) const {
+        const ProcessKey key{out.attempt, out.rank};
+        const auto found = node.processes_.find(key);
+        if (found == node.processes_.end() || (out.signal != SIGKILL && found->second.stubborn)) return;
+        ExitCause cause;
+        cause.signal = out.signal;
+        world.after(world.dice.between(1, out.signal == SIGKILL ? 3 : 150),
+                    [n = &node, key, cause] { n->end_process(key, cause); });
+    }
+    void operator()(const FinishLogs& out) const {
+        node.later(world.disk_ms(), [n = &node, key = out.attempt] { n->input(LogsDone{key}); });
+    }
+
+    // ---- workers and the group
+    void operator()(const ToWorker& out) const {
+        if (const auto* reported = std::get_if<worker::Reported>(&out.message)) {
+            const ProcessKey key{out.attempt, out.rank};
+            world.after(1, [n = &node, key, index = reported->index] { n->answered(key, index); });
+        }
+    }
+    void operator()(const DialCoordinator& out) const {
+        node.later(1, [n = &node, key = out.attempt, peer = out.peer.node] { n->dial_coordinator(key, peer); });
+    }
+    void operator()(const ToGroup& out) const { node.send_group(out.attempt, out.node, out.message); }
+
+    // ---- checkpoints
+    void operator()(const ListStaged& out) const {
+        StagedListed listed{.attempt = out.attempt, .index = out.index, .files = {}, .why = ""};
+        for (const auto& [rank, path] : out.staged)
+            listed.files.push_back({.rank = rank, .path = file_of(rank), .bytes = 7, .sha256 = ""});
+        node.later(1, [n = &node, listed] { n->input(listed); });
+    }
+    void operator()(const Upload& out) const {
+        node.later(world.disk_ms(), [n = &node, w = &world, out, run = run_of(out.attempt)] {
+            agent::Uploaded done{.attempt = out.attempt,
+                                 .index = out.index,
+                                 .files = {},
+                                 .why = w->storage_full ? "no space left" : "",
+                                 .full = w->storage_full};
+            for (const auto& [rank, path] : out.staged) {
+                if (w->storage_full) break;
+                (void)w->store.put(run + "/" + out.directory + "/" + file_of(rank), content);
+                done.files.push_back({.rank = rank, .path = file_of(rank), .bytes = 7, .sha256 = content_sha256});
+            }
+            n->input(done);
+        });
+    }
+    // The manifest is the commit: the agent may die before it can say so.
+    void operator()(const WriteManifest& out) const {
+        node.later(world.disk_ms(), [n = &node, w = &world, out, run = run_of(out.attempt)] {
+            if (!w->storage_full) {
+                const auto written = storage::write_manifest(w->store, run, out.manifest);
+                if (!written) throw Violation{"writing a manifest: " + written.error().message};
+                w->oracle.committed(run, out.manifest.attempt, out.manifest.directory);
+                w->say(n->name_, run + " commits " + out.manifest.directory);
+            }
+            if (!w->healed && w->dice.one_in(60)) return n->crash_agent("after its manifest");
+            n->input(ManifestWritten{.attempt = out.attempt,
+                                     .index = out.manifest.report,
+                                     .why = w->storage_full ? "no space left" : "",
+                                     .full = w->storage_full});
+        });
+    }
+    void operator()(const DropUncommitted& out) const {
+        const std::string directory = run_of(out.attempt) + "/" + out.directory;
+        if (!world.store.get(directory + "/.manifest.json")) (void)world.store.remove_tree(directory);
+    }
+    void operator()(const RemoveCheckpoint& out) const {
+        node.later(world.disk_ms(), [n = &node, w = &world, order = out.order] {
+            const auto claims = storage::read_claims(w->store, order.run_name);
+            const bool overtaken = claims && !claims->empty() && claims->back().number > order.newest_attempt;
+            if (!overtaken && w->store.get(order.run_name + "/" + order.directory + "/.manifest.json")) {
+                w->oracle.deleted(order.run_name, order.directory);
+                (void)storage::delete_checkpoint(w->store, order.run_name, order.directory);
+                w->say(n->name_, order.run_name + " loses " + order.directory);
+            }
+            n->input(CheckpointGone{
+                .run = order.run, .directory = order.directory, .why = overtaken ? "a newer attempt exists" : ""});
+        });
+    }
+    void operator()(const WriteResultFile& out) const {
+        (void)world.store.put(out.order.run_name + "/result.json", out.order.result_json);
+    }
+
+    // ---- nothing to see here: logs, welcomes, stages, metrics
+    void operator()(const ResendLogs&) const {}
+    void operator()(const LogsAcknowledged&) const {}
+    void operator()(const WelcomeWorker&) const {}
+    void operator()(const MakeStage&) const {}
+    void operator()(const DropStaged&) const {}
+    void operator()(const JournalMetrics&) const {}
+};
+
+void SimNode::input(const Input& what) {
+    state_.wall_minus_now_ms = 0;
+    const Outputs outputs = agent::step(state_, world_.now(), what);
+    const std::uint64_t life = life_;
+    for (const Output& output : outputs) {
+        if (!world_.healed && world_.dice.one_in(4'000)) return crash_agent("between two outputs");
+        std::visit(Carry{*this, world_, disk_}, output);
+        if (life != life_) return;
+    }
+    arm_timer();
+}
+
+// The claim is on storage before the agent can say so: if it dies in between, the number is skipped.
+void SimNode::prepared(const protocol::Prepare& order) {
+    const AttemptKey key = key_of(order.attempt);
+    PreparationDone done{.attempt = key, .why = "", .number = order.attempt.number};
+    if (!world_.healed && world_.dice.one_in(40)) {
+        done.why = "the storage path cannot be written";
+        done.permanent = world_.dice.one_in(10);
+        world_.oracle.preparation_fault(key.run);
+        if (done.permanent) world_.oracle.permanent_fault(key.run);
+        return input(done);
+    }
+    if (order.claim) {
+        storage::Claim claim{.number = order.attempt.number, .cluster_id = order.cluster_id, .run_id = order.run_id};
+        claim.world_size = order.world_size;
+        claim.job_json = "{}";
+        const auto answer = storage::claim_attempt(world_.store, order.run_name, claim, "");
+        if (!answer) throw Violation{"claiming: " + answer.error().message};
+        world_.oracle.claimed(order.run_name, answer->number, answer->from);
+        world_.say(name_,
+                   order.run_name + " attempt " + std::to_string(answer->number) + " is claimed, from " + answer->from);
+        if (!world_.healed && world_.dice.one_in(40)) return crash_agent("after its claim");
+        done.number = answer->number;
+        done.from = answer->from;
+        done.master_address = "10.0.0.1";
+        done.master_port = 20'000;
+    }
+    input(done);
+}
+
+}  // namespace rtrain::sim

@@ -1,0 +1,134 @@
+// The worker processes of a simulated node: they report, wait at the barrier, bring checkpoints, and die.
+#include <signal.h>
+
+#include <cstdio>
+
+#include "storage/checkpoint/run_directory.hpp"
+#include "tests/sim/node.hpp"
+#include "tests/sim/users.hpp"
+
+namespace rtrain::sim {
+
+using agent::AttemptKey;
+
+namespace {
+
+// The step a checkpoint holds. What is restored must be there, whole.
+std::uint64_t step_of(World& world, const std::string& run, const std::string& from) {
+    if (from.empty()) return 0;
+    const auto text = world.store.get(run + "/" + from + "/.manifest.json");
+    if (!text) throw Violation{run + " starts from " + from + ", which is not committed"};
+    const auto manifest = storage::decode_manifest(*text);
+    if (!manifest) throw Violation{run + " starts from " + from + ": " + manifest.error().message};
+    unsigned long long step = 0;
+    std::sscanf(manifest->metrics_json.c_str(), "{\"step\":%llu", &step);
+    return step;
+}
+
+}  // namespace
+
+void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker& worker) {
+    const ProcessKey key{agent::key_of(launch.attempt), worker.rank};
+    if (disk_.started.contains(key)) return;
+    const std::string run = disk_.images.at(key.first).prepare.run_name;
+    const Script script = script_of(run);
+    Process process;
+    process.pid = 1'000 + static_cast<std::int64_t>(processes_.size());
+    process.run = launch.attempt.run;
+    process.step = step_of(world_, run, launch.from);
+    process.steps = script.steps;
+    process.checkpoint_every = script.checkpoint_every;
+    process.stubborn = world_.dice.one_in(8);
+    processes_[key] = process;
+    disk_.started[key] = process.pid;
+    world_.oracle.started(name_, key.first, key.second);
+    world_.say(name_,
+               "process of run " + std::to_string(process.run) + " rank " + std::to_string(key.second) + " starts");
+    world_.after(world_.dice.between(5, 60), [this, key] {
+        join(key);
+        live(key);
+    });
+    input(agent::WorkerStarted_{.attempt = key.first, .rank = key.second, .pid = process.pid});
+}
+
+// Computes for a while, then reports, or ends.
+void SimNode::live(ProcessKey key) {
+    Process& process = processes_.at(key);
+    if (!process.alive) return;
+    if (process.step >= process.steps) {
+        ExitCause done;
+        done.exit_code = 0;
+        return end_process(key, done);
+    }
+    world_.after(world_.dice.between(50, 1'500), [this, key] {
+        Process& worker = processes_.at(key);
+        if (!worker.alive) return;
+        if (!world_.healed && world_.dice.one_in(60)) {
+            world_.oracle.fault(worker.run);
+            ExitCause cause;
+            cause.exit_code = 1;
+            cause.detail = "an exception";
+            return end_process(key, cause);
+        }
+        worker.waits = true;
+        report(key);
+    });
+}
+
+void SimNode::join(ProcessKey key) {
+    const auto found = processes_.find(key);
+    if (!up_ || found == processes_.end() || !found->second.alive) return;
+    worker::Hello hello{.rank = key.second, .pid = found->second.pid, .next_index = found->second.next_index};
+    input(agent::WorkerJoined{.attempt = key.first, .rank = key.second, .hello = hello});
+    if (found->second.waits) report(key);
+}
+
+void SimNode::report(ProcessKey key) {
+    const Process& process = processes_.at(key);
+    if (!up_ || !process.alive) return;
+    worker::Report report{.index = process.next_index,
+                          .metrics_json = "{\"step\":" + std::to_string(process.step + 1) + "}"};
+    if ((process.step + 1) % process.checkpoint_every == 0)
+        report.checkpoint = worker::StagedFiles{.path = "stage-" + std::to_string(key.second)};
+    input(agent::WorkerSaid{.attempt = key.first, .rank = key.second, .message = report});
+}
+
+void SimNode::answered(ProcessKey key, std::uint64_t index) {
+    const auto found = processes_.find(key);
+    if (found == processes_.end() || !found->second.alive || !found->second.waits || found->second.next_index != index)
+        return;
+    found->second.waits = false;
+    ++found->second.next_index;
+    ++found->second.step;
+    live(key);
+}
+
+void SimNode::end_process(ProcessKey key, ExitCause cause) {
+    Process& process = processes_.at(key);
+    if (!process.alive) return;
+    process.alive = false;
+    const std::int64_t wall_us = world_.now().ms * 1000 + static_cast<std::int64_t>(key.second);
+    disk_.ended[key] = {cause, wall_us};
+    world_.oracle.exited(name_, key.first, key.second, cause);
+    world_.say(
+        name_,
+        "process of run " + std::to_string(process.run) + " rank " + std::to_string(key.second) + " ends, " +
+            (cause.signal ? "signal " + std::to_string(*cause.signal) : "code " + std::to_string(*cause.exit_code)));
+    later(world_.dice.between(0, 3), [this, key, cause, wall_us] {
+        input(agent::WorkerEnded{.attempt = key.first, .rank = key.second, .cause = cause, .wall_us = wall_us});
+    });
+}
+
+bool SimNode::kill_some_process(std::int32_t signal) {
+    for (auto& [key, process] : processes_) {
+        if (!process.alive) continue;
+        world_.oracle.fault(process.run);
+        ExitCause cause;
+        cause.signal = signal;
+        end_process(key, cause);
+        return true;
+    }
+    return false;
+}
+
+}  // namespace rtrain::sim

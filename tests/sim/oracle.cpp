@@ -1,0 +1,183 @@
+// See oracle.hpp. Each check names the invariant of design section 11 that it watches.
+#include "tests/sim/oracle.hpp"
+
+#include <algorithm>
+
+namespace rtrain::sim {
+namespace {
+
+void require(bool holds, const std::string& what) {
+    if (!holds) throw Violation{what};
+}
+
+std::string text(AttemptId id) {
+    return "run " + std::to_string(id.run.value) + " attempt " + std::to_string(id.number);
+}
+
+std::optional<AttemptId> attempt_of(const Event& event) {
+    return std::visit(
+        [](const auto& one) -> std::optional<AttemptId> {
+            if constexpr (requires { one.attempt; })
+                return one.attempt;
+            else
+                return std::nullopt;
+        },
+        event);
+}
+
+}  // namespace
+
+// 6: late news is known by its attempt.
+void Oracle::check_late(const Event& event, const Decision& decision) const {
+    const auto id = attempt_of(event);
+    if (!id || !over_.contains(*id) || std::holds_alternative<CheckpointCommitted>(event)) return;
+    require(decision.save.empty() && decision.act.empty(),
+            "an event of " + text(*id) + ", which is over, changed something");
+}
+
+void Oracle::decided(const Event& event, const Decision& decision, const Cluster& after) {
+    check_late(event, decision);
+    const auto broken = invariants(after);
+    require(broken.empty(), broken.empty() ? "" : broken.front());
+    require(!decision.refused || decision.save.empty(), "a refusal saved something");
+    for (const Record& record : decision.save) {
+        if (const auto* attempt = std::get_if<Attempt>(&record); attempt != nullptr && terminal(attempt->state))
+            over_.insert(attempt->id);
+        const auto* run = std::get_if<Run>(&record);
+        if (run == nullptr) continue;
+        std::uint32_t& number = numbers_[run->id];
+        require(run->attempts >= number, "the attempt numbers of run " + std::to_string(run->id.value) + " went back");
+        number = run->attempts;
+        const auto ended = ended_as_.find(run->id);
+        require(ended == ended_as_.end() || ended->second == run->state,
+                "run " + std::to_string(run->id.value) + " left its terminal state");
+        if (terminal(run->state)) ended_as_[run->id] = run->state;
+    }
+    if (const auto* lost = std::get_if<NodeLost>(&event))
+        for (const auto& [id, attempt] : after.attempts)
+            if (std::any_of(attempt.workers.begin(), attempt.workers.end(),
+                            [&](const Worker& w) { return w.seat.node == lost->node; }))
+                fault(id.run.value);
+}
+
+// A head that died before its commit forgets what it had decided; so must its observer.
+void Oracle::forgotten(const Cluster& disk) {
+    over_.clear();
+    ended_as_.clear();
+    numbers_.clear();
+    for (const auto& [id, attempt] : disk.attempts)
+        if (terminal(attempt.state)) over_.insert(id);
+    for (const auto& [id, run] : disk.runs) {
+        numbers_[id] = run.attempts;
+        if (terminal(run.state)) ended_as_[id] = run.state;
+    }
+}
+
+// 7 and 12: what is durable is what was decided.
+void Oracle::durable(const Cluster& disk, const Cluster& memory) const {
+    require(disk == memory, "the records on disk are not the state in memory");
+}
+
+// 7 and 11: an order is about what is durable, and a run that is over or stopping starts nothing.
+void Oracle::performs(const Effect& effect, const Cluster& disk) const {
+    std::optional<AttemptId> starts;
+    if (const auto* one = std::get_if<PrepareNode>(&effect)) starts = one->attempt;
+    if (const auto* one = std::get_if<LaunchWorkers>(&effect)) starts = one->attempt;
+    if (!starts) return;
+    const auto run = disk.runs.find(starts->run);
+    require(run != disk.runs.end(), "an order for a run that is not durable");
+    require(run->second.attempts >= starts->number, "an order for an attempt that is not durable");
+    require(!terminal(run->second.state), "run " + run->second.name + " is over and starts " + text(*starts));
+}
+
+// 3 and 4: the newest commit on the live branch below an attempt.
+std::string Oracle::newest_live(const Line& line, std::uint32_t below) const {
+    auto claim = line.from.lower_bound(below);
+    if (claim == line.from.begin()) return "";
+    --claim;
+    const auto committed = line.committed.find(claim->first);
+    if (committed != line.committed.end() && !committed->second.empty()) return committed->second.back();
+    return claim->second;
+}
+
+void Oracle::claimed(const std::string& run, std::uint32_t number, const std::string& from) {
+    Line& line = lines_[run];
+    require(line.from.empty() || line.from.rbegin()->first < number,
+            run + ": attempt " + std::to_string(number) + " was claimed twice");
+    const std::string newest = newest_live(line, number);
+    require(from == newest, run + " attempt " + std::to_string(number) + " starts from \"" + from +
+                                "\", the newest commit is \"" + newest + "\"");
+    line.from[number] = from;
+}
+
+void Oracle::committed(const std::string& run, std::uint32_t attempt, const std::string& directory) {
+    lines_[run].committed[attempt].push_back(directory);
+}
+
+void Oracle::deleted(const std::string& run, const std::string& directory) {
+    Line& line = lines_[run];
+    const std::uint32_t highest = line.from.empty() ? 0 : line.from.rbegin()->first;
+    require(directory != newest_live(line, highest + 1), run + ": the newest checkpoint " + directory + " was deleted");
+    for (auto& [attempt, directories] : line.committed) std::erase(directories, directory);
+}
+
+void Oracle::started(const std::string& node, agent::AttemptKey key, std::uint32_t rank) {
+    require(!emptied_.contains({node, key}),
+            node + " starts rank " + std::to_string(rank) + " of an attempt that it had said to be gone");
+    alive_[{node, key}].insert(rank);
+}
+
+void Oracle::exited(const std::string& node, agent::AttemptKey key, std::uint32_t rank, const ExitCause& cause) {
+    alive_[{node, key}].erase(rank);
+    if (cause.success()) succeeded_[key].insert(rank);
+}
+
+// 8: no worker outlives its attempt.
+void Oracle::said_emptied(const std::string& node, const protocol::AttemptRef& ref) {
+    if (ref.incarnation == 0) return;
+    const auto key = agent::key_of(ref);
+    const auto found = alive_.find({node, key});
+    require(found == alive_.end() || found->second.empty(), node + " says it is empty, but a process is alive");
+    emptied_.insert({node, key});
+}
+
+void Oracle::accepted(const std::string& key, RunId run) {
+    const auto [found, fresh] = accepted_.emplace(key, run);
+    require(fresh || found->second == run, "one submission made two runs");
+}
+
+void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
+    const auto count = [&](const std::map<std::uint64_t, std::uint32_t>& of) {
+        const auto found = of.find(run.id.value);
+        return found == of.end() ? 0u : found->second;
+    };
+    const std::uint32_t faults = count(faults_);
+    require(run.failures <= faults, run.name + " counts " + std::to_string(run.failures) + " failures, but only " +
+                                        std::to_string(faults) + " faults happened to it");
+    const auto allowed = run.spec.failure.max_failures;
+    const bool may_fail = permanent_.contains(run.id.value) || count(preparation_faults_) >= 5 ||
+                          (allowed >= 0 && faults > static_cast<std::uint32_t>(allowed));
+    require(run.state != RunState::failed || may_fail, run.name + " FAILED without cause: " + run.reason);
+    require(run.state != RunState::stopped || stop_asked_.contains(run.id), run.name + " STOPPED though nobody asked");
+    if (run.state != RunState::succeeded) return;
+    const Attempt& last = disk.attempts.at({.run = run.id, .number = run.attempts});
+    const auto ranks = succeeded_.find({run.id.value, last.incarnation});
+    require(ranks != succeeded_.end() && ranks->second.size() == last.workers.size(),
+            run.name + " SUCCEEDED, but not every rank ended with 0");
+}
+
+// 6: every accepted run has reached one terminal state; 2 and 8: nothing is held, nobody is left.
+void Oracle::ended(const Cluster& disk) const {
+    for (const auto& [key, id] : accepted_) {
+        const auto run = disk.runs.find(id);
+        require(run != disk.runs.end(), "run " + std::to_string(id.value) + " was accepted and forgotten");
+        require(terminal(run->second.state), run->second.name + " never ended: it is " + to_text(run->second.state) +
+                                                 " (" + run->second.reason + ")");
+        check_end_of(run->second, disk);
+    }
+    for (const NodeView& node : node_views(disk))
+        require(node.free == node.total, node.id.value + " still holds something");
+    for (const auto& [where, ranks] : alive_) require(ranks.empty(), where.first + " has a process that nobody wants");
+}
+
+}  // namespace rtrain::sim

@@ -1,0 +1,64 @@
+// What an all-seeing observer knows and checks: design section 11, over head, agents, processes and storage.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/words.hpp"
+#include "scheduler/controller.hpp"
+#include "tests/sim/clockwork.hpp"
+
+namespace rtrain::sim {
+
+class Oracle {
+  public:
+    // ---- the head: called for each event it decided
+    void decided(const Event& event, const Decision& decision, const Cluster& after);
+    void forgotten(const Cluster& disk);
+    void durable(const Cluster& disk, const Cluster& memory) const;
+    void performs(const Effect& effect, const Cluster& disk) const;
+
+    // ---- storage
+    void claimed(const std::string& run, std::uint32_t number, const std::string& from);
+    void committed(const std::string& run, std::uint32_t attempt, const std::string& directory);
+    void deleted(const std::string& run, const std::string& directory);
+
+    // ---- nodes
+    void started(const std::string& node, agent::AttemptKey key, std::uint32_t rank);
+    void exited(const std::string& node, agent::AttemptKey key, std::uint32_t rank, const ExitCause& cause);
+    void said_emptied(const std::string& node, const protocol::AttemptRef& ref);
+    void fault(std::uint64_t run) { ++faults_[run]; }  // something a run may count as a failure
+    void preparation_fault(std::uint64_t run) { ++preparation_faults_[run]; }
+    void permanent_fault(std::uint64_t run) { permanent_.insert(run); }
+
+    // ---- users
+    void accepted(const std::string& key, RunId run);
+    void stop_asked(RunId run) { stop_asked_.insert(run); }
+    void ended(const Cluster& disk) const;  // faults are over and all is quiet
+
+  private:
+    void check_late(const Event& event, const Decision& decision) const;
+    void check_end_of(const Run& run, const Cluster& disk) const;
+
+    struct Line {                                                     // of one run on storage
+        std::map<std::uint32_t, std::string> from;                    // claims
+        std::map<std::uint32_t, std::vector<std::string>> committed;  // by attempt, in order, less the deleted ones
+    };
+    std::string newest_live(const Line& line, std::uint32_t below) const;
+
+    std::set<AttemptId> over_;            // attempts that have ended, as decided
+    std::map<RunId, RunState> ended_as_;  // terminal states are final
+    std::map<RunId, std::uint32_t> numbers_;
+    std::map<std::string, Line> lines_;
+    std::map<std::pair<std::string, agent::AttemptKey>, std::set<std::uint32_t>> alive_;
+    std::set<std::pair<std::string, agent::AttemptKey>> emptied_;
+    std::map<std::uint64_t, std::uint32_t> faults_, preparation_faults_;
+    std::set<std::uint64_t> permanent_;
+    std::map<agent::AttemptKey, std::set<std::uint32_t>> succeeded_;  // ranks that ended with 0
+    std::map<std::string, RunId> accepted_;
+    std::set<RunId> stop_asked_;
+};
+
+}  // namespace rtrain::sim

@@ -1,0 +1,82 @@
+// See users.hpp.
+#include "tests/sim/users.hpp"
+
+#include "tests/sim/head.hpp"
+
+namespace rtrain::sim {
+
+Script script_of(const std::string& run_name) {
+    std::uint64_t seed = 7;
+    for (const char c : run_name) seed = seed * 31 + static_cast<unsigned char>(c);
+    Dice dice(seed);
+    return {.steps = static_cast<std::uint64_t>(dice.between(2, 8)),
+            .checkpoint_every = static_cast<std::uint64_t>(dice.between(1, 3))};
+}
+
+namespace {
+
+RunSubmitted some_submission(Dice& dice, const Settings& settings, int index) {
+    RunSubmitted event;
+    event.name = "run" + std::to_string(index) + "-" + std::to_string(dice.between(0, 999));
+    event.user = "ana";
+    event.submit_key = "key" + std::to_string(index);
+    event.storage_path = "sim";
+    event.job_json = "{}";
+    Bundle bundle;
+    bundle.demand["CPU"] = units(1);
+    if (settings.gpus > 0 && dice.one_in(2)) bundle.demand["GPU"] = dice.one_in(2) ? Amount{5'000} : units(1);
+    event.spec.gang.bundles.assign(static_cast<std::size_t>(dice.between(1, 3)), bundle);
+    event.spec.gang.strategy = dice.one_in(2) ? Strategy::pack : Strategy::spread;
+    event.spec.priority = static_cast<std::int32_t>(dice.between(0, 2));
+    event.spec.failure.max_failures = static_cast<std::int32_t>(dice.between(-1, 4));
+    event.spec.stop_grace = Duration{dice.between(200, 3'000)};
+    if (dice.one_in(2)) event.spec.retention.num_to_keep = static_cast<std::uint32_t>(dice.between(1, 2));
+    return event;
+}
+
+}  // namespace
+
+Users::Users(World& world) : world_(world) {}
+
+void Users::begin() {
+    for (int i = 0; i < world_.settings.runs; ++i) {
+        const RunSubmitted event = some_submission(world_.dice, world_.settings, i);
+        world_.after(world_.dice.between(1'000, 25'000), [this, event] { ask(event.submit_key, event); });
+    }
+}
+
+void Users::ask(const std::string& key, const Event& event) {
+    if (const auto* stop = std::get_if<RunStopAsked>(&event)) world_.oracle.stop_asked(stop->run);
+    if (asking_.emplace(key, event).second) repeat(key);
+}
+
+void Users::repeat(const std::string& key) {
+    const auto found = asking_.find(key);
+    if (found == asking_.end()) return;
+    world_.head->request(found->second);
+    world_.after(world_.dice.between(1'000, 5'000), [this, key] { repeat(key); });
+}
+
+void Users::answered(const Event& event, const Decision& decision) {
+    if (const auto* submitted = std::get_if<RunSubmitted>(&event)) {
+        if (decision.created) world_.oracle.accepted(submitted->submit_key, *decision.created);
+        asking_.erase(submitted->submit_key);
+        if (decision.created && !world_.healed && world_.dice.one_in(5)) {
+            const RunId run = *decision.created;
+            world_.after(world_.dice.between(500, 20'000), [this, run] {
+                ask("stop" + std::to_string(run.value),
+                    RunStopAsked{.run = run, .by = "ana", .wall_ms = world_.now().ms});
+            });
+        }
+    }
+    if (const auto* undrained = std::get_if<NodeUndrained>(&event)) asking_.erase("undrain " + undrained->node.value);
+    if (const auto* stop = std::get_if<RunStopAsked>(&event)) asking_.erase("stop" + std::to_string(stop->run.value));
+}
+
+void Users::stop_what_waits() {
+    for (const auto& [id, run] : world_.head->disk().runs)
+        if (run.state == RunState::queued && run.reason.starts_with("NO PRESENT"))
+            ask("stop" + std::to_string(id.value), RunStopAsked{.run = id, .by = "ana", .wall_ms = world_.now().ms});
+}
+
+}  // namespace rtrain::sim

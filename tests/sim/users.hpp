@@ -1,0 +1,30 @@
+// Users of the simulated cluster: they submit, stop, drain, and ask again (with the same key) until they are answered.
+#pragma once
+
+#include "tests/sim/world.hpp"
+
+namespace rtrain::sim {
+
+class Users {
+  public:
+    explicit Users(World& world);
+    void begin();
+    void answered(const Event& event, const Decision& decision);  // durable
+    bool done() const { return asking_.empty(); }
+    void stop_what_waits();  // faults are over: what could never be placed is taken back
+    void ask(const std::string& key, const Event& event);
+
+  private:
+    void repeat(const std::string& key);
+
+    World& world_;
+    std::map<std::string, Event> asking_;
+};
+
+// What the worker processes of a run do; a function of the seed and the run's name.
+struct Script {
+    std::uint64_t steps = 5, checkpoint_every = 1;
+};
+Script script_of(const std::string& run_name);
+
+}  // namespace rtrain::sim

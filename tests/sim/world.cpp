@@ -1,0 +1,170 @@
+// See world.hpp: the network, the faults, and the end.
+#include "tests/sim/world.hpp"
+
+#include "tests/sim/head.hpp"
+#include "tests/sim/node.hpp"
+#include "tests/sim/users.hpp"
+
+namespace rtrain::sim {
+
+Settings choose_settings(Dice& dice) {
+    Settings settings;
+    settings.nodes = static_cast<int>(dice.between(1, 4));
+    settings.cpus = dice.between(1, 3);
+    settings.gpus = static_cast<std::uint32_t>(dice.one_in(2) ? dice.between(1, 2) : 0);
+    settings.runs = static_cast<int>(dice.between(1, 4));
+    settings.latency_ms = dice.one_in(4) ? 400 : 5;
+    settings.faults = static_cast<int>(dice.between(0, 10));
+    settings.repeats = dice.one_in(2);
+    return settings;
+}
+
+World::World(std::uint64_t seed, bool print) : dice(seed) {
+    trace.print = print;
+    settings = choose_settings(dice);
+    head = std::make_unique<SimHead>(*this);
+    for (int i = 1; i <= settings.nodes; ++i) {
+        const std::string name = "n" + std::to_string(i);
+        nodes[name] = std::make_unique<SimNode>(*this, name);
+    }
+    users = std::make_unique<Users>(*this);
+}
+
+World::~World() = default;
+
+void World::run() {
+    head->start();
+    for (auto& [name, node] : nodes) after(dice.between(0, 3'000), [&node = *node] { node.start_agent(); });
+    users->begin();
+    plan_faults();
+    after(settings.chaos_ms, [this] { heal(); });
+    const Time deadline = now() + Duration{settings.chaos_ms + 1'800'000};
+    while (!(healed && quiet())) {
+        if (now() >= deadline) throw Violation{"half an hour after the last fault it is not quiet"};
+        if (!clockwork.step()) throw Violation{"nothing happens any more"};
+    }
+    oracle.ended(head->disk());
+    head->verify_journal();
+}
+
+bool World::quiet() const {
+    if (!head->idle() || !users->done()) return false;
+    for (const auto& [id, run] : head->disk().runs)
+        if (!terminal(run.state)) return false;
+    for (const auto& [name, node] : nodes)
+        if (!node->quiet()) return false;
+    return static_cast<int>(head->disk().runs.size()) == settings.runs;
+}
+
+// ---- network ------------------------------------------------------------------------------------------------------
+bool World::dial_head(const std::string& node) {
+    if (!head->up() || partitioned(node)) return false;
+    Connection& connection = connections_[node];
+    if (connection.open) cut(node);
+    connection = {.id = next_connection_++, .open = true, .last_up = now(), .last_down = now()};
+    head->opened(node, connection.id);
+    nodes.at(node)->opened(connection.id);
+    return true;
+}
+
+std::uint64_t World::connection_of(const std::string& node) const {
+    const auto found = connections_.find(node);
+    return found == connections_.end() || !found->second.open ? 0 : found->second.id;
+}
+
+Time World::arrival(Time& last) {
+    last.ms = std::max(last.ms, now().ms + dice.between(0, settings.latency_ms));
+    return last;
+}
+
+void World::to_head(const std::string& node, std::uint64_t id, protocol::FromAgent message) {
+    if (id == 0 || connection_of(node) != id) return;
+    const Time at = arrival(connections_[node].last_up);
+    const bool twice = settings.repeats && std::holds_alternative<protocol::News>(message) && dice.one_in(30);
+    for (int i = 0; i < (twice ? 2 : 1); ++i)
+        after(at.ms - now().ms, [this, node, id, message] {
+            if (connection_of(node) == id) head->heard(node, id, message);
+        });
+}
+
+void World::to_agent(const std::string& node, std::uint64_t id, protocol::FromHead message) {
+    if (id == 0 || connection_of(node) != id) return;
+    const Time at = arrival(connections_[node].last_down);
+    const bool twice = settings.repeats && !std::holds_alternative<protocol::Welcome>(message) && dice.one_in(30);
+    for (int i = 0; i < (twice ? 2 : 1); ++i)
+        after(at.ms - now().ms, [this, node, id, message] {
+            if (connection_of(node) == id) nodes.at(node)->heard(id, message);
+        });
+}
+
+void World::cut(const std::string& node) {
+    const std::uint64_t id = connection_of(node);
+    if (id == 0) return;
+    connections_[node].open = false;
+    after(dice.between(0, 2'000), [this, node, id] { nodes.at(node)->closed(id); });
+    after(dice.between(0, 4'000), [this, node, id] { head->closed(node, id); });
+}
+
+void World::partition(const std::string& node, std::int64_t ms) {
+    if (!partitioned_.insert(node).second) return;
+    say(node, "is cut off");
+    cut(node);
+    nodes.at(node)->drop_groups();
+    after(ms, [this, node] {
+        partitioned_.erase(node);
+        say(node, "is reached again");
+    });
+}
+
+// ---- faults -------------------------------------------------------------------------------------------------------
+void World::plan_faults() {
+    for (int i = 0; i < settings.faults; ++i)
+        after(dice.between(2'000, settings.chaos_ms - 1), [this] { one_fault(); });
+}
+
+void World::one_fault() {
+    auto at = nodes.begin();
+    std::advance(at, dice.between(0, static_cast<std::int64_t>(nodes.size()) - 1));
+    const std::string name = at->first;
+    SimNode& node = *at->second;
+    switch (dice.between(0, 10)) {
+        case 0:
+            if (head->up()) head->crash("by chance");
+            return;
+        case 1:
+        case 2:
+            if (node.up()) node.crash_agent("by chance");
+            return;
+        case 3:
+            return node.reboot();
+        case 4:
+            return partition(name, dice.between(1'000, 8'000));
+        case 5:
+            return partition(name, dice.between(10'000, 25'000));
+        case 6:
+            slow_disk = !slow_disk;
+            return;
+        case 7:
+            storage_full = !storage_full;
+            return;
+        case 8:
+            head->request(dice.one_in(2) ? Event{NodeDrained{.node = {name}, .by = "ana", .reason = "test"}}
+                                         : Event{NodeUndrained{{name}}});
+            return;
+        default:
+            node.kill_some_process(dice.one_in(3) ? 6 : 9);
+            return;
+    }
+}
+
+void World::heal() {
+    healed = true;
+    slow_disk = storage_full = false;
+    say("world", "no more faults");
+    after(60'000, [this] {
+        for (const auto& [name, node] : nodes) users->ask("undrain " + name, NodeUndrained{{name}});
+    });
+    after(300'000, [this] { users->stop_what_waits(); });
+}
+
+}  // namespace rtrain::sim

@@ -1,0 +1,81 @@
+// The simulated world: a head, nodes with their agents and processes, the network between them, storage, users, and
+// what an all-seeing oracle knows. Everything happens in one queue of inputs.
+#pragma once
+
+#include <memory>
+#include <set>
+
+#include "daemon/protocol/messages.hpp"
+#include "tests/sim/clockwork.hpp"
+#include "tests/sim/memory_store.hpp"
+#include "tests/sim/oracle.hpp"
+
+namespace rtrain::sim {
+
+class SimHead;
+class SimNode;
+class Users;
+
+struct Settings {  // chosen by the seed
+    int nodes = 3;
+    std::int64_t cpus = 2;
+    std::uint32_t gpus = 0;
+    int runs = 3;
+    std::int64_t chaos_ms = 40'000;  // faults happen until then
+    std::int64_t latency_ms = 5;
+    int faults = 6;
+    bool repeats = true;  // messages may come twice
+};
+Settings choose_settings(Dice& dice);
+
+class World {
+  public:
+    World(std::uint64_t seed, bool print);
+    ~World();
+    void run();  // throws Violation
+
+    Dice dice;
+    Trace trace;
+    Clockwork clockwork;
+    Settings settings;
+    MemoryStore store;
+    Oracle oracle;
+    bool slow_disk = false, storage_full = false;
+    bool healed = false;  // no fault happens any more
+
+    std::unique_ptr<SimHead> head;
+    std::map<std::string, std::unique_ptr<SimNode>> nodes;
+    std::unique_ptr<Users> users;
+
+    Time now() const { return clockwork.now; }
+    void after(std::int64_t ms, std::function<void()> what) { clockwork.after(ms, std::move(what)); }
+    void say(const std::string& who, const std::string& what) { trace.line(now(), who, what); }
+    std::int64_t disk_ms() { return slow_disk ? dice.between(100, 3'000) : dice.between(1, 12); }
+
+    // Between head and agents: one connection per node at most; in order, lost with the connection.
+    bool dial_head(const std::string& node);
+    void to_head(const std::string& node, std::uint64_t connection, protocol::FromAgent message);
+    void to_agent(const std::string& node, std::uint64_t connection, protocol::FromHead message);
+    void cut(const std::string& node);  // both ends learn of it later
+    std::uint64_t connection_of(const std::string& node) const;
+    void partition(const std::string& node, std::int64_t ms);
+    bool partitioned(const std::string& node) const { return partitioned_.contains(node); }
+
+  private:
+    struct Connection {
+        std::uint64_t id = 0;
+        bool open = false;
+        Time last_up, last_down;
+    };
+    void plan_faults();
+    void one_fault();
+    void heal();
+    bool quiet() const;
+    Time arrival(Time& last);
+
+    std::map<std::string, Connection> connections_;
+    std::set<std::string> partitioned_;
+    std::uint64_t next_connection_ = 1;
+};
+
+}  // namespace rtrain::sim
