@@ -120,7 +120,12 @@ std::string encode(const AttemptImage& image) {
              {"local_run_path", image.local_run_path},
              {"passed", image.passed},
              {"named", image.named}};
-    if (image.launch) out["launch"] = protocol::encode(protocol::FromHead{*image.launch});
+    if (image.launch) {  // workers have their secrets already: they are not kept on disk
+        protocol::Launch launch = *image.launch;
+        launch.secrets.clear();
+        launch.token.clear();
+        out["launch"] = protocol::encode(protocol::FromHead{launch});
+    }
     return out.dump();
 }
 

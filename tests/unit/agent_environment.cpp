@@ -1,0 +1,103 @@
+// Stories of a worker's environment and of rendezvous ports.
+#include <set>
+
+#include "daemon/agent/environment.hpp"
+#include "daemon/agent/ports.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+Environment environment(const spec::Job& job = {}, const WorkerPlace& place = {}) {
+    const Shape shape{.nodes = {{0, 1}, {2, 3}}, .here = 1};
+    auto launch = launch_order(shape);
+    launch.attempt.number = 3;
+    launch.token = "rtu1.x.y";
+    launch.secrets = {{"HF_TOKEN", "secret"}};
+    return worker_environment(prepare_order(shape), launch, launch.workers[1], job, place);
+}
+
+}  // namespace
+
+TEST_CASE("a worker gets torchrun's whole set") {
+    spec::Job job;
+    job.failure.max_failures = 4;
+    const Environment env = environment(job);
+    const Environment wanted{{"RANK", "3"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "2"},
+                             {"GROUP_RANK", "1"},
+                             {"GROUP_WORLD_SIZE", "2"},
+                             {"ROLE_RANK", "3"},
+                             {"ROLE_WORLD_SIZE", "4"},
+                             {"ROLE_NAME", "default"},
+                             {"NODE_RANK", "1"},
+                             {"MASTER_ADDR", "10.0.0.1"},
+                             {"MASTER_PORT", "20000"},
+                             {"TORCHELASTIC_RUN_ID", "c0ffee-17"},
+                             {"TORCHELASTIC_RESTART_COUNT", "2"},
+                             {"TORCHELASTIC_MAX_RESTARTS", "4"},
+                             {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                             {"OMP_NUM_THREADS", "1"},
+                             {"RTRAIN_ATTEMPT", "c0ffee-17-a3"},
+                             {"RTRAIN_TOKEN", "rtu1.x.y"},
+                             {"HF_TOKEN", "secret"}};
+    for (const auto& [name, value] : wanted) {
+        INFO(name);
+        REQUIRE(env.count(name) == 1);
+        CHECK(env.at(name) == value);
+    }
+}
+
+TEST_CASE("the job's variables win over the agent's, and never over the attempt's") {
+    spec::Job job;
+    job.env = {{"RANK", "9"}, {"OMP_NUM_THREADS", "7"}, {"LANG", "de"}};
+    WorkerPlace place;
+    place.inherited = {{"LANG", "C"}, {"RTRAIN_TOKEN", "the agent's own"}, {"HOME", "/h"}};
+    const Environment env = environment(job, place);
+    CHECK(env.at("RANK") == "3");
+    CHECK(env.at("OMP_NUM_THREADS") == "7");
+    CHECK(env.at("LANG") == "de");
+    CHECK(env.at("HOME") == "/h");
+    CHECK(env.at("RTRAIN_TOKEN") == "rtu1.x.y");
+}
+
+TEST_CASE("the card for collectives is the node's, unless the job names one") {
+    WorkerPlace place;
+    place.interface = "eth1";
+    CHECK(environment({}, place).at("GLOO_SOCKET_IFNAME") == "eth1");
+    spec::Job job;
+    job.network_interface = "ib0";
+    CHECK(environment(job, place).at("GLOO_SOCKET_IFNAME") == "ib0");
+    CHECK(environment(job, place).at("NCCL_SOCKET_IFNAME") == "ib0");
+}
+
+TEST_CASE("entry LOCAL_RANK of the visible devices is that rank's own; shares and several are shown alone") {
+    protocol::Launch launch;
+    launch.workers = {{.rank = 0, .local_rank = 0, .gpus = {3}, .gpu_ticks = {10'000}},
+                      {.rank = 1, .local_rank = 1, .gpus = {1}, .gpu_ticks = {10'000}}};
+    CHECK(visible_devices(launch, launch.workers[1], {}) == "3,1");
+    CHECK(visible_devices(launch, launch.workers[1], {"GPU-a", "GPU-b", "GPU-c", "GPU-d"}) == "GPU-d,GPU-b");
+    launch.workers[1].gpus = {1, 2};
+    launch.workers[1].gpu_ticks = {10'000, 10'000};
+    CHECK(visible_devices(launch, launch.workers[1], {}) == "1,2");
+    launch.workers[1] = {.rank = 1, .local_rank = 1, .gpus = {3}, .gpu_ticks = {5'000}};
+    CHECK(visible_devices(launch, launch.workers[1], {}) == "3");
+}
+
+TEST_CASE("a rendezvous port is free when given, and not given again for a minute") {
+    std::set<std::uint16_t> busy{20'001};
+    Ports ports(0, [&](std::uint16_t port) { return !busy.contains(port); });
+    CHECK(ports.take(Time{0}) == 20'000);
+    CHECK(ports.take(Time{1}) == 20'002);
+    std::set<std::uint16_t> given;
+    for (int i = 0; i < 9'997; ++i) given.insert(ports.take(Time{2}).value_or(0));
+    CHECK(given.size() == 9'997);
+    CHECK(ports.take(Time{59'999}) == std::nullopt);
+    CHECK(ports.take(Time{60'000}) == 20'000);
+}

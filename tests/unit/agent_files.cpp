@@ -1,0 +1,158 @@
+// Stories of what an agent keeps on disk, and of the logs it ships.
+#include <fstream>
+#include <functional>
+
+#include "daemon/agent/log_shipper.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+protocol::News emptied(std::uint64_t seq) { return {.seq = seq, .what = protocol::Emptied{{17, 1, 1}}}; }
+
+struct LogStory {
+    Folder folder;
+    NodeFiles files{folder.path, folder.path + "/scratch"};
+    net::Loop loop;
+    std::vector<protocol::LogChunk> sent;
+    bool connected = true;
+    LogShipper shipper{loop, files, [this](const protocol::LogChunk& chunk) {
+                           if (connected) sent.push_back(chunk);
+                           return connected;
+                       }};
+    LogStory() { REQUIRE(make_directory(files.logs(attempt_1), 0755)); }
+
+    void write(const std::string& text) { std::ofstream(files.log(attempt_1, 0, "out"), std::ios::app) << text; }
+    std::string received() const {
+        std::string text;
+        for (const auto& chunk : sent)
+            if (chunk.stream == "out") text += chunk.bytes;
+        return text;
+    }
+    bool until(const std::function<bool()>& condition) {
+        bool in_time = true;
+        std::function<void()> look = [&] {
+            if (condition()) return loop.stop();
+            loop.after(2, look);
+        };
+        loop.post(look);
+        const auto limit = loop.after(10'000, [&] {
+            in_time = false;
+            loop.stop();
+        });
+        loop.run();
+        loop.cancel(limit);
+        return in_time;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("news on disk outlive the agent, without those acknowledged and a line cut short") {
+    Folder folder;
+    const std::string path = folder.path + "/outbox.jsonl";
+    {
+        auto outbox = Outbox::open(path);
+        REQUIRE(outbox);
+        for (std::uint64_t seq = 1; seq <= 3; ++seq) REQUIRE(outbox->keep(emptied(seq)));
+    }
+    std::ofstream(path, std::ios::app) << R"({"type":"news","seq":4,"ki)";
+    auto again = Outbox::open(path);
+    REQUIRE(again);
+    CHECK(again->kept().size() == 3);
+    CHECK(again->next() == 4);
+    for (std::uint64_t seq = 4; seq <= 2'000; ++seq) REQUIRE(again->keep(emptied(seq)));
+    REQUIRE(again->drop(1'999));
+    auto last = Outbox::open(path);
+    REQUIRE(last);
+    CHECK(last->kept().size() == 1);
+    CHECK(last->next() == 2'001);
+    CHECK(std::filesystem::file_size(path) < 1'000);
+}
+
+TEST_CASE("an attempt's image is read back as it was") {
+    AttemptImage image{.prepare = prepare_order({}),
+                       .number = 4,
+                       .from = "checkpoint_000001-a003",
+                       .master_address = "10.0.0.1",
+                       .master_port = 20'001,
+                       .upload = UploadMode::sync,
+                       .local_run_path = "/runs/digits",
+                       .launch = launch_order({}),
+                       .passed = 7,
+                       .named = 2};
+    auto again = decode_image(encode(image));
+    REQUIRE(again);
+    CHECK(*again == image);
+    CHECK_FALSE(decode_image("{\"version\":1").ok());
+    CHECK_FALSE(decode_image("{\"prepare\":\"{}\"}").ok());
+}
+
+TEST_CASE("what a worker writes is sent with its offset, as it comes") {
+    LogStory story;
+    story.shipper.resend();
+    story.shipper.follow({17, 1, 1}, {0});
+    story.write("one\n");
+    REQUIRE(story.until([&] { return story.received() == "one\n"; }));
+    story.write("two\n");
+    REQUIRE(story.until([&] { return story.received() == "one\ntwo\n"; }));
+    CHECK(story.sent.back().offset == 4);
+}
+
+TEST_CASE("a new connection gets the logs from the last acknowledged offset on, also from a new agent") {
+    LogStory story;
+    story.shipper.resend();
+    story.shipper.follow({17, 1, 1}, {0});
+    story.write("one\ntwo\n");
+    REQUIRE(story.until([&] { return story.received() == "one\ntwo\n"; }));
+    story.shipper.acknowledged({.attempt = {17, 1, 1}, .rank = 0, .stream = "out", .offset = 4});
+    story.sent.clear();
+    story.shipper.disconnected();
+    story.shipper.resend();
+    REQUIRE(story.until([&] { return story.received() == "two\n"; }));
+
+    std::vector<protocol::LogChunk> sent;
+    LogShipper fresh(story.loop, story.files, [&](const protocol::LogChunk& chunk) {
+        sent.push_back(chunk);
+        return true;
+    });
+    fresh.resend();
+    fresh.follow({17, 1, 1}, {0});
+    REQUIRE(story.until([&] { return !sent.empty(); }));
+    CHECK(sent[0].offset == 4);
+}
+
+TEST_CASE("no more than a window is under way, and the end is told once all is sent") {
+    LogStory story;
+    story.shipper.resend();
+    story.write(std::string(3 * LogShipper::window, 'x'));
+    story.shipper.follow({17, 1, 1}, {0});
+    bool done = false;
+    story.shipper.finish(attempt_1, [&] { done = true; });
+    REQUIRE(story.until([&] { return story.received().size() >= LogShipper::window; }));
+    CHECK(story.received().size() <= LogShipper::window + LogShipper::piece);
+    CHECK_FALSE(done);
+    for (int round = 0; round < 4; ++round)
+        story.shipper.acknowledged(
+            {.attempt = {17, 1, 1}, .rank = 0, .stream = "out", .offset = story.received().size()});
+    CHECK(story.received().size() == 3 * LogShipper::window);
+    CHECK(done);
+    CHECK(story.sent.back().last);
+}
+
+TEST_CASE("without a connection the end of the logs does not wait for one, and they follow later") {
+    LogStory story;
+    story.connected = false;
+    story.write("last words\n");
+    story.shipper.follow({17, 1, 1}, {0});
+    bool done = false;
+    story.shipper.finish(attempt_1, [&] { done = true; });
+    CHECK(done);
+    story.connected = true;
+    story.shipper.resend();
+    REQUIRE(story.until([&] { return story.received() == "last words\n"; }));
+}

@@ -1,0 +1,191 @@
+// Real processes through the shim: this program knows its hidden verb.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "daemon/agent/launcher.hpp"
+#include "daemon/agent/shim.h"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using rtrain::agent::setup::Folder;
+
+namespace {
+
+// Before main: the launcher starts this very program as the shim.
+__attribute__((constructor)) void become_shim(int argc, char** argv) {
+    if (argc > 1 && std::strcmp(argv[1], "__shim") == 0) _exit(shim_main(argc, argv));
+}
+
+constexpr AttemptKey attempt{17, 1};
+constexpr std::int64_t patience_ms = 10'000;
+
+// A launcher on a loop, and what it has told.
+struct Story {
+    Folder folder;
+    net::Loop loop;
+    std::map<std::uint32_t, std::int64_t> started;
+    std::map<std::uint32_t, ExitCause> ended;
+    std::unique_ptr<Launcher> launcher = make();
+
+    std::unique_ptr<Launcher> make() {
+        return std::make_unique<Launcher>(
+            loop, "/proc/self/exe",
+            WorkerEvents{.started = [this](AttemptKey, std::uint32_t rank, std::int64_t pid) { started[rank] = pid; },
+                         .ended = [this](AttemptKey, std::uint32_t rank, const ExitCause& cause,
+                                         std::int64_t) { ended[rank] = cause; }});
+    }
+    WorkerStart worker(std::vector<std::string> program, std::uint32_t rank = 0) {
+        const std::string directory = folder.path + "/" + rank_text(rank);
+        REQUIRE(make_directory(directory, 0755));
+        return {.attempt = attempt,
+                .rank = rank,
+                .directory = directory,
+                .out = directory + "/out",
+                .err = directory + "/err",
+                .cwd = directory,
+                .program = std::move(program),
+                .environment = {{"PATH", "/usr/bin:/bin"}, {"RTRAIN_ATTEMPT", "test-" + std::to_string(::getpid())}}};
+    }
+    // Runs the loop until the condition holds; false: it did not in time.
+    bool until(const std::function<bool()>& condition) {
+        bool in_time = true;
+        std::function<void()> look = [&] {
+            if (condition()) return loop.stop();
+            loop.after(2, look);
+        };
+        loop.post(look);
+        const auto limit = loop.after(patience_ms, [&] {
+            in_time = false;
+            loop.stop();
+        });
+        loop.run();
+        loop.cancel(limit);
+        return in_time;
+    }
+    bool until_ended(std::size_t workers = 1) {
+        return until([this, workers] { return ended.size() == workers; });
+    }
+};
+
+std::string text_of(const std::string& file) {
+    const auto text = read_whole(file);
+    return text ? *text : "(" + text.error().message + ")";
+}
+
+bool alive(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == 0; }
+
+}  // namespace
+
+TEST_CASE("a worker starts in its directory with its environment, and its exit code is told") {
+    Story story;
+    auto start = story.worker({"sh", "-c", "pwd; echo $COLOUR; echo oops >&2; exit 3"});
+    start.environment["COLOUR"] = "blue";
+    story.launcher->start(start);
+
+    REQUIRE(story.until_ended());
+    CHECK(story.started.count(0) == 1);
+    CHECK(story.ended[0].exit_code == 3);
+    CHECK(story.ended[0].detail == "oops");
+    CHECK(text_of(start.out) == start.cwd + "\nblue\n");
+    CHECK(read_words(start.directory + "/started").at("pid") == std::to_string(story.started[0]));
+}
+
+TEST_CASE("an entrypoint that does not exist is named, and was never started") {
+    Story story;
+    story.launcher->start(story.worker({"./no-such-program"}));
+    story.launcher->start(story.worker({"sh", "-c", "no-such-command --now"}, 1));
+    REQUIRE(story.until_ended(2));
+    CHECK(story.ended[0].never_started);
+    CHECK(story.ended[0].detail == "the entrypoint './no-such-program' does not exist on this node");
+    CHECK(story.started.count(0) == 0);
+    CHECK(story.ended[1].never_started);
+    CHECK(story.ended[1].exit_code == 127);
+    CHECK(story.ended[1].detail.find("no-such-command") != std::string::npos);
+}
+
+TEST_CASE("a signal to a worker reaches its whole group, and what escaped from it ends too") {
+    Story story;
+    const auto start =
+        story.worker({"sh", "-c", "setsid sleep 1000 & echo $! >escaped; sleep 1000 & echo $! >child; wait"});
+    story.launcher->start(start);
+    REQUIRE(
+        story.until([&] { return read_whole(start.cwd + "/child").ok() && !text_of(start.cwd + "/child").empty(); }));
+
+    story.launcher->signal(attempt, 0, SIGTERM);
+
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].signal == SIGTERM);
+    CHECK_FALSE(alive(std::stol(text_of(start.cwd + "/child"))));
+    CHECK_FALSE(alive(std::stol(text_of(start.cwd + "/escaped"))));
+}
+
+TEST_CASE("a worker dies with its shim") {
+    Story story;
+    const auto start = story.worker({"sleep", "1000"});
+    story.launcher->start(start);
+    REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
+    const auto shim = std::stol(read_words(start.directory + "/started").at("shim"));
+
+    ::kill(static_cast<pid_t>(shim), SIGKILL);
+
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].signal == SIGKILL);
+    CHECK(story.ended[0].detail.find("shim") != std::string::npos);
+    CHECK(story.until([&] { return !alive(story.started[0]); }));
+}
+
+TEST_CASE("a new agent adopts the workers of the old one, running or ended meanwhile") {
+    Story story;
+    const auto running = story.worker({"sh", "-c", "read line <gate; exit 5"});
+    const auto quick = story.worker({"true"}, 1);
+    REQUIRE(::system(("mkfifo " + running.cwd + "/gate").c_str()) == 0);
+    story.launcher->start(running);
+    story.launcher->start(quick);
+    REQUIRE(story.until([&] { return story.started.size() == 2 && read_whole(quick.directory + "/exit").ok(); }));
+    const std::int64_t pid = story.started[0];
+    story.started.clear();
+    story.ended.clear();
+
+    story.launcher = story.make();
+    CHECK(story.launcher->adopt(attempt, 0, running.directory, running.err) == pid);
+    story.launcher->adopt(attempt, 1, quick.directory, quick.err);
+    REQUIRE(story.until_ended(1));
+    CHECK(story.ended[1].exit_code == 0);
+    std::ofstream(running.cwd + "/gate") << "go\n";
+    REQUIRE(story.until_ended(2));
+    CHECK(story.ended[0].exit_code == 5);
+}
+
+TEST_CASE("strays are found by their environment") {
+    Story story;
+    const std::string mark = "stray-" + std::to_string(::getpid());
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        const std::string variable = "RTRAIN_ATTEMPT=" + mark;
+        const char* environment[] = {variable.c_str(), nullptr};
+        ::execle("/bin/sleep", "sleep", "1000", nullptr, environment);
+        ::_exit(1);
+    }
+    REQUIRE(story.until([&] { return text_of("/proc/" + std::to_string(child) + "/environ").find(mark) == 15; }));
+    CHECK(kill_strays(mark + "-other") == 0);
+    CHECK(kill_strays(mark) == 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status));
+}
+
+TEST_CASE("a hundred quick workers are started and seen to end") {
+    Story story;
+    for (std::uint32_t rank = 0; rank < 100; ++rank) story.launcher->start(story.worker({"true"}, rank));
+    REQUIRE(story.until_ended(100));
+    CHECK(story.started.size() == 100);
+    for (const auto& [rank, cause] : story.ended) CHECK(cause.success());
+}

@@ -1,0 +1,228 @@
+// Stories of the report group: the barrier, checkpoints, who is missing.
+#include <set>
+
+#include "daemon/agent/machine.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt", .bytes = 10}};
+const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
+
+// Both ranks have reported with files, and these were listed.
+Outputs report_checkpoint(Machine& machine, std::uint64_t index) {
+    machine.feed(report_with_files(0, index));
+    machine.feed(report_with_files(1, index));
+    return machine.feed(StagedListed{.attempt = attempt_1, .index = index, .files = one_file});
+}
+
+}  // namespace
+
+TEST_CASE("report is a barrier: nobody passes before all have come") {
+    Machine machine = running();
+    CHECK(to_workers<worker::Reported>(machine.feed(report(0, 1, "{\"loss\":1}"))).empty());
+
+    const Outputs out = machine.feed(report(1, 1, "{\"loss\":2}"));
+
+    CHECK(to_workers<worker::Reported>(out).size() == 2);
+    REQUIRE(news<protocol::Reported>(out).size() == 1);
+    CHECK(news<protocol::Reported>(out)[0].metrics_json ==
+          std::map<std::uint32_t, std::string>{{0, "{\"loss\":1}"}, {1, "{\"loss\":2}"}});
+    CHECK(all<JournalMetrics>(out).size() == 1);
+}
+
+TEST_CASE("a report whose answer was lost is answered at once and counted once") {
+    Machine machine = running();
+    machine.feed(report(0, 1));
+    machine.feed(report(1, 1));
+    const Outputs again = machine.feed(report(1, 1));
+    CHECK(to_workers<worker::Reported>(again).size() == 1);
+    CHECK(news<protocol::Reported>(again).empty());
+}
+
+TEST_CASE("a checkpoint returns once staged, and is committed when uploaded and its manifest is written") {
+    Machine machine = running();
+    const Outputs staged = report_checkpoint(machine, 1);
+    CHECK(to_workers<worker::Reported>(staged).size() == 2);
+    REQUIRE(all<Upload>(staged).size() == 1);
+    CHECK(all<Upload>(staged)[0].directory == "checkpoint_000001-a001");
+    CHECK(news<protocol::Committed>(staged).empty());
+
+    const Outputs uploaded = machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    REQUIRE(all<WriteManifest>(uploaded).size() == 1);
+    CHECK(all<WriteManifest>(uploaded)[0].manifest.files[0].sha256 == "aa");
+    CHECK(all<WriteManifest>(uploaded)[0].manifest.metrics_json == "{\"loss\":1}");
+    CHECK(news<protocol::Committed>(uploaded).empty());
+
+    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    REQUIRE(news<protocol::Committed>(written).size() == 1);
+    CHECK(news<protocol::Committed>(written)[0].bytes == 10);
+    REQUIRE(to_workers<worker::Committed>(written).size() == 2);
+    CHECK(to_workers<worker::Committed>(written)[0].second.path == "/runs/digits/checkpoint_000001-a001");
+}
+
+TEST_CASE("with sync the report returns with the commit") {
+    Machine machine = running({.upload = UploadMode::sync});
+    CHECK(to_workers<worker::Reported>(report_checkpoint(machine, 1)).empty());
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    CHECK(to_workers<worker::Reported>(written).size() == 2);
+}
+
+TEST_CASE("a second checkpoint waits for the first and says so; a report without one does not wait") {
+    Machine machine = running();
+    report_checkpoint(machine, 1);
+    machine.feed(report(0, 2));
+    CHECK(to_workers<worker::Reported>(machine.feed(report(1, 2))).size() == 2);
+
+    const Outputs second = report_checkpoint(machine, 3);
+    CHECK(to_workers<worker::Reported>(second).empty());
+    REQUIRE(news<protocol::Notice>(second).size() == 1);
+    CHECK(news<protocol::Notice>(second)[0].reason == "upload_in_flight");
+
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    CHECK(to_workers<worker::Reported>(written).size() == 2);
+    CHECK(all<Upload>(written)[0].directory == "checkpoint_000002-a001");
+}
+
+TEST_CASE("a full disk is named, training goes on, the upload is tried again, a newer checkpoint replaces it") {
+    Machine machine = running();
+    report_checkpoint(machine, 1);
+    const Outputs full =
+        machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .full = true});
+    REQUIRE(news<protocol::Notice>(full).size() == 1);
+    CHECK(news<protocol::Notice>(full)[0].text.find("no space left on /runs") != std::string::npos);
+    CHECK(news<protocol::Notice>(full)[0].text.find("training goes on") != std::string::npos);
+
+    const Outputs again = machine.later(1'000);
+    CHECK(all<Upload>(again).size() == 1);
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .full = true});
+
+    const Outputs newer = report_checkpoint(machine, 2);
+    CHECK(to_workers<worker::Reported>(newer).size() == 2);
+    CHECK(all<DropUncommitted>(newer) == std::vector<DropUncommitted>{{attempt_1, "checkpoint_000001-a001"}});
+    const auto given_up = to_workers<worker::Committed>(newer);
+    REQUIRE(given_up.size() == 2);
+    CHECK(given_up[0].second.index == 1);
+    CHECK_FALSE(given_up[0].second.error.has_value());
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 2, .files = hashed});
+    CHECK(news<protocol::Committed>(machine.feed(ManifestWritten{.attempt = attempt_1, .index = 2})).size() == 1);
+}
+
+TEST_CASE("files that could not be staged leave the report without its checkpoint, for all ranks") {
+    Machine machine = running();
+    machine.feed(report_with_files(0, 1));
+    machine.feed(WorkerSaid{attempt_1, 1, worker::Report{.index = 1, .checkpoint_error = "no space left"}});
+    const Outputs out = machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    CHECK(to_workers<worker::Reported>(out).size() == 2);
+    CHECK(all<Upload>(out).empty());
+    CHECK(all<DropStaged>(out).size() == 1);
+    CHECK(news<protocol::Notice>(out)[0].text.find("no space left") != std::string::npos);
+}
+
+TEST_CASE("ranks that do not come are named in the words of the documentation") {
+    Machine machine = running({.nodes = {{0, 1, 2, 3}}});
+    for (std::uint64_t index = 1; index < 17; ++index)
+        for (std::uint32_t rank = 0; rank < 4; ++rank) machine.feed(report(rank, index));
+    machine.feed(report(0, 17));
+    Outputs out = machine.later(1'000);  // who has come is told after a second; the coordinator counts from then on
+    CHECK(news<protocol::Notice>(out).empty());
+    out = machine.later(30'000);
+    REQUIRE(news<protocol::Notice>(out).size() == 1);
+    CHECK(news<protocol::Notice>(out)[0].reason == "missing_ranks");
+    CHECK(
+        news<protocol::Notice>(out)[0].text ==
+        "`report` was not called by all 4 workers: ranks [1, 2, 3] have not come for 30.0 s (rank 0 waits, report 17)");
+    CHECK(news<protocol::Notice>(machine.later(29'000)).empty());
+    CHECK(news<protocol::Notice>(machine.later(1'000)).size() == 1);  // after 30 s more
+    CHECK(news<protocol::Notice>(machine.later(59'000)).empty());     // then doubled
+    CHECK(news<protocol::Notice>(machine.later(1'000)).size() == 1);
+}
+
+TEST_CASE("rank 0's bytes reach every rank once all have come") {
+    Machine machine = running();
+    const auto say = [](std::uint32_t rank, std::optional<std::string> data) {
+        return WorkerSaid{attempt_1, rank, worker::Broadcast{.index = 1, .data = std::move(data)}};
+    };
+    CHECK(to_workers<worker::Broadcast>(machine.feed(say(1, std::nullopt))).empty());
+    const auto said = to_workers<worker::Broadcast>(machine.feed(say(0, "port 5")));
+    REQUIRE(said.size() == 2);
+    CHECK(said[1].second.data == "port 5");
+}
+
+TEST_CASE("the coordinator gathers nodes: one message each, one manifest, lower ranks' files win") {
+    Machine machine = running({.nodes = {{0}, {1}}});
+    machine.feed(report_with_files(0, 1));
+    machine.feed(StagedListed{
+        .attempt = attempt_1, .index = 1, .files = {{.rank = 0, .path = "a"}, {.rank = 0, .path = "same"}}});
+    protocol::GroupReport other{.index = 1,
+                                .metrics_json = {{1, "{}"}},
+                                .checkpoint = true,
+                                .files = {{.rank = 1, .path = "b"}, {.rank = 1, .path = "same"}}};
+
+    const Outputs released = machine.feed(GroupSaid{attempt_1, "n2", other});
+    const auto told = all<ToGroup>(released);
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].node == "n2");
+    CHECK(std::get<protocol::GroupReleased>(told[0].message).skip == std::vector<std::string>{"same"});
+    CHECK(news<protocol::Notice>(released)[0].reason == "checkpoint_names");
+
+    machine.feed(
+        Uploaded{.attempt = attempt_1, .index = 1, .files = {{.rank = 0, .path = "a"}, {.rank = 0, .path = "same"}}});
+    const Outputs last = machine.feed(
+        GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = {{.rank = 1, .path = "b"}}}});
+    REQUIRE(all<WriteManifest>(last).size() == 1);
+    CHECK(all<WriteManifest>(last)[0].manifest.files.size() == 3);
+    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    REQUIRE(all<ToGroup>(written).size() == 1);
+    CHECK(std::get<protocol::GroupCommitted>(all<ToGroup>(written)[0].message).directory == "checkpoint_000001-a001");
+}
+
+TEST_CASE("a node beside the coordinator sends one message for its ranks, and again when the connection is back") {
+    Machine machine = running({.nodes = {{0}, {1, 2}}, .here = 1});
+    machine.feed(report(1, 1));
+    const Outputs sent = machine.feed(report(2, 1));
+    REQUIRE(all<ToGroup>(sent).size() == 1);
+    CHECK(std::get<protocol::GroupReport>(all<ToGroup>(sent)[0].message).metrics_json.size() == 2);
+
+    machine.feed(GroupCut{attempt_1, ""});
+    const auto again = all<ToGroup>(machine.feed(GroupConnected{attempt_1}));
+    REQUIRE(again.size() == 2);
+    CHECK(std::holds_alternative<protocol::GroupJoin>(again[0].message));
+    CHECK(std::holds_alternative<protocol::GroupReport>(again[1].message));
+    const Outputs passed = machine.feed(GroupSaid{attempt_1, "", protocol::GroupReleased{.index = 1}});
+    CHECK(to_workers<worker::Reported>(passed).size() == 2);
+    CHECK(to_workers<worker::Reported>(machine.feed(GroupSaid{attempt_1, "", protocol::GroupReleased{.index = 1}}))
+              .empty());
+}
+
+TEST_CASE("a last checkpoint is committed before the attempt counts as emptied") {
+    Machine machine = running();
+    report_checkpoint(machine, 1);
+    for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
+    machine.feed(LogsDone{attempt_1});
+    CHECK(news<protocol::Emptied>(machine.head(protocol::Stop{.attempt = {17, 1, 1}})).empty());
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    CHECK(news<protocol::Committed>(written).size() == 1);
+    CHECK(news<protocol::Emptied>(written).size() == 1);
+}
+
+TEST_CASE("storage that stays away does not hold an ended attempt for ever") {
+    Machine machine = running();
+    report_checkpoint(machine, 1);
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = "stale file handle"});
+    for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
+    machine.feed(LogsDone{attempt_1});
+    machine.head(protocol::Stop{.attempt = {17, 1, 1}});
+    const Outputs given_up = machine.later(60'000);
+    CHECK(news<protocol::Emptied>(given_up).size() == 1);
+    CHECK(news<protocol::Notice>(given_up).size() == 1);
+    CHECK(news<protocol::Committed>(given_up).empty());
+}

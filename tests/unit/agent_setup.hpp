@@ -1,0 +1,122 @@
+// An agent's machine with speaking defaults: attempts that are prepared, running, and what came out of a step.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/machine.hpp"
+
+namespace rtrain::agent::setup {
+
+inline const AttemptKey attempt_1{17, 1};
+
+template <class T>
+std::vector<T> all(const Outputs& outputs) {
+    std::vector<T> found;
+    for (const Output& one : outputs)
+        if (const T* here = std::get_if<T>(&one)) found.push_back(*here);
+    return found;
+}
+template <class T>
+std::vector<T> news(const Outputs& outputs) {
+    std::vector<T> found;
+    for (const KeepNews& one : all<KeepNews>(outputs))
+        if (const T* here = std::get_if<T>(&one.news.what)) found.push_back(*here);
+    return found;
+}
+// Frames of one kind that went to workers, as (rank, frame).
+template <class T>
+std::vector<std::pair<std::uint32_t, T>> to_workers(const Outputs& outputs) {
+    std::vector<std::pair<std::uint32_t, T>> found;
+    for (const ToWorker& one : all<ToWorker>(outputs))
+        if (const T* here = std::get_if<T>(&one.message)) found.emplace_back(one.rank, *here);
+    return found;
+}
+
+struct Machine {
+    AgentState state{.node = "n1", .boot_id = "boot"};
+    Time now{1'000};
+
+    Outputs feed(Input input) { return step(state, now, input); }
+    Outputs head(protocol::FromHead message) { return feed(HeadSaid{std::move(message)}); }
+    Outputs later(std::int64_t ms) {
+        now = now + Duration{ms};
+        return feed(TimerFired{});
+    }
+    void connect() {
+        feed(HeadConnected{});
+        head(protocol::Welcome{.cluster_id = "c0ffee"});
+    }
+};
+
+struct Shape {
+    std::vector<std::vector<std::uint32_t>> nodes{{0, 1}};  // ranks per node; this is n1
+    std::uint32_t here = 0;                                 // index of this node
+    UploadMode upload = UploadMode::async;
+};
+
+inline protocol::Prepare prepare_order(const Shape& shape) {
+    protocol::Prepare order{.attempt = {17, 1, 1}, .cluster_id = "c0ffee", .run_id = "c0ffee-17", .run_name = "digits"};
+    for (std::uint32_t i = 0; i < shape.nodes.size(); ++i) {
+        order.nodes.push_back(
+            {.node = "n" + std::to_string(1 + (i + shape.nodes.size() - shape.here) % shape.nodes.size()),
+             .address = "10.0.0.1",
+             .port = 7434,
+             .ranks = shape.nodes[i]});
+        order.world_size += static_cast<std::uint32_t>(shape.nodes[i].size());
+    }
+    order.claim = shape.here == 0;
+    return order;
+}
+
+inline protocol::Launch launch_order(const Shape& shape) {
+    protocol::Launch order{
+        .attempt = {17, 1, 1}, .master_address = "10.0.0.1", .master_port = 20'000, .node_rank = shape.here};
+    for (std::uint32_t i = 0; i < shape.nodes[shape.here].size(); ++i)
+        order.workers.push_back({.rank = shape.nodes[shape.here][i], .local_rank = i, .cpu_ticks = 10'000});
+    return order;
+}
+
+// An attempt whose workers run and have connected.
+inline Machine running(const Shape& shape = {}) {
+    Machine machine;
+    machine.connect();
+    machine.head(prepare_order(shape));
+    machine.feed(
+        PreparationDone{.attempt = attempt_1, .number = 1, .upload = shape.upload, .local_run_path = "/runs/digits"});
+    machine.head(launch_order(shape));
+    machine.feed(CheckpointFetched{attempt_1, ""});
+    for (const std::uint32_t rank : shape.nodes[shape.here]) {
+        machine.feed(WorkerStarted_{attempt_1, rank, 100 + rank});
+        machine.feed(WorkerJoined{attempt_1, rank, {.attempt = "c0ffee-17-a1", .rank = rank}});
+    }
+    return machine;
+}
+
+inline WorkerSaid report(std::uint32_t rank, std::uint64_t index, std::string metrics = "{}") {
+    return {attempt_1, rank, worker::Report{.index = index, .metrics_json = std::move(metrics)}};
+}
+inline WorkerSaid report_with_files(std::uint32_t rank, std::uint64_t index) {
+    return {attempt_1, rank,
+            worker::Report{.index = index,
+                           .metrics_json = "{\"loss\":1}",
+                           .checkpoint = worker::StagedFiles{.path = "/stage/" + std::to_string(rank)}}};
+}
+
+// A directory that goes with the test.
+struct Folder {
+    std::string path;
+    Folder() {
+        char name[] = "/tmp/rtrain-agent-XXXXXX";
+        path = ::mkdtemp(name);
+    }
+    ~Folder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+};
+
+}  // namespace rtrain::agent::setup
