@@ -147,6 +147,16 @@ void LogShipper::acknowledged(const protocol::LogAck& ack) {
             file.acknowledged = std::max(file.acknowledged, ack.offset);
     remember(key, found->second);
     pump(key);
+    if (complete(key)) loop_.post([this, key] { on_complete(key); });
+}
+
+bool LogShipper::complete(AttemptKey attempt) const {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return true;
+    const auto& files = found->second.files;
+    return !found->second.done && std::all_of(files.begin(), files.end(), [](const File& file) {
+        return file.last_sent && file.acknowledged >= file.sent;
+    });
 }
 
 void LogShipper::remember(AttemptKey attempt, const Followed& followed) const {

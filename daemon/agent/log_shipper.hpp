@@ -28,6 +28,8 @@ class LogShipper {
     void acknowledged(const protocol::LogAck& ack);
     void resend();  // a new connection: from the acknowledged offsets on
     void disconnected();
+    bool complete(AttemptKey attempt) const;  // ended, and the head has every byte; or not followed at all
+    std::function<void(AttemptKey)> on_complete = [](AttemptKey) {};
     void forget(AttemptKey attempt);
 
   private:

@@ -157,12 +157,13 @@ Result<AttemptImage> decode_image(const std::string& text) {
     return image;
 }
 
-std::vector<AttemptImage> kept_attempts(const NodeFiles& files, std::vector<std::string>& damaged) {
+std::vector<AttemptImage> kept_attempts(const NodeFiles& files, const std::string& image_name,
+                                        std::vector<std::string>& damaged) {
     std::vector<AttemptImage> images;
     std::error_code failed;
     for (const auto& entry : std::filesystem::directory_iterator(files.attempts(), failed)) {
-        const auto text = read_whole(entry.path().string() + "/image.json");
-        if (!text) continue;  // ended, its logs are kept until the head has forgotten it
+        const auto text = read_whole(entry.path().string() + "/" + image_name);
+        if (!text) continue;
         auto image = decode_image(*text);
         if (image)
             images.push_back(std::move(*image));

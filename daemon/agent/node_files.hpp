@@ -43,7 +43,10 @@ std::map<std::string, std::string> read_words(const std::string& path);  // line
 // Attempts of before a restart. An image that cannot be read is reported in `damaged` and left alone.
 std::string encode(const AttemptImage& image);
 Result<AttemptImage> decode_image(const std::string& text);
-std::vector<AttemptImage> kept_attempts(const NodeFiles& files, std::vector<std::string>& damaged);
+inline constexpr const char* live_image = "image.json";
+inline constexpr const char* ended_image = "ended.json";  // no process is left; the head may lack some of its logs
+std::vector<AttemptImage> kept_attempts(const NodeFiles& files, const std::string& image_name,
+                                        std::vector<std::string>& damaged);
 
 // News on disk: one line each, appended before they are sent; written anew when most of it is acknowledged.
 // No fsync: they outlive the agent, and a node that lost power has no workers to tell of.

@@ -126,6 +126,9 @@ Status Service::start() {
     logs_ = std::make_unique<LogShipper>(loop_, files_, [this](const protocol::LogChunk& chunk) {
         return head_ && state_.registered && head_->send(protocol::encode(protocol::FromAgent{chunk}));
     });
+    logs_->on_complete = [this](AttemptKey key) {
+        if (!state_.attempts.contains(key)) on(ForgetAttempt{key});
+    };
     state_.node = identity_.node;
     state_.boot_id = boot_id();
     Labels labels = inventory_.labels;
@@ -142,7 +145,8 @@ Status Service::start() {
     state_.next_news = outbox_.next();
     state_.outbox = outbox_.kept();
     std::vector<std::string> damaged;
-    for (const AttemptImage& image : kept_attempts(files_, damaged)) adopt(image);
+    for (const AttemptImage& image : kept_attempts(files_, live_image, damaged)) adopt(image);
+    for (const AttemptImage& image : kept_attempts(files_, ended_image, damaged)) ship_rest(image);
     for (const std::string& text : damaged) warn("left alone: " + text);
     say("node " + identity_.node + " serves cluster " + identity_.cluster_id + ", agents' port " +
         std::to_string(links_->port()));
@@ -157,7 +161,7 @@ void Service::adopt(const AttemptImage& image) {
         warn("attempt " + attempt_text(image.prepare, image.number) +
              " cannot be adopted, its workers are ended: " + why->why);
         kill_strays(attempt_text(image.prepare, image.number));
-        ::unlink((files_.attempt(key) + "/image.json").c_str());
+        ::unlink((files_.attempt(key) + "/" + live_image).c_str());
         return;
     }
     const Gear gear = std::get<Gear>(geared);
@@ -180,6 +184,17 @@ void Service::adopt(const AttemptImage& image) {
     say("adopted attempt " + attempt_text(image.prepare, image.number) + " with " +
         std::to_string(found.workers.size()) + " workers");
     feed(std::move(found));
+}
+
+// The logs of an attempt that ended before the restart.
+void Service::ship_rest(const AttemptImage& image) {
+    std::vector<std::uint32_t> ranks;
+    if (image.launch)
+        for (const protocol::LaunchWorker& worker : image.launch->workers) ranks.push_back(worker.rank);
+    protocol::AttemptRef attempt = image.prepare.attempt;
+    attempt.number = image.number;
+    logs_->follow(attempt, ranks);
+    logs_->finish(key_of(attempt), [] {});
 }
 
 void Service::run() {

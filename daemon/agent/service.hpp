@@ -41,6 +41,7 @@ class Service {
     Service(AgentOptions options, Identity identity, DirectoryLock lock, Outbox outbox);
     Status start();
     void adopt(const AttemptImage& image);
+    void ship_rest(const AttemptImage& image);
 
     // service.cpp: the loop and the connection
     void feed(Input input);

@@ -147,7 +147,7 @@ void Service::prepared(const Gear& gear, const storage::ClaimAnswer& claimed) {
 void Service::on(const KeepAttempt& out) {
     const AttemptKey key = key_of(out.image.prepare.attempt);
     if (Held* one = held(key)) one->number = out.image.number;
-    const std::string path = files_.attempt(key) + "/image.json";
+    const std::string path = files_.attempt(key) + "/" + live_image;
     if (Status kept = write_whole(path, encode(out.image), 0600, Durable::no); !kept)
         warn("attempt " + attempt_text(out.image.prepare, out.image.number) +
              " would not be adopted after a restart: " + kept.error().message);
@@ -255,7 +255,7 @@ void Service::on(const CloseAttempt& out) {
     workers_->dismiss(out.attempt);
     links_->close(out.attempt);
     const std::string folder = files_.attempt(out.attempt);
-    ::rename((folder + "/image.json").c_str(), (folder + "/ended.json").c_str());
+    ::rename((folder + "/" + live_image).c_str(), (folder + "/" + ended_image).c_str());
     const Held* one = held(out.attempt);
     if (!one) return;
     loop_.offload(
@@ -269,7 +269,9 @@ void Service::on(const CloseAttempt& out) {
             ::rmdir(staging.parent_path().c_str());
             ::rmdir(staging.parent_path().parent_path().c_str());
         },
-        [] {});
+        [this, key = out.attempt] {
+            if (logs_->complete(key) && !state_.attempts.contains(key)) on(ForgetAttempt{key});
+        });
     held_.erase(out.attempt);
 }
 
