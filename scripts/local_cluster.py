@@ -8,7 +8,7 @@ import subprocess
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RTRAIN = ROOT / "build" / "release" / "rtrain"
+RTRAIN = pathlib.Path(os.environ.get("RTRAIN_BINARY", ROOT / "build" / "release" / "rtrain"))
 AMBIENT = ("RTRAIN_ADDRESS", "RTRAIN_TOKEN", "RTRAIN_CONTEXT", "RTRAIN_CA", "RTRAIN_CONFIG")
 
 

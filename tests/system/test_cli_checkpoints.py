@@ -1,0 +1,100 @@
+"""Verbs about checkpoints: list, inspect, verify, metrics, restore on a cluster that has never seen the run, storage gc."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+from jobs_on_disk import ranks_job
+from local_cluster import LocalCluster, wait_for
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of two ranks and four checkpoints on a path, and one on cluster://."""
+    folder = tmp_path_factory.mktemp("trained")
+    cluster = LocalCluster(folder / "c", nodes=1, resources="CPU=2")
+    try:
+        cluster.rtrain("submit", ranks_job(folder, "path", 4, workers=2, storage_path=str(folder / "runs")))
+        cluster.rtrain("submit", ranks_job(folder, "onhead", 2, workers=1))
+        for name in ("path", "onhead"):
+            cluster.wait_state(name, "SUCCEEDED", "FAILED")
+            facts = cluster.json("describe", name)
+            assert facts["state"] == "SUCCEEDED", facts["reason"] + cluster.run("logs", name, "--rank", "all").stdout
+        yield cluster, folder / "runs"
+    finally:
+        cluster.stop()
+
+
+def test_checkpoints_are_listed_the_same_by_name_and_by_path(trained):
+    cluster, runs = trained
+    by_name = [item["directory"] for item in cluster.json("checkpoints", "list", "path")["items"]]
+    by_path = [item["directory"] for item in cluster.json("checkpoints", "list", runs / "path")["items"]]
+    assert by_path == sorted(by_name) and len(by_path) == 4
+    assert "checkpoint_000004-a001" in cluster.rtrain("checkpoints", "list", "path")
+    assert sum(item["latest"] for item in cluster.json("checkpoints", "list", runs / "path")["items"]) == 1
+
+
+@pytest.mark.parametrize("name", ["path", "onhead"])
+def test_one_is_inspected_and_all_are_verified(trained, name):
+    cluster, _ = trained
+    shown = cluster.json("checkpoints", "inspect", name)
+    assert shown["files"][0]["path"] == "rank-0.txt" and len(shown["files"][0]["sha256"]) == 64
+    assert cluster.json("checkpoints", "inspect", f"{name}@{shown['directory']}")["directory"] == shown["directory"]
+    assert "rank-0.txt" in cluster.rtrain("checkpoints", "inspect", name)
+    assert cluster.json("checkpoints", "verify", name)["sound"] is True
+    assert cluster.run("checkpoints", "inspect", f"{name}@checkpoint_000099-a001").returncode == 3
+
+
+def test_metrics_are_listed_by_key(trained):
+    cluster, _ = trained
+    items = cluster.json("metrics", "path", "-k", "step")["items"]
+    assert [item["metrics"] for item in items] == [{"step": step} for step in range(1, 5)]
+    table = cluster.rtrain("metrics", "path", "--tail", "1").splitlines()
+    assert table[0].split()[:2] == ["REPORT", "ATT"] and len(table) == 2
+    assert cluster.run("metrics", "nothing").returncode == 3
+
+
+def test_a_damaged_file_is_found(trained, tmp_path):
+    cluster, runs = trained
+    copy = tmp_path / "runs" / "path"
+    copy.parent.mkdir()
+    shutil.copytree(runs / "path", copy)
+    (copy / "checkpoint_000002-a001" / "rank-1.txt").write_text("something else")
+    done = cluster.run("checkpoints", "verify", copy, "-o", "json")
+    assert done.returncode == 1
+    states = {item["directory"]: item["state"] for item in json.loads(done.stdout)["items"]}
+    assert states["checkpoint_000002-a001"] == "damaged" and states["checkpoint_000001-a001"] == "ok"
+
+
+def test_a_run_goes_on_from_its_path_on_a_cluster_that_never_saw_it(trained, tmp_path):
+    cluster, runs = trained
+    fresh = LocalCluster(tmp_path / "fresh", nodes=1, resources="CPU=2")
+    try:
+        program = json.loads((runs / "path" / "run.json").read_text())["job"]["entrypoint"]
+        longer = json.dumps([*program[:2], "6", *program[3:]])
+        assert fresh.run("restore", runs / "path", "--dry-run").returncode == 0
+        done = fresh.run("restore", runs / "path", "--set", f"entrypoint={longer}", "-f")
+        assert done.returncode == 0, done.stderr + done.stdout
+        assert "resumed at 4" in done.stdout
+        facts = fresh.json("describe", "path")
+        assert facts["attempt_list"][0]["number"] == 2 and facts["attempt_list"][0]["from"] == "checkpoint_000004-a001"
+        assert len(fresh.json("checkpoints", "list", "path")["items"]) >= 2
+        again = fresh.run("restore", f"{runs / 'path'}@checkpoint_000002-a001", "-f")
+        assert again.returncode == 0 and "resumed at 2" in again.stdout, again.stderr
+        assert fresh.run("restore", f"{runs / 'path'}@checkpoint_000099-a001").returncode == 3
+    finally:
+        fresh.stop()
+
+
+def test_gc_removes_only_what_nobody_will_read(trained):
+    cluster, runs = trained
+    left = pathlib.Path(runs / "path" / "checkpoint_000077-a001")
+    left.mkdir()
+    (left / "rank-0.txt").write_text("half")
+    listed = cluster.json("storage", "gc", runs, "--dry-run")
+    assert [item["path"] for item in listed["items"]] == [str(left)] and left.exists()
+    assert cluster.run("storage", "gc", runs).returncode == 2
+    cluster.rtrain("storage", "gc", runs, "--yes")
+    wait_for("it to go", lambda: not left.exists(), 5)
+    assert cluster.json("checkpoints", "verify", runs / "path")["sound"] is True

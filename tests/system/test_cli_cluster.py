@@ -1,0 +1,180 @@
+"""Verbs about the cluster itself: up, down, head, node, token, doctor."""
+
+import json
+import re
+import socket
+import subprocess
+
+import pytest
+from local_cluster import RTRAIN, LocalCluster, environment, free_port, wait_for
+
+
+def run_in(env, *arguments, **more):
+    return subprocess.run([RTRAIN, *map(str, arguments)], env=env, capture_output=True, text=True, **more)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return {**environment(tmp_path / "config.yaml"), "XDG_DATA_HOME": str(tmp_path / "data")}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = LocalCluster(tmp_path_factory.mktemp("cluster") / "c", nodes=1, resources="CPU=2")
+    yield made
+    made.stop()
+
+
+def test_up_makes_a_cluster_that_runs_jobs_and_down_ends_it(home, tmp_path):
+    up = run_in(home, "up", "--nodes", "2", "--port", "0", "--resources", "CPU=1", "-o", "json")
+    try:
+        assert up.returncode == 0, up.stderr
+        told = json.loads(up.stdout)
+        assert [node["node"] for node in told["nodes"]] == ["node-1", "node-2"]
+        assert run_in(home, "up").returncode == 7
+        assert {node["state"] for node in json.loads(run_in(home, "nodes", "-o", "json").stdout)["items"]} == {"READY"}
+        (tmp_path / "job.yaml").write_text("version: 1\nname: quick\nentrypoint: echo up and running\n")
+        done = run_in(home, "submit", tmp_path / "job.yaml", "-f")
+        assert (done.returncode, done.stdout) == (0, "up and running\n"), done.stderr
+        assert len(json.loads(run_in(home, "down", "--dry-run", "-o", "json").stdout)["items"]) == 3
+    finally:
+        down = run_in(home, "down", "-o", "json")
+    assert down.returncode == 0, down.stderr
+    assert {entry["name"]: entry["killed"] for entry in json.loads(down.stdout)["items"]} == {
+        "node-1": False,
+        "node-2": False,
+        "head": False,
+    }
+    assert run_in(home, "down").returncode == 3
+    assert run_in(home, "status").returncode == 5
+
+
+def test_up_again_finds_what_was_there(home, tmp_path):
+    first = json.loads(run_in(home, "up", "--port", "0", "-o", "json").stdout)
+    run_in(home, "down")
+    second = json.loads(run_in(home, "up", "--port", "0", "-o", "json").stdout)
+    run_in(home, "down")
+    assert second["cluster_id"] == first["cluster_id"]
+    assert second["context"] == first["context"]
+
+
+def test_a_detached_head_prints_the_whole_join_line_and_its_end(home, tmp_path):
+    data = tmp_path / "head"
+    started = run_in(home, "head", "start", "--detach", "--port", "0", "--data", data, "--name", "lab")
+    try:
+        assert started.returncode == 0, started.stderr
+        line = re.search(r"rtrain node join (127\.0\.0\.1:\d+) --token (rtn1\.\S+) --name \S+", started.stdout)
+        assert line and "before 20" in started.stdout
+        again = run_in(home, "head", "start", "--port", "0", "--data", data)
+        assert again.returncode == 7 and "pid" in again.stderr
+        status = json.loads(run_in(home, "head", "status", "--data", data, "-o", "json").stdout)
+        assert status["name"] == "lab" and status["pid"] > 0
+        node = tmp_path / "n1"
+        joined = run_in(home, "node", "join", line[1], "--token", line[2], "--name", "n1", "--data", node, "--peer-port", "0",
+                        "--resources", "CPU=1", "--label", "rack=r1", "--fake-gpus", "2xA100", "--allow-root-workers", "--detach")  # fmt: skip
+        assert joined.returncode == 0, joined.stderr
+        facts = wait_for("the node", lambda: json.loads(run_in(home, "nodes", "-o", "json").stdout)["items"])[0]
+        assert facts["labels"]["rack"] == "r1" and facts["gpus"] == 2
+        reused = run_in(
+            home,
+            "node",
+            "join",
+            line[1],
+            "--token",
+            line[2],
+            "--name",
+            "n2",
+            "--data",
+            tmp_path / "n2",
+            "--peer-port",
+            "0",
+            "--detach",
+        )
+        assert reused.returncode == 6, reused.stderr
+        left = run_in(home, "node", "leave", "n1", "--data", node, "--yes")
+        assert left.returncode == 0, left.stderr
+        assert not (node / "agent.pid").exists()
+    finally:
+        stopped = run_in(home, "head", "stop", "--data", data)
+    assert stopped.returncode == 0, stopped.stderr
+    assert run_in(home, "head", "stop", "--data", data).returncode == 3
+    assert run_in(home, "head", "status", "--data", data).returncode == 5
+
+
+def test_a_busy_port_names_its_owner(home, tmp_path):
+    with socket.socket() as owner:
+        owner.bind(("127.0.0.1", 0))
+        owner.listen()
+        done = run_in(home, "head", "start", "--port", owner.getsockname()[1], "--data", tmp_path / "head")
+    assert done.returncode == 7
+    assert "python" in done.stderr
+
+
+def test_the_state_is_verified_backed_up_and_restored(home, tmp_path):
+    data, backup, other = tmp_path / "head", tmp_path / "backup.db", tmp_path / "other"
+    port = free_port()
+    assert run_in(home, "head", "start", "--detach", "--port", port, "--data", data).returncode == 0
+    try:
+        made = run_in(home, "head", "backup", backup, "--data", data)
+        assert made.returncode == 0, made.stderr
+        assert backup.exists()
+        assert run_in(home, "head", "backup", backup, "--data", data).returncode == 7
+        assert run_in(home, "head", "restore-backup", backup, "--data", data).returncode == 7  # it runs
+    finally:
+        run_in(home, "head", "stop", "--data", data)
+    assert run_in(home, "head", "verify", "--data", data).returncode == 0
+    assert run_in(home, "head", "restore-backup", tmp_path / "none", "--data", other).returncode == 3
+    assert run_in(home, "head", "restore-backup", backup, "--data", other, "--dry-run").returncode == 0
+    assert not other.exists()
+    assert run_in(home, "head", "restore-backup", backup, "--data", other).returncode == 0
+    assert run_in(home, "head", "verify", "--data", other).returncode == 0
+    assert run_in(home, "head", "restore-backup", backup, "--data", other).returncode == 2  # would replace: --yes
+    assert run_in(home, "head", "restore-backup", backup, "--data", other, "--yes").returncode == 0
+
+
+def test_nodes_are_drained_and_taken_back(cluster):
+    assert cluster.json("node", "drain", "node-1", "--reason", "kernel update")["state"] == "DRAINING"
+    assert "kernel update" in cluster.rtrain("describe", "node-1")
+    assert cluster.json("node", "undrain", "node-1")["state"] == "READY"
+    assert cluster.run("node", "drain", "node-9").returncode == 3
+    assert cluster.run("node", "leave", "node-1").returncode == 2
+    assert cluster.run("node", "leave", "node-1", "--dry-run").returncode == 0
+
+
+def test_tokens_open_what_their_role_says_until_they_are_revoked(cluster):
+    made = cluster.json("token", "create", "--role", "viewer", "--user", "ana", "--expires", "1h")
+    env = {**cluster.env, "RTRAIN_TOKEN": made["token"]}
+    assert run_in(env, "runs").returncode == 0
+    assert run_in(env, "token", "list").returncode == 6
+    listed = cluster.rtrain("token", "list", "-o", "json")
+    assert made["id"] in listed and made["token"] not in listed
+    assert cluster.run("token", "revoke", made["id"]).returncode == 2
+    cluster.rtrain("token", "revoke", made["id"], "--dry-run")
+    assert run_in(env, "runs").returncode == 0
+    cluster.rtrain("token", "revoke", made["id"], "--yes")
+    assert run_in(env, "runs").returncode == 6
+    assert cluster.run("token", "create", "--role", "king").returncode == 2
+    assert cluster.rtrain("token", "create").startswith("rtn1.")
+
+
+def test_doctor_finds_the_cluster_well_and_names_what_is_not(cluster):
+    checks = cluster.json("doctor")
+    found = {check["check"]: check["state"] for check in checks["items"]}
+    assert found["head"] == "ok" and found["CA"] == "ok" and found["clock"] == "ok" and found["node node-1"] == "ok"
+    (cluster.folder / "config.yaml").chmod(0o644)
+    try:
+        done = cluster.run("doctor")
+        assert done.returncode == 1 and "chmod 600" in done.stdout
+    finally:
+        (cluster.folder / "config.yaml").chmod(0o600)
+
+
+def test_status_and_nodes_in_every_format(cluster):
+    status = cluster.json("status")
+    assert status["schema_version"] == 1 and status["nodes"] == {"READY": 1}
+    assert "1 READY" in cluster.rtrain("status")
+    assert cluster.rtrain("nodes").splitlines()[0].startswith("NODE")
+    assert "LABELS" in cluster.rtrain("nodes", "-o", "wide")
+    assert cluster.rtrain("nodes", "-o", "name") == "node-1\n"
+    assert json.loads(cluster.rtrain("nodes", "-o", "jsonl"))["schema_version"] == 1
+    assert "node: node-1" in cluster.rtrain("nodes", "-o", "yaml")

@@ -1,0 +1,218 @@
+"""Every verb about runs, against a real head, two real agents, and real jobs."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import RTRAIN, LocalCluster, wait_for
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = LocalCluster(tmp_path_factory.mktemp("cluster") / "c", nodes=2, resources="CPU=2")
+    yield made
+    made.stop()
+
+
+def job(folder, name, script, workers=1, **fields):
+    return write_job(folder, name, ["sh", "-c", script], workers, **fields)
+
+
+def follow(cluster, *arguments):
+    return subprocess.Popen([RTRAIN, *arguments], env=cluster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_job_is_submitted_listed_described_and_its_lines_are_read(cluster, tmp_path):
+    path = job(tmp_path, "first", 'echo "hello of $RANK"; echo trouble >&2', workers=2, labels={"team": "nlp"})
+    run = cluster.json("submit", path)
+    assert run["schema_version"] == 1 and run["name"] == "first"
+    cluster.wait_state("first", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "first")
+    assert facts["state"] == "SUCCEEDED", facts["reason"]
+    assert [worker["rank"] for worker in facts["attempt_list"][0]["workers"]] == [0, 1]
+    people = cluster.rtrain("describe", "first")
+    assert "SUCCEEDED" in people and "team=nlp" in people and "ATT" in people
+    assert run["run_id"] in cluster.rtrain("runs", "--all", "-o", "wide")
+    assert "first" in cluster.rtrain("runs", "--all", "-o", "name").split()
+    lines = cluster.rtrain("logs", "first", "--rank", "all")
+    assert {"rank 0 | hello of 0", "rank 1 | hello of 1"} <= set(lines.splitlines())
+
+
+def test_logs_are_chosen_by_rank_stream_pattern_and_number(cluster, tmp_path):
+    cluster.rtrain(
+        "submit", job(tmp_path, "lines", 'for i in 1 2 3 4 5; do echo "line $i of $RANK"; done; echo oops >&2', workers=2)
+    )
+    cluster.wait_state("lines", "SUCCEEDED", "FAILED")
+    assert cluster.rtrain("logs", "lines", "--rank", "1", "--stream", "out").splitlines() == [
+        f"line {i} of 1" for i in range(1, 6)
+    ]
+    assert cluster.rtrain("logs", "lines", "--rank", "0", "--stream", "err") == "oops\n"
+    assert cluster.rtrain("logs", "lines", "--rank", "0", "--grep", "[24] of").splitlines() == ["line 2 of 0", "line 4 of 0"]
+    assert cluster.rtrain("logs", "lines", "--rank", "0", "--stream", "out", "--tail", "2").splitlines() == [
+        "line 4 of 0",
+        "line 5 of 0",
+    ]
+    assert len(cluster.rtrain("logs", "lines", "--rank", "0-1", "--attempt", "1", "--since", "1h").splitlines()) == 12
+    records = [
+        json.loads(line) for line in cluster.rtrain("logs", "lines", "--rank", "0", "--stream", "out", "-o", "jsonl").splitlines()
+    ]
+    assert records[0]["line"] == "line 1 of 0" and records[0]["rank"] == 0
+    for wrong in (["--rank", "zero"], ["--attempt", "x"], ["--grep", "("]):
+        assert cluster.run("logs", "lines", *wrong).returncode == 2
+    assert cluster.run("logs", "no-such-run").returncode == 3
+
+
+def test_terminal_escapes_in_lines_are_shown_not_obeyed(cluster, tmp_path):
+    cluster.rtrain("submit", job(tmp_path, "escapes", r"printf '\033[31mred\033[0m\n'"))
+    cluster.wait_state("escapes", "SUCCEEDED", "FAILED")
+    assert cluster.rtrain("logs", "escapes") == "\\x1b[31mred\\x1b[0m\n"
+
+
+def test_submit_f_prints_the_lines_and_takes_the_result_as_its_exit_code(cluster, tmp_path):
+    done = cluster.run("submit", job(tmp_path, "followed", "echo one; echo two"), "-f")
+    assert (done.returncode, done.stdout) == (0, "one\ntwo\n"), done.stderr
+    assert "SUCCEEDED" in done.stderr
+    failing = job(tmp_path, "failing", "echo before; exit 7")
+    done = cluster.run("submit", failing, "-f")
+    assert (done.returncode, done.stdout) == (1, "before\n")
+    assert cluster.run("submit", failing, "-f", "--new", "--propagate-exit").returncode == 7
+    first = cluster.json("describe", "failing")["attempt_list"][0]["first_failure"]
+    assert first["rank"] == 0
+    assert "First failure, attempt 1: rank 0" in cluster.rtrain("describe", "failing")
+    assert cluster.rtrain("logs", "failing", "--rank", "failed") == "before\n"
+
+
+def test_ctrl_c_detaches_says_so_and_leaves_the_run_alone(cluster, tmp_path):
+    path = job(tmp_path, "left", "echo started; exec tail -f /dev/null")
+    cluster.rtrain("submit", path)
+    following = follow(cluster, "logs", "left", "-f")
+    assert following.stdout.readline() == "started\n"
+    following.send_signal(signal.SIGINT)
+    _, talk = following.communicate(timeout=20)
+    assert following.returncode == 130
+    assert "rtrain stop left" in talk
+    assert cluster.json("describe", "left")["state"] == "RUNNING"
+    stopped = cluster.json("stop", "left", "--wait", "--timeout", "60s")
+    assert stopped["state"] == "STOPPED"
+    assert cluster.run("stop", "left").returncode == 0  # again: unchanged
+
+
+def test_a_taken_name_is_a_conflict_unless_a_new_one_is_asked_for(cluster, tmp_path):
+    path = job(tmp_path, "taken", "true")
+    cluster.rtrain("submit", path)
+    cluster.wait_state("taken", "SUCCEEDED", "FAILED")
+    done = cluster.run("submit", path, "-o", "json")
+    assert done.returncode == 7
+    assert json.loads(done.stdout)["error"]["code"] == "conflict"
+    assert cluster.json("submit", path, "--new")["name"] == "taken-2"
+    assert cluster.run("submit", path, "--new", "--resume").returncode == 2
+
+
+def test_a_dry_run_sends_nothing_and_tells_what_it_would(cluster, tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("print('hi')\n")
+    path = write_job(tmp_path, "dry", "true", working_dir="code")
+    told = cluster.json("submit", path, "--dry-run")
+    assert told["verdict"] == "feasible now" and told["code"]["files"] == 1
+    assert cluster.run("describe", "dry").returncode == 3
+
+
+def test_code_travels_with_the_job(cluster, tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "say.sh").write_text("echo carried\n")
+    done = cluster.run("submit", write_job(tmp_path, "carried", ["sh", "say.sh"], working_dir="code"), "-f")
+    assert (done.returncode, done.stdout) == (0, "carried\n"), done.stderr
+
+
+def test_what_can_never_be_placed_waits_loudly_or_is_refused(cluster, tmp_path):
+    cluster.rtrain("submit", job(tmp_path, "huge", "true", scaling={"resources_per_worker": {"CPU": 64}}))
+    explained = cluster.json("explain", "huge")
+    assert explained["state"] == "QUEUED" and {reason["node"] for reason in explained["reasons"]} == {"node-1", "node-2"}
+    assert "2 nodes considered" in cluster.rtrain("explain", "huge")
+    waiting = cluster.json("queue")["items"]
+    assert [entry["name"] for entry in waiting] == ["huge"]
+    assert "huge" in cluster.rtrain("queue")
+    assert cluster.run("plan", tmp_path / "huge.yaml").returncode == 9
+    refused = job(tmp_path, "refused", "true", scaling={"resources_per_worker": {"CPU": 64}, "wait_for_nodes": False})
+    assert cluster.run("submit", refused).returncode == 9
+    cluster.rtrain("stop", "huge", "--wait")
+
+
+def test_plan_against_the_live_cluster(cluster, tmp_path):
+    answer = cluster.json("plan", job(tmp_path, "planned", "true", workers=2))
+    assert answer["verdict"] == "feasible now" and set(answer["placement"]) == {"0", "1"}
+
+
+def test_events_are_listed_and_followed(cluster, tmp_path):
+    following = follow(cluster, "events", "-f", "--run", "eventful", "-o", "jsonl")
+    assert following.wait(20) == 3  # no such run yet
+    following.communicate()
+    cluster.rtrain("submit", job(tmp_path, "eventful", "true"))
+    cluster.wait_state("eventful", "SUCCEEDED", "FAILED")
+    items = cluster.json("events", "--run", "eventful")["items"]
+    assert items and all(event["run_name"] == "eventful" for event in items)
+    assert "eventful" in cluster.rtrain("events", "--tail", "20")
+    following = follow(cluster, "events", "-f", "--after", str(items[0]["id"]), "-o", "jsonl")
+    assert json.loads(following.stdout.readline())["id"] > items[0]["id"]
+    following.send_signal(signal.SIGINT)
+    following.communicate(timeout=20)
+    assert following.returncode == 130
+
+
+def test_a_run_that_lives_is_not_removed_and_one_that_ended_is(cluster, tmp_path):
+    cluster.rtrain("submit", job(tmp_path, "alive", "exec tail -f /dev/null"))
+    cluster.wait_state("alive", "RUNNING")
+    assert cluster.run("runs", "rm", "alive", "--yes").returncode == 7
+    cluster.rtrain("stop", "alive", "--wait")
+    assert cluster.run("runs", "rm", "alive").returncode == 2  # nobody to ask: --yes is named
+    assert "--yes" in cluster.run("runs", "rm", "alive").stderr
+    cluster.rtrain("runs", "rm", "alive", "--dry-run")
+    assert cluster.json("describe", "alive")["state"] == "STOPPED"
+    cluster.rtrain("runs", "rm", "alive", "--files", "--yes")
+    assert cluster.run("describe", "alive").returncode == 3
+
+
+def test_completion_offers_live_names(cluster):
+    def complete(*words):
+        return subprocess.run(
+            [RTRAIN, "__complete", "--", *words], env=cluster.env, capture_output=True, text=True
+        ).stdout.split()
+
+    assert complete("describe", "node-") == ["node-1", "node-2"]
+    assert "first" in complete("logs", "fir")
+
+
+def test_watch_prints_anew_until_ctrl_c(cluster):
+    watching = follow(cluster, "nodes", "--watch", "--interval", "100ms", "-o", "name")
+    assert {watching.stdout.readline().strip(), watching.stdout.readline().strip()} == {"node-1", "node-2"}
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=20)
+    assert watching.returncode == 130
+
+
+def test_followed_lines_go_on_over_a_killed_head(cluster, tmp_path):
+    flag = tmp_path / "flag"
+    cluster.rtrain("submit", job(tmp_path, "bridged", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two"))
+    following = follow(cluster, "logs", "bridged", "-f")
+    assert following.stdout.readline() == "one\n"
+    head = cluster.daemons[0]
+    head.kill()
+    head.wait()
+    with open(cluster.folder / "head.log", "a") as log:
+        command = [RTRAIN, "head", "start", "--port", str(cluster.port), "--data", str(cluster.folder / "head")]
+        cluster.daemons[0] = subprocess.Popen(command, env=cluster.env, stdout=log, stderr=log, start_new_session=True)
+    wait_for("the head", lambda: cluster.run("status").returncode == 0)
+    flag.touch()
+    rest, talk = following.communicate(timeout=60)
+    assert (following.returncode, rest) == (0, "two\n"), talk
+    assert "SUCCEEDED" in talk
+
+
+def test_a_wrong_token_is_6_and_a_wrong_context_3(cluster):
+    env = {**cluster.env, "RTRAIN_TOKEN": "rtu1.nobody.nothing"}
+    assert subprocess.run([RTRAIN, "runs"], env=env, capture_output=True).returncode == 6
+    assert cluster.run("runs", "--context", "nowhere").returncode == 3
+    assert os.path.exists(cluster.folder / "config.yaml")
