@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -20,6 +21,7 @@ namespace {
 using nlohmann::json;
 constexpr std::int64_t piece_bytes = 8 << 20;
 constexpr int tries_per_piece = 4;
+constexpr std::size_t connections_kept = 4;
 
 std::string encoded(std::string_view path) {
     static constexpr char digits[] = "0123456789ABCDEF";
@@ -183,7 +185,24 @@ class ClusterStore final : public storage::Store {
   private:
     static std::string target(const std::string& path) { return "/v1/storage/" + encoded(path); }
 
-    Result<net::Response> ask(const net::Call& call) const { return net::Client(head_).call(call); }
+    // Connections are kept: a TLS handshake costs more than a small file.
+    Result<net::Response> ask(const net::Call& call) const {
+        std::unique_ptr<net::Client> client;
+        {
+            const std::lock_guard turn(idle_turn_);
+            if (!idle_.empty()) {
+                client = std::move(idle_.back());
+                idle_.pop_back();
+            }
+        }
+        if (!client) client = std::make_unique<net::Client>(head_);
+        auto answer = client->call(call);
+        if (answer) {
+            const std::lock_guard turn(idle_turn_);
+            if (idle_.size() < connections_kept) idle_.push_back(std::move(client));
+        }
+        return answer;
+    }
 
     Status expect_done(const std::string& doing, const std::string& path, const net::Call& call) const {
         auto answer = ask(call);
@@ -235,6 +254,8 @@ class ClusterStore final : public storage::Store {
     }
 
     net::Endpoint head_;
+    mutable std::mutex idle_turn_;
+    mutable std::vector<std::unique_ptr<net::Client>> idle_;
 };
 
 }  // namespace

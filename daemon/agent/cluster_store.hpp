@@ -10,7 +10,8 @@
 
 namespace rtrain::agent {
 
-// `head` carries the node's certificate. Safe to use from several threads: each call takes a connection of its own.
+// `head` carries the node's certificate. Safe to use from several threads: calls at the same time use connections of
+// their own.
 std::unique_ptr<storage::Store> open_cluster_store(net::Endpoint head);
 
 }  // namespace rtrain::agent

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <mutex>
 
-#include "daemon/agent/cluster_store.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -84,7 +83,7 @@ std::string probe_directory(const AttemptGear& gear) {
 bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.prepare.nodes.size() > 1; }
 
 Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
-    if (gear.store->local())
+    if (gear.store->local())  // the head checks its own root
         if (Status fine = storage::probe(*gear.store, gear.prepare.run_name + "/.probe-" + facts.node); !fine)
             return trouble(fine.error(), facts.node, "storage path " + gear.prepare.storage_path);
     if (!shared_path(gear)) return Done{};
@@ -132,7 +131,7 @@ Status keep_code(Store& store, const NodeFacts& facts, const protocol::Prepare& 
 Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path) {
     const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
     if (!uri) return uri.error();
-    if (uri->scheme == storage::Scheme::cluster) return std::shared_ptr<Store>(open_cluster_store(facts.head));
+    if (uri->scheme == storage::Scheme::cluster) return facts.on_head;
     auto store = storage::open_file_store(storage_path);
     if (!store) return store.error();
     return std::shared_ptr<Store>(std::move(*store));

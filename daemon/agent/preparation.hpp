@@ -31,6 +31,7 @@ struct NodeFacts {  // of this agent, for the pool
     std::string node;
     bool may_run_as_root = false;
     net::Endpoint head;
+    std::shared_ptr<storage::Store> on_head;  // cluster://
 };
 
 struct Trouble {

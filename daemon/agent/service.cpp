@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "daemon/agent/cluster_store.hpp"
 #include "daemon/agent/environment.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/security/security.hpp"
@@ -99,6 +100,7 @@ Result<std::unique_ptr<Service>> Service::open(const AgentOptions& options, Dire
 Status Service::start() {
     const std::string program = options_.program.empty() ? "/proc/self/exe" : options_.program;
     worker_library_ = find_worker_library(program);
+    on_head_ = open_cluster_store(head_endpoint(identity_));
     auto inventory = find_inventory(options_);
     if (!inventory) return inventory.error();
     inventory_ = std::move(*inventory);
@@ -210,7 +212,8 @@ NodeFacts Service::facts() const {
     return {.files = files_,
             .node = identity_.node,
             .may_run_as_root = options_.allow_root_workers,
-            .head = head_endpoint(identity_)};
+            .head = head_endpoint(identity_),
+            .on_head = on_head_};
 }
 
 Service::Held* Service::held(AttemptKey key) {
@@ -304,6 +307,7 @@ void Service::renew_certificate() {
             if (identity && identity->certificate != identity_.certificate) {
                 identity_.certificate = identity->certificate;
                 identity_.private_key = identity->private_key;
+                on_head_ = open_cluster_store(head_endpoint(identity_));
                 links_->replace_identity(head_endpoint(identity_));
                 say("the node's certificate was renewed");
             }

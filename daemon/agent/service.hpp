@@ -118,6 +118,7 @@ class Service {
     std::unique_ptr<WorkerServer> workers_;
     std::unique_ptr<Launcher> launcher_;
     std::unique_ptr<LogShipper> logs_;
+    std::shared_ptr<storage::Store> on_head_;
 };
 
 std::int64_t boot_ms();  // CLOCK_BOOTTIME
