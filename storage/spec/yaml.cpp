@@ -210,6 +210,8 @@ Tree yaml_tree(const std::string& text) {
                                  "one file holds one document: remove the ---"});
     } catch (const YAML::Exception& wrong) {
         tree.problems.push_back({"", wrong.mark.line + 1, wrong.mark.column + 1, "not YAML: " + wrong.msg, ""});
+    } catch (const std::exception& wrong) {  // yaml-cpp on numbers of its own, such as those of block indents
+        tree.problems.push_back({"", 0, 0, std::string("not YAML: ") + wrong.what(), ""});
     }
     return tree;
 }

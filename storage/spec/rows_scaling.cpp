@@ -1,0 +1,127 @@
+// Rows of the table: how many workers, with what, and where (scaling).
+
+#include "storage/spec/row_words.hpp"
+
+namespace rtrain::spec {
+namespace {
+
+using nlohmann::json;
+using R = Reading;
+using V = Value;
+
+Resources taken_amounts(Reading& reading, const std::string& path, const Value& map) {
+    Resources out;
+    for (const Entry& entry : map.entries) {
+        const auto amount = amount_from(entry.key, entry.value);
+        if (!amount)
+            reading.problem(below(path, entry.key), entry.value, amount.error().message, amount.error().next);
+        else if (entry.key == gpu_key && amount->ticks > Amount::per_unit && amount->ticks % Amount::per_unit != 0)
+            reading.problem(below(path, entry.key), entry.value, "more than one GPU must be a whole number of them",
+                            "");
+        else if (amount->ticks != 0)
+            out[entry.key] = *amount;
+    }
+    return out;
+}
+
+json amounts_json(const Resources& resources) {
+    json out = json::object();
+    for (const auto& [name, amount] : resources) out[name] = to_text(amount);
+    return out;
+}
+
+json given_resources(const Job& job) {
+    json out = amounts_json(job.resources_per_worker);
+    // No CPU and no GPU would be read as one CPU, and use_gpu without GPU as one GPU.
+    if (!out.contains("CPU")) out["CPU"] = "0";
+    return out;
+}
+
+void take_workers(Reading& reading, const Value& value) {
+    constexpr std::int64_t most = 1'000'000;
+    const std::size_t dots = value.text.find("..");
+    const auto number = [&](const std::string& text) {
+        return text.size() > 9 ? most + 1 : whole_number(Value{.kind = Kind::number, .text = text});
+    };
+    const std::int64_t low = number(value.kind == Kind::string ? value.text.substr(0, dots) : value.text);
+    const std::int64_t high = dots == std::string::npos ? low : number(value.text.substr(dots + 2));
+    if (low == 0)
+        return reading.problem("scaling.workers", value,
+                               "0 workers means \"in this process\", which only a Python driver can do",
+                               "use 1 or more");
+    if (low > high)
+        return reading.problem("scaling.workers", value, "the range " + value.text + " begins above its end", "");
+    if (high > most)
+        return reading.problem("scaling.workers", value, "at most " + std::to_string(most) + " workers", "");
+    reading.job.workers = static_cast<std::uint32_t>(low);
+    reading.job.workers_max = static_cast<std::uint32_t>(high);
+}
+
+json give_workers(const Job& job) {
+    if (job.workers == job.workers_max) return job.workers;
+    return std::to_string(job.workers) + ".." + std::to_string(job.workers_max);
+}
+
+void take_selector(Reading& reading, const Value& map) {
+    reading.job.label_selector.clear();
+    for (const Entry& entry : map.entries) {
+        auto condition = parse_label_condition(entry.key, scalar(entry.value));
+        if (condition)
+            reading.job.label_selector.push_back(std::move(*condition));
+        else
+            reading.problem(below("scaling.label_selector", entry.key), entry.value, condition.error().message,
+                            condition.error().next);
+    }
+    std::sort(reading.job.label_selector.begin(), reading.job.label_selector.end(),
+              [](const auto& a, const auto& b) { return a.key < b.key; });
+}
+
+json give_selector(const Job& job) {
+    json out = json::object();
+    for (const LabelCondition& condition : job.label_selector) {
+        std::string list;
+        for (const std::string& value : condition.values) list += (list.empty() ? "" : ",") + value;
+        out[condition.key] =
+            std::string(condition.negated ? "!" : "") + (condition.values.size() == 1 ? list : "in(" + list + ")");
+    }
+    return out;
+}
+
+constexpr Rule rows[] = {
+    {"scaling.workers",
+     R"({"anyOf":[{"type":"integer","minimum":0},{"type":"string","pattern":"^[0-9]+[.][.][0-9]+$"}]})",
+     "a whole number, or a range such as 2..8", take_workers, give_workers},
+    {"scaling.use_gpu", FLAG, a_flag, [](R& r, const V& v) { r.job.use_gpu = is_true(v); },
+     [](const Job& j) { return json(j.use_gpu); }},
+    {"scaling.resources_per_worker", AMOUNTS, "a map of resources and amounts such as {CPU: 1, memory: 4Gi}",
+     [](R& r, const V& v) { r.job.resources_per_worker = taken_amounts(r, "scaling.resources_per_worker", v); },
+     given_resources},
+    {"scaling.placement", R"({"enum":["PACK","SPREAD","STRICT_PACK","STRICT_SPREAD"]})",
+     "PACK, SPREAD, STRICT_PACK or STRICT_SPREAD",
+     [](R& r, const V& v) { r.job.placement = strategy(v.text).value_or(Strategy::pack); },
+     [](const Job& j) { return json(to_text(j.placement)); }},
+    {"scaling.accelerator_type", R"({"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9._-]*$"})", "a type such as A100",
+     [](R& r, const V& v) { r.job.accelerator_type = v.text; },
+     [](const Job& j) { return j.accelerator_type ? json(*j.accelerator_type) : json(); }},
+    {"scaling.label_selector",
+     R"({"type":"object","propertyNames":{"minLength":1},"additionalProperties":)" TEXT_OR_NUMBER "}",
+     "a map of labels and conditions: v, !v, in(a,b) or !in(a,b)", take_selector, give_selector},
+    {"scaling.nodes", NAMES, "a list of nodes", [](R& r, const V& v) { r.job.nodes = texts(v); },
+     [](const Job& j) { return json(j.nodes); }},
+    {"scaling.exclude_nodes", NAMES, "a list of nodes", [](R& r, const V& v) { r.job.exclude_nodes = texts(v); },
+     [](const Job& j) { return json(j.exclude_nodes); }},
+    {"scaling.topology", SOME_TEXT, "the name of a node label such as rack",
+     [](R& r, const V& v) { r.job.topology = v.text; },
+     [](const Job& j) { return j.topology ? json(*j.topology) : json(); }},
+    {"scaling.wait_for_nodes", FLAG, a_flag, [](R& r, const V& v) { r.job.wait_for_nodes = is_true(v); },
+     [](const Job& j) { return json(j.wait_for_nodes); }},
+    {"scaling.trainer_resources", AMOUNTS, "a map of resources and amounts such as {CPU: 1}",
+     [](R& r, const V& v) { r.job.trainer_resources = taken_amounts(r, "scaling.trainer_resources", v); },
+     [](const Job& j) { return amounts_json(j.trainer_resources); }},
+};
+
+}  // namespace
+
+std::span<const Rule> scaling_rules() { return rows; }
+
+}  // namespace rtrain::spec
