@@ -4,6 +4,7 @@
 #include "daemon/head/api.hpp"
 #include "daemon/head/log_lines.hpp"
 #include "daemon/head/view_json.hpp"
+#include "storage/spec/job.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -140,11 +141,8 @@ void get_logs(Ask& ask) {
 void prune_logs(Head& head) {
     for (const auto& [id, run] : head.cluster.runs) {
         if (!terminal(run.state) || run.ended_wall_ms == 0) continue;
-        const json job = parsed_or_null(run.job_json);
-        std::int64_t keep = 14LL * 24 * 3'600'000;
-        if (job.is_object() && job.contains("logs") && job["logs"].is_object() && job["logs"].contains("keep_ms") &&
-            job["logs"]["keep_ms"].is_number_integer())
-            keep = job["logs"]["keep_ms"].get<std::int64_t>();
+        const auto job = spec::job_from_json(run.job_json).job;
+        const std::int64_t keep = job ? job->logs_keep_ms : spec::Job{}.logs_keep_ms;
         if (wall_ms() - run.ended_wall_ms > keep) head.logs.forget(id);
     }
 }
