@@ -2,7 +2,6 @@
 // ends of mutual TLS. The common name is repeated as the DNS alternative name, since TLS libraries look only there.
 #include <openssl/ec.h>
 #include <openssl/rand.h>
-#include <openssl/x509v3.h>
 
 #include "daemon/security/openssl.hpp"
 #include "daemon/security/security.hpp"

@@ -1,6 +1,7 @@
 // `head backup` copies the database while the head goes on; `head restore-backup` checks the copy before it takes the
 // place of the old files, which are kept beside it. At no moment is a file under the final name half-written.
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -99,7 +100,7 @@ Status SqliteJournal::backup(const std::string& directory, const std::string& to
     if (Status free = check_target(to_file); !free) return free.error();
     Result<Database> source = Database::open(path, Database::Mode::existing);
     if (!source) return source.error();
-    sqlite3_db_config(source->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    source->leave_wal_on_close();
     std::string partial = to_file + ".partial";
     Status written = write_backup(*source, partial);
     if (!written) {

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "scheduler/result.hpp"
-#include "storage/state/json_reading.hpp"
+#include "storage/state/record_json.hpp"
 
 namespace rtrain::state {
 

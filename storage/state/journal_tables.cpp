@@ -16,7 +16,7 @@ Result<bool> add_metric(Database& database, const MetricRow& row) {
         "run=?1",
         {run, std::int64_t{row.attempt.number}, static_cast<std::int64_t>(row.index), row.wall_ms, row.metrics_json});
     if (!added) return added.error();
-    return sqlite3_changes(database.handle()) > 0;
+    return database.last_run_changed_rows();
 }
 
 Status thin_metrics(Database& database, RunId run) {

@@ -1,6 +1,6 @@
 // One table of fields per struct serves writing and reading, so that both always agree. Fields equal to the struct's
 // default are left out, and an absent field reads as its default: new fields may be added without a new version.
-// Here: the table's form and writing; json_reading.hpp reads.
+// Here: the table's form and writing; record_json.hpp reads.
 #pragma once
 
 #include <bit>

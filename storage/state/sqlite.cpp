@@ -1,6 +1,8 @@
 // The thin layer over SQLite's C API; every error carries the file, what was being done and SQLite's own words.
 #include "storage/state/sqlite.hpp"
 
+#include <sqlite3.h>
+
 namespace rtrain::state {
 
 int Row::size() const { return sqlite3_column_count(statement_); }
@@ -15,6 +17,11 @@ Value Row::value(int column) const {
     if (sqlite3_column_type(statement_, column) == SQLITE_INTEGER) return integer(column);
     return text(column);
 }
+
+void Database::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+bool Database::last_run_changed_rows() const { return sqlite3_changes(handle_.get()) > 0; }
+void Database::leave_wal_on_close() { sqlite3_db_config(handle_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr); }
 
 Result<Database> Database::open(const std::string& path, Mode mode) {
     Database database;

@@ -2,17 +2,20 @@
 // thread-safe.
 #pragma once
 
-#include <sqlite3.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "scheduler/result.hpp"
+
+struct sqlite3;
+struct sqlite3_stmt;
 
 namespace rtrain::state {
 
@@ -41,16 +44,18 @@ class Database {
     Status run(const std::string& sql, const Values& values = {});
     Status each(const std::string& sql, const Values& values, const std::function<void(const Row&)>& row);
     Result<std::int64_t> integer(const std::string& sql, const Values& values = {});  // first column of the only row
+    bool last_run_changed_rows() const;
+    void leave_wal_on_close();  // for readers beside a head
     sqlite3* handle() const { return handle_.get(); }
     Error error(
         const std::string& doing) const;  // what SQLite last complained of; damage and a full disk are told apart
 
   private:
     struct Close {
-        void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+        void operator()(sqlite3* handle) const;
     };
     struct Finalize {
-        void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+        void operator()(sqlite3_stmt* statement) const;
     };
     Result<sqlite3_stmt*> prepared(const std::string& sql, const Values& values);
 

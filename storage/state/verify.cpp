@@ -104,7 +104,7 @@ Result<std::string> SqliteJournal::verify(const std::string& directory) {
         return Error{ErrorCode::not_found, path + " does not exist", "name the head's data directory with --data"};
     Result<Database> database = Database::open(path, Database::Mode::existing);
     if (!database) return database.error();
-    sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);  // leave the files as they are
+    database->leave_wal_on_close();  // leave the files as they are
     return verify_database(*database);
 }
 

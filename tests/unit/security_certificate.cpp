@@ -1,7 +1,4 @@
 // Certificates as a cluster uses them: an authority, the head's leaf, a node's request.
-#include <openssl/x509_vfy.h>
-#include <openssl/x509v3.h>
-
 #include <chrono>
 
 #include "daemon/security/openssl.hpp"
