@@ -64,6 +64,36 @@ struct RunFolder {  // a store with the run "r" in it
 };
 using Names = std::vector<std::string>;
 
+class FarStore final : public Store {  // the same files, reached as those of a store on another machine
+  public:
+    explicit FarStore(Store& near) : near_(near) {}
+    Result<bool> create(const std::string& path, const std::string& bytes) override {
+        return near_.create(path, bytes);
+    }
+    Status put(const std::string& path, const std::string& bytes) override { return near_.put(path, bytes); }
+    Result<std::string> get(const std::string& path) override { return near_.get(path); }
+    Status append(const std::string& path, const std::string& bytes) override { return near_.append(path, bytes); }
+    Status put_file(const std::string& local, const std::string& path, bool may_move, const Progress& told) override {
+        return near_.put_file(local, path, may_move, told);
+    }
+    Status get_file(const std::string& path, const std::string& local, const Progress& told) override {
+        ++fetched;
+        return near_.get_file(path, local, told);
+    }
+    Result<std::vector<StoreEntry>> list(const std::string& prefix) override { return near_.list(prefix); }
+    Status remove(const std::string& path) override { return near_.remove(path); }
+    Status remove_tree(const std::string& path) override { return near_.remove_tree(path); }
+    bool local() const override { return false; }
+    std::string local_path(const std::string& path) override {
+        RTRAIN_CHECK(false, path);
+        return path;
+    }
+    int fetched = 0;
+
+  private:
+    Store& near_;
+};
+
 }  // namespace
 
 TEST_CASE("a run's name is claimed once, and its header is read back") {
@@ -251,6 +281,28 @@ TEST_CASE("a sound checkpoint is given where it lies") {
           run.store->local_path("r/" + directory));
     CHECK(fetch_checkpoint(*run.store, "r", "checkpoint_000009-a001", run.path + "/x", {}).error().code ==
           ErrorCode::not_found);
+}
+
+TEST_CASE("from a store that is not local, files are fetched once, checked, and named when damaged") {
+    RunFolder run;
+    FarStore far(*run.store);
+    run.claim();
+    const std::string good = run.commit(1, 1), bad = run.commit(1, 2);
+    run.scribble(bad, "weightz");
+
+    const auto claim = claim_attempt(far, "r", {.number = 1, .run_id = "c0ffee-1"}, "");
+    CHECK(claim->from == good);
+    CHECK(claim->damaged.size() == 1);
+    far.fetched = 0;
+    const std::string place = run.path + "/node/ckpt";
+    CHECK(*fetch_checkpoint(far, "r", good, place, {}) == place);
+    CHECK(*fetch_checkpoint(far, "r", good, place, {}) == place);  // by the next worker of the node
+    CHECK(far.fetched == 1);
+    CHECK(*hash_file(place + "/model.pt") == list_checkpoints(far, "r")->front().manifest.files[0].sha256);
+    CHECK(fetch_checkpoint(far, "r", bad, place + "2", {}).error().code == ErrorCode::damaged);
+    CHECK_FALSE(fs::exists(place + "2/model.pt"));
+    CHECK(verify_checkpoint(far, "r", bad)->size() == 1);
+    CHECK(plan_garbage(far, "r")->items.size() == 1);  // left behind by its successor
 }
 
 TEST_CASE("garbage: uncommitted and dead checkpoints of a finished run, with their bytes") {
