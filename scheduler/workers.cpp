@@ -20,6 +20,12 @@ const Attempt* preparing(const Change& change, AttemptId asked, std::uint32_t in
     return fits ? attempt : nullptr;
 }
 
+// The claim passed over damaged checkpoints to one that was about to be deleted: that order is not said again.
+void keep_wanted(Change& change, const CheckpointKey& key) {
+    const auto found = change.seen().checkpoints.find(key);
+    if (found != change.seen().checkpoints.end() && found->second.deleting) change.edit(key).deleting = false;
+}
+
 void begin_running(Change& change, AttemptId id) {
     Attempt& attempt = change.edit(id);
     attempt.state = AttemptState::running;
@@ -101,6 +107,7 @@ void on(Change& change, const NodePrepared& event) {
     Attempt& attempt = change.edit(id);
     if (event.claimed_number > 0) {
         attempt.from = event.from;
+        keep_wanted(change, {.run = id.run, .directory = event.from});
         attempt.master_address = event.master_address;
         attempt.master_port = event.master_port;
     }
