@@ -26,8 +26,8 @@ class Loop {
     void cancel(TimerId timer);                       // unknown or fired: nothing happens
     // Calls `ready` each time the descriptor is readable (a pidfd: once, at the process's end) until unwatch.
     void watch_readable(int descriptor, Task ready);
-    void unwatch(int descriptor);                     // the descriptor stays the caller's
-    void on_signal(int signal, Task task);            // SIGTERM, SIGINT, SIGHUP
+    void unwatch(int descriptor);           // the descriptor stays the caller's
+    void on_signal(int signal, Task task);  // SIGTERM, SIGINT, SIGHUP
     // Runs `work` on a small pool of threads, then `done` on the loop: file system and blocking network calls.
     void offload(Task work, Task done);
 

@@ -15,23 +15,23 @@
 
 namespace rtrain::net {
 
-struct TlsIdentity {               // PEM texts
-    std::string certificate_chain; // leaf first, then the CA (a joiner checks its fingerprint)
+struct TlsIdentity {                // PEM texts
+    std::string certificate_chain;  // leaf first, then the CA (a joiner checks its fingerprint)
     std::string private_key;
-    std::string ca;                // who signs peers' certificates; empty: ask peers for none
+    std::string ca;  // who signs peers' certificates; empty: ask peers for none
 };
 
 struct Peer {
-    std::string address;          // "127.0.0.1:41234"
-    std::string certificate_name; // common name of a verified client certificate; empty: none was shown
+    std::string address;           // "127.0.0.1:41234"
+    std::string certificate_name;  // common name of a verified client certificate; empty: none was shown
 };
 
 struct Request {
     std::string method;
-    std::string path;  // decoded, without the query
+    std::string path;                                         // decoded, without the query
     std::map<std::string, std::string, std::less<>> query;    // decoded
     std::map<std::string, std::string, std::less<>> headers;  // lower-case names
-    std::string body;       // empty for streamed uploads
+    std::string body;                                         // empty for streamed uploads
     std::string body_file;  // streamed uploads: where the body lies; the handler moves or removes it
     Peer peer;
     std::string header(std::string_view name) const;
@@ -46,7 +46,8 @@ struct Response {
     std::uint64_t file_offset = 0;
 };
 
-// An answer that goes on: server-sent events, followed logs. Bounded: a reader that lags behind by more than 4 MiB is cut.
+// An answer that goes on: server-sent events, followed logs. Bounded: a reader that lags behind by more than 4 MiB is
+// cut.
 class Stream {
   public:
     virtual ~Stream() = default;
@@ -88,6 +89,8 @@ struct ServerOptions {
     std::function<Result<std::string>(const Request& head)> upload_file;  // empty string: in memory
     std::uint32_t threads = 2;
     std::uint32_t idle_timeout_ms = 75'000;
+    // "10.0.0.7:41234: its client certificate is not accepted: ..."; once for each address and reason.
+    std::function<void(const std::string& note)> on_refused = {};
 };
 
 class Server {

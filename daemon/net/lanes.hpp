@@ -1,0 +1,71 @@
+// The threads of a server. A connection belongs to one lane (an io_context with one thread) for life, so sessions need
+// no locks; what the loop wants of a session is posted to its lane.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "daemon/net/asio.hpp"
+#include "daemon/net/server.hpp"
+
+namespace rtrain::net {
+
+// What lives in a lane and must end with it.
+class LaneMember {
+  public:
+    virtual ~LaneMember() = default;
+    virtual void drain() = 0;  // finish what is being written, begin nothing, end
+};
+
+struct Lane {
+    std::set<LaneMember*> members;  // of the lane's thread; outlives the io_context, whose end ends members
+    asio::io_context io{1};
+    std::optional<asio::executor_work_guard<asio::io_context::executor_type>> open;
+    std::thread thread;
+    std::promise<void> ended;
+    bool draining = false;
+
+    void join(LaneMember* member) { members.insert(member); }
+    void leave(LaneMember* member) { members.erase(member); }
+};
+
+// Shared by a server, its sessions' handles on the loop, and the tasks under way between the two. The lanes live until
+// the last handle is gone, so a late answer is dropped instead of touching freed memory.
+class Hub {
+  public:
+    Hub(Loop& home, ServerOptions settings, Handler answer)
+        : loop(home), options(std::move(settings)), handler(std::make_shared<Handler>(std::move(answer))) {}
+    Loop& loop;
+    const ServerOptions options;
+    // Of the loop's thread. Null once the server is gone: no callback comes after that.
+    std::shared_ptr<Handler> handler;
+    std::shared_ptr<bool> alive = std::make_shared<bool>(true);
+    std::atomic<std::size_t> connections = 0;
+
+    // Tells the loop that somebody was turned away, once for each address and reason. From any lane.
+    void note_refusal(const std::string& address, const std::string& why);
+
+  private:
+    std::mutex noted_mutex_;
+    std::set<std::string> noted_;
+
+  public:
+    std::vector<std::unique_ptr<Lane>> lanes;  // last: their connections' ends touch the members above
+};
+
+struct ConnectionTicket {  // one of the connections a server may hold; the hub outlives its lanes' connections
+    explicit ConnectionTicket(Hub& of) : hub(of) { ++hub.connections; }
+    ~ConnectionTicket() { --hub.connections; }
+    ConnectionTicket(const ConnectionTicket&) = delete;
+    ConnectionTicket& operator=(const ConnectionTicket&) = delete;
+    Hub& hub;
+};
+
+}  // namespace rtrain::net

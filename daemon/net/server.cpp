@@ -1,0 +1,167 @@
+// Listening, lanes, and the end of a server. See server.hpp, lanes.hpp, session.hpp.
+#include "daemon/net/server.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+#include <mutex>
+#include <utility>
+
+#include "daemon/net/lanes.hpp"
+#include "daemon/net/port_owner.hpp"
+#include "daemon/net/session.hpp"
+#include "daemon/net/tls.hpp"
+
+namespace rtrain::net {
+namespace {
+
+using Acceptor = asio::basic_socket_acceptor<tcp, asio::io_context::executor_type>;
+constexpr std::size_t connections_max = 1024;
+constexpr int backlog = 512;
+constexpr auto drain_time = std::chrono::milliseconds(1'000);
+constexpr auto accept_pause = std::chrono::milliseconds(100);
+
+class TlsServer final : public Server {
+  public:
+    TlsServer(Loop& loop, ServerOptions options, Handler handler, TlsContext tls)
+        : hub_(std::make_shared<Hub>(loop, std::move(options), std::move(handler))), tls_(std::move(tls)) {
+        for (std::uint32_t i = 0; i < std::max(1u, hub_->options.threads); ++i)
+            hub_->lanes.push_back(std::make_unique<Lane>());
+        acceptor_ = std::make_unique<Acceptor>(hub_->lanes.front()->io);
+        pause_ = std::make_unique<Timer>(hub_->lanes.front()->io);
+    }
+    ~TlsServer() override;
+
+    Status bind();
+    void start();
+    std::uint16_t port() const override { return port_; }
+    void replace_identity(TlsIdentity identity) override;
+
+  private:
+    void accept();
+    void accepted(Tcp socket, Lane& lane);
+
+    std::shared_ptr<Hub> hub_;
+    std::mutex tls_mutex_;
+    TlsContext tls_;
+    std::unique_ptr<Acceptor> acceptor_;
+    std::unique_ptr<Timer> pause_;
+    std::uint16_t port_ = 0;
+    std::size_t next_lane_ = 0;
+    bool closing_ = false;  // of lane 0's thread
+};
+
+Error cannot_listen(const ServerOptions& options, const error_code& why) {
+    const std::string where = options.host + ":" + std::to_string(options.port);
+    if (why != asio::error::address_in_use)
+        return {ErrorCode::io, "listening on " + where + ": " + why.message(),
+                why == asio::error::access_denied ? "ports below 1024 need root: choose another with --port"
+                                                  : "give an address of this machine with --host"};
+    const std::string owner = port_owner(options.port);
+    return {ErrorCode::conflict,
+            "port " + std::to_string(options.port) + " on " + options.host + " is in use" +
+                (owner.empty() ? std::string(" by a process of another user") : " by " + owner),
+            "stop that process, or choose another port with --port"};
+}
+
+Status TlsServer::bind() {
+    const ServerOptions& options = hub_->options;
+    error_code error;
+    const auto address = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, error);
+    if (error)
+        return Error{ErrorCode::usage, "the address to listen on must be an IP address, not \"" + options.host + "\"",
+                     "give 127.0.0.1, 0.0.0.0, or an address of this machine"};
+    const tcp::endpoint endpoint(address, options.port);
+    acceptor_->open(endpoint.protocol(), error);
+    if (!error) acceptor_->set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor_->bind(endpoint, error);
+    if (!error) acceptor_->listen(backlog, error);
+    if (error) return cannot_listen(options, error);
+    port_ = acceptor_->local_endpoint(error).port();
+    return Done{};
+}
+
+void TlsServer::start() {
+    // Signals are the loop's: the lanes' threads block them all.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (auto& lane : hub_->lanes) {
+        lane->open.emplace(asio::make_work_guard(lane->io));
+        lane->thread = std::thread([lane = lane.get()] {
+            lane->io.run();
+            lane->ended.set_value();
+        });
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    asio::post(hub_->lanes.front()->io, [this] { accept(); });
+}
+
+void TlsServer::accept() {
+    if (closing_) return;
+    Lane& lane = *hub_->lanes[next_lane_++ % hub_->lanes.size()];
+    acceptor_->async_accept(lane.io, [this, &lane](error_code error, Tcp socket) {
+        if (closing_) return;
+        if (!error) accepted(std::move(socket), lane);
+        if (!error || error == asio::error::connection_aborted) return accept();
+        pause_->expires_after(accept_pause);  // no descriptors left: connections that end give some back
+        pause_->async_wait([this](error_code) { accept(); });
+    });
+}
+
+void TlsServer::accepted(Tcp socket, Lane& lane) {
+    error_code error;
+    const tcp::endpoint peer = socket.remote_endpoint(error);
+    if (error || hub_->connections >= connections_max) return;
+    TlsContext tls;
+    {
+        std::lock_guard lock(tls_mutex_);
+        tls = tls_;
+    }
+    auto session = std::make_shared<Session>(hub_, lane, std::move(socket), tls, text_of(peer));
+    asio::post(lane.io, [session = std::move(session), &lane] { lane.draining ? session->close() : session->start(); });
+}
+
+void TlsServer::replace_identity(TlsIdentity identity) {
+    Result<TlsContext> fresh = server_context(identity, hub_->options.require_client_certificate);
+    RTRAIN_CHECK(fresh.ok(), fresh.ok() ? "" : fresh.error().message);
+    std::lock_guard lock(tls_mutex_);
+    tls_ = std::move(*fresh);
+}
+
+TlsServer::~TlsServer() {
+    *hub_->alive = false;
+    if (!hub_->lanes.front()->thread.joinable()) return;  // never listened
+    asio::post(hub_->lanes.front()->io, [this] {
+        closing_ = true;
+        error_code ignored;
+        acceptor_->close(ignored);
+        pause_->cancel();
+    });
+    for (auto& lane : hub_->lanes)
+        asio::post(lane->io, [lane = lane.get()] {
+            lane->draining = true;
+            for (LaneMember* member : std::set<LaneMember*>(lane->members)) member->drain();
+            lane->open.reset();
+        });
+    const auto deadline = std::chrono::steady_clock::now() + drain_time;
+    for (auto& lane : hub_->lanes) {
+        if (lane->ended.get_future().wait_until(deadline) != std::future_status::ready) lane->io.stop();
+        lane->thread.join();
+    }
+    hub_->handler.reset();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::listen(Loop& loop, ServerOptions options, Handler handler) {
+    Result<TlsContext> tls = server_context(options.identity, options.require_client_certificate);
+    if (!tls) return tls.error();
+    auto server = std::make_unique<TlsServer>(loop, std::move(options), std::move(handler), std::move(*tls));
+    if (Status bound = server->bind(); !bound) return bound.error();
+    server->start();
+    return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace rtrain::net

@@ -1,0 +1,282 @@
+// What comes in: handshake, heads, bodies. See session.hpp; answers are in session_answer.cpp.
+#include "daemon/net/session.hpp"
+
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/sslerr.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "daemon/net/target.hpp"
+
+namespace rtrain::net {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds handshake_timeout{10'000};
+constexpr milliseconds head_timeout{30'000};  // from a head's first byte to its last
+constexpr milliseconds linger_timeout{5'000};
+constexpr std::uint64_t linger_limit = 256u << 20;
+constexpr std::size_t read_size = 16u << 10;  // a TLS record
+constexpr std::size_t unread_limit = 256u << 10;
+constexpr std::string_view plain_http_answer =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    "This port speaks HTTPS only: use https://\n";
+
+bool is_plain_http(const error_code& error) {
+    return error.category() == asio::error::get_ssl_category() &&
+           ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
+}
+
+Error disk_error(const std::string& path) {
+    const int why = errno;
+    return {why == ENOSPC || why == EDQUOT ? ErrorCode::full : ErrorCode::io,
+            "writing an upload to " + path + ": " + std::strerror(why),
+            why == ENOSPC ? "make room on that file system, then send it again" : ""};
+}
+
+Response too_large(std::uint64_t limit) {
+    return error_response(
+        {ErrorCode::full, "the request's body is larger than the limit of " + std::to_string(limit) + " bytes", ""},
+        413);
+}
+
+}  // namespace
+
+Session::Session(const std::shared_ptr<Hub>& hub, Lane& lane, Tcp socket, const TlsContext& tls, std::string address)
+    : hub_(*hub),
+      weak_hub_(hub),
+      lane_(lane),
+      ticket_(std::make_shared<ConnectionTicket>(*hub)),
+      peer_{.address = std::move(address)},
+      wire_(std::make_unique<Wire>(std::move(socket), *tls, tls)),
+      watchdog_(lane.io) {}
+
+Session::~Session() {
+    lane_.leave(this);
+    drop_upload();
+    drop_file();
+}
+
+void Session::start() {
+    lane_.join(this);
+    watchdog_.within(std::min(handshake_timeout, milliseconds(hub_.options.idle_timeout_ms)));
+    watchdog_.start(shared_from_this(), [this] { close(); });
+    wire_->handshake_as_server([self = shared_from_this()](error_code error) { self->secured(error); });
+}
+
+void Session::secured(error_code error) {
+    if (state_ != State::handshake) return;
+    if (!error) {
+        peer_.certificate_name = verified_common_name(wire_->ssl());
+        return begin_exchange();
+    }
+    if (is_plain_http(error))
+        (void)::send(wire_->tls().next_layer().native_handle(), plain_http_answer.data(), plain_http_answer.size(),
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (std::string why = refused_certificate(wire_->ssl()); !why.empty())
+        hub_.note_refusal(peer_.address, "its client certificate is not accepted: " + why);
+    close();
+}
+
+void Session::begin_exchange() {
+    if (draining_) return close();
+    state_ = State::head;
+    ++exchange_;
+    parser_ = std::make_unique<HttpParser>(HttpParser::Kind::request,
+                                           [this](std::string_view piece) { return take_body(piece); });
+    request_ = Request{.peer = peer_};
+    body_fault_.reset();
+    body_bytes_ = 0;
+    watchdog_.within(milliseconds(hub_.options.idle_timeout_ms));
+    parse();
+}
+
+void Session::read() {
+    if (std::exchange(reading_, true)) return;
+    inbox_.resize(read_size);
+    wire_->read_some(inbox_.data(), read_size, [self = shared_from_this()](error_code error, std::size_t n) {
+        self->reading_ = false;
+        if (!error) self->in_.append(self->inbox_, 0, n);
+        self->arrived(error, n);
+    });
+}
+
+void Session::arrived(error_code error, std::size_t bytes) {
+    if (state_ == State::closed) return;
+    if (error) return close();
+    switch (state_) {
+        case State::head:
+            if (in_.size() == bytes)  // the first of them
+                watchdog_.within(std::min(head_timeout, milliseconds(hub_.options.idle_timeout_ms)));
+            return parse();
+        case State::body:
+            watchdog_.within(milliseconds(hub_.options.idle_timeout_ms));
+            return parse();
+        case State::streaming:
+            return in_.size() < unread_limit ? read() : close();
+        case State::linger:
+            in_.clear();
+            lingered_bytes_ += bytes;
+            return lingered_bytes_ < linger_limit ? read() : close();
+        case State::handshake:
+        case State::waiting:
+        case State::writing:
+        case State::closed:
+            return;
+    }
+}
+
+void Session::parse() {
+    while (state_ == State::head || state_ == State::body) {
+        const bool had_head = parser_->head_done();
+        const std::size_t used = parser_->put(in_);
+        in_.erase(0, used);
+        if (parser_->fault()) {
+            if (body_fault_) return refuse(*body_fault_);
+            const HttpFault fault = *parser_->fault();
+            return refuse(error_response({ErrorCode::usage, fault.message, ""}, fault.status));
+        }
+        if (!had_head && parser_->head_done()) {
+            head_came();
+            if (writing_) return;
+            continue;
+        }
+        if (had_head && parser_->done()) return dispatch();
+        if (used > 0 && !in_.empty()) continue;
+        if (in_.size() > unread_limit)
+            return refuse(error_response({ErrorCode::usage, "malformed HTTP: a part that is too long", ""}, 400));
+        return read();
+    }
+}
+
+void Session::head_came() {
+    const MessageHead& head = parser_->head();
+    request_.method = head.method;
+    request_.headers = head.headers;
+    close_after_ = !head.keep_alive;
+    Result<Target> target = parse_target(head.target);
+    if (!target) return refuse(error_response(target.error(), 400));
+    request_.path = std::move(target->path);
+    request_.query = std::move(target->query);
+    if (head.wants_socket) {
+        if (head.has_body() || !in_.empty())
+            return refuse(error_response({ErrorCode::usage, "a WebSocket upgrade has no body", ""}, 400));
+        return dispatch();
+    }
+    if (!choose_body_place()) return;
+    state_ = State::body;
+    if (head.has_body() && request_.header("expect") == "100-continue" && in_.empty())
+        return write("HTTP/1.1 100 Continue\r\n\r\n", &Session::parse);
+}
+
+bool Session::choose_body_place() {
+    const MessageHead& head = parser_->head();
+    const bool sends = head.has_body() || head.method == "PUT" || head.method == "POST";
+    if (sends && hub_.options.upload_file) {
+        Result<std::string> place = hub_.options.upload_file(request_);
+        if (!place) return refuse(error_response(place.error(), 0)), false;
+        if (!place->empty()) {
+            request_.body_file = std::move(*place);
+            upload_ = ::open(request_.body_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+            if (upload_ < 0) return refuse(error_response(disk_error(request_.body_file), 0)), false;
+            return true;
+        }
+    }
+    if (head.content_length.value_or(0) <= hub_.options.body_limit) return true;
+    refuse(too_large(hub_.options.body_limit));
+    return false;
+}
+
+bool Session::take_body(std::string_view piece) {
+    body_bytes_ += piece.size();
+    if (upload_ < 0) {
+        if (body_bytes_ > hub_.options.body_limit) {
+            body_fault_ = too_large(hub_.options.body_limit);
+            return false;
+        }
+        request_.body += piece;
+        return true;
+    }
+    while (!piece.empty()) {
+        const ssize_t written = ::write(upload_, piece.data(), piece.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) {
+            body_fault_ = error_response(disk_error(request_.body_file), 0);
+            return false;
+        }
+        piece.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
+void Session::refuse(Response refusal) {
+    drop_upload();
+    close_after_ = close_after_ || !parser_->done();
+    state_ = State::waiting;
+    answer(exchange_, std::move(refusal));
+}
+
+void Session::dispatch() {
+    state_ = State::waiting;
+    watchdog_.never();
+    if (upload_ >= 0) ::close(std::exchange(upload_, -1));
+    std::shared_ptr<Hub> hub = weak_hub_.lock();
+    if (!hub) return close();
+    auto responder = make_responder(hub, lane_, weak_from_this(), exchange_, peer_, parser_->head().wants_socket);
+    hub->loop.post([hub, responder = std::move(responder), request = std::move(request_)]() mutable {
+        if (auto handler = hub->handler)
+            (*handler)(std::move(request), std::move(responder));
+        else if (!request.body_file.empty())
+            ::unlink(request.body_file.c_str());
+    });
+}
+
+void Session::linger() {
+    state_ = State::linger;
+    watchdog_.within(linger_timeout);
+    in_.clear();
+    read();
+}
+
+void Session::drain() {
+    draining_ = true;
+    if (state_ == State::streaming) {
+        std::lock_guard lock(stream_->mutex);
+        stream_->ended = true;
+        close_after_ = true;
+        if (!writing_) asio::post(lane_.io, [self = shared_from_this()] { self->stream_piece(); });
+        return;
+    }
+    if (state_ != State::writing) close();
+    close_after_ = true;
+}
+
+void Session::close() {
+    if (std::exchange(state_, State::closed) == State::closed) return;
+    auto self = shared_from_this();  // the watchdog may be the last that holds it
+    watchdog_.stop();
+    release(std::exchange(stream_, nullptr));
+    if (wire_) wire_->close();
+    drop_upload();
+    drop_file();
+    ticket_.reset();
+    lane_.leave(this);
+}
+
+// A body that nobody took over.
+void Session::drop_upload() {
+    if (upload_ < 0) return;
+    ::close(std::exchange(upload_, -1));
+    ::unlink(request_.body_file.c_str());
+}
+
+void Session::drop_file() {
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+}
+
+}  // namespace rtrain::net

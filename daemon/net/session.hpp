@@ -1,0 +1,104 @@
+// One connection of the server, from the TLS handshake to its end: reads requests one after the other, hands each to
+// the loop, writes what the loop answers. Lives in one lane; README.md has its states.
+#pragma once
+
+#include <deque>
+#include <mutex>
+
+#include "daemon/net/http_parser.hpp"
+#include "daemon/net/lanes.hpp"
+#include "daemon/net/tls.hpp"
+#include "daemon/net/websocket.hpp"
+#include "daemon/net/wire.hpp"
+
+namespace rtrain::net {
+
+// An answer that goes on, shared by its handle on the loop and its session.
+struct StreamShared {
+    std::mutex mutex;
+    std::deque<std::string> waiting;
+    std::size_t waiting_bytes = 0;  // with what is being written
+    bool pump_posted = false;
+    bool ended = false;  // the owner closed it: what waits is still written
+    bool gone = false;   // the peer went, or was cut
+    // Of the loop's thread:
+    std::function<void()> on_closed;
+    bool closed_told = false;
+};
+
+class Session final : public LaneMember, public std::enable_shared_from_this<Session> {
+  public:
+    Session(const std::shared_ptr<Hub>& hub, Lane& lane, Tcp socket, const TlsContext& tls, std::string address);
+    ~Session() override;
+
+    void start();
+    void drain() override;
+    void close();
+
+    // From handles on the loop, posted to the lane; `exchange` says which request is meant, late ones do nothing.
+    void answer(std::uint64_t exchange, Response response);
+    void open_stream(std::uint64_t exchange, const std::string& content_type, std::shared_ptr<StreamShared> stream);
+    void pump_stream(const std::shared_ptr<StreamShared>& stream);
+    void cut_stream(const std::shared_ptr<StreamShared>& stream);
+    void open_socket(std::uint64_t exchange, const std::shared_ptr<WebSocket>& socket);
+
+  private:
+    // linger: what the peer still sends is read and dropped, so that it gets to see the answer.
+    enum class State { handshake, head, body, waiting, writing, streaming, linger, closed };
+    using Step = void (Session::*)();
+
+    // session.cpp: in
+    void secured(error_code error);
+    void begin_exchange();
+    void read();
+    void arrived(error_code error, std::size_t bytes);
+    void parse();
+    void head_came();
+    bool choose_body_place();
+    bool take_body(std::string_view piece);
+    void refuse(Response refusal);
+    void dispatch();
+    void linger();
+    // session_answer.cpp: out
+    void write(std::string bytes, Step then);
+    void write_head(const Response& response, std::uint64_t length);
+    void write_body();
+    void write_file_piece();
+    void end_exchange();
+    void stream_piece();
+    void release(std::shared_ptr<StreamShared> stream);
+    void drop_upload();
+    void drop_file();
+
+    Hub& hub_;
+    const std::weak_ptr<Hub> weak_hub_;  // for handles, which keep the hub alive
+    Lane& lane_;
+    std::shared_ptr<void> ticket_;
+    Peer peer_;
+    std::unique_ptr<Wire> wire_;
+    Watchdog watchdog_;
+    State state_ = State::handshake;
+    std::string inbox_, in_, out_;  // inbox_: where a read puts its bytes; in_: not parsed yet
+    bool reading_ = false, writing_ = false, draining_ = false;
+
+    std::uint64_t exchange_ = 0;
+    std::unique_ptr<HttpParser> parser_;
+    Request request_;
+    std::optional<Response> body_fault_;
+    int upload_ = -1;  // where a streamed body goes
+    std::uint64_t body_bytes_ = 0, lingered_bytes_ = 0;
+    bool close_after_ = false;
+
+    Response response_;
+    int file_ = -1;
+    std::uint64_t file_at_ = 0, file_left_ = 0;
+    std::shared_ptr<StreamShared> stream_;
+    std::size_t stream_writing_ = 0;
+};
+
+Response error_response(const Error& error, int status);  // status 0: the one of the error's code
+// The loop's handle of one request.
+std::shared_ptr<Responder> make_responder(const std::shared_ptr<Hub>& hub, Lane& lane, std::weak_ptr<Session> session,
+                                          std::uint64_t exchange, const Peer& peer, bool wants_socket);
+
+}  // namespace rtrain::net

@@ -1,0 +1,181 @@
+// What goes out: answers from memory and from files, streams, the hand-over to a WebSocket. See session.hpp.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "daemon/net/session.hpp"
+
+namespace rtrain::net {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr std::size_t together_limit = 64u << 10;  // head and body leave in one write up to this size
+constexpr std::size_t file_piece = 128u << 10;
+constexpr std::size_t chunk_limit = 128u << 10;
+constexpr milliseconds goodbye_timeout{2'000};
+
+bool has_line_break(std::string_view text) { return text.find_first_of(std::string_view("\r\n\0", 3)) != text.npos; }
+bool may_have_body(int status) { return status >= 200 && status != 204 && status != 304; }
+
+std::string head_text(const Response& response, const std::string& body_header, const std::string& content_type) {
+    std::string out = "HTTP/1.1 " + std::to_string(response.status) + " ";
+    out += reason_phrase(response.status);
+    out += "\r\n";
+    if (!content_type.empty() && !has_line_break(content_type)) out += "Content-Type: " + content_type + "\r\n";
+    for (const auto& [name, value] : response.headers)
+        if (!has_line_break(name) && !has_line_break(value)) out += name + ": " + value + "\r\n";
+    return out + body_header;
+}
+
+}  // namespace
+
+void Session::write(std::string bytes, Step then) {
+    out_ = std::move(bytes);
+    writing_ = true;
+    watchdog_.within(milliseconds(hub_.options.idle_timeout_ms));
+    wire_->write(out_.data(), out_.size(), [self = shared_from_this(), then](error_code error) {
+        self->writing_ = false;
+        if (self->state_ == State::closed) return;
+        if (error) return self->close();
+        ((*self).*then)();
+    });
+}
+
+void Session::answer(std::uint64_t exchange, Response response) {
+    if (exchange != exchange_ || state_ != State::waiting) return;
+    state_ = State::writing;
+    if (!response.file.empty()) {
+        struct stat facts{};
+        file_ = ::open(response.file.c_str(), O_RDONLY | O_CLOEXEC);
+        if (file_ < 0 || fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+            drop_file();
+            response = error_response({ErrorCode::not_found, "the file of the answer is gone", ""}, 0);
+        } else {
+            const auto size = static_cast<std::uint64_t>(facts.st_size);
+            file_at_ = std::min(response.file_offset, size);
+            file_left_ = size - file_at_;
+        }
+    }
+    response_ = std::move(response);
+    write_head(response_, file_ >= 0 ? file_left_ : response_.body.size());
+}
+
+void Session::write_head(const Response& response, std::uint64_t length) {
+    const bool with_body = may_have_body(response.status);
+    std::string ending = with_body ? "Content-Length: " + std::to_string(length) + "\r\n" : "";
+    if (close_after_) ending += "Connection: close\r\n";
+    std::string head = head_text(response, ending + "\r\n", with_body ? response.content_type : "");
+    if (!with_body || parser_->head().method == "HEAD" || length == 0)
+        return write(std::move(head), &Session::end_exchange);
+    if (file_ >= 0) return write(std::move(head), &Session::write_file_piece);
+    if (length > together_limit) return write(std::move(head), &Session::write_body);
+    write(head + response.body, &Session::end_exchange);
+}
+
+void Session::write_body() { write(std::exchange(response_.body, {}), &Session::end_exchange); }
+
+void Session::write_file_piece() {
+    if (file_left_ == 0) return end_exchange();
+    std::string piece(static_cast<std::size_t>(std::min<std::uint64_t>(file_piece, file_left_)), '\0');
+    const ssize_t got = ::pread(file_, piece.data(), piece.size(), static_cast<off_t>(file_at_));
+    if (got <= 0) return close();  // shorter than promised: only breaking off tells the peer
+    piece.resize(static_cast<std::size_t>(got));
+    file_at_ += piece.size();
+    file_left_ -= piece.size();
+    write(std::move(piece), &Session::write_file_piece);
+}
+
+void Session::end_exchange() {
+    drop_file();
+    response_ = Response{};
+    stream_.reset();
+    out_.clear();
+    out_.shrink_to_fit();
+    if (!close_after_ && !draining_) return begin_exchange();
+    if (!parser_->done() && !draining_) return linger();
+    state_ = State::linger;
+    watchdog_.within(goodbye_timeout);
+    if (reading_) return close();  // TLS's goodbye wants to read as well
+    wire_->say_goodbye([self = shared_from_this()](error_code) { self->close(); });
+}
+
+void Session::open_stream(std::uint64_t exchange, const std::string& content_type,
+                          std::shared_ptr<StreamShared> stream) {
+    if (exchange != exchange_ || state_ != State::waiting) return cut_stream(stream);
+    state_ = State::streaming;
+    stream_ = std::move(stream);
+    std::string ending = "Transfer-Encoding: chunked\r\nCache-Control: no-store\r\n";
+    if (close_after_) ending += "Connection: close\r\n";
+    const Response head;
+    write(head_text(head, ending + "\r\n", content_type), &Session::stream_piece);
+    read();  // only this tells that the peer went
+}
+
+void Session::pump_stream(const std::shared_ptr<StreamShared>& stream) {
+    if (stream == stream_ && state_ == State::streaming && !writing_) stream_piece();
+}
+
+// All that waits, as one chunk, up to a size.
+void Session::stream_piece() {
+    if (state_ != State::streaming || writing_) return;
+    std::string data;
+    bool last = false;
+    {
+        std::lock_guard lock(stream_->mutex);
+        stream_->pump_posted = false;
+        stream_->waiting_bytes -= std::exchange(stream_writing_, 0);
+        while (!stream_->waiting.empty() && data.size() < chunk_limit) {
+            data += stream_->waiting.front();
+            stream_->waiting.pop_front();
+        }
+        stream_writing_ = data.size();
+        last = stream_->waiting.empty() && stream_->ended;
+    }
+    if (data.empty() && !last) return watchdog_.never();
+    std::string out;
+    if (!data.empty()) {
+        char size[24];
+        std::snprintf(size, sizeof size, "%zx\r\n", data.size());
+        out = size + data + "\r\n";
+    }
+    if (last) {
+        out += "0\r\n\r\n";
+        release(std::exchange(stream_, nullptr));
+        state_ = State::writing;
+        return write(std::move(out), &Session::end_exchange);
+    }
+    write(std::move(out), &Session::stream_piece);
+}
+
+void Session::cut_stream(const std::shared_ptr<StreamShared>& stream) { stream == stream_ ? close() : release(stream); }
+
+// The stream takes no more, and its owner is told.
+void Session::release(std::shared_ptr<StreamShared> stream) {
+    if (!stream) return;
+    {
+        std::lock_guard lock(stream->mutex);
+        stream->gone = true;
+        stream->waiting.clear();
+    }
+    hub_.loop.post([stream = std::move(stream), alive = hub_.alive] {
+        if (!*alive || std::exchange(stream->closed_told, true)) return;
+        auto told = std::move(stream->on_closed);
+        if (told) told();
+    });
+}
+
+void Session::open_socket(std::uint64_t exchange, const std::shared_ptr<WebSocket>& socket) {
+    if (exchange != exchange_ || state_ != State::waiting) return drop_socket(socket, "the connection broke off");
+    state_ = State::closed;
+    auto self = shared_from_this();
+    watchdog_.stop();
+    lane_.leave(this);
+    accept_socket(socket, *wire_, parser_->head(), std::move(ticket_));
+    wire_.reset();
+}
+
+}  // namespace rtrain::net

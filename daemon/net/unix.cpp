@@ -1,0 +1,247 @@
+// The Unix-socket server of an agent: framed messages from its workers. No TLS: the file's permissions are the lock.
+// All on the loop's thread.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include "daemon/net/asio.hpp"
+#include "daemon/net/server.hpp"
+
+namespace rtrain::net {
+namespace {
+
+using local = asio::local::stream_protocol;
+using UnixStream = asio::basic_stream_socket<local, asio::io_context::executor_type>;
+using UnixAcceptor = asio::basic_socket_acceptor<local, asio::io_context::executor_type>;
+constexpr std::size_t message_limit = 64u << 20;
+constexpr std::size_t send_limit = 64u << 20;
+constexpr auto accept_pause = std::chrono::milliseconds(100);
+constexpr std::size_t first_piece = 64u << 10;
+
+std::array<unsigned char, 4> length_bytes(std::size_t length) {
+    return {static_cast<unsigned char>(length >> 24), static_cast<unsigned char>(length >> 16),
+            static_cast<unsigned char>(length >> 8), static_cast<unsigned char>(length)};
+}
+
+// "pid 123 uid 1000": who the kernel says is there.
+std::string peer_text(int descriptor) {
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return "unknown";
+    return "pid " + std::to_string(who.pid) + " uid " + std::to_string(who.uid);
+}
+
+class UnixSocket;
+using UnixSockets = std::set<std::shared_ptr<UnixSocket>>;
+
+class UnixSocket final : public Socket, public std::enable_shared_from_this<UnixSocket> {
+  public:
+    UnixSocket(UnixStream stream, std::shared_ptr<UnixSockets> all)
+        : stream_(std::move(stream)), peer_{.address = peer_text(stream_.native_handle())}, all_(std::move(all)) {}
+
+    void start(SocketEvents events) {
+        events_ = std::move(events);
+        read_length();
+    }
+    bool send(std::string text) override;
+    void close(std::string reason) override;
+    const Peer& peer() const override { return peer_; }
+    void ended(const std::string& why);
+    void forget() { events_ = {}; }  // the server is gone: nobody listens
+
+  private:
+    void read_length();
+    void read_text(std::size_t done);
+    void write();
+
+    UnixStream stream_;
+    Peer peer_;
+    std::weak_ptr<UnixSockets> all_;
+    SocketEvents events_;
+    std::array<unsigned char, 4> length_{}, out_length_{};
+    std::size_t expected_ = 0, waiting_bytes_ = 0;
+    std::string in_;
+    std::deque<std::string> waiting_;
+    bool writing_ = false, closing_ = false, ended_ = false;
+    std::string close_reason_;
+};
+
+void UnixSocket::read_length() {
+    asio::async_read(stream_, asio::buffer(length_), [self = shared_from_this()](error_code error, std::size_t) {
+        if (error) return self->ended(error == asio::error::eof ? "closed by the peer" : error.message());
+        const auto& b = self->length_;
+        self->expected_ = std::size_t{b[0]} << 24 | std::size_t{b[1]} << 16 | std::size_t{b[2]} << 8 | b[3];
+        if (self->expected_ > message_limit)
+            return self->ended("a message of " + std::to_string(self->expected_) + " bytes is over the limit of " +
+                               std::to_string(message_limit));
+        self->in_.clear();
+        self->read_text(0);
+    });
+}
+
+// Memory grows with what has come, not with what a length promises.
+void UnixSocket::read_text(std::size_t done) {
+    if (done == expected_) {
+        std::string text = std::move(in_);
+        in_ = {};
+        if (events_.on_text && !closing_) {
+            auto keep = events_.on_text;  // it may end this socket
+            keep(std::move(text));
+        }
+        if (!ended_) read_length();
+        return;
+    }
+    in_.resize(std::min(expected_, std::max(first_piece, done * 2)));
+    asio::async_read(stream_, asio::buffer(in_.data() + done, in_.size() - done),
+                     [self = shared_from_this()](error_code error, std::size_t) {
+                         if (error) return self->ended("the connection broke off in the middle of a message");
+                         self->read_text(self->in_.size());
+                     });
+}
+
+bool UnixSocket::send(std::string text) {
+    if (ended_ || closing_ || text.size() > message_limit || waiting_bytes_ + text.size() > send_limit) return false;
+    waiting_bytes_ += text.size();
+    waiting_.push_back(std::move(text));
+    write();
+    return true;
+}
+
+void UnixSocket::write() {
+    if (writing_ || ended_) return;
+    if (waiting_.empty()) {
+        if (closing_) ended(close_reason_);
+        return;
+    }
+    writing_ = true;
+    out_length_ = length_bytes(waiting_.front().size());
+    const std::array<asio::const_buffer, 2> parts = {asio::buffer(out_length_), asio::buffer(waiting_.front())};
+    asio::async_write(stream_, parts, [self = shared_from_this()](error_code error, std::size_t) {
+        self->writing_ = false;
+        if (error) return self->ended(error.message());
+        self->waiting_bytes_ -= self->waiting_.front().size();
+        self->waiting_.pop_front();
+        self->write();
+    });
+}
+
+void UnixSocket::close(std::string reason) {
+    if (std::exchange(closing_, true)) return;
+    close_reason_ = std::move(reason);
+    asio::post(stream_.get_executor(), [self = shared_from_this()] { self->write(); });
+}
+
+void UnixSocket::ended(const std::string& why) {
+    if (std::exchange(ended_, true)) return;
+    error_code ignored;
+    stream_.close(ignored);
+    SocketEvents events = std::exchange(events_, {});
+    if (auto all = all_.lock()) all->erase(shared_from_this());
+    if (events.on_closed) events.on_closed(why);
+}
+
+// Shared with the completion that waits for the next connection, which may come after the server's end.
+struct Listening {
+    Listening(asio::io_context& io, std::function<SocketEvents(std::shared_ptr<Socket>)> task)
+        : acceptor(io), pause(io), accepted(std::move(task)) {}
+    UnixAcceptor acceptor;
+    Timer pause;
+    std::function<SocketEvents(std::shared_ptr<Socket>)> accepted;
+    std::shared_ptr<UnixSockets> all = std::make_shared<UnixSockets>();
+};
+
+void accept(const std::shared_ptr<Listening>& on) {
+    on->acceptor.async_accept([on](error_code error, UnixStream stream) {
+        if (!on->acceptor.is_open()) return;
+        if (error) {  // no descriptors left: workers that end give some back
+            on->pause.expires_after(accept_pause);
+            return on->pause.async_wait([on](error_code) {
+                if (on->acceptor.is_open()) accept(on);
+            });
+        }
+        auto socket = std::make_shared<UnixSocket>(std::move(stream), on->all);
+        on->all->insert(socket);
+        socket->start(on->accepted(socket));
+        if (on->acceptor.is_open()) accept(on);
+    });
+}
+
+class UnixListener final : public UnixServer {
+  public:
+    UnixListener(asio::io_context& io, std::string path, std::function<SocketEvents(std::shared_ptr<Socket>)> accepted)
+        : path_(std::move(path)), on_(std::make_shared<Listening>(io, std::move(accepted))) {}
+    ~UnixListener() override;
+    Status bind();
+    void start() { accept(on_); }
+
+  private:
+    std::string path_;
+    std::shared_ptr<Listening> on_;
+    bool bound_ = false;
+};
+
+bool answers(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const bool connected = ::connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    const bool busy = connected || errno == EAGAIN;
+    ::close(probe);
+    return busy;
+}
+
+Status UnixListener::bind() {
+    if (path_.size() >= sizeof(sockaddr_un::sun_path))
+        return Error{ErrorCode::invalid,
+                     "the socket's path " + path_ + " has " + std::to_string(path_.size()) +
+                         " bytes; the system allows " + std::to_string(sizeof(sockaddr_un::sun_path) - 1),
+                     "choose a data directory with a shorter path"};
+    struct stat facts{};
+    if (::lstat(path_.c_str(), &facts) == 0) {
+        if (!S_ISSOCK(facts.st_mode) || answers(path_))
+            return Error{ErrorCode::conflict, path_ + " is in use", "stop the process that listens there"};
+        ::unlink(path_.c_str());  // left behind by a process that was killed
+    }
+    error_code error;
+    on_->acceptor.open(local(), error);
+    if (!error) on_->acceptor.bind(local::endpoint(path_), error);
+    if (!error && ::chmod(path_.c_str(), 0600) != 0) error = error_code(errno, boost::system::system_category());
+    if (!error) on_->acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (error) return Error{ErrorCode::io, "listening on " + path_ + ": " + error.message(), ""};
+    bound_ = true;
+    return Done{};
+}
+
+UnixListener::~UnixListener() {
+    error_code ignored;
+    on_->acceptor.close(ignored);
+    on_->pause.cancel();
+    if (bound_) ::unlink(path_.c_str());
+    for (auto& socket : UnixSockets(*on_->all)) {
+        socket->forget();
+        socket->ended("the server ended");
+    }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<UnixServer>> UnixServer::listen(Loop& loop, std::string path,
+                                                       std::function<SocketEvents(std::shared_ptr<Socket>)> accepted) {
+    auto& io = *static_cast<asio::io_context*>(loop.io_context());
+    auto server = std::make_unique<UnixListener>(io, std::move(path), std::move(accepted));
+    if (Status bound = server->bind(); !bound) return bound.error();
+    server->start();
+    return std::unique_ptr<UnixServer>(std::move(server));
+}
+
+}  // namespace rtrain::net

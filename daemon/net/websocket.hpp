@@ -1,0 +1,45 @@
+// A WebSocket over a TLS connection, either side, and its handle on the loop. Frames are read and written by Beast, in
+// the thread of the connection's io_context; texts and the end are told to the loop, in order.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/net/asio.hpp"
+#include "daemon/net/http_parser.hpp"
+#include "daemon/net/lanes.hpp"
+#include "daemon/net/server.hpp"
+#include "daemon/net/wire.hpp"
+
+namespace rtrain::net {
+
+class WebSocket;
+
+struct SocketRole {
+    Loop& loop;
+    std::shared_ptr<bool> alive;  // of the loop's thread: false: nobody listens to events any more
+    Peer peer;
+    Lane* lane = nullptr;            // of a server's socket
+    std::shared_ptr<void> keeper{};  // the hub: kept by the handle, so that its io_context is there to post to
+};
+
+// Made on the loop; the connection is given to it later, in the connection's own thread.
+struct SocketPair {
+    std::shared_ptr<Socket> handle;
+    std::shared_ptr<WebSocket> socket;
+};
+SocketPair make_socket(asio::io_context& io, SocketRole role, SocketEvents events);
+
+// Both take the TLS stream out of the wire and begin to read when the handshake is over.
+void accept_socket(const std::shared_ptr<WebSocket>& socket, Wire& wire, const MessageHead& head,
+                   std::shared_ptr<void> ticket);
+struct SocketRefusal {
+    int status = 0;  // of the peer's answer; 0: none came
+    std::string why;
+};
+void dial_upgrade(const std::shared_ptr<WebSocket>& socket, Wire& wire, const std::string& host,
+                  const std::string& target, const std::string& bearer,
+                  std::function<void(std::optional<SocketRefusal>)> done);
+void drop_socket(const std::shared_ptr<WebSocket>& socket, std::string why);  // never began
+
+}  // namespace rtrain::net
