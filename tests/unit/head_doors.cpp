@@ -1,0 +1,195 @@
+// A stranger on every route; roles; join tokens; blobs and storage over HTTPS; streams.
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "daemon/head/api.hpp"
+#include "tests/unit/head_fixture.hpp"
+
+using namespace rtrain;
+using namespace rtrain::test;
+
+namespace {
+
+std::string concrete(std::string pattern) {
+    for (std::size_t at; (at = pattern.find('{')) != std::string::npos;)
+        pattern.replace(at, pattern.find('}', at) - at + 1, "x");
+    return pattern;
+}
+
+Answer put(const net::Endpoint& to, const std::string& target, const std::string& bytes,
+           const std::map<std::string, std::string>& headers = {}) {
+    return HeadUnderTest::send(to, {.method = "PUT", .target = target, .body = bytes, .headers = headers});
+}
+
+}  // namespace
+
+TEST_CASE("a stranger gets nothing but /healthz, on no route and with no method") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    for (const head::Route& route : head::routes()) {
+        if (std::string(route.method) == "HEAD") continue;  // no body to read an error from
+        const Answer answer = head.call_as("", route.method, concrete(route.pattern));
+        INFO(route.method << " " << route.pattern);
+        if (std::string(route.pattern) == "/healthz")
+            CHECK(answer.status == 200);
+        else if (std::string(route.pattern) == "/v1/join")
+            CHECK(answer.status == 400);
+        else
+            CHECK(answer.status == 401);
+    }
+    CHECK(head.call_as("", "GET", "/v1/nothing").status == 401);
+    CHECK(head.call_as("rtu1.abcdef.0123456789", "GET", "/v1/runs").status == 401);
+    CHECK(head.call("GET", "/v1/nothing").status == 404);
+    CHECK(head.call("PATCH", "/v1/runs").status == 400);
+}
+
+TEST_CASE("roles: a viewer reads, a user submits and stops his own runs, an admin does all") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const std::string viewer = head.make_token("viewer", "vic"), ann = head.make_token("user", "ann"),
+                      bob = head.make_token("user", "bob");
+    CHECK(head.call_as(viewer, "GET", "/v1/runs").status == 200);
+    CHECK(head.call_as(viewer, "POST", "/v1/runs", {{"job", job("a")}}).status == 403);
+    CHECK(head.call_as(ann, "POST", "/v1/runs", {{"job", job("a")}}).body["user"] == "ann");
+    CHECK(head.call_as(bob, "POST", "/v1/runs/a/stop").status == 403);
+    CHECK(head.call_as(bob, "POST", "/v1/nodes/n1/drain").status == 403);
+    CHECK(head.call_as(ann, "POST", "/v1/runs/a/stop").status == 202);
+    CHECK(head.call_as(ann, "GET", "/v1/tokens").status == 403);
+    const json tokens = head.call("GET", "/v1/tokens").body["items"];
+    CHECK(tokens.dump().find("secret") == std::string::npos);
+    for (const json& one : tokens)
+        if (one["user"] == "bob")
+            CHECK(head.call("DELETE", "/v1/tokens/" + one["id"].get<std::string>()).body["revoked"] == true);
+    CHECK(head.call_as(bob, "GET", "/v1/runs").body["message"].get<std::string>().find("was revoked") !=
+          std::string::npos);
+}
+
+TEST_CASE("a join token lets one node in, once, and only under the name it asked for") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const auto request = security::make_request("whatever").value();
+    const auto ask = [&](const std::string& token, const std::string& node) {
+        return head.call_as("", "POST", "/v1/join", {{"token", token}, {"node", node}, {"request", request.request}});
+    };
+    CHECK(ask(head.started.join_token, "../n1").status == 400);
+    const Answer joined = ask(head.started.join_token, "n1");
+    REQUIRE(joined.status == 200);
+    CHECK(joined.body["ca"] == head.started.ca);
+    CHECK(ask(head.started.join_token, "n2").body["message"].get<std::string>().find("used already") !=
+          std::string::npos);
+    CHECK(ask(head.admin, "n2").status == 401);
+    CHECK(head.call_as(head.started.join_token, "GET", "/v1/runs").status == 401);
+
+    net::Endpoint node = head.endpoint("");
+    node.certificate = joined.body["certificate"];
+    node.private_key = request.private_key;
+    CHECK(HeadUnderTest::send(node, {.target = "/v1/runs"}).status == 403);
+    const std::string body = json({{"request", security::make_request("n1").value().request}}).dump();
+    CHECK(HeadUnderTest::send(node, {.method = "POST", .target = "/v1/certificate", .body = body}).body["node"] ==
+          "n1");
+}
+
+TEST_CASE("a blob is stored under its hash alone") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const net::Endpoint admin = head.endpoint(head.admin);
+    const std::string bytes(200'000, 'x'), hash = security::sha256_hex(bytes);
+    CHECK(put(admin, "/v1/blobs/" + hash, "something else").status == 422);
+    CHECK(HeadUnderTest::send(admin, {.method = "HEAD", .target = "/v1/blobs/" + hash}).status == 404);
+    CHECK(put(admin, "/v1/blobs/" + hash, bytes).status == 201);
+    CHECK(HeadUnderTest::send(admin, {.method = "HEAD", .target = "/v1/blobs/" + hash}).status == 200);
+    CHECK(HeadUnderTest::send(admin, {.target = "/v1/blobs/" + hash}).text == bytes);
+    CHECK(put(admin, "/v1/blobs/..%2Fca.key", bytes).status >= 400);
+    CHECK(std::filesystem::is_empty(folder.path + "/tmp"));
+}
+
+TEST_CASE("cluster storage: exclusive creation, appending, uploads in pieces, listing, removal") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const net::Endpoint node = join(head, "n1");
+    const auto get = [&](const std::string& target) {
+        return HeadUnderTest::send(node, {.target = "/v1/storage/" + target});
+    };
+    const std::string base = "/v1/storage/run/";
+
+    CHECK(put(node, base + "run.json", "{}", {{"if-none-match", "*"}}).status == 201);
+    CHECK(put(node, base + "run.json", "[]", {{"if-none-match", "*"}}).status == 412);
+    CHECK(get("run/run.json").text == "{}");
+    CHECK(put(node, base + "log?append=1", "one ").status == 200);
+    CHECK(put(node, base + "log?append=1", "two").status == 200);
+    CHECK(get("run/log").text == "one two");
+
+    CHECK(put(node, base + "big?upload=u1&offset=0&total=10", "01234").status == 200);
+    CHECK(get("run/big").status == 404);  // not whole: not there
+    CHECK(get("run/big?upload=u1").body["bytes"] == 5);
+    CHECK(put(node, base + "big?upload=u1&offset=0&total=10", "01234").status == 409);
+    CHECK(put(node, base + "big?upload=u1&offset=5&total=10", "56789").status == 200);
+    CHECK(get("run/big").text == "0123456789");
+
+    CHECK(get("run?list=1").body["items"].size() == 3);
+    for (const char* path : {"../ca.key", "run/../../ca.key", ".uploads/x", ""}) {
+        INFO(path);
+        CHECK(put(node, std::string("/v1/storage/") + path, "x").status == 400);
+    }
+    CHECK(HeadUnderTest::send(node, {.method = "DELETE", .target = base + "log"}).status == 200);
+    CHECK(HeadUnderTest::send(node, {.method = "DELETE", .target = "/v1/storage/run?tree=1"}).status == 200);
+    CHECK(get("run?list=1").body["items"].empty());
+    CHECK(std::filesystem::is_empty(folder.path + "/storage/.uploads"));
+}
+
+TEST_CASE("followed events come as they happen, with ids to go on from; followed logs end with the run") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("watched")}}).status == 201);
+    std::string events, logs;
+    net::Client events_client(head.endpoint(head.admin)), logs_client(head.endpoint(head.admin));
+    std::thread events_reader([&] {
+        (void)events_client.call({.target = "/v1/events?follow=true", .on_piece = [&](std::string_view piece) {
+                                      events += piece;
+                                      return events.find("STOPPED") == std::string::npos;
+                                  }});
+    });
+    std::thread logs_reader([&] {
+        (void)logs_client.call({.target = "/v1/runs/watched/logs?follow=true", .on_piece = [&](std::string_view piece) {
+                                    logs += piece;
+                                    return logs.find("event: end") == std::string::npos;
+                                }});
+    });
+    head.call("POST", "/v1/runs/watched/stop");
+    events_reader.join();
+    logs_reader.join();
+    CHECK(events.find("id: ") != std::string::npos);
+    CHECK(events.find("was submitted by admin") != std::string::npos);
+    CHECK(logs.find("\"state\":\"STOPPED\"") != std::string::npos);
+}
+
+TEST_CASE("two heads on one data directory: the second refuses, and says so") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const Status second = serve_head({.data_dir = folder.path, .port = 0}, [](const HeadStarted_&) {});
+    REQUIRE_FALSE(second.ok());
+    CHECK(second.error().code == ErrorCode::conflict);
+}
+
+TEST_CASE("the page for machines describes exactly the routes there are, and the repository holds its copy") {
+    const json page = json::parse(head::openapi());
+    std::set<std::string> described, routed;
+    for (const auto& [path, methods] : page["paths"].items())
+        for (const auto& [method, operation] : methods.items()) {
+            described.insert(method + " " + path);
+            CHECK_FALSE(operation["summary"].get<std::string>().empty());
+        }
+    for (const head::Route& route : head::routes()) {
+        std::string path = route.pattern, method = route.method;
+        if (const auto dots = path.find("..."); dots != std::string::npos) path.erase(dots, 3);
+        for (char& c : method) c = static_cast<char>(std::tolower(c));
+        routed.insert(method + " " + path);
+    }
+    CHECK(described == routed);
+    const std::string source = __FILE__;
+    std::ifstream file(source.substr(0, source.find("tests/unit/")) + "configs/openapi.json");
+    std::ostringstream copy;
+    copy << file.rdbuf();
+    CHECK(copy.str() == head::openapi());  // rtrain's /openapi.json renews it
+}
