@@ -131,7 +131,8 @@ void check_node(const json& node, Findings& found) {
                 "the other agents must reach it; behind NAT only single-node runs work. rtrain node join --address "
                 "gives another");
     }
-    for (const auto& [fact, value] : node.value("facts", json::object()).items()) {
+    const json facts = node.value("facts", json::object());
+    for (const auto& [fact, value] : facts.items()) {
         const bool interpreter = fact.find("python") != fact.npos || fact.find("interpreter") != fact.npos;
         if (interpreter && value.is_string()) found.ok(name, fact + ": " + value.get<std::string>());
     }

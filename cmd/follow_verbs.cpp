@@ -139,7 +139,8 @@ Result<int> metrics(Invocation& call) {
     std::set<std::string> keys(wanted.begin(), wanted.end());
     for (json& item : items) {
         json kept = json::object();
-        for (const auto& [key, value] : item.value("metrics", json::object()).items())
+        const json all = item.value("metrics", json::object());
+        for (const auto& [key, value] : all.items())
             if (wanted.empty() || keys.count(key) != 0) kept[key] = value;
         item["metrics"] = kept;
         if (wanted.empty())

@@ -62,7 +62,8 @@ std::string seats_text(const json& placement) {
         const std::string node = seat.value("node", "");
         if (groups.empty() || groups.back().node != node) groups.push_back({node, i, i, ""});
         groups.back().last = i;
-        for (const auto& [device, amount] : seat.value("gpu", json::object()).items())
+        const json gpus = seat.value("gpu", json::object());
+        for (const auto& [device, amount] : gpus.items())
             groups.back().gpus += (groups.back().gpus.empty() ? "" : ",") + device;
     }
     std::string text;

@@ -121,9 +121,9 @@ bool ended(const json& run) {
 Status next_checkpoint(Invocation& call, Api& api, const std::string& target, std::int64_t deadline_ms) {
     Result<json> run = api.get(target);
     if (!run) return run.error();
-    const auto before = run->value("checkpoints", json(0));
+    const std::string before = string_of(*run, "latest_checkpoint");
     call.out.talk("waiting for the next checkpoint of " + string_of(*run, "name"));
-    while (!ended(*run) && run->value("checkpoints", json(0)) == before) {
+    while (!ended(*run) && string_of(*run, "latest_checkpoint") == before) {
         if (wall_now_ms() > deadline_ms)
             return Error{.code = ErrorCode::timed_out,
                          .message = string_of(*run, "name") + " committed no checkpoint in time; it goes on",

@@ -170,7 +170,8 @@ std::string node_text(const json& node) {
         text += row("memory",
                     bytes_text(number_of(node, "memory_used")) + " of " + bytes_text(number_of(node, "memory_total")));
     text += row("runs", names(list_of(node, "runs")));
-    for (const auto& [fact, value] : object_of(node, "facts").items()) text += row(fact, plain(value));
+    const json facts = object_of(node, "facts");
+    for (const auto& [fact, value] : facts.items()) text += row(fact, plain(value));
     return text;
 }
 
