@@ -2,6 +2,7 @@
 // changed byte in the main file is either noticed, or it was one that means nothing.
 #include <random>
 
+#include "storage/state/sqlite.hpp"
 #include "tests/unit/state_story.hpp"
 
 using namespace rtrain;
@@ -20,6 +21,12 @@ struct Wreck {
 Wreck wreck() {
     ScratchDirectory scratch;
     Wreck wreck;
+    std::filesystem::create_directories(scratch / "data");
+    {  // small pages: fewer bytes to cut, and each transaction touches more pages
+        Database database = Database::open(scratch / "data/state.db", Database::Mode::create).value();
+        REQUIRE(database.run("PRAGMA page_size=1024").ok());
+        REQUIRE(database.run("PRAGMA application_id=1").ok());
+    }
     Story story(scratch / "data");
     for (const auto& events : small_history()) story.happen(events);
     story.journal.reset();
@@ -115,7 +122,7 @@ TEST_CASE("a main file cut short or replaced by something else is damage") {
     Wreck wreck = ::wreck();
     ScratchDirectory scratch;
     std::string main = wreck.main;
-    for (std::size_t size : {std::size_t{0}, std::size_t{50}, std::size_t{5'000}, main.size() - 4'096}) {
+    for (std::size_t size : {std::size_t{0}, std::size_t{50}, std::size_t{5'000}, main.size() - 1'024}) {
         wreck.main = main.substr(0, size);
         Result<Cluster> cluster = opened_from(scratch / "data", wreck, "");
         CAPTURE(size);
