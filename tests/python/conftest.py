@@ -41,7 +41,7 @@ class Worker:
         )
 
     def finish(self, expect: int = 0) -> str:
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=120)
         assert self.process.returncode == expect, f"exit {self.process.returncode}\n{out}\n{err}"
         return out if expect == 0 else out + err
 

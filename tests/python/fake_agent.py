@@ -71,7 +71,7 @@ class FakeAgent:
         with self.news:
             return [frame for frame in self.heard if frame["type"] == kind]
 
-    def wait(self, condition: Callable[[], bool], seconds: float = 10) -> None:
+    def wait(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         with self.news:
             assert self.news.wait_for(condition, seconds), f"not seen within {seconds} s; heard {self.heard[-5:]}"
 

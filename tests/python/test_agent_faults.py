@@ -156,7 +156,7 @@ def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(
         print("trained on")
         """
     )
-    out, err = worker.process.communicate(timeout=30)
+    out, err = worker.process.communicate(timeout=120)
     assert (worker.process.returncode, out) == (0, "trained on\n")
     assert "No space left on device" in err
     first, second = agent.frames("report")

@@ -22,7 +22,7 @@ def begin(agent, verb, rank=0, **environment):
 
 
 def finish(process, expect=0):
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == expect, out + err
     return out, err
 

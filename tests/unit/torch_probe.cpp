@@ -27,7 +27,7 @@ torch::nn::Sequential network() {
 }
 
 int train(const std::string& out, std::int64_t first, std::int64_t last, const char* from) {
-    Group group = process_group_from_environment({.timeout = std::chrono::seconds(60)});
+    Group group = process_group_from_environment({.timeout = std::chrono::minutes(5)});
     const auto positions = torch::arange(samples * pixels, torch::kDouble).reshape({samples, pixels});
     const torch::Tensor data = torch::sin(positions * 0.37),
                         labels = torch::arange(samples, torch::kLong) * 7 % classes;

@@ -48,7 +48,7 @@ def run_ranks():
             words = [str(word) for word in command]
             started.append(subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         for process in started[-len(commands) :]:
-            output, _ = process.communicate(timeout=120)
+            output, _ = process.communicate(timeout=300)
             assert process.returncode == 0, output.decode()
 
     yield run
