@@ -35,6 +35,7 @@ void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker
     Process process;
     process.pid = 1'000 + static_cast<std::int64_t>(processes_.size());
     process.run = launch.attempt.run;
+    process.world_size = disk_.images.at(key.first).prepare.world_size;
     process.step = step_of(world_, run, launch.from);
     process.steps = script.steps;
     process.checkpoint_every = script.checkpoint_every;
@@ -71,6 +72,7 @@ void SimNode::live(ProcessKey key) {
             return end_process(key, cause);
         }
         worker.waits = true;
+        world_.oracle.reported(key.first, key.second, worker.next_index);
         report(key);
     });
 }
@@ -97,6 +99,7 @@ void SimNode::answered(ProcessKey key, std::uint64_t index) {
     const auto found = processes_.find(key);
     if (found == processes_.end() || !found->second.alive || !found->second.waits || found->second.next_index != index)
         return;
+    world_.oracle.passed(key.first, index, found->second.world_size);
     found->second.waits = false;
     ++found->second.next_index;
     ++found->second.step;

@@ -25,18 +25,38 @@ std::optional<AttemptId> attempt_of(const Event& event) {
         event);
 }
 
+std::optional<AttemptId> started_by(const Effect& effect) {
+    if (const auto* one = std::get_if<PrepareNode>(&effect)) return one->attempt;
+    if (const auto* one = std::get_if<LaunchWorkers>(&effect)) return one->attempt;
+    return std::nullopt;
+}
+
+// 11: a run that is over, or was asked to stop, starts nothing.
+void check_starts(const Decision& decision, const Cluster& after) {
+    for (const Effect& effect : decision.act) {
+        const auto starts = started_by(effect);
+        if (!starts) continue;
+        const Run& run = after.runs.at(starts->run);
+        require(!terminal(run.state) && run.stop_by.empty(),
+                run.name + " is over or was stopped, and starts " + text(*starts));
+    }
+}
+
 }  // namespace
 
-// 6: late news is known by its attempt.
+// 6: late news is known by its attempt. (Another run's retry may come due together with it.)
 void Oracle::check_late(const Event& event, const Decision& decision) const {
     const auto id = attempt_of(event);
-    if (!id || !over_.contains(*id) || std::holds_alternative<CheckpointCommitted>(event)) return;
-    require(decision.save.empty() && decision.act.empty(),
-            "an event of " + text(*id) + ", which is over, changed something");
+    if (!id || !over_.contains(*id)) return;
+    for (const Record& record : decision.save) {
+        const auto* attempt = std::get_if<Attempt>(&record);
+        require(attempt == nullptr || attempt->id != *id, "an event of " + text(*id) + ", which is over, changed it");
+    }
 }
 
 void Oracle::decided(const Event& event, const Decision& decision, const Cluster& after) {
     check_late(event, decision);
+    check_starts(decision, after);
     const auto broken = invariants(after);
     require(broken.empty(), broken.empty() ? "" : broken.front());
     require(!decision.refused || decision.save.empty(), "a refusal saved something");
@@ -78,16 +98,13 @@ void Oracle::durable(const Cluster& disk, const Cluster& memory) const {
     require(disk == memory, "the records on disk are not the state in memory");
 }
 
-// 7 and 11: an order is about what is durable, and a run that is over or stopping starts nothing.
+// 7: an order is about what is durable.
 void Oracle::performs(const Effect& effect, const Cluster& disk) const {
-    std::optional<AttemptId> starts;
-    if (const auto* one = std::get_if<PrepareNode>(&effect)) starts = one->attempt;
-    if (const auto* one = std::get_if<LaunchWorkers>(&effect)) starts = one->attempt;
+    const auto starts = started_by(effect);
     if (!starts) return;
     const auto run = disk.runs.find(starts->run);
     require(run != disk.runs.end(), "an order for a run that is not durable");
     require(run->second.attempts >= starts->number, "an order for an attempt that is not durable");
-    require(!terminal(run->second.state), "run " + run->second.name + " is over and starts " + text(*starts));
 }
 
 // 3 and 4: the newest commit on the live branch below an attempt.
@@ -130,6 +147,15 @@ void Oracle::started(const std::string& node, agent::AttemptKey key, std::uint32
 void Oracle::exited(const std::string& node, agent::AttemptKey key, std::uint32_t rank, const ExitCause& cause) {
     alive_[{node, key}].erase(rank);
     if (cause.success()) succeeded_[key].insert(rank);
+}
+
+// A report is a barrier: nobody passes before everybody has come.
+void Oracle::passed(agent::AttemptKey key, std::uint64_t index, std::uint32_t world_size) const {
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+        const auto come = reported_.find({key, rank});
+        require(come != reported_.end() && come->second >= index,
+                "report " + std::to_string(index) + " was passed before rank " + std::to_string(rank) + " had come");
+    }
 }
 
 // 8: no worker outlives its attempt.

@@ -28,6 +28,8 @@ class Oracle {
     // ---- nodes
     void started(const std::string& node, agent::AttemptKey key, std::uint32_t rank);
     void exited(const std::string& node, agent::AttemptKey key, std::uint32_t rank, const ExitCause& cause);
+    void reported(agent::AttemptKey key, std::uint32_t rank, std::uint64_t index) { reported_[{key, rank}] = index; }
+    void passed(agent::AttemptKey key, std::uint64_t index, std::uint32_t world_size) const;
     void said_emptied(const std::string& node, const protocol::AttemptRef& ref);
     void fault(std::uint64_t run) { ++faults_[run]; }  // something a run may count as a failure
     void preparation_fault(std::uint64_t run) { ++preparation_faults_[run]; }
@@ -56,7 +58,8 @@ class Oracle {
     std::set<std::pair<std::string, agent::AttemptKey>> emptied_;
     std::map<std::uint64_t, std::uint32_t> faults_, preparation_faults_;
     std::set<std::uint64_t> permanent_;
-    std::map<agent::AttemptKey, std::set<std::uint32_t>> succeeded_;  // ranks that ended with 0
+    std::map<agent::AttemptKey, std::set<std::uint32_t>> succeeded_;                 // ranks that ended with 0
+    std::map<std::pair<agent::AttemptKey, std::uint32_t>, std::uint64_t> reported_;  // by rank: its last report
     std::map<std::string, RunId> accepted_;
     std::set<RunId> stop_asked_;
 };

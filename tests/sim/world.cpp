@@ -9,12 +9,12 @@ namespace rtrain::sim {
 
 Settings choose_settings(Dice& dice) {
     Settings settings;
-    settings.nodes = static_cast<int>(dice.between(1, 4));
+    settings.nodes = static_cast<int>(dice.between(1, 5));
     settings.cpus = dice.between(1, 3);
     settings.gpus = static_cast<std::uint32_t>(dice.one_in(2) ? dice.between(1, 2) : 0);
-    settings.runs = static_cast<int>(dice.between(1, 4));
+    settings.runs = static_cast<int>(dice.between(1, 6));
     settings.latency_ms = dice.one_in(4) ? 400 : 5;
-    settings.faults = static_cast<int>(dice.between(0, 10));
+    settings.faults = static_cast<int>(dice.between(0, 14));
     settings.repeats = dice.one_in(2);
     return settings;
 }
