@@ -39,7 +39,6 @@ class Agents {
     bool connected(const std::string& node) const;
     const NodeSeen* seen(const std::string& node) const;
     void acknowledge();  // news that are durable by now
-    const std::map<std::string, std::uint64_t>& notices() const { return notices_; }
     void close_all(const std::string& why);
 
   private:
@@ -72,7 +71,6 @@ class Agents {
     std::map<std::string, Inbox> inboxes_;
     std::uint64_t next_session_ = 1;
     std::int64_t leases_checked_ms_ = 0;
-    std::map<std::string, std::uint64_t> notices_;  // by reason: a counter of /metrics
 };
 
 }  // namespace rtrain::head

@@ -19,6 +19,12 @@ std::int64_t read_ms(clockid_t clock) {
 std::int64_t wall_ms() { return read_ms(CLOCK_REALTIME); }
 std::int64_t monotonic_ms() { return read_ms(CLOCK_MONOTONIC); }
 
+std::int64_t monotonic_us() {
+    timespec at{};
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec * 1'000'000 + at.tv_nsec / 1'000;
+}
+
 std::string iso_time(std::int64_t wall) {
     const std::time_t seconds = wall / 1'000;
     std::tm parts{};

@@ -11,6 +11,7 @@ namespace rtrain::head {
 
 std::int64_t wall_ms();
 std::int64_t monotonic_ms();              // for leases: silence is measured with this alone
+std::int64_t monotonic_us();              // for measuring what something took
 std::string iso_time(std::int64_t wall);  // "2026-01-31T12:00:00.000Z"
 
 class Clock {

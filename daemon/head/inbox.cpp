@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "daemon/head/scrape.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/head/words.hpp"
 
@@ -76,6 +77,7 @@ void Agents::take_news(const std::string& node, const protocol::News& news) {
     head_.later_acknowledge();
     if (news.seq <= box.received) return;
     box.received = news.seq;
+    count_news(head_, news);
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         for (Event& event : head_.reports.take(head_.cluster, *report)) head_.take(std::move(event));
         head_.feeds.poke();
@@ -91,7 +93,6 @@ void Agents::notice(const std::string& node, const protocol::Notice& said) {
     if (head_.cluster.runs.contains(RunId{said.attempt.run})) run = RunId{said.attempt.run};
     const auto noted = head_.journal->notice(wall_ms(), said.text, run, NodeId{node});
     if (!noted) return head_.fail(noted.error());
-    ++notices_[said.reason];
     head_.feeds.poke();
 }
 
@@ -112,7 +113,7 @@ void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) 
         std::fprintf(stderr, "rtrain head: log of %s: %s\n", node.c_str(), size.error().message.c_str());
         return;  // not acknowledged: the agent keeps it and sends it again
     }
-    head_.later_sync_logs(piece.name, node, *size);
+    head_.later_sync_logs(piece.name, {.node = node, .attempt = chunk.attempt, .offset = *size});
     head_.feeds.poke();
 }
 

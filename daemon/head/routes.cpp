@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/scrape.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -49,6 +50,7 @@ constexpr Route table[] = {
     {"DELETE", "/v1/storage/{path...}", Access::agent_or_admin, "remove a file or a tree of cluster://", "tree",
      delete_storage},
     {"GET", "/v1/agents", Access::agent, "WebSocket of an agent", "", get_agents},
+    {"GET", "/metrics", Access::viewer, "for Prometheus", "", get_prometheus},
     {"GET", "/openapi.json", Access::viewer, "this page for machines", "", get_openapi},
 };
 
@@ -202,6 +204,7 @@ void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> 
         net::Response answer{.status = 403, .body = error_body(forbidden(ask.caller, *found.route), {})};
         return ask.responder->send(std::move(answer));
     }
+    ask.responder = timed(head, std::move(ask.responder), *found.route);
     found.route->answer(ask);
 }
 

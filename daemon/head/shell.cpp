@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/head/routes.hpp"
+#include "daemon/head/scrape.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::head {
@@ -17,7 +18,9 @@ constexpr std::int64_t acknowledge_pause_ms = 50;  // news that come within this
 constexpr std::int64_t log_sync_pause_ms = 200;
 constexpr std::int64_t sweep_pause_ms = 24LL * 3'600'000;
 constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
-constexpr std::int64_t wake_pause_ms = 5;  // a wake that did not move its own time comes no oftener
+constexpr std::size_t recalled_at_most = 100;  // runs
+constexpr std::size_t recall_batch = 1'000;    // rows
+constexpr std::int64_t wake_pause_ms = 5;      // a wake that did not move its own time comes no oftener
 
 std::string setting_or(const state::SqliteJournal& journal, const std::string& key) {
     return journal.setting(key).value_or("");
@@ -62,11 +65,25 @@ Status Head::open() {
     }
     for (const auto& [run_id, run] : cluster.runs)
         if (!terminal(run.state)) (void)tokens.run_token(run_id, run.user);
+    recall_reports();
     const std::string type = storage::volatile_filesystem(options.storage_root);
     if (!type.empty())
         storage_warning = "not durable: the storage root " + options.storage_root + " is on " + type +
                           ", which does not survive a reboot; start the head with --storage on a disk";
     return Done{};
+}
+
+// The newest report of each run, as far as the table has it, so that a restart does not make people's lists poorer.
+void Head::recall_reports() {
+    std::size_t left = recalled_at_most;
+    for (auto at = cluster.runs.rbegin(); at != cluster.runs.rend() && left > 0; ++at, --left) {
+        std::uint64_t after = 0;
+        for (auto rows = journal->metrics(at->first, after, recall_batch); !rows.empty();
+             rows = journal->metrics(at->first, after, recall_batch)) {
+            after = rows.back().position;
+            reports.remember(rows.back());
+        }
+    }
 }
 
 Status Head::listen() {
@@ -108,9 +125,14 @@ void Head::turn() {
     std::vector<Event> events;
     for (const Waiting& one : inputs) events.push_back(one.event);
 
+    const std::int64_t begun_us = monotonic_us();
     const Turn turn = decide_turn(cluster, clock.now(), wall_ms(), events);
-    if (!turn.entries.empty())
+    const std::int64_t decided_us = monotonic_us();
+    metrics.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
+    if (!turn.entries.empty()) {
         if (auto committed = journal->commit(turn.entries); !committed) return fail(committed.error());
+        metrics.commit(static_cast<double>(monotonic_us() - decided_us) / 1e6);
+    }
     perform(turn);
     for (std::size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i].answer) inputs[i].answer(turn.decisions[i]);
@@ -120,11 +142,11 @@ void Head::turn() {
 void Head::perform(const Turn& turn) {
     for (const Decision& decision : turn.decisions)
         for (const Effect& effect : decision.act) agents.order(effect);
-    after_runs(turn);
+    after_records(turn);
     if (!turn.entries.empty()) feeds.poke();
 }
 
-void Head::after_runs(const Turn& turn) {
+void Head::after_records(const Turn& turn) {
     for (const Decision& decision : turn.decisions)
         for (const Record& record : decision.save) {
             if (const Run* run = std::get_if<Run>(&record); run && terminal(run->state)) {
@@ -133,6 +155,8 @@ void Head::after_runs(const Turn& turn) {
                 reports.end(run->id);
                 later_acknowledge();
             }
+            if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == turn.now)
+                count_placed(*this, *placed);
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
                 reports.forget(gone->id);
                 logs.forget(gone->id);
@@ -172,8 +196,8 @@ void Head::acknowledge() {
     agents.acknowledge();
 }
 
-void Head::later_sync_logs(const LogName& name, const std::string& node, std::uint64_t offset) {
-    unsynced_[name] = {node, offset};
+void Head::later_sync_logs(const LogName& name, const ToAcknowledge& to) {
+    unsynced_[name] = to;
     if (std::exchange(syncing_, true)) return;
     loop.after(log_sync_pause_ms, [this] { sync_logs(); });
 }
@@ -190,19 +214,13 @@ void Head::logs_synced(const Unsynced& batch, const Status& synced) {
         std::fprintf(stderr, "rtrain head: logs: %s\n", synced.error().message.c_str());
         unsynced_.insert(batch.begin(), batch.end());
     } else {
-        for (const auto& [name, to] : batch) acknowledge_log(name, to.first, to.second);
+        for (const auto& [name, to] : batch)
+            agents.send(
+                to.node,
+                protocol::LogAck{.attempt = to.attempt, .rank = name.rank, .stream = name.stream, .offset = to.offset});
     }
     if (unsynced_.empty() || std::exchange(syncing_, true)) return;
     loop.after(log_sync_pause_ms, [this] { sync_logs(); });
-}
-
-void Head::acknowledge_log(const LogName& name, const std::string& node, std::uint64_t offset) {
-    const auto found = cluster.attempts.find({name.run, name.attempt});
-    const std::uint32_t incarnation = found == cluster.attempts.end() ? 0 : found->second.incarnation;
-    agents.send(node, protocol::LogAck{.attempt = {name.run.value, incarnation, name.attempt},
-                                       .rank = name.rank,
-                                       .stream = name.stream,
-                                       .offset = offset});
 }
 
 void Head::sweep() {

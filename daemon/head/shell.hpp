@@ -19,6 +19,7 @@
 #include "daemon/head/reports.hpp"
 #include "daemon/head/tokens.hpp"
 #include "daemon/head/turn.hpp"
+#include "daemon/metrics/metrics.hpp"
 #include "daemon/net/server.hpp"
 #include "storage/state/journal.hpp"
 
@@ -36,7 +37,12 @@ struct Head {
     void take(Event event, Answer answer = {});
     void fail(Error error);    // fatal: stops the loop
     void later_acknowledge();  // news and metrics that came become durable and are acknowledged, grouped
-    void later_sync_logs(const LogName& name, const std::string& node, std::uint64_t offset);
+    struct ToAcknowledge {
+        std::string node;
+        protocol::AttemptRef attempt;  // as the agent calls it
+        std::uint64_t offset = 0;
+    };
+    void later_sync_logs(const LogName& name, const ToAcknowledge& to);
 
     std::string run_id(RunId id) const { return run_id_text(cluster.meta.cluster_id, id); }
     std::string blob_path(const std::string& sha256) const { return options.data_dir + "/blobs/" + sha256; }
@@ -53,6 +59,7 @@ struct Head {
     LogStore logs;
     Feeds feeds;
     Agents agents;
+    metrics::Metrics metrics{RTRAIN_VERSION};
     std::unique_ptr<net::Server> server;
     std::string storage_warning;  // the storage root does not survive a reboot
     std::string admin_token;      // of the first start, until it was handed over
@@ -65,13 +72,13 @@ struct Head {
     };
     void turn();
     void perform(const Turn& turn);
-    void after_runs(const Turn& turn);  // runs that ended or went: their secrets, tokens, last reports
+    void recall_reports();
+    void after_records(const Turn& turn);  // what ends or goes with a run: secrets, tokens, logs
     void wake();
     void acknowledge();
-    using Unsynced = std::map<LogName, std::pair<std::string, std::uint64_t>>;  // log -> node, size to acknowledge
+    using Unsynced = std::map<LogName, ToAcknowledge>;
     void sync_logs();
     void logs_synced(const Unsynced& batch, const Status& synced);
-    void acknowledge_log(const LogName& name, const std::string& node, std::uint64_t offset);
     void sweep();  // daily: old events and logs, a fresh leaf
 
     std::vector<Waiting> waiting_;

@@ -4,7 +4,7 @@
 namespace rtrain::head {
 
 Turn decide_turn(Cluster& cluster, Time now, std::int64_t wall_ms, const std::vector<Event>& events) {
-    Turn turn;
+    Turn turn{.now = now, .decisions = {}, .entries = {}};
     for (const Event& event : events) {
         Decision decision = decide(cluster, now, event);
         if (!decision.save.empty() || !decision.note.empty())

@@ -11,6 +11,7 @@
 namespace rtrain::head {
 
 struct Turn {
+    Time now;
     std::vector<Decision> decisions;    // one per event, in order
     std::vector<state::Entry> entries;  // what to make durable; an event that changed nothing leaves none
 };

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "daemon/head/api.hpp"
-#include "tests/unit/head_fixture.hpp"
+#include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
 using namespace rtrain::test;
@@ -164,6 +164,18 @@ TEST_CASE("followed events come as they happen, with ids to go on from; followed
     CHECK(logs.find("\"state\":\"STOPPED\"") != std::string::npos);
 }
 
+TEST_CASE("/metrics speaks Prometheus, and counts requests by route, never by path") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("counted")}}).status == 201);
+    head.call("GET", "/v1/runs/counted");
+    const std::string text = head.call("GET", "/metrics").text;
+    CHECK(text.find("# TYPE rtrain_runs gauge") != std::string::npos);
+    CHECK(text.find("rtrain_runs{state=\"QUEUED\"} 1") != std::string::npos);
+    CHECK(text.find("/v1/runs/{run}") != std::string::npos);
+    CHECK(text.find("/v1/runs/counted") == std::string::npos);
+}
+
 TEST_CASE("two heads on one data directory: the second refuses, and says so") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
@@ -191,5 +203,6 @@ TEST_CASE("the page for machines describes exactly the routes there are, and the
     std::ifstream file(source.substr(0, source.find("tests/unit/")) + "configs/openapi.json");
     std::ostringstream copy;
     copy << file.rdbuf();
-    CHECK(copy.str() == head::openapi());  // rtrain's /openapi.json renews it
+    const bool same = copy.str() == head::openapi();  // GET /openapi.json of a head gives the new text
+    CHECK(same);
 }

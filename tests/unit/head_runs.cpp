@@ -1,5 +1,5 @@
 // A run's whole way through a real head, with an agent made by hand on the other side.
-#include "tests/unit/head_fixture.hpp"
+#include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
 using namespace rtrain::test;

@@ -1,0 +1,104 @@
+// GET /metrics: the records and what heartbeats and reports said last, as Prometheus' text. Also the clock around
+// requests.
+#include "daemon/head/scrape.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/head/api.hpp"
+#include "daemon/head/words.hpp"
+
+namespace rtrain::head {
+namespace {
+
+using nlohmann::json;
+
+metrics::LiveRun live_run(const state::MetricRow& row) {
+    metrics::LiveRun out{.step = row.index, .last_report_wall_ms = row.wall_ms, .values = {}, .skew_ratio = {}};
+    const json values = json::parse(row.metrics_json, nullptr, false);
+    if (!values.is_object()) return out;
+    for (const auto& [key, value] : values.items())
+        if (value.is_number()) out.values[key] = value.get<double>();
+    return out;
+}
+
+void add_node(const Head& head, const NodeId& id, metrics::Live& live) {
+    const NodeSeen* seen = head.agents.seen(id.value);
+    if (!seen || !seen->connected) return;
+    live.nodes[id].memory_used_bytes = seen->pulse.memory_used;
+    for (const protocol::WorkerPulse& pulse : seen->pulse.workers)
+        if (const Attempt* attempt = find_attempt(head.cluster, pulse.attempt))
+            live.workers.push_back({.attempt = attempt->id,
+                                    .rank = Rank{pulse.rank},
+                                    .resident_bytes = pulse.resident_bytes,
+                                    .cpu_ms = pulse.cpu_ms,
+                                    .silent_ms = pulse.silent_ms,
+                                    .data_wait_seconds = {}});
+}
+
+// Passes everything on, and tells how long the answer took.
+class Timed : public net::Responder {
+  public:
+    Timed(Head& head, std::shared_ptr<net::Responder> inner, const Route& route)
+        : head_(head), inner_(std::move(inner)), route_(route), begun_us_(monotonic_us()) {}
+    void send(net::Response response) override {
+        const double seconds = static_cast<double>(monotonic_us() - begun_us_) / 1e6;
+        head_.metrics.http_request(
+            {.method = route_.method, .route = route_.pattern, .status = response.status, .seconds = seconds});
+        inner_->send(std::move(response));
+    }
+    std::shared_ptr<net::Stream> stream(std::string type) override { return inner_->stream(std::move(type)); }
+    std::shared_ptr<net::Socket> accept_socket(net::SocketEvents events) override {
+        return inner_->accept_socket(std::move(events));
+    }
+    bool wants_socket() const override { return inner_->wants_socket(); }
+
+  private:
+    Head& head_;
+    std::shared_ptr<net::Responder> inner_;
+    const Route& route_;
+    std::int64_t begun_us_;
+};
+
+}  // namespace
+
+std::shared_ptr<net::Responder> timed(Head& head, std::shared_ptr<net::Responder> responder, const Route& route) {
+    return std::make_shared<Timed>(head, std::move(responder), route);
+}
+
+void get_prometheus(Ask& ask) {
+    Head& head = ask.head;
+    metrics::Live live{.wall_ms = wall_ms(), .now = head.clock.now(), .nodes = {}, .runs = {}, .workers = {}};
+    for (const auto& [id, node] : head.cluster.nodes) add_node(head, id, live);
+    for (const auto& [id, run] : head.cluster.runs)
+        if (const auto row = head.reports.last(id)) live.runs[id] = live_run(*row);
+    net::Response answer{.status = 200, .body = head.metrics.text(head.cluster, live)};
+    answer.content_type = metrics::Metrics::content_type;
+    ask.responder->send(std::move(answer));
+}
+
+// What is counted as it happens: queue waits, checkpoints, reports, warnings.
+void count_placed(Head& head, const Attempt& attempt) {
+    const auto run = head.cluster.runs.find(attempt.id.run);
+    if (attempt.id.number != 1 || run == head.cluster.runs.end()) return;
+    head.metrics.left_queue(run->second.spec.queue,
+                            static_cast<double>((attempt.placed_at - run->second.submitted).ms) / 1e3);
+}
+
+void count_news(Head& head, const protocol::News& news) {
+    if (const auto* said = std::get_if<protocol::Committed>(&news.what))
+        head.metrics.checkpoint_saved({.run = RunId{said->attempt.run},
+                                       .save_seconds = static_cast<double>(said->upload_ms) / 1e3,
+                                       .blocked_seconds = static_cast<double>(said->blocked_us) / 1e6});
+    if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
+        const bool checkpoint = said->reason == "upload_failed" || said->reason == "storage_full";
+        if (checkpoint) head.metrics.checkpoint_failed(RunId{said->attempt.run}, said->reason);
+        if (!said->reason.empty()) head.metrics.warned(RunId{said->attempt.run}, said->reason);
+    }
+    if (const auto* said = std::get_if<protocol::Reported>(&news.what)) {
+        const auto last = head.reports.last(RunId{said->attempt.run});
+        if (last && last->index + 1 == said->index && said->wall_ms >= last->wall_ms)
+            head.metrics.reported(last->attempt.run, static_cast<double>(said->wall_ms - last->wall_ms) / 1e3);
+    }
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,141 @@
+// An agent made by hand: joins as `rtrain node join` does, dials the head, and speaks the protocol line by line.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <typeinfo>
+#include <vector>
+
+#include "daemon/protocol/messages.hpp"
+#include "daemon/security/security.hpp"
+#include "tests/unit/head_fixture.hpp"
+
+namespace rtrain::test {
+
+// A node's credentials: joined by token, as `rtrain node join` does it.
+inline net::Endpoint join(const HeadUnderTest& head, const std::string& node) {
+    const std::string token = head.make_token("node", "");
+    const auto request = security::make_request(node).value();
+    net::Endpoint to = head.endpoint("");
+    const Answer joined = HeadUnderTest::send(
+        to, {.method = "POST",
+             .target = "/v1/join",
+             .body = json({{"token", token}, {"node", node}, {"request", request.request}}).dump()});
+    REQUIRE(joined.status == 200);
+    to.certificate = joined.body.at("certificate");
+    to.private_key = request.private_key;
+    return to;
+}
+
+class HandMadeAgent {
+  public:
+    HandMadeAgent(net::Endpoint endpoint, std::string node) : endpoint_(std::move(endpoint)), node_(std::move(node)) {
+        thread_ = std::thread([this] { loop_.run(); });
+        dial();
+    }
+    ~HandMadeAgent() {
+        loop_.stop();
+        thread_.join();
+    }
+    HandMadeAgent(const HandMadeAgent&) = delete;
+    HandMadeAgent& operator=(const HandMadeAgent&) = delete;
+
+    void dial() {
+        net::SocketEvents events;
+        events.on_text = [this](std::string text) { heard(std::move(text)); };
+        events.on_closed = [this](const std::string& why) { closed(why); };
+        std::promise<Result<std::shared_ptr<net::Socket>>> promise;
+        auto soon = promise.get_future();
+        loop_.post([&] {
+            net::dial_socket(
+                loop_, endpoint_, "/v1/agents", std::move(events),
+                [&](Result<std::shared_ptr<net::Socket>> socket) { promise.set_value(std::move(socket)); });
+        });
+        REQUIRE(soon.wait_for(patience) == std::future_status::ready);
+        auto socket = soon.get();
+        REQUIRE((socket ? "" : socket.error().message) == std::string());
+        socket_ = std::move(*socket);
+    }
+
+    void say(const protocol::FromAgent& message) {
+        loop_.post([socket = socket_, text = protocol::encode(message)] { socket->send(text); });
+    }
+    void tell(const decltype(protocol::News::what)& what) { say(protocol::News{++seq, what}); }
+
+    // Hello and registration with 8 CPUs; gives the head's welcome.
+    protocol::Welcome register_node(const std::vector<protocol::AttemptRef>& held = {}) {
+        say(protocol::Hello{.node = node_, .program_version = "test", .boot_id = "b"});
+        const auto welcome = expect<protocol::Welcome>();
+        say(protocol::Register{.address = "127.0.0.1",
+                               .port = 7434,
+                               .labels = {{"zone", "a"}},
+                               .total = {{"CPU", units(8)}, {"memory", units(1'000'000)}},
+                               .held = held,
+                               .next_news = seq + 1,
+                               .facts = {{"hostname", node_}}});
+        return welcome;
+    }
+
+    // The next message of this kind; those of other kinds in between are kept for later.
+    template <class T>
+    T expect() {
+        std::unique_lock lock(guard_);
+        std::optional<T> found;
+        const bool came = news_.wait_for(lock, patience, [&] {
+            for (auto at = heard_.begin(); at != heard_.end(); ++at)
+                if (T* one = std::get_if<T>(&*at)) {
+                    found = std::move(*one);
+                    heard_.erase(at);
+                    return true;
+                }
+            return false;
+        });
+        INFO("waiting for a message of kind " << typeid(T).name() << ", closed: " << closed_);
+        REQUIRE(came);
+        return *found;
+    }
+    template <class T>
+    bool heard_any() {
+        const std::lock_guard lock(guard_);
+        for (const auto& one : heard_)
+            if (std::holds_alternative<T>(one)) return true;
+        return false;
+    }
+    std::string expect_closed() {
+        std::unique_lock lock(guard_);
+        REQUIRE(news_.wait_for(lock, patience, [&] { return !closed_.empty(); }));
+        return closed_;
+    }
+
+    std::uint64_t seq = 0;
+
+  private:
+    void heard(std::string text) {
+        auto message = protocol::decode_from_head(text);
+        const std::lock_guard lock(guard_);
+        if (message) heard_.push_back(std::move(*message));
+        news_.notify_all();
+    }
+    void closed(const std::string& why) {
+        const std::lock_guard lock(guard_);
+        closed_ = "closed: " + why;
+        news_.notify_all();
+    }
+
+    net::Endpoint endpoint_;
+    std::string node_;
+    net::Loop loop_;
+    std::thread thread_;
+    std::shared_ptr<net::Socket> socket_;
+    std::mutex guard_;
+    std::condition_variable news_;
+    std::deque<protocol::FromHead> heard_;
+    std::string closed_;
+};
+
+}  // namespace rtrain::test

@@ -1,0 +1,73 @@
+// What breaks under the head: a disk that takes no more bytes. Nothing is done that is not on disk.
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "tests/unit/head_agent.hpp"
+
+using namespace rtrain;
+using namespace rtrain::test;
+
+namespace {
+
+// From here on no file of this process may grow beyond the limit: writes fail as on a full disk.
+class NoRoomToGrow {
+  public:
+    explicit NoRoomToGrow(rlim_t bytes) {
+        before_ = std::signal(SIGXFSZ, SIG_IGN);
+        getrlimit(RLIMIT_FSIZE, &limit_);
+        rlimit small = limit_;
+        small.rlim_cur = bytes;
+        setrlimit(RLIMIT_FSIZE, &small);
+    }
+    ~NoRoomToGrow() {
+        setrlimit(RLIMIT_FSIZE, &limit_);
+        std::signal(SIGXFSZ, before_);
+    }
+    NoRoomToGrow(const NoRoomToGrow&) = delete;
+    NoRoomToGrow& operator=(const NoRoomToGrow&) = delete;
+
+  private:
+    rlimit limit_{};
+    void (*before_)(int) = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a commit that fails ends the head with the reason, and nothing of it was performed") {
+    const TemporaryFolder folder;
+    std::string admin;
+    {
+        HeadUnderTest head({.data_dir = folder.path});
+        admin = head.admin;
+        HandMadeAgent agent(join(head, "n1"), "n1");
+        agent.register_node();
+        REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes").body["items"].size() == 1; }));
+        Status ended = Done{};
+        {
+            const NoRoomToGrow full(1'024);
+            net::Client client(head.endpoint(head.admin));
+            const auto answer =
+                client.call({.method = "POST", .target = "/v1/runs", .body = json({{"job", job("lost")}}).dump()});
+            CHECK((!answer || answer->status >= 500));
+            ended = head.outcome();
+        }
+        REQUIRE_FALSE(ended.ok());
+        CHECK_FALSE(ended.error().message.empty());
+        CHECK_FALSE(agent.heard_any<protocol::Prepare>());
+    }
+    HeadUnderTest again({.data_dir = folder.path});
+    again.admin = admin;
+    CHECK(again.call("GET", "/v1/runs?all=true").body["items"].empty());
+    CHECK(again.call("GET", "/v1/nodes").body["items"].size() == 1);
+}
+
+TEST_CASE("uploads stop at the reserve with `full`, before a byte of them is taken") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path, .storage_reserve = 1LL << 60});
+    const net::Endpoint node = join(head, "n1");
+    const Answer answer = HeadUnderTest::send(node, {.method = "PUT", .target = "/v1/storage/run/file", .body = "x"});
+    CHECK(answer.status == 507);
+    CHECK(answer.body["code"] == "full");
+    CHECK(answer.body["message"].get<std::string>().find("reserve") != std::string::npos);
+}
