@@ -150,6 +150,7 @@ void on(Step& step, const AttemptFound& input) {
             local.started = pid != input.workers.end();
             if (local.started) local.pid = pid->second;
         }
+        attempt.adopted = true;
         open_group(attempt);
     }
     const bool dials = input.image.launch && !attempt.coordinates && !input.image.prepare.nodes.empty();
@@ -186,6 +187,7 @@ void on(Step& step, const WorkerEnded& input) {
     tell_head(
         step,
         Exited{.attempt = reference(*attempt), .rank = input.rank, .cause = cause, .exit_wall_us = input.wall_us});
+    if (cause.success() && attempt->adopted) adopted_rank_ended(step, *attempt, input.rank);
     if (!cause.success() && !attempt->failed) {
         attempt->failed = true;
         end_workers(step, *attempt, step.state.stop_grace_ms);

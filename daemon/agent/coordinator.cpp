@@ -137,7 +137,8 @@ void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered&
 // Every node has come. True: released.
 bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
     const Wish wish = wish_of(gathering);
-    const bool with_files = wish.checkpoint && wish.error.empty();
+    const bool whole = gathering.nodes.size() == c.nodes.size();
+    const bool with_files = wish.checkpoint && wish.error.empty() && whole;
     if (with_files && c.commit && (c.commit->trouble.empty() || c.commit->writing)) {
         if (!gathering.said_waiting)
             notice(c, "upload_in_flight",
@@ -165,7 +166,9 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
 
 void release_ready(Coordinator& c, Time now, GroupSink& sink) {
     const auto found = c.gathering.find(c.passed + 1);
-    if (found == c.gathering.end() || found->second.nodes.size() != c.nodes.size()) return;
+    if (found == c.gathering.end()) return;
+    const bool own_gone = c.own_ended && !found->second.nodes.contains(c.own_node);
+    if (found->second.nodes.size() + (own_gone ? 1 : 0) != c.nodes.size()) return;
     if (release(c, now, found->first, found->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(found));
 }
 
@@ -217,6 +220,10 @@ void in_trouble(Coordinator& c, const std::string& why, GroupSink& sink) {
 
 void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
     if (!c.commit || c.commit->index != news.index || !c.commit->nodes_waiting.contains(node)) return;
+    if (news.error == part_lost) {
+        abandon_commit(c, node + ": " + news.error, sink);
+        return release_ready(c, now, sink);
+    }
     if (!news.error.empty()) {
         in_trouble(c, node + ": " + news.error, sink);
         return release_ready(c, now, sink);  // a newer checkpoint that waited may replace it
@@ -224,6 +231,13 @@ void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded
     c.commit->nodes_waiting.erase(node);
     c.commit->files.insert(c.commit->files.end(), news.files.begin(), news.files.end());
     if (c.commit->nodes_waiting.empty()) write_manifest(c, sink);
+}
+
+// A node that comes back may have lost its part of the checkpoint on its way: it is asked.
+void joined(Coordinator& c, const std::string& node, GroupSink& sink) {
+    if (c.commit && c.commit->nodes_waiting.contains(node))
+        tell(c, node, GroupReleased{.index = c.commit->index, .directory = c.commit->directory, .sync = c.commit->sync},
+             sink);
 }
 
 void hear(Coordinator& c, Time now, const GroupArrived& news) {
@@ -248,10 +262,16 @@ void hear(Coordinator& c, const std::string& node, const GroupBroadcast& news, G
 
 void from_node(Coordinator& c, Time now, const std::string& node, const GroupMessage& message, GroupSink& sink) {
     if (!c.nodes.contains(node)) return;  // not of this attempt
+    if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
     if (const auto* one = std::get_if<GroupReport>(&message)) return hear(c, now, node, *one, sink);
     if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);
     if (const auto* one = std::get_if<GroupArrived>(&message)) return hear(c, now, *one);
     if (const auto* one = std::get_if<GroupBroadcast>(&message)) return hear(c, node, *one, sink);
+}
+
+void own_ranks_ended(Coordinator& c, Time now, GroupSink& sink) {
+    c.own_ended = true;
+    release_ready(c, now, sink);
 }
 
 void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, GroupSink& sink) {

@@ -155,6 +155,14 @@ void on(Step& step, const GroupCut& input) {
     settle_end(step, input.attempt);
 }
 
+void adopted_rank_ended(Step& step, LocalAttempt& attempt, std::uint32_t rank) {
+    if (!attempt.local) return;
+    with_group(step, attempt, [&](GroupSink& sink) {
+        rank_ended(*attempt.local, rank, sink);
+        if (attempt.local->ranks.empty() && attempt.coordinator) own_ranks_ended(*attempt.coordinator, step.now, sink);
+    });
+}
+
 void group_time(Step& step, LocalAttempt& attempt) {
     with_group(step, attempt, [&](GroupSink& sink) {
         if (attempt.local) local_time(*attempt.local, step.now, sink);

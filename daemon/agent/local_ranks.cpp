@@ -58,6 +58,7 @@ void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
 void gather(LocalRanks& local, GroupSink& sink) {
     GroupReport report{.index = local.passed + 1};
     StagedPaths staged;
+    if (local.some_ended) report.checkpoint_error = "ranks of this node have ended";
     for (const auto& [rank, one] : local.come) {
         report.metrics_json[rank] = one.metrics_json;
         report.sync = report.sync || wants_sync(local, one);
@@ -89,8 +90,15 @@ void begin_upload(LocalRanks& local, const GroupReleased& released, GroupSink& s
     local.upload = std::move(upload);
 }
 
+// The coordinator waits for this node's part. If it is neither on its way nor settled, a restart has lost it.
+void said_again(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
+    const bool known = (local.upload && local.upload->index == message.index) || local.settled.contains(message.index);
+    if (message.directory.empty() || message.index > local.passed || known) return;
+    tell(local, GroupUploaded{.index = message.index, .error = part_lost}, sink);
+}
+
 void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
-    if (message.index != local.passed + 1) return;  // said twice
+    if (message.index != local.passed + 1) return said_again(local, message, sink);
     const bool brought = local.staged.contains(message.index);
     local.passed = message.index;
     local.come.clear();
@@ -173,6 +181,14 @@ void rank_broadcast(LocalRanks& local, std::uint32_t rank, worker::Broadcast mes
     if (const auto root = local.broadcast_come.find(0); root != local.broadcast_come.end())
         all.data = root->second.data.value_or("");
     tell(local, std::move(all), sink);
+}
+
+// It had passed every report before it ended: those that this agent heard of too late wait for it no longer.
+void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
+    local.ranks.erase(rank);
+    local.come.erase(rank);
+    local.some_ended = true;
+    if (!local.ranks.empty() && !local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
 }
 
 void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sink) {

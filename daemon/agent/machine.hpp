@@ -27,6 +27,7 @@ struct LocalAttempt {
     AttemptImage image;
     Phase phase = Phase::preparing;
     bool coordinates = false;
+    bool adopted = false;  // found after this agent's restart
     std::map<std::uint32_t, LocalWorker> workers;
     std::optional<LocalRanks> local;
     std::optional<Coordinator> coordinator;

@@ -12,6 +12,9 @@
 
 namespace rtrain::agent {
 
+// What a node answers that has lost its part of a checkpoint in its agent's restart.
+inline constexpr const char* part_lost = "its agent was restarted, and its part is lost";
+
 // One checkpoint's files on this node, until the coordinator has settled it.
 struct LocalUpload {
     std::uint64_t index = 0;
@@ -38,6 +41,7 @@ struct LocalRanks {
     std::map<std::uint64_t, StagedPaths> staged;    // by report, until it is settled
     std::optional<LocalUpload> upload;
     std::map<std::uint64_t, worker::Committed> settled;  // the last few, for workers that come back
+    bool some_ended = false;  // after this agent's restart: ranks that had passed everything and ended
     std::uint64_t broadcast_passed = 0;
     std::map<std::uint32_t, worker::Broadcast> broadcast_come;
     std::string broadcast_data;  // of broadcast_passed, for workers that ask again
@@ -78,6 +82,7 @@ struct Coordinator {
     std::optional<Commit> commit;
     std::uint64_t counter = 0;  // directories named, over all attempts of the run
     std::uint64_t warnings = 0;
+    bool own_ended = false;  // after this agent's restart: no rank of this node will report again
     std::uint64_t broadcast_passed = 0;
     std::map<std::uint64_t, std::set<std::string>> broadcast_nodes;
     std::string broadcast_data;
@@ -97,6 +102,7 @@ struct GroupSink {
 // ---- LocalRanks (local_ranks.cpp) -----------------------------------------------------------------------------------
 void rank_joined(LocalRanks&, std::uint32_t rank, const worker::Hello&, GroupSink&);
 void rank_reported(LocalRanks&, Time now, std::uint32_t rank, worker::Report, GroupSink&);
+void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);  // with 0, after this agent's restart
 void rank_broadcast(LocalRanks&, std::uint32_t rank, worker::Broadcast, GroupSink&);
 void staged_listed(LocalRanks&, const StagedListed&, GroupSink&);
 void from_coordinator(LocalRanks&, Time now, const protocol::GroupMessage&, GroupSink&);
@@ -107,6 +113,7 @@ void give_up_upload(LocalRanks&, GroupSink&);
 
 // ---- Coordinator (coordinator.cpp) ----------------------------------------------------------------------------------
 void from_node(Coordinator&, Time now, const std::string& node, const protocol::GroupMessage&, GroupSink&);
+void own_ranks_ended(Coordinator&, Time now, GroupSink&);
 void manifest_written(Coordinator&, Time now, const ManifestWritten&, GroupSink&);
 void coordinator_time(Coordinator&, Time now, GroupSink&);
 void abandon_commit(Coordinator&, const std::string& why, GroupSink&);

@@ -2,4 +2,5 @@
 set(PLANT_FILE scheduler/views.cpp)
 set(PLANT_FROM [==[            take(views[found->second].gpus_free, seat.gpus);
 ]==])
-set(PLANT_TO [==[]==])
+set(PLANT_TO [==[            if (seat.gpus.size() > 8) take(views[found->second].gpus_free, seat.gpus);
+]==])
