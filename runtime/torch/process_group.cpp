@@ -54,6 +54,15 @@ c10::intrusive_ptr<c10d::Store> rendezvous(const Place& place, std::chrono::mill
     }
 }
 
+Backend backend_from_environment() {
+    const std::string name = variable("RTRAIN_BACKEND", "auto");
+    if (name == "nccl") return Backend::nccl;
+    if (name == "gloo") return Backend::gloo;
+    if (name == "auto") return Backend::automatic;
+    throw std::runtime_error("RTRAIN_BACKEND is '" + name +
+                             "' and should be auto, gloo or nccl: see `backend` in the job spec");
+}
+
 bool use_nccl(Backend wanted) {
 #ifdef RTRAIN_WITH_NCCL
     return wanted == Backend::nccl || (wanted == Backend::automatic && at::hasCUDA());
@@ -85,8 +94,10 @@ Place place_from_environment() {
 Group process_group_from_environment(const GroupOptions& options) {
     using c10d::PrefixStore;
     const Place place = place_from_environment();
-    const bool nccl = use_nccl(options.backend);
-    const auto named = c10::make_intrusive<PrefixStore>("default_pg", rendezvous(place, options.timeout));
+    const bool nccl = use_nccl(options.backend ? *options.backend : backend_from_environment());
+    const std::chrono::milliseconds timeout =
+        options.timeout.value_or(std::chrono::seconds(number("RTRAIN_BACKEND_TIMEOUT_S", 1800)));
+    const auto named = c10::make_intrusive<PrefixStore>("default_pg", rendezvous(place, timeout));
     const auto store = c10::make_intrusive<PrefixStore>("0/", named);
     auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world_size);
     const auto kind = nccl ? c10d::ProcessGroup::BackendType::NCCL : c10d::ProcessGroup::BackendType::GLOO;
@@ -94,10 +105,9 @@ Group process_group_from_environment(const GroupOptions& options) {
     const auto backend_store = c10::make_intrusive<PrefixStore>(nccl ? "cuda/" : "cpu/", store);
     group->setDefaultBackend(kind);
 #ifdef RTRAIN_WITH_NCCL
-    const auto backend =
-        nccl ? make_nccl(backend_store, place, options.timeout) : make_gloo(backend_store, place, options.timeout);
+    const auto backend = nccl ? make_nccl(backend_store, place, timeout) : make_gloo(backend_store, place, timeout);
 #else
-    const auto backend = make_gloo(backend_store, place, options.timeout);
+    const auto backend = make_gloo(backend_store, place, timeout);
 #endif
     group->setBackend(device, kind, backend);
     group->setGroupName("0");

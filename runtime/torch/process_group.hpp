@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace at {
@@ -40,9 +41,9 @@ class Group {
     std::shared_ptr<Held> held_;
 };
 
-struct GroupOptions {
-    Backend backend = Backend::automatic;
-    std::chrono::milliseconds timeout = std::chrono::minutes(30);
+struct GroupOptions {  // what is left out comes from the job's `backend` (RTRAIN_BACKEND, RTRAIN_BACKEND_TIMEOUT_S)
+    std::optional<Backend> backend{};                    // else automatic
+    std::optional<std::chrono::milliseconds> timeout{};  // else 30 minutes
 };
 // Meets the other ranks at MASTER_ADDR:MASTER_PORT. Call it once per process.
 Group process_group_from_environment(const GroupOptions& options = {});
