@@ -68,7 +68,7 @@ def test_a_damaged_file_is_found(trained, tmp_path):
 
 
 def test_a_run_goes_on_from_its_path_on_a_cluster_that_never_saw_it(trained, tmp_path):
-    cluster, runs = trained
+    runs = shutil.copytree(trained[1], tmp_path / "moved")
     fresh = LocalCluster(tmp_path / "fresh", nodes=1, resources="CPU=2")
     try:
         program = json.loads((runs / "path" / "run.json").read_text())["job"]["entrypoint"]

@@ -198,12 +198,8 @@ def test_followed_lines_go_on_over_a_killed_head(cluster, tmp_path):
     cluster.rtrain("submit", job(tmp_path, "bridged", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two"))
     following = follow(cluster, "logs", "bridged", "-f")
     assert following.stdout.readline() == "one\n"
-    head = cluster.daemons[0]
-    head.kill()
-    head.wait()
-    with open(cluster.folder / "head.log", "a") as log:
-        command = [RTRAIN, "head", "start", "--port", str(cluster.port), "--data", str(cluster.folder / "head")]
-        cluster.daemons[0] = subprocess.Popen(command, env=cluster.env, stdout=log, stderr=log, start_new_session=True)
+    cluster.kill("head")
+    cluster.restart("head")
     wait_for("the head", lambda: cluster.run("status").returncode == 0)
     flag.touch()
     rest, talk = following.communicate(timeout=60)
