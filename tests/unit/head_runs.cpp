@@ -76,7 +76,7 @@ TEST_CASE("a job goes from submit to SUCCEEDED: prepared, launched, reported, co
     CHECK(head.call("GET", "/v1/runs/digits/checkpoints").body["items"][0]["latest"] == true);
     CHECK(head.call("GET", "/v1/runs/digits/attempts").body["items"][0]["workers"][1]["exit_code"] == 0);
     CHECK(head.call("GET", "/v1/runs/digits/logs?tail=1").text.find("\"line\":\"world\"") != std::string::npos);
-    CHECK(std::filesystem::exists(folder.path + "/storage/digits/result.json") == true);
+    CHECK(eventually([&] { return std::filesystem::exists(folder.path + "/storage/digits/result.json"); }));
     CHECK_FALSE(head.call("GET", "/v1/events?run=digits").body["items"].empty());
     CHECK(head.call("POST", "/v1/runs/digits/stop").status == 200);
 }
