@@ -1,8 +1,9 @@
 /* The worker's side of rtrain, as a C interface: report metrics and checkpoints, learn where to resume from.
  *
- * Handles are opaque. Functions return 0 or an RTW_ code; rtw_last_error() then says what, where and what to do next (UTF-8,
- * valid until this thread's next call). Strings given are UTF-8 and copied. Strings returned stay valid until the worker is
- * closed or the same call is made again on it. A worker may be used by one thread at a time; its heartbeat thread is inside.
+ * Handles are opaque. Functions return 0 or an RTW_ code; rtw_last_error() then says what, where and what to do next
+ * (UTF-8, valid until this thread's next call). Strings given are UTF-8 and copied. Strings returned stay valid until
+ * the worker is closed or the same call is made again on it. A worker may be used by one thread at a time; its
+ * heartbeat thread is inside.
  */
 #ifndef RTRAIN_WORKER_H
 #define RTRAIN_WORKER_H
@@ -17,11 +18,11 @@ extern "C" {
 
 enum {
     RTW_OK = 0,
-    RTW_NOT_A_WORKER = 1,  /* RTRAIN_WORKER_SOCKET is not set: this process was not started by an agent */
-    RTW_INVALID = 2,       /* a bad argument */
-    RTW_AGENT_GONE = 3,    /* the agent does not answer within the wait; reporting goes on when it is back */
-    RTW_STORAGE = 4,       /* an upload failed for good */
-    RTW_STOPPED = 5,       /* the attempt is being stopped: leave the loop */
+    RTW_NOT_A_WORKER = 1, /* RTRAIN_WORKER_SOCKET is not set: this process was not started by an agent */
+    RTW_INVALID = 2,      /* a bad argument */
+    RTW_AGENT_GONE = 3,   /* the agent does not answer within the wait; reporting goes on when it is back */
+    RTW_STORAGE = 4,      /* an upload failed for good */
+    RTW_STOPPED = 5,      /* the attempt is being stopped: leave the loop */
     RTW_IO = 6
 };
 
@@ -44,8 +45,8 @@ const char* rtw_context_json(rtw_worker* worker);
  * After this rank's own committed reports: the newest of those. */
 const char* rtw_checkpoint_json(rtw_worker* worker);
 
-/* A fresh directory on the storage path's file system; give it to rtw_report with owned = 1 and its files are taken over
- * without a copy. */
+/* A fresh directory on the storage path's file system; give it to rtw_report with owned = 1 and its files are taken
+ * over without a copy. */
 int rtw_checkpoint_dir(rtw_worker* worker, const char** path);
 
 typedef struct {
@@ -63,7 +64,8 @@ int rtw_report(rtw_worker* worker, const rtw_report_args* args);
 /* Waits until every checkpoint reported so far is committed, at most timeout_ms (-1: without end). */
 int rtw_flush(rtw_worker* worker, int64_t timeout_ms);
 
-/* 1 when somebody wants a checkpoint now (drain, preemption, resize, operator), 2 when asked to stop, else 0. Never blocks. */
+/* 1 when somebody wants a checkpoint now (drain, preemption, resize, operator), 2 when asked to stop, else 0. Never
+ * blocks. */
 int32_t rtw_wanted(rtw_worker* worker);
 
 /* All ranks wait for each other; rank 0's bytes reach all (NULL data elsewhere). */
