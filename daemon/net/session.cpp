@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -240,6 +241,7 @@ void Session::linger() {
     state_ = State::linger;
     watchdog_.within(linger_timeout);
     in_.clear();
+    wire_->end_sending();
     read();
 }
 
@@ -271,8 +273,10 @@ void Session::close() {
 // A body that nobody took over.
 void Session::drop_upload() {
     if (upload_ < 0) return;
+    struct stat facts{};
+    const bool ours = fstat(upload_, &facts) == 0 && S_ISREG(facts.st_mode);  // never a device that was named
     ::close(std::exchange(upload_, -1));
-    ::unlink(request_.body_file.c_str());
+    if (ours) ::unlink(request_.body_file.c_str());
 }
 
 void Session::drop_file() {

@@ -34,6 +34,11 @@ void Wire::write(const void* from, std::size_t bytes, OnDone done) {
 }
 void Wire::say_goodbye(OnDone done) { tls_.async_shutdown(std::move(done)); }
 
+void Wire::end_sending() {
+    error_code ignored;
+    tls_.next_layer().shutdown(Tcp::shutdown_send, ignored);
+}
+
 void Wire::close() {
     error_code ignored;
     tls_.next_layer().shutdown(Tcp::shutdown_both, ignored);

@@ -1,0 +1,326 @@
+// WebSockets between two loops, event streams, Unix sockets: order, bounds, and every way to end.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/unit/net_world.hpp"
+
+using namespace net_tests;
+
+namespace {
+
+// One side's view of a socket.
+struct Side {
+    Seen<std::string> texts, ends;
+    net::SocketEvents events() {
+        return {.on_text = [this](std::string text) { texts.set(std::move(text)); },
+                .on_closed = [this](std::string why) { ends.set(std::move(why)); }};
+    }
+};
+
+struct Connected {
+    explicit Connected(net::ServerOptions options = {})
+        : server(
+              [this](net::Request request, auto responder) {
+                  if (request.path != "/v1/agents") return responder->send({.status = 403, .body = "not for you"});
+                  far = responder->accept_socket(far_side.events());
+                  accepted.set(true);
+              },
+              options) {}
+    ~Connected() {
+        near_home.on_loop([this] { near.reset(); });
+        server.home.on_loop([this] { far.reset(); });
+    }
+    Result<Done> dial(const std::string& target = "/v1/agents") {
+        std::promise<Result<Done>> outcome;
+        net::Endpoint endpoint = server.endpoint();
+        endpoint.certificate = pki().node.certificate;
+        endpoint.private_key = pki().node.private_key;
+        near_home.on_loop([&] {
+            net::dial_socket(near_home.loop, endpoint, target, near_side.events(),
+                             [&](Result<std::shared_ptr<net::Socket>> socket) {
+                                 if (socket) near = *socket;
+                                 outcome.set_value(socket ? Result<Done>(Done{}) : Result<Done>(socket.error()));
+                             });
+        });
+        return outcome.get_future().get();
+    }
+    Side near_side, far_side;
+    Seen<bool> accepted;
+    std::shared_ptr<net::Socket> near, far;
+    TestServer server;
+    LoopThread near_home;
+};
+
+}  // namespace
+
+TEST_CASE("texts go both ways, whole and in order, with any bytes in them") {
+    Connected pair;
+    REQUIRE(pair.dial().ok());
+    REQUIRE(pair.accepted.wait(1));
+    std::string odd("\xff\x00\xfe text", 8), large(3u << 20, 'L');
+    pair.near_home.on_loop([&] {
+        for (int i = 0; i < 1'000; ++i) CHECK(pair.near->send(std::to_string(i)));
+        CHECK(pair.near->send(odd));
+        CHECK(pair.near->send(large));
+        CHECK(pair.near->send(""));
+    });
+    pair.server.home.on_loop([&] {
+        CHECK(pair.far->peer().certificate_name == "node:n1");
+        CHECK(pair.far->send(large));
+    });
+    REQUIRE(pair.far_side.texts.wait(1'003));
+    REQUIRE(pair.near_side.texts.wait(1));
+    auto texts = pair.far_side.texts.all();
+    for (int i = 0; i < 1'000; ++i) REQUIRE(texts[static_cast<std::size_t>(i)] == std::to_string(i));
+    CHECK(texts[1'000] == odd);
+    CHECK(texts[1'001] == large);
+    CHECK(texts[1'002].empty());
+    CHECK(pair.near_side.texts.all().front() == large);
+}
+
+TEST_CASE("what was sent before a close arrives, then both sides learn of the end, once") {
+    Connected pair;
+    REQUIRE(pair.dial().ok());
+    REQUIRE(pair.accepted.wait(1));
+    pair.server.home.on_loop([&] {
+        pair.far->send("last words");
+        pair.far->close("replaced by a newer connection");
+        CHECK_FALSE(pair.far->send("too late"));
+        pair.far->close("again");
+    });
+    REQUIRE(pair.near_side.ends.wait(1));
+    REQUIRE(pair.far_side.ends.wait(1));
+    CHECK(pair.near_side.texts.all() == std::vector<std::string>{"last words"});
+    CHECK(pair.near_side.ends.all() == std::vector<std::string>{"replaced by a newer connection"});
+    pair.near_home.on_loop([&] {
+        CHECK_FALSE(pair.near->send("nobody there"));
+        pair.near->close("done");
+    });
+    CHECK(pair.far_side.ends.count() == 1);
+    CHECK(pair.near_side.ends.count() == 1);
+}
+
+TEST_CASE("a server that ends closes its sockets and tells nobody on its own side any more") {
+    Connected pair;
+    REQUIRE(pair.dial().ok());
+    REQUIRE(pair.accepted.wait(1));
+    pair.server.stop();
+    REQUIRE(pair.near_side.ends.wait(1));
+    CHECK(pair.near_side.ends.all().front().find("shutting down") != std::string::npos);
+    pair.server.home.on_loop([&] { CHECK_FALSE(pair.far->send("x")); });
+    CHECK(pair.far_side.ends.count() == 0);
+}
+
+TEST_CASE("an upgrade that is refused tells why") {
+    Connected pair;
+    auto refused = pair.dial("/v1/other");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::unauthorised);
+    CHECK(refused.error().message.find("not for you") != std::string::npos);
+    CHECK(pair.near_side.ends.count() == 0);
+}
+
+TEST_CASE("a send queue is bounded") {
+    Connected pair;
+    REQUIRE(pair.dial().ok());
+    REQUIRE(pair.accepted.wait(1));
+    std::promise<void> release;
+    auto released = release.get_future().share();
+    pair.server.home.loop.post([released] { released.wait(); });  // the reader's loop stands still
+    std::size_t taken = 0;
+    pair.near_home.on_loop([&] {
+        while (taken < 64 && pair.near->send(std::string(8u << 20, 'q'))) ++taken;
+    });
+    CHECK(taken >= 8);
+    CHECK(taken < 64);
+    release.set_value();
+    CHECK(pair.far_side.texts.wait(taken));
+}
+
+TEST_CASE("small messages are quick: twenty thousand a second between two loops") {
+    Connected pair;
+    REQUIRE(pair.dial().ok());
+    constexpr std::size_t count = 20'000;
+    pair.near_home.on_loop([&] {
+        for (std::size_t i = 0; i < count; ++i) pair.near->send("{\"type\":\"heartbeat\",\"sequence\":123456}");
+    });
+    const auto begun = std::chrono::steady_clock::now();
+    REQUIRE(pair.far_side.texts.wait(count));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    WARN(static_cast<int>(count / took.count()) << " messages a second");
+}
+
+TEST_CASE("an event stream goes piece by piece, ends cleanly, and the connection is used again") {
+    TestServer server([](net::Request request, auto responder) {
+        if (request.path != "/events") return responder->send({.body = "plain"});
+        auto stream = responder->stream("text/event-stream");
+        for (int i = 0; i < 100; ++i) stream->write("data: " + std::to_string(i) + "\n\n");
+        stream->close();
+        CHECK_FALSE(stream->write("late"));
+    });
+    net::Client client(server.endpoint());
+    std::string all, expected;
+    for (int i = 0; i < 100; ++i) expected += "data: " + std::to_string(i) + "\n\n";
+    auto answer = client.call({.target = "/events", .on_piece = [&](std::string_view piece) {
+                                   all += piece;
+                                   return true;
+                               }});
+    if (!answer) FAIL(answer.error().message);
+    CHECK(all == expected);
+    CHECK(answer->content_type == "text/event-stream");
+    CHECK(client.call({.target = "/"})->body == "plain");
+}
+
+TEST_CASE("a follower that goes away is told to the stream's owner") {
+    Seen<bool> closed;
+    std::shared_ptr<net::Stream> kept;
+    TestServer server([&](net::Request, auto responder) {
+        kept = responder->stream("text/event-stream");
+        kept->on_closed([&] { closed.set(true); });
+        kept->write("data: 1\n\n");
+    });
+    net::Client client(server.endpoint());
+    auto answer = client.call({.target = "/", .on_piece = [](std::string_view) { return false; }});
+    REQUIRE(answer.ok());
+    REQUIRE(closed.wait(1));
+    server.home.on_loop([&] {
+        CHECK_FALSE(kept->write("more"));
+        kept.reset();
+    });
+    CHECK(closed.count() == 1);
+}
+
+TEST_CASE("a follower that does not read is cut when it lags four megabytes behind") {
+    Seen<bool> closed;
+    std::shared_ptr<net::Stream> kept;
+    TestServer server([&](net::Request, auto responder) {
+        kept = responder->stream("text/event-stream");
+        kept->on_closed([&] { closed.set(true); });
+        kept->write("data: 1\n\n");
+    });
+    net::Client client(server.endpoint());
+    std::promise<void> release;
+    Seen<bool> began;
+    std::thread reader([&] {
+        auto ended = client.call({.target = "/", .on_piece = [&](std::string_view) {
+                                      if (began.count() == 0) {
+                                          began.set(true);
+                                          release.get_future().wait();
+                                      }
+                                      return true;
+                                  }});
+        CHECK_FALSE(ended.ok());
+    });
+    REQUIRE(began.wait(1));
+    std::size_t written = 0;
+    server.home.on_loop([&] {
+        while (written < (256u << 20) && kept->write(std::string(64u << 10, 'x'))) written += 64u << 10;
+    });
+    CHECK(written >= 3u << 20);
+    CHECK(written < 64u << 20);
+    CHECK(closed.wait(1));
+    release.set_value();
+    reader.join();
+    server.home.on_loop([&] { kept.reset(); });
+}
+
+namespace {
+
+int connect_unix(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    timeval limit{.tv_sec = 10, .tv_usec = 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return fd;
+}
+
+struct UnixWorld {
+    UnixWorld() {
+        home.on_loop([this] {
+            auto listening = net::UnixServer::listen(home.loop, path, [this](std::shared_ptr<net::Socket> socket) {
+                net::Socket* raw = socket.get();
+                kept.push_back(std::move(socket));
+                return net::SocketEvents{.on_text =
+                                             [this, raw](std::string text) {
+                                                 texts.set(text);
+                                                 raw->send("re: " + text);
+                                                 if (text == "bye") raw->close("bye");
+                                             },
+                                         .on_closed = [this](std::string why) { ends.set(why); }};
+            });
+            if (!listening) FAIL(listening.error().message);
+            server = std::move(listening).value();
+        });
+    }
+    ~UnixWorld() {
+        home.on_loop([this] {
+            server.reset();
+            kept.clear();
+        });
+    }
+    std::string path = (std::filesystem::temp_directory_path() / ("rtrain-unix-" + std::to_string(getpid()))).string();
+    Seen<std::string> texts, ends;
+    std::vector<std::shared_ptr<net::Socket>> kept;
+    LoopThread home;
+    std::unique_ptr<net::UnixServer> server;
+};
+
+}  // namespace
+
+TEST_CASE("workers talk over a Unix socket in frames, cut at any byte") {
+    UnixWorld world;
+    struct stat facts{};
+    REQUIRE(stat(world.path.c_str(), &facts) == 0);
+    CHECK((facts.st_mode & 0777) == 0600);
+    const int fd = connect_unix(world.path);
+    const std::string frames("\0\0\0\2hi\0\0\0\0\0\0\0\3bye", 17);
+    for (char byte : frames) REQUIRE(write(fd, &byte, 1) == 1);
+    std::string got;
+    char buffer[256];
+    for (ssize_t n = 0; (n = read(fd, buffer, sizeof buffer)) > 0;) got.append(buffer, static_cast<std::size_t>(n));
+    CHECK(got == std::string("\0\0\0\6re: hi\0\0\0\4re: \0\0\0\7re: bye", 29));
+    CHECK(world.texts.all() == std::vector<std::string>{"hi", "", "bye"});
+    REQUIRE(world.ends.wait(1));
+    CHECK(world.ends.all() == std::vector<std::string>{"bye"});
+    close(fd);
+}
+
+TEST_CASE("a frame over the limit and a torn frame end their connection alone") {
+    UnixWorld world;
+    const int greedy = connect_unix(world.path), torn = connect_unix(world.path), good = connect_unix(world.path);
+    REQUIRE(write(greedy, "\xff\xff\xff\xff", 4) == 4);
+    REQUIRE(world.ends.wait(1));
+    CHECK(world.ends.all().front().find("over the limit") != std::string::npos);
+    REQUIRE(write(torn, "\0\0\0\5ab", 6) == 6);
+    close(torn);
+    REQUIRE(world.ends.wait(2));
+    REQUIRE(write(good, "\0\0\0\1x", 5) == 5);
+    REQUIRE(world.texts.wait(1));
+    close(greedy), close(good);
+}
+
+TEST_CASE("a socket file left by a killed process is taken over, a living one is not") {
+    UnixWorld world;
+    net::Loop loop;
+    auto second = net::UnixServer::listen(loop, world.path, [](auto) { return net::SocketEvents{}; });
+    REQUIRE_FALSE(second.ok());
+    CHECK(second.error().code == ErrorCode::conflict);
+    const std::string stale = world.path + "-stale";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    stale.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    close(fd);
+    CHECK(net::UnixServer::listen(loop, stale, [](auto) { return net::SocketEvents{}; }).ok());
+    auto long_path = net::UnixServer::listen(loop, std::string(200, 'p'), [](auto) { return net::SocketEvents{}; });
+    REQUIRE_FALSE(long_path.ok());
+    CHECK(long_path.error().code == ErrorCode::invalid);
+}

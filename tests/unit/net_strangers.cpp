@@ -1,0 +1,176 @@
+// Bytes that no client of ours sends: random ones before and inside TLS, malformed and endless requests. The server
+// answers with an error or closes, and serves the next one.
+#include <arpa/inet.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <random>
+
+#include "tests/unit/net_world.hpp"
+
+using namespace net_tests;
+
+namespace {
+
+int connect_tcp(std::uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    timeval limit{.tv_sec = 10, .tv_usec = 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    return fd;
+}
+
+// TLS that checks nothing, so that anything can be said inside.
+class RawTls {
+  public:
+    explicit RawTls(std::uint16_t port)
+        : fd_(connect_tcp(port)), context_(SSL_CTX_new(TLS_client_method())), ssl_(SSL_new(context_)) {
+        signal(SIGPIPE, SIG_IGN);  // OpenSSL answers a broken end with an alert
+        SSL_set_fd(ssl_, fd_);
+        REQUIRE(SSL_connect(ssl_) == 1);
+    }
+    ~RawTls() {
+        SSL_free(ssl_);
+        SSL_CTX_free(context_);
+        close(fd_);
+    }
+    void say(const std::string& bytes) { (void)SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())); }
+    std::string hear_all() {
+        std::string out;
+        char buffer[4096];
+        for (int n = 0; (n = SSL_read(ssl_, buffer, sizeof buffer)) > 0;)
+            out.append(buffer, static_cast<std::size_t>(n));
+        return out;
+    }
+
+  private:
+    int fd_;
+    SSL_CTX* context_;
+    SSL* ssl_;
+};
+
+std::string noise(std::mt19937& random, std::size_t bytes) {
+    std::string out(bytes, '\0');
+    for (char& c : out) c = static_cast<char>(random());
+    return out;
+}
+
+// A good request with some of its bytes changed.
+std::string nearly(std::mt19937& random) {
+    std::string text =
+        "POST /v1/runs?a=%20 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX: y\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    for (unsigned i = 0, n = 1 + random() % 4; i < n; ++i) text[random() % text.size()] = static_cast<char>(random());
+    return text + "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+}
+
+void still_serves(TestServer& server) {
+    auto answer = net::Client(server.endpoint()).call({.target = "/alive"});
+    if (!answer) FAIL(answer.error().message);
+    CHECK(answer->status == 200);
+}
+
+}  // namespace
+
+TEST_CASE("noise on the port, before TLS and inside it, never stops the server") {
+    net::ServerOptions options;
+    options.idle_timeout_ms = 200;
+    TestServer server(echo, options);
+    std::mt19937 random(7'433);
+    for (int i = 0; i < 40; ++i) {
+        const int fd = connect_tcp(server.server->port());
+        const std::string bytes = noise(random, 1 + random() % 3'000);
+        (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        close(fd);
+    }
+    for (int i = 0; i < 40; ++i) {
+        RawTls stranger(server.server->port());
+        stranger.say(i % 2 ? noise(random, 1 + random() % 3'000) : nearly(random));
+        const std::string answer = stranger.hear_all();  // bounded: an error answer, or the idle timeout
+        CHECK((answer.empty() || answer.starts_with("HTTP/1.1 ")));
+    }
+    still_serves(server);
+}
+
+TEST_CASE("malformed requests get an answer that says so") {
+    TestServer server(echo);
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"GARBAGE\r\n\r\n", "400"},
+        {"GET /%zz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "400"},
+        {"GET /%00 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "400"},
+        {"GET http://h/ HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "400"},
+        {"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400"},
+        {"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "400"},
+        {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n", "400"},
+        {"GET / HTTP/1.1\r\nX: " + std::string(70u << 10, 'x') + "\r\n\r\n", "431"},
+    };
+    for (const auto& [request, status] : cases) {
+        RawTls stranger(server.server->port());
+        stranger.say(request);
+        const std::string answer = stranger.hear_all();
+        INFO(request.substr(0, 80));
+        CHECK(answer.starts_with("HTTP/1.1 " + status));
+    }
+    CHECK(server.requests == 0);
+    still_serves(server);
+}
+
+TEST_CASE("requests in one packet are answered in order") {
+    TestServer server(echo);
+    RawTls peer(server.server->port());
+    peer.say(
+        "POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nxyGET /b HTTP/1.1\r\n\r\nGET /c HTTP/1.1\r\nConnection: "
+        "close\r\n\r\n");
+    const std::string all = peer.hear_all();
+    const auto a = all.find("POST /a xy"), b = all.find("GET /b"), c = all.find("GET /c");
+    CHECK((a != all.npos && b != all.npos && c != all.npos && a < b && b < c));
+}
+
+TEST_CASE("plain HTTP on the port is told to use https") {
+    TestServer server(echo);
+    const int fd = connect_tcp(server.server->port());
+    const std::string request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    REQUIRE(send(fd, request.data(), request.size(), 0) == static_cast<ssize_t>(request.size()));
+    std::string answer;
+    char buffer[1024];
+    for (ssize_t n = 0; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;)
+        answer.append(buffer, static_cast<std::size_t>(n));
+    close(fd);
+    CHECK(answer.find("https") != std::string::npos);
+    CHECK(server.requests == 0);
+}
+
+TEST_CASE("whoever connects and says nothing, or half a request, is let go after the timeout") {
+    net::ServerOptions options;
+    options.idle_timeout_ms = 150;
+    TestServer server(echo, options);
+    const int silent = connect_tcp(server.server->port());
+    char byte = 0;
+    CHECK(recv(silent, &byte, 1, 0) <= 0);
+    CHECK(errno != EAGAIN);
+    close(silent);
+    RawTls half(server.server->port());
+    half.say("GET / HT");
+    CHECK(half.hear_all().empty());
+    still_serves(server);
+}
+
+TEST_CASE("a server with connections of every kind open ends quickly, and their clients learn it") {
+    auto server = std::make_unique<TestServer>([](net::Request, auto) {});
+    std::vector<std::unique_ptr<RawTls>> peers;
+    for (int i = 0; i < 20; ++i) peers.push_back(std::make_unique<RawTls>(server->server->port()));
+    peers[0]->say("GET / HT");
+    peers[1]->say("POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf");
+    const int handshaking = connect_tcp(server->server->port());
+    const auto begun = std::chrono::steady_clock::now();
+    server.reset();
+    CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(5));
+    for (auto& peer : peers) CHECK(peer->hear_all().empty());
+    close(handshaking);
+}
