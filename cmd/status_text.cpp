@@ -13,7 +13,14 @@ namespace {
 
 using nlohmann::json;
 
-std::string plain(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string plain(const json& value) {
+    if (value.is_number_float()) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%.6g", value.get<double>());
+        return text;
+    }
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 json object_of(const json& value, const char* field) {
     return value.contains(field) && value[field].is_object() ? value[field] : json::object();
@@ -33,7 +40,11 @@ std::string row(const std::string& title, const std::string& text) {
 
 std::string pairs(const json& object) {
     std::string text;
-    for (const auto& [key, value] : object.items()) text += (text.empty() ? "" : "  ") + key + "=" + plain(value);
+    for (const auto& [key, value] : object.items()) {
+        const bool bytes = key == "memory" && value.is_string() && value.get<std::string>().size() < 18;
+        text += (text.empty() ? "" : "  ") + key + "=" +
+                (bytes ? bytes_text(std::atoll(plain(value).c_str())) : plain(value));
+    }
     return text;
 }
 

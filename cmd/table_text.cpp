@@ -36,9 +36,19 @@ std::string plain(const json& value) {
     return value.is_null() ? "-" : value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+std::string amount_of_memory(const std::string& bytes) {
+    const bool whole = !bytes.empty() && bytes.size() < 18 && bytes.find_first_not_of("0123456789") == bytes.npos;
+    if (!whole) return bytes;
+    std::string text = bytes_text(std::stoll(bytes));
+    text.erase(text.find(' '), 1);
+    return text;
+}
+
 std::string pairs_text(const json& value) {
     std::string text;
-    for (const auto& [key, inner] : value.items()) text += (text.empty() ? "" : " ") + key + "=" + plain(inner);
+    for (const auto& [key, inner] : value.items())
+        text +=
+            (text.empty() ? "" : " ") + key + "=" + (key == "memory" ? amount_of_memory(plain(inner)) : plain(inner));
     return text;
 }
 
