@@ -64,7 +64,7 @@ void GroupLinks::serve(net::Request request, const std::shared_ptr<net::Responde
 }
 
 void GroupLinks::accept(const std::string& node, const std::shared_ptr<net::Responder>& responder) {
-    auto self = std::make_shared<std::weak_ptr<net::Socket>>();
+    auto self = std::make_shared<std::shared_ptr<net::Socket>>();  // held until it is closed
     const auto socket = responder->accept_socket({.on_text =
                                                       [this, self, node](const std::string& text) {
                                                           if (const auto one = self->lock())
@@ -72,7 +72,7 @@ void GroupLinks::accept(const std::string& node, const std::shared_ptr<net::Resp
                                                       },
                                                   .on_closed =
                                                       [this, self, node](const std::string&) {
-                                                          if (const auto one = self->lock()) cut_member(one, node);
+                                                          if (const auto one = std::exchange(*self, nullptr)) cut_member(one, node);
                                                       }});
     *self = socket;
 }

@@ -84,7 +84,7 @@ bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.p
 
 Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
     if (gear.store->local())  // the head checks its own root
-        if (Status fine = storage::probe(*gear.store, gear.prepare.run_name + "/.probe-" + facts.node); !fine)
+        if (Status fine = storage::probe(*gear.store, gear.prepare.run_name + "-" + facts.node); !fine)
             return trouble(fine.error(), facts.node, "storage path " + gear.prepare.storage_path);
     if (!shared_path(gear)) return Done{};
     Status left = make_directory(probe_directory(gear), 0777);
