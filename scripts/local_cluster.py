@@ -1,5 +1,6 @@
 """A head and agents on loopback as real daemons, for the demo and the benchmarks. What it starts, it stops, by pid."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -136,10 +137,8 @@ class LocalCluster:
     def end_workers(self):
         """Agents leave their workers running for the next agent; nobody comes here, so their shims are ended, by pid."""
         for pid in shims_below(self.folder):
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # a shim's worker dies with it
-            except ProcessLookupError:
-                pass
 
 
 def shims_below(folder):
