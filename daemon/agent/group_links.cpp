@@ -67,12 +67,12 @@ void GroupLinks::accept(const std::string& node, const std::shared_ptr<net::Resp
     auto self = std::make_shared<std::shared_ptr<net::Socket>>();  // held until it is closed
     const auto socket = responder->accept_socket({.on_text =
                                                       [this, self, node](const std::string& text) {
-                                                          if (const auto one = *self)
-                                                              hear_member(one, node, text);
+                                                          if (const auto one = *self) hear_member(one, node, text);
                                                       },
                                                   .on_closed =
                                                       [this, self, node](const std::string&) {
-                                                          if (const auto one = std::exchange(*self, nullptr)) cut_member(one, node);
+                                                          if (const auto one = std::exchange(*self, nullptr))
+                                                              cut_member(one, node);
                                                       }});
     *self = socket;
 }
