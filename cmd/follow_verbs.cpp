@@ -48,6 +48,7 @@ Result<LogWish> log_wish(const Arguments& arguments) {
 Result<int> logs(Invocation& call) {
     Result<LogWish> wish = log_wish(call.arguments);
     if (!wish) return wish.error();
+    if (call.arguments.has("follow")) watch_interrupts(nullptr, nullptr);
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     Result<json> run = api->get("/v1/runs/" + url_part(call.arguments.argument(0)));
@@ -101,6 +102,7 @@ Result<int> follow_events(Invocation& call, Api& api, const std::string& filter,
 }
 
 Result<int> events(Invocation& call) {
+    if (call.arguments.has("follow")) watch_interrupts(nullptr, nullptr);
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     const std::string filter = call.arguments.has("run") ? "&run=" + url_part(call.arguments.text("run")) : "";

@@ -99,6 +99,7 @@ Result<int> told_and_followed(Invocation& call, Api& api, const json& run) {
         if (call.out.for_people()) call.out.talk("follow it with: rtrain logs " + name + " -f");
         return 0;
     }
+    watch_interrupts(nullptr, nullptr);  // it is accepted: from here on Ctrl-C leaves it running
     call.out.talk(run_line(run));
     LogWish wish;
     wish.prefix = run.value("workers", json(0)) != 1;
