@@ -99,6 +99,30 @@ bool SimNode::quiet() const {
     return true;
 }
 
+std::string SimNode::describe() const {
+    std::string text = std::string(up_ ? "up" : "down") + ", news " + std::to_string(state_.outbox.size());
+    for (const auto& [key, attempt] : state_.attempts) {
+        text += "; run " + std::to_string(key.run) + " phase " + std::to_string(static_cast<int>(attempt.phase));
+        if (attempt.local)
+            text += " passed " + std::to_string(attempt.local->passed) + " come " +
+                    std::to_string(attempt.local->come.size()) + (attempt.local->complete ? " complete" : "") +
+                    (attempt.local->upload ? " uploading" : "");
+        if (attempt.coordinator) {
+            text += ", coordinator passed " + std::to_string(attempt.coordinator->passed);
+            for (const auto& [index, one] : attempt.coordinator->gathering)
+                text += " gathering " + std::to_string(index) + " from " + std::to_string(one.nodes.size());
+            if (attempt.coordinator->commit)
+                text += " commits " + attempt.coordinator->commit->directory + ", waits for " +
+                        std::to_string(attempt.coordinator->commit->nodes_waiting.size());
+        }
+    }
+    for (const auto& [key, process] : processes_)
+        if (process.alive)
+            text += "; process of run " + std::to_string(process.run) + " rank " + std::to_string(key.second) +
+                    (process.waits ? " waits for report " : " is before report ") + std::to_string(process.next_index);
+    return text;
+}
+
 void SimNode::arm_timer() {
     const auto wake = agent::next_wake(state_);
     if (!wake) return;

@@ -18,6 +18,7 @@ class SimNode {
     void reboot();
     bool up() const { return up_; }
     bool quiet() const;
+    std::string describe() const;  // what it still has, for the trace of a violation
     bool connected() const { return up_ && connection_ != 0; }
 
     void opened(std::uint64_t connection);

@@ -65,6 +65,8 @@ void Oracle::decided(const Event& event, const Decision& decision, const Cluster
             over_.insert(attempt->id);
         const auto* run = std::get_if<Run>(&record);
         if (run == nullptr) continue;
+        const auto [first, fresh] = submitted_.emplace(run->submit_key, run->id);
+        require(fresh || first->second == run->id, "one submission made two runs");
         std::uint32_t& number = numbers_[run->id];
         require(run->attempts >= number, "the attempt numbers of run " + std::to_string(run->id.value) + " went back");
         number = run->attempts;
@@ -85,10 +87,12 @@ void Oracle::forgotten(const Cluster& disk) {
     over_.clear();
     ended_as_.clear();
     numbers_.clear();
+    submitted_.clear();
     for (const auto& [id, attempt] : disk.attempts)
         if (terminal(attempt.state)) over_.insert(id);
     for (const auto& [id, run] : disk.runs) {
         numbers_[id] = run.attempts;
+        submitted_[run.submit_key] = id;
         if (terminal(run.state)) ended_as_[id] = run.state;
     }
 }

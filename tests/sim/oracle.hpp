@@ -53,6 +53,7 @@ class Oracle {
     std::set<AttemptId> over_;            // attempts that have ended, as decided
     std::map<RunId, RunState> ended_as_;  // terminal states are final
     std::map<RunId, std::uint32_t> numbers_;
+    std::map<std::string, RunId> submitted_;  // by the submission's key
     std::map<std::string, Line> lines_;
     std::map<std::pair<std::string, agent::AttemptKey>, std::set<std::uint32_t>> alive_;
     std::set<std::pair<std::string, agent::AttemptKey>> emptied_;

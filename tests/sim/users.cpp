@@ -31,6 +31,8 @@ RunSubmitted some_submission(Dice& dice, const Settings& settings, int index) {
     event.spec.failure.max_failures = static_cast<std::int32_t>(dice.between(-1, 4));
     event.spec.stop_grace = Duration{dice.between(200, 3'000)};
     if (dice.one_in(2)) event.spec.retention.num_to_keep = static_cast<std::uint32_t>(dice.between(1, 2));
+    if (dice.one_in(2)) event.spec.retention.score_attribute = "step";
+    event.spec.retention.higher_is_better = dice.one_in(2);
     return event;
 }
 
@@ -61,6 +63,10 @@ void Users::answered(const Event& event, const Decision& decision) {
     if (const auto* submitted = std::get_if<RunSubmitted>(&event)) {
         if (decision.created) world_.oracle.accepted(submitted->submit_key, *decision.created);
         asking_.erase(submitted->submit_key);
+        if (decision.created && !world_.healed &&
+            world_.dice.one_in(3))  // a client that never saw the answer asks late
+            world_.after(world_.dice.between(5'000, 40'000),
+                         [this, again = *submitted] { ask(again.submit_key, again); });
         if (decision.created && !world_.healed && world_.dice.one_in(5)) {
             const RunId run = *decision.created;
             world_.after(world_.dice.between(500, 20'000), [this, run] {

@@ -40,6 +40,9 @@ void World::run() {
     after(settings.chaos_ms, [this] { heal(); });
     const Time deadline = now() + Duration{settings.chaos_ms + 1'800'000};
     while (!(healed && quiet())) {
+        if (now() >= deadline) {
+            for (const auto& [name, node] : nodes) say(name, node->describe());
+        }
         if (now() >= deadline) throw Violation{"half an hour after the last fault it is not quiet"};
         if (!clockwork.step()) throw Violation{"nothing happens any more"};
     }
