@@ -93,12 +93,12 @@ void begin_upload(LocalRanks& local, const GroupReleased& released, GroupSink& s
 // The coordinator waits for this node's part. If it is neither on its way nor settled, a restart has lost it.
 void said_again(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
     const bool known = (local.upload && local.upload->index == message.index) || local.settled.contains(message.index);
-    if (message.directory.empty() || message.index > local.passed || known) return;
+    if (message.directory.empty() || known) return;
     tell(local, GroupUploaded{.index = message.index, .error = part_lost}, sink);
 }
 
 void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
-    if (message.index != local.passed + 1) return said_again(local, message, sink);
+    if (message.index != local.passed + 1 || !local.complete) return said_again(local, message, sink);
     const bool brought = local.staged.contains(message.index);
     local.passed = message.index;
     local.come.clear();

@@ -110,6 +110,8 @@ struct Carry {
             if (!w->storage_full) {
                 const auto written = storage::write_manifest(w->store, run, out.manifest);
                 if (!written) throw Violation{"writing a manifest: " + written.error().message};
+                if (out.manifest.files.size() != out.manifest.world_size)
+                    throw Violation{run + " commits " + out.manifest.directory + " without the files of every rank"};
                 w->oracle.committed(run, out.manifest.attempt, out.manifest.directory);
                 w->say(n->name_, run + " commits " + out.manifest.directory);
             }
