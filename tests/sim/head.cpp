@@ -58,14 +58,19 @@ void SimHead::request(Event event) {
 
 void SimHead::take(Event event) {
     waiting_.push_back(std::move(event));
-    if (!busy_) {
-        busy_ = true;
-        later(world_.dice.between(0, 2), [this] { begin_turn(); });
-    }
+    plan_turn();
+}
+
+void SimHead::plan_turn() {
+    turn_due_ = true;
+    if (busy_) return;
+    busy_ = true;
+    later(world_.dice.between(0, 2), [this] { begin_turn(); });
 }
 
 // Decides what has come since the last turn; single-threaded, so nothing else is decided until it is durable.
 void SimHead::begin_turn() {
+    turn_due_ = false;
     head::Turn turn;
     while (!waiting_.empty()) {
         const Event event = std::move(waiting_.front());
@@ -95,10 +100,7 @@ void SimHead::commit(const head::Turn& turn) {
     if (!up_) return;
     busy_ = false;
     arm_timer();
-    if (!waiting_.empty()) {
-        busy_ = true;
-        later(0, [this] { begin_turn(); });
-    }
+    if (turn_due_) plan_turn();
 }
 
 void SimHead::acknowledge() {
@@ -176,6 +178,7 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
 void SimHead::take_news(const std::string& node, const protocol::News& news) {
     if (news.seq <= received_[node]) return;
     received_[node] = news.seq;
+    plan_turn();  // also news that are no event are acknowledged once durable
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         if (const Attempt* attempt = head::find_attempt(cluster_, report->attempt);
             attempt != nullptr && report->index == 1)

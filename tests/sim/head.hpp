@@ -37,6 +37,7 @@ class SimHead {
     };
     void take(Event event);
     void take_news(const std::string& node, const protocol::News& news);
+    void plan_turn();
     void begin_turn();
     void commit(const head::Turn& turn);
     void acknowledge();
@@ -48,7 +49,7 @@ class SimHead {
 
     World& world_;
     Disk disk_;
-    bool up_ = false, busy_ = false;
+    bool up_ = false, busy_ = false, turn_due_ = false;
     std::uint64_t life_ = 0, timer_ = 0;
     Cluster cluster_;
     std::deque<Event> waiting_;

@@ -198,7 +198,9 @@ void SimNode::drop_groups() {
     const auto links = group_links_;
     for (const auto& [link, last] : links) {
         const auto [key, peer] = link;
-        world_.after(world_.dice.between(0, 500), [this, key, peer] { world_.nodes.at(peer)->group_cut(key, name_); });
+        world_.after(world_.dice.between(0, 150), [this, key, peer] {  // sooner than any new link
+            world_.nodes.at(peer)->group_cut(key, name_);
+        });
         if (up_)
             group_cut(key, peer);
         else
