@@ -41,6 +41,17 @@ void gone(Step& step, AttemptKey key) {
     step.state.attempts.erase(key);
 }
 
+// A claim's answer may have a higher number than was asked for: the head knows the attempt by its incarnation till
+// then.
+void say_prepared(Step& step, const LocalAttempt& attempt) {
+    const AttemptImage& image = attempt.image;
+    tell_head(step, Prepared{.attempt = reference(attempt),
+                             .claimed = image.prepare.claim,
+                             .from = image.from,
+                             .master_address = image.master_address,
+                             .master_port = image.master_port});
+}
+
 LocalAttempt* find_ref(Step& step, const AttemptRef& ref) {
     if (ref.incarnation != 0) return find(step, key_of(ref));
     for (auto& [key, attempt] : step.state.attempts)
@@ -62,7 +73,11 @@ LocalAttempt* find(Step& step, AttemptKey key) {
 }
 
 void prepare(Step& step, const Prepare& order) {
-    if (find(step, key_of(order.attempt))) return;  // said twice: the answer is under way or in the outbox
+    if (LocalAttempt* known = find(step, key_of(order.attempt))) {
+        // Said twice: the answer is under way or in the outbox, unless this agent died before it could write it down.
+        if (known->adopted && known->phase == Phase::prepared && !known->stop_asked) say_prepared(step, *known);
+        return;
+    }
     LocalAttempt attempt;
     attempt.image.prepare = order;
     attempt.image.number = order.attempt.number;
@@ -90,13 +105,7 @@ void on(Step& step, const PreparationDone& input) {
     attempt->phase = Phase::prepared;
     if (attempt->stop_asked) return settle_end(step, input.attempt);
     step.out.push_back(KeepAttempt{image});
-    // The claim answers with the number asked for: the head knows the attempt by it until it hears of the new one.
-    AttemptRef ref = reference(*attempt);
-    tell_head(step, Prepared{.attempt = ref,
-                             .claimed = image.prepare.claim,
-                             .from = image.from,
-                             .master_address = image.master_address,
-                             .master_port = image.master_port});
+    say_prepared(step, *attempt);
 }
 
 void launch(Step& step, const Launch& order) {
@@ -140,6 +149,7 @@ void on(Step& step, const CheckpointFetched& input) {
 void on(Step& step, const AttemptFound& input) {
     LocalAttempt attempt;
     attempt.image = input.image;
+    attempt.adopted = true;
     const AttemptKey id = key(attempt);
     attempt.phase = Phase::prepared;
     if (input.image.launch) {
@@ -150,7 +160,6 @@ void on(Step& step, const AttemptFound& input) {
             local.started = pid != input.workers.end();
             if (local.started) local.pid = pid->second;
         }
-        attempt.adopted = true;
         open_group(attempt);
     }
     const bool dials = input.image.launch && !attempt.coordinates && !input.image.prepare.nodes.empty();
