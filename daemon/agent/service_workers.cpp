@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "daemon/agent/entrypoint.hpp"
 #include "daemon/agent/environment.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
@@ -134,6 +135,7 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
     const auto path = inherited_.find("PATH");
     place.tool_path = path_with_python(path == inherited_.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second,
                                        gear.job.interpreter, files_.attempt(key) + "/bin");
+    start.program = without_shell_layer(std::move(start.program), place.tool_path);
     start.environment = worker_environment(gear.prepare, one.launch, worker, gear.job, place);
     if (gear.user.uid >= 0) {
         start.environment["HOME"] = gear.user.home;

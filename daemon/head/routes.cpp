@@ -142,6 +142,9 @@ Result<Caller> admit(const Head& head, const net::Request& request, const Found&
     if (found.route && found.route->access == Access::anyone) return Caller{};
     auto caller = head.tokens.authenticate(request, wall_ms());
     if (!caller) return caller.error();
+    if (caller->role == Role::node && head.journal->setting("left/" + caller->node).value_or("") == "1")
+        return Error{ErrorCode::unauthorised, "node '" + caller->node + "' has left the cluster",
+                     "rtrain node join ... with a new token"};
     if (!found.route && found.path_known)
         return Error{ErrorCode::usage, request.method + " is not a method of " + request.path, "see /openapi.json"};
     if (!found.route) return Error{ErrorCode::not_found, "there is no " + request.path, "see /openapi.json"};
