@@ -92,20 +92,27 @@ int detached(Invocation& call, const std::string& run) {
 
 Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& run, const LogWish& wish) {
     constexpr std::int64_t pause_ms = 500;
+    constexpr std::int64_t away_at_most_ms = 600'000;  // then nobody is coming back: exit 5
+    constexpr std::int64_t was_there_ms = 30'000;      // a call that lasted longer had found the head
+    std::int64_t away_since_ms = 0;
     const std::string id = string_of(run, "run_id");
     Follower follower(call, wish);
     LogWish asked = wish;
     bool told = false;
     while (!interrupted()) {
         follower.begin_stream(asked);
+        const std::int64_t begun_ms = wall_now_ms();
         const Status followed = api.follow(log_target(id, asked, true), [&](const StreamEvent& event) {
             told = false;
+            away_since_ms = 0;
             return follower.on_event(event);
         });
         if (interrupted()) break;
         if (follower.end()) return std::optional<json>(*follower.end());
         if (!followed && followed.error().code != ErrorCode::unreachable && followed.error().code != ErrorCode::io)
             return followed.error();
+        if (followed || away_since_ms == 0 || wall_now_ms() - begun_ms > was_there_ms) away_since_ms = wall_now_ms();
+        if (!followed && wall_now_ms() - away_since_ms > away_at_most_ms) return followed.error();
         if (!followed && !told)
             call.out.talk("the head is away (" + followed.error().message +
                           "); the run goes on, and so will its lines");
