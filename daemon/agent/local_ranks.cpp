@@ -144,6 +144,8 @@ void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSin
 void rank_joined(LocalRanks& local, std::uint32_t rank, const worker::Hello& hello, GroupSink& sink) {
     if (hello.next_index > local.passed + 1) {  // this agent was restarted: the barrier before was passed
         local.passed = hello.next_index - 1;
+        for (const auto& [late, report] : local.come)  // they had not heard of it
+            if (report.index <= local.passed) answer(local, late, report.index, sink);
         local.come.clear();
         local.complete.reset();
     }
