@@ -131,7 +131,9 @@ TEST_CASE("a hundred megabytes go up and down through files, with memory bounded
     if (!get) FAIL(get.error().message);
     CHECK(get->file == back.string());
     CHECK(same_files(original, back));
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory back for a while
     CHECK(resident_peak_kib() - before < 24u << 10);
+#endif
 }
 
 TEST_CASE("a part of a file is sent, and a part is answered") {
