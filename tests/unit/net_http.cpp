@@ -113,7 +113,7 @@ TEST_CASE("a hundred megabytes go up and down through files, with memory bounded
             responder->send({.content_type = "application/octet-stream", .file = stored});
         },
         options);
-    const std::size_t before = resident_peak_kib();
+    [[maybe_unused]] const std::size_t before = resident_peak_kib();
     net::Client client(server.endpoint());
     std::uint64_t progress = 0;
     auto put = client.call({.method = "PUT",
