@@ -40,6 +40,11 @@ def committed(cluster, name):
     return cluster.json("checkpoints", "list", name)["items"]
 
 
+def reports(cluster, name):
+    report = cluster.json("describe", name)["last_report"]
+    return report["index"] if report else 0
+
+
 def finished(cluster, name, follower):
     """Waits for success and gives back (facts, final accuracy)."""
     cluster.wait_state(name, *ENDS)
@@ -73,7 +78,7 @@ def kill_and_recover(cluster):
 def stop_half_way(cluster):
     say("A C++ LibTorch ResNet-18, 2 workers, stopped half-way.")
     follower = follow(cluster, "digits-cpp")
-    wait_for("two checkpoints of digits-cpp", lambda: len(committed(cluster, "digits-cpp")) >= 2, 120)
+    wait_for("report 4 of 9 of digits-cpp", lambda: reports(cluster, "digits-cpp") >= 4, 120)
     show(cluster, "stop", "digits-cpp")
     cluster.wait_state("digits-cpp", "STOPPED")
     follower.wait(20)
