@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 #include <set>
+#include <tuple>
 
 namespace rtrain::head {
 namespace {
@@ -108,7 +109,10 @@ std::vector<const Checkpoint*> checkpoints_of(const Cluster& cluster, RunId run)
     for (auto at = cluster.checkpoints.lower_bound({run, ""}); at != cluster.checkpoints.end() && at->first.run == run;
          ++at)
         out.push_back(&at->second);
-    std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) { return a->sequence < b->sequence; });
+    std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) {
+        return std::tie(a->attempt, a->sequence) <
+               std::tie(b->attempt, b->sequence);  // late news may come out of order
+    });
     return out;
 }
 
