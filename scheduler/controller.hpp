@@ -24,7 +24,7 @@ struct Cluster {
     bool operator==(const Cluster&) const = default;
 };
 
-// ---- events -------------------------------------------------------------------------------------------------------
+// clang-format off: events and effects, one a line where they fit
 struct HeadStarted { std::int64_t wall_ms = 0; bool operator==(const HeadStarted&) const = default; };
 struct RunSubmitted {  // the shell has checked the spec, the user and the name's form
     std::string name, user, submit_key, job_json, storage_path;

@@ -23,12 +23,12 @@ struct Bundle {
 
 struct GangRequest {
     Strategy strategy = Strategy::pack;
-    std::vector<Bundle> bundles;              // index = rank before ranks are made contiguous per node
+    std::vector<Bundle> bundles;  // index = rank before ranks are made contiguous per node
     std::optional<std::string> topology_label;
-    std::map<std::uint32_t, NodeId> placed;   // repair: these stay where they are
-    std::vector<NodeId> nodes_only;           // empty: any node
-    std::vector<NodeId> nodes_excluded;       // hard
-    std::vector<NodeId> nodes_avoided;        // soft: used when nothing else fits
+    std::map<std::uint32_t, NodeId> placed;  // repair: these stay where they are
+    std::vector<NodeId> nodes_only;          // empty: any node
+    std::vector<NodeId> nodes_excluded;      // hard
+    std::vector<NodeId> nodes_avoided;       // soft: used when nothing else fits
     bool operator==(const GangRequest&) const = default;
 };
 

@@ -26,12 +26,12 @@ constexpr bool terminal(AttemptState s) {
     return s == AttemptState::succeeded || s == AttemptState::failed || s == AttemptState::stopped ||
            s == AttemptState::lost;
 }
-const char* to_text(RunState);      // "QUEUED" ...: the words of every format
+const char* to_text(RunState);  // "QUEUED" ...: the words of every format
 const char* to_text(AttemptState);
 const char* to_text(WorkerState);
 const char* to_text(NodeState);
-const char* to_text(Strategy);      // "PACK" ...
-const char* to_text(Verdict);       // "feasible now" ...
+const char* to_text(Strategy);  // "PACK" ...
+const char* to_text(Verdict);   // "feasible now" ...
 std::optional<RunState> run_state(std::string_view);
 std::optional<AttemptState> attempt_state(std::string_view);
 std::optional<WorkerState> worker_state(std::string_view);
@@ -77,8 +77,8 @@ struct Node {
     Resources total;  // without GPU
     std::uint32_t gpus = 0;
     Time registered;
-    std::string state_reason;  // who drained it and why, or why it is lost
-    NodeState back_as = NodeState::ready;  // lost: what it is when it registers again (a drained node stays drained over a reboot)
+    std::string state_reason;              // who drained it and why, or why it is lost
+    NodeState back_as = NodeState::ready;  // lost: what it registers as (a drained one stays drained)
     bool operator==(const Node&) const = default;
 };
 
@@ -108,18 +108,18 @@ struct Worker {
 struct Attempt {
     AttemptId id;
     AttemptState state = AttemptState::placed;
-    std::vector<Worker> workers;              // index = world rank
-    std::vector<NodeId> nodes_waiting;        // placed: still preparing. stopping: not yet empty
-    std::string from;                         // checkpoint directory it starts from; empty: from nothing
+    std::vector<Worker> workers;        // index = world rank
+    std::vector<NodeId> nodes_waiting;  // placed: still preparing. stopping: not yet empty
+    std::string from;                   // checkpoint directory it starts from; empty: from nothing
     std::string master_address;
     std::uint16_t master_port = 0;
-    std::uint32_t incarnation = 0;            // tells retried preparations of one run apart (claims may renumber)
+    std::uint32_t incarnation = 0;  // tells retried preparations of one run apart (claims may renumber)
     Time placed_at, started_at, ended_at;
     AttemptState end_as = AttemptState::failed;  // stopping: what it becomes once empty
-    std::string cause;                        // one sentence for people
+    std::string cause;                           // one sentence for people
     std::optional<Rank> first_failure;
-    std::int64_t first_failure_lead_us = 0;   // before any other worker's death
-    bool counted = false;                     // counts against max_failures
+    std::int64_t first_failure_lead_us = 0;  // before any other worker's death
+    bool counted = false;                    // counts against max_failures
     bool operator==(const Attempt&) const = default;
 };
 
@@ -154,8 +154,8 @@ struct Run {
     std::uint32_t failures = 0;  // counted ones
     Time retry_at;               // recovering: not before
     std::vector<NodeId> nodes_avoided;
-    std::string reason;          // why it is in this state, one sentence
-    std::string stop_by;         // user who asked it to stop
+    std::string reason;             // why it is in this state, one sentence
+    std::string stop_by;            // user who asked it to stop
     std::uint64_t checkpoints = 0;  // commits so far
     std::vector<std::string> warnings;
     bool operator==(const Run&) const = default;
@@ -176,7 +176,7 @@ struct CheckpointKey {
     auto operator<=>(const CheckpointKey&) const = default;
 };
 
-// What `decide` asks to be made durable: a whole new value of a record, or its removal.
+// clang-format off: what `decide` asks to be made durable (a new value of a record, or its removal), one a line
 struct EraseNode { NodeId id; bool operator==(const EraseNode&) const = default; };
 struct EraseRun { RunId id; bool operator==(const EraseRun&) const = default; };          // with attempts, checkpoints
 struct EraseCheckpoint { CheckpointKey key; bool operator==(const EraseCheckpoint&) const = default; };

@@ -24,10 +24,10 @@ enum class ErrorCode {
     unauthorised,  // no token, a wrong one, or a role that may not
     conflict,      // the name, port or directory is taken
     timed_out,
-    unplaceable,   // no present node could ever hold it
-    io,            // disk, socket, operating system
-    damaged,       // bytes that are not what was written
-    full,          // no room: disk or a limit of ours
+    unplaceable,  // no present node could ever hold it
+    io,           // disk, socket, operating system
+    damaged,      // bytes that are not what was written
+    full,         // no room: disk or a limit of ours
     internal,
 };
 

@@ -1,5 +1,6 @@
 /* The shim: the tiny parent of one worker. It puts the worker into a session of its own, writes `started` and `exit`
- * files, and outlives the agent, so that a restarted agent can adopt the worker. A worker whose shim dies gets SIGKILL. */
+ * files, and outlives the agent, so that a restarted agent can adopt the worker. A worker whose shim dies gets SIGKILL.
+ */
 #ifndef RTRAIN_AGENT_SHIM_H
 #define RTRAIN_AGENT_SHIM_H
 #ifdef __cplusplus

@@ -179,8 +179,7 @@ constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack"
                                       "launch",  "stop",   "delete",   "result",  "forget"};
 constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
                                       "reported", "committed",      "deleted", "notice"};
-constexpr const char* group_names[] = {"join", "report", "arrived", "uploaded", "released", "committed",
-                                       "broadcast"};
+constexpr const char* group_names[] = {"join", "report", "arrived", "uploaded", "released", "committed", "broadcast"};
 template <>
 constexpr const char* const* names<FromAgent> = agent_names;
 template <>

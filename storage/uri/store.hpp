@@ -1,5 +1,5 @@
-// Where runs live: a small object-store interface over a storage path. Paths are relative, '/'-separated, checked against
-// "..", and never start with '/'. Every write is durable when the call returns. Calls block: use them on the pool.
+// clang-format off: one call a line. Where runs live: an object-store interface over a storage path. Paths are relative,
+// '/'-separated, checked against "..", and never start with '/'. Every write is durable when the call returns. Calls block: use them on the pool.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,14 @@
 // How long a gang's verdict takes: `bench_placement [nodes] [gang] [rounds]` prints p50 and p99 in microseconds.
 // Nodes have 8 GPUs and are 60-85 % full, from a fixed generator, so that two runs measure the same thing.
 
+#include "scheduler/placement.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
-
-#include "scheduler/placement.hpp"
 
 namespace {
 
@@ -32,14 +32,17 @@ std::vector<NodeView> half_full_cluster(std::uint32_t nodes) {
 
 GangRequest gang(std::uint32_t size) {
     GangRequest request;
-    request.bundles.assign(size, Bundle{.demand = {{std::string(cpu_key), units(1)}, {std::string(gpu_key), units(1)}}});
+    request.bundles.assign(size,
+                           Bundle{.demand = {{std::string(cpu_key), units(1)}, {std::string(gpu_key), units(1)}}});
     return request;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    const auto number = [&](int at, int fallback) { return static_cast<std::uint32_t>(argc > at ? std::atoi(argv[at]) : fallback); };
+    const auto number = [&](int at, int fallback) {
+        return static_cast<std::uint32_t>(argc > at ? std::atoi(argv[at]) : fallback);
+    };
     const auto nodes = half_full_cluster(number(1, 1'000));
     const auto request = gang(number(2, 512));
     std::vector<double> micros;

@@ -108,8 +108,8 @@ TEST_CASE("every field is read") {
 
 TEST_CASE("canonical JSON is read back to the same job, and written the same again") {
     for (const std::string& yaml : {std::string(every_field), std::string("entrypoint: [python, train.py]\n"),
-                                   job_with("scaling: {use_gpu: true, resources_per_worker: {GPU: 0.5}}\n"),
-                                   job_with("scaling: {resources_per_worker: {CPU: 0, TPU: 2}}\n")}) {
+                                    job_with("scaling: {use_gpu: true, resources_per_worker: {GPU: 0.5}}\n"),
+                                    job_with("scaling: {resources_per_worker: {CPU: 0, TPU: 2}}\n")}) {
         const Job job = job_of(yaml);
         const std::string json = to_json(job);
         const ReadAnswer back = job_from_json(json);
