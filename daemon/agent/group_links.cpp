@@ -2,7 +2,11 @@
 #include "daemon/agent/group_links.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
+
+#include "daemon/agent/node_files.hpp"
+#include "daemon/agent/say.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -14,11 +18,19 @@ net::TlsIdentity tls_of(const net::Endpoint& self) {
     return {.certificate_chain = self.certificate + self.ca, .private_key = self.private_key, .ca = self.ca};
 }
 
+// 0: never kept.
+std::uint16_t kept_port(const std::string& path) {
+    std::uint16_t port = 0;
+    if (const auto text = read_whole(path)) std::from_chars(text->data(), text->data() + text->size(), port);
+    return port;
+}
+
 }  // namespace
 
 struct GroupLinks::Dial {
     protocol::PeerNode coordinator;
     std::shared_ptr<net::Socket> socket;
+    bool warned = false;
     std::int64_t wait_ms = redial_first_ms;
 };
 
@@ -40,6 +52,23 @@ Result<std::unique_ptr<GroupLinks>> GroupLinks::listen(net::Loop& loop, net::End
         });
     if (!server) return server.error();
     links->server_ = std::move(*server);
+    return links;
+}
+
+Result<std::unique_ptr<GroupLinks>> GroupLinks::listen_again(net::Loop& loop, const net::Endpoint& self,
+                                                             std::uint16_t port, const std::string& kept_at,
+                                                             const Feed& feed) {
+    if (port != 0) return listen(loop, self, port, feed);
+    const std::uint16_t before = kept_port(kept_at);
+    auto links = listen(loop, self, before, feed);
+    if (!links && before != 0) {
+        warn("the agents' port of before, " + std::to_string(before) + ", is in use: " + links.error().message +
+             "; another one is taken");
+        links = listen(loop, self, 0, feed);
+    }
+    if (!links || (*links)->port() == before) return links;
+    const Status kept = write_whole(kept_at, std::to_string((*links)->port()) + "\n", 0600, Durable::no);
+    if (!kept) return kept.error();
     return links;
 }
 
@@ -112,6 +141,11 @@ void GroupLinks::dial_later(AttemptKey attempt) {
     const auto found = dials_.find(attempt);
     if (found == dials_.end()) return;
     const std::int64_t wait = found->second->wait_ms;
+    if (wait == redial_last_ms && !std::exchange(found->second->warned, true)) {
+        const protocol::PeerNode& peer = found->second->coordinator;
+        warn("the agent of " + peer.node + " at " + peer.address + ":" + std::to_string(peer.port) +
+             " cannot be reached; reports wait for it");
+    }
     found->second->wait_ms = std::min(wait * 2, redial_last_ms);
     loop_.after(wait, [this, attempt, alive = std::weak_ptr<int>(alive_)] {
         if (!alive.expired()) try_dial(attempt);
@@ -154,6 +188,7 @@ void GroupLinks::try_dial(AttemptKey attempt) {
                          if (!socket) return dial_later(attempt);
                          dial->socket = *socket;
                          dial->wait_ms = redial_first_ms;
+                         dial->warned = false;
                          feed_(GroupConnected{attempt});
                      });
 }

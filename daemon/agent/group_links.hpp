@@ -18,6 +18,11 @@ class GroupLinks {
     // `self`: this node's certificate and the cluster's authority.
     static Result<std::unique_ptr<GroupLinks>> listen(net::Loop& loop, net::Endpoint self, std::uint16_t port,
                                                       Feed feed);
+    // Port 0: the one of the last start, kept in the file `kept_at`, since the groups of adopted attempts know it; any
+    // port when that is not free.
+    static Result<std::unique_ptr<GroupLinks>> listen_again(net::Loop& loop, const net::Endpoint& self,
+                                                            std::uint16_t port, const std::string& kept_at,
+                                                            const Feed& feed);
     ~GroupLinks();
 
     std::uint16_t port() const;

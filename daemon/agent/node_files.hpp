@@ -1,6 +1,7 @@
 // Where an agent keeps things on its node, and small files written whole.
 //   <data>/identity/            key, certificate, authority, node.json (0600)
 //   <data>/outbox.jsonl         news not yet acknowledged
+//   <data>/peer-port            where other agents dialled last, when any port would do
 //   <data>/code/<sha256>/       working directories, unpacked once
 //   <data>/attempts/<run>-<incarnation>/
 //       image.json  logs/rank-00000.{out,err}  rank-00000/{started,exit,error.json,cwd/}

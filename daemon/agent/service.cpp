@@ -113,7 +113,8 @@ Status Service::start() {
     auto workers = WorkerServer::listen(loop_, socket_path_, feed_it);
     if (!workers) return workers.error();
     workers_ = std::move(*workers);
-    auto links = GroupLinks::listen(loop_, head_endpoint(identity_), options_.peer_port, feed_it);
+    auto links = GroupLinks::listen_again(loop_, head_endpoint(identity_), options_.peer_port,
+                                          options_.data_dir + "/peer-port", feed_it);
     if (!links) return links.error();
     links_ = std::move(*links);
     launcher_ = std::make_unique<Launcher>(
