@@ -54,6 +54,11 @@ std::int64_t wall_us() {
     return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1'000;
 }
 
+// Is `word` one of the NUL-ended words of a process's environment?
+bool has_word(const std::string& environment, const std::string& word) {
+    return ('\0' + environment).find('\0' + word + '\0') != std::string::npos;
+}
+
 struct Pointers {  // for exec: stays valid as long as the texts do
     std::vector<std::string> texts;
     std::vector<char*> pointers;
@@ -280,8 +285,8 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const s
     return cause;
 }
 
-std::size_t kill_strays(const std::string& attempt_text) {
-    const std::string wanted = "RTRAIN_ATTEMPT=" + attempt_text;
+std::size_t kill_strays(const std::string& attempt_text, const std::string& node) {
+    const std::string attempt_word = "RTRAIN_ATTEMPT=" + attempt_text, node_word = "RTRAIN_NODE=" + node;
     std::size_t killed = 0;
     DIR* processes = ::opendir("/proc");
     if (!processes) return 0;
@@ -289,9 +294,7 @@ std::size_t kill_strays(const std::string& attempt_text) {
         const long pid = std::strtol(entry->d_name, nullptr, 10);
         if (pid <= 1 || pid == ::getpid()) continue;
         const auto environment = read_whole(std::string("/proc/") + entry->d_name + "/environ");
-        if (!environment) continue;
-        const auto at = environment->find(wanted + '\0');
-        if (at == std::string::npos || (at > 0 && (*environment)[at - 1] != '\0')) continue;
+        if (!environment || !has_word(*environment, attempt_word) || !has_word(*environment, node_word)) continue;
         if (::kill(static_cast<pid_t>(pid), SIGKILL) == 0) ++killed;
     }
     ::closedir(processes);

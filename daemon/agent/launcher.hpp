@@ -63,7 +63,8 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const s
                         const std::string& err_file, bool memory_ran_out);
 std::string last_line(const std::string& file);
 std::uint64_t oom_kills();  // by this kernel, ever
-// Ends processes that carry RTRAIN_ATTEMPT=<attempt> in their environment; how many there were.
-std::size_t kill_strays(const std::string& attempt_text);
+// Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment; how many there were.
+// The node is asked for because two agents of one cluster may share a machine.
+std::size_t kill_strays(const std::string& attempt_text, const std::string& node);
 
 }  // namespace rtrain::agent

@@ -163,7 +163,7 @@ void Service::adopt(const AttemptImage& image) {
     if (const auto* why = std::get_if<Trouble>(&geared)) {
         warn("attempt " + attempt_text(image.prepare, image.number) +
              " cannot be adopted, its workers are ended: " + why->why);
-        kill_strays(attempt_text(image.prepare, image.number));
+        kill_strays(attempt_text(image.prepare, image.number), identity_.node);
         ::unlink((files_.attempt(key) + "/" + live_image).c_str());
         return;
     }

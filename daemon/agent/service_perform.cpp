@@ -241,8 +241,8 @@ void Service::on(const FinishLogs& out) {
     const Held* one = held(out.attempt);
     if (!one) return feed(LogsDone{out.attempt});
     offload(
-        [gear = one->gear, facts = facts(), number = one->number, killed = one->killed] {
-            if (killed) kill_strays(attempt_text(gear->prepare, number));
+        [gear = one->gear, facts = facts(), number = one->number, killed = one->killed, node = identity_.node] {
+            if (killed) kill_strays(attempt_text(gear->prepare, number), node);
             return copy_logs(*gear, facts, number);
         },
         [this, key = out.attempt](const Status& copied) {
