@@ -110,6 +110,15 @@ void Agents::close_all(const std::string& why) {
     sessions_.clear();
 }
 
+// A cable that is plugged in again brings the old connection back to life, but a lost node comes back by registering.
+void Agents::hang_up(const std::string& node, const std::string& why) {
+    const auto found = sessions_.find(node);
+    if (found == sessions_.end()) return;
+    found->second.socket->close("the node was taken for lost: " + why);
+    sessions_.erase(found);
+    seen_[node].connected = false;
+}
+
 // When the head itself was held up (suspended, a slow disk), that time is nobody's silence.
 void Agents::check_leases() {
     const std::int64_t now = monotonic_ms();
@@ -121,8 +130,10 @@ void Agents::check_leases() {
         if (node == head_.cluster.nodes.end() || node->second.state == NodeState::lost) continue;
         const std::int64_t silent = now - seen.heard_ms;
         if (silent < head_.options.node_timeout_ms) continue;
-        head_.take(NodeLost{NodeId{name}, "no heartbeat for " + std::to_string(silent / 1'000) + "." +
-                                              std::to_string(silent % 1'000 / 100) + " s"});
+        const std::string why =
+            "no heartbeat for " + std::to_string(silent / 1'000) + "." + std::to_string(silent % 1'000 / 100) + " s";
+        head_.take(NodeLost{NodeId{name}, why});
+        hang_up(name, why);
     }
     head_.loop.after(lease_check_ms, [this] { check_leases(); });
 }

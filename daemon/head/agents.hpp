@@ -63,6 +63,7 @@ class Agents {
     void notice(const std::string& node, const protocol::Notice& said);
     void take_log(const std::string& node, const protocol::LogChunk& chunk);
     void check_leases();
+    void hang_up(const std::string& node, const std::string& why);
     Inbox& inbox(const std::string& node);
 
     Head& head_;

@@ -57,10 +57,10 @@ constexpr Route table[] = {
 bool is_person(const Caller& caller, Role least) { return caller.role != Role::node && caller.role >= least; }
 
 bool owns(const Head& head, const Caller& caller, const std::string& run_text) {
+    if (!is_person(caller, Role::user)) return false;
     const auto run = find_run(head, run_text);
     if (!run) return true;  // the handler says "not found"
-    return is_person(caller, Role::admin) ||
-           (is_person(caller, Role::user) && head.cluster.runs.at(*run).user == caller.user);
+    return is_person(caller, Role::admin) || head.cluster.runs.at(*run).user == caller.user;
 }
 
 bool allowed(const Head& head, const Caller& caller, const Route& route, const std::string& run) {

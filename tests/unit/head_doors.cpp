@@ -53,6 +53,8 @@ TEST_CASE("roles: a viewer reads, a user submits and stops his own runs, an admi
     CHECK(head.call_as(viewer, "POST", "/v1/runs", {{"job", job("a")}}).status == 403);
     CHECK(head.call_as(ann, "POST", "/v1/runs", {{"job", job("a")}}).body["user"] == "ann");
     CHECK(head.call_as(bob, "POST", "/v1/runs/a/stop").status == 403);
+    CHECK(head.call_as(bob, "DELETE", "/v1/runs/nothing").status == 404);
+    CHECK(head.call_as(viewer, "DELETE", "/v1/runs/nothing").status == 403);
     CHECK(head.call_as(bob, "POST", "/v1/nodes/n1/drain").status == 403);
     CHECK(head.call_as(ann, "POST", "/v1/runs/a/stop").status == 202);
     CHECK(head.call_as(ann, "GET", "/v1/tokens").status == 403);

@@ -136,6 +136,19 @@ TEST_CASE("silence for node_timeout loses the node, a broken connection alone do
     CHECK(eventually([&] { return node_state() == "READY"; }));
 }
 
+TEST_CASE("a lost node whose connection lives on is hung up on, so that it dials and registers again") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path, .node_timeout_ms = 1'200});
+    const net::Endpoint node = join(head, "n1");
+    HandMadeAgent silent(node, "n1");
+    silent.register_node();
+    CHECK(silent.expect_closed().find("taken for lost: no heartbeat") != std::string::npos);
+    CHECK(eventually([&] { return head.call("GET", "/v1/nodes/n1").body.value("state", "") == "LOST"; }));
+    HandMadeAgent agent(node, "n1");
+    agent.register_node();
+    CHECK(eventually([&] { return head.call("GET", "/v1/nodes/n1").body.value("state", "") == "READY"; }));
+}
+
 TEST_CASE("a second connection of a node replaces the first") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
@@ -162,9 +175,12 @@ TEST_CASE("an agent that calls itself otherwise than its certificate is turned a
     REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes").body["items"].size() == 1; }));
     CHECK(head.call("POST", "/v1/nodes/n1/leave").status == 200);
     honest.expect<protocol::Refuse>();
-    HandMadeAgent back(node, "n1");
-    back.say(protocol::Hello{.node = "n1"});
-    CHECK(back.expect<protocol::Refuse>().message.find("has left") != std::string::npos);
+    for (const char* target : {"/v1/agents", "/v1/storage/?list=1", "/v1/blobs/x"}) {
+        const Answer answer = HeadUnderTest::send(node, {.target = target});
+        INFO(target);
+        CHECK(answer.status == 401);
+        CHECK(answer.text.find("has left") != std::string::npos);
+    }
 }
 
 TEST_CASE("a metric named under stop ends the run as SUCCEEDED") {
