@@ -1,8 +1,10 @@
 """Who is not let in: every port and every route, with no secret, a wrong one, an old one, and for another role."""
 
+import hashlib
 import http.client
 import json
 import re
+import shutil
 import ssl
 import subprocess
 
@@ -17,9 +19,11 @@ def cluster(tmp_path_factory):
     made.stop()
 
 
-def ask(port, method, path, token=None, body=None):
-    """An HTTPS request without checking who answers: what a stranger's tool would send."""
+def ask(port, method, path, token=None, body=None, identity=None):
+    """An HTTPS request without checking who answers: what a stranger's tool would send. `identity`: a node's folder."""
     context = ssl._create_unverified_context()
+    if identity:
+        context.load_cert_chain(identity / "certificate.pem", identity / "key.pem")
     connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     connection.request(method, path, body=body, headers=headers)
@@ -95,6 +99,37 @@ def test_a_node_token_works_once(cluster, tmp_path):
     finally:
         first.terminate()
         first.wait(20)
+
+
+def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_path):
+    token = cluster.json("token", "create", "--role", "node")["token"]
+    data, kept = tmp_path / "gone", tmp_path / "kept"
+    command = [RTRAIN, "node", "join", f"127.0.0.1:{cluster.port}", "--token", token, "--peer-port", "0",
+               "--name", "gone", "--data", str(data), "--allow-root-workers"]  # fmt: skip
+    agent = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    blob = "/v1/blobs/" + hashlib.sha256(b"stolen").hexdigest()
+    attempts = [
+        ("GET", "/v1/storage/?list=1", None, 200),
+        ("PUT", "/v1/storage/gone/file", b"stolen", 201),
+        ("GET", "/v1/storage/gone/file", None, 200),
+        ("PUT", blob, b"stolen", 201),
+        ("GET", blob, None, 200),
+        ("DELETE", "/v1/storage/gone/file", None, 200),
+    ]
+    try:
+        wait_for("the node", lambda: any(n["node"] == "gone" for n in cluster.json("nodes")["items"]))
+        shutil.copytree(data / "identity", kept)
+        for method, path, body, expected in attempts:
+            status, text = ask(cluster.port, method, path, body=body, identity=kept)
+            assert status == expected, f"{method} {path} answered {status} {text}"
+        cluster.rtrain("node", "leave", "gone", "--yes")
+        renewal = ("POST", "/v1/certificate", json.dumps({"request": "x"}), 200)
+        for method, path, body, _ in [*attempts, renewal, ("GET", "/v1/agents", None, 101)]:
+            status, text = ask(cluster.port, method, path, body=body, identity=kept)
+            assert status == 401 and b"has left" in text, f"{method} {path} answered {status} {text}"
+    finally:
+        agent.terminate()
+        agent.wait(20)
 
 
 def test_a_join_with_a_wrong_fingerprint_sends_no_secret(cluster, tmp_path):
