@@ -165,6 +165,7 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
     if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
     gear->store = *store;
     gear->staging = staging_below(*gear, facts);
+    gear->spool = facts.files.spool(key_of(prepare.attempt));
     if (probing == Probing::yes) {
         auto probed = probe_storage(facts, *gear);
         if (auto* why = std::get_if<Trouble>(&probed)) return *why;

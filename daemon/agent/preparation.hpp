@@ -22,6 +22,7 @@ struct AttemptGear {
     WorkerUser user;
     std::string working_dir;  // unpacked code; empty: none
     std::string staging;      // where ranks' staged directories are made
+    std::string spool;        // the same on the node's own disk, for when the storage path has no room
     std::string key;          // RTRAIN_WORKER_KEY
 };
 using Gear = std::shared_ptr<const AttemptGear>;

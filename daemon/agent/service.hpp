@@ -33,7 +33,8 @@ class Service {
         std::string checkpoint_path, checkpoint_metrics = "{}";
         std::uint32_t number = 0;
         std::uint64_t stages = 0;
-        std::string journal;  // lines not yet appended
+        std::int64_t staged_bytes = 0;  // of the last checkpoint, on this node
+        std::string journal;            // lines not yet appended
         bool journal_scheduled = false;
         bool killed = false;  // some worker died of a signal: strays are looked for
     };

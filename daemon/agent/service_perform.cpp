@@ -179,7 +179,13 @@ void Service::on(const FetchCheckpoint& out) {
 
 void Service::on(const ListStaged& out) {
     offload([out] { return list_staged(out.attempt, out.index, out.staged); },
-            [this](StagedListed listed) { feed(std::move(listed)); });
+            [this](StagedListed listed) {
+                if (Held* one = held(listed.attempt)) {
+                    one->staged_bytes = 0;
+                    for (const protocol::StagedFile& file : listed.files) one->staged_bytes += file.bytes;
+                }
+                feed(std::move(listed));
+            });
 }
 
 void Service::on(const DropStaged& out) {
@@ -262,6 +268,7 @@ void Service::on(const CloseAttempt& out) {
         [gear = one->gear, folder, scratch = files_.scratch(out.attempt)] {
             remove_tree(scratch);
             remove_tree(gear->staging);
+            remove_tree(gear->spool);
             remove_tree(folder + "/restore");
             const std::filesystem::path staging = gear->staging;
             if (!gear->store->local()) return;

@@ -186,7 +186,7 @@ void Service::on(const MakeStage& out) {
     Held* one = held(out.attempt);
     if (!one) return;
     const std::string unique = std::to_string(boot_ms()) + "-" + std::to_string(++one->stages);
-    auto place = make_stage(*one->gear, out.rank, unique);
+    auto place = make_stage(*one->gear, out.rank, unique, one->staged_bytes);
     if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
     workers_->send(out.attempt, out.rank, worker::Staged{place ? *place : ""});
 }

@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 constexpr const char* manifest_name = ".manifest.json";
+constexpr std::int64_t reserve_bytes = std::int64_t{64} << 20;
 
 std::string attempt_folder(std::uint32_t number) {
     char text[16];
@@ -56,10 +57,49 @@ std::string explain(const Error& error, const AttemptGear& gear) {
            " bytes free): " + error.message;
 }
 
+// Twice what came last, and never less than a small reserve: others write there too.
+bool has_room(const AttemptGear& gear, std::int64_t expected) {
+    std::error_code failed;
+    const auto space = fs::space(gear.store->local_path(""), failed);
+    return failed || space.available >= static_cast<std::uintmax_t>(std::max(reserve_bytes, 2 * expected));
+}
+
+json listed(const std::vector<protocol::StagedFile>& files) {
+    json list = json::array();
+    for (const auto& one : files)
+        list.push_back({{"rank", one.rank}, {"path", one.path}, {"bytes", one.bytes}, {"sha256", one.sha256}});
+    return list;
+}
+
+// What a checkpoint consists of is settled and written down before its first file moves: a try that breaks off leaves
+// some of them there and some here, and the next one must still name them all.
+Result<std::vector<protocol::StagedFile>> settled_files(const std::map<std::string, Found>& found,
+                                                        const std::set<std::string>& skip, const std::string& kept_at) {
+    std::vector<protocol::StagedFile> files;
+    if (const auto kept = read_whole(kept_at)) {
+        const json list = json::parse(*kept, nullptr, false);
+        if (!list.is_array()) return Error{ErrorCode::damaged, kept_at + " is not a list of files", ""};
+        for (const json& one : list)
+            files.push_back({one.value("rank", 0u), one.value("path", ""), one.value("bytes", std::int64_t{0}),
+                             one.value("sha256", "")});
+        return files;
+    }
+    for (const auto& [name, file] : found) {
+        if (skip.contains(name)) continue;
+        auto hash = storage::hash_file(file.local);
+        if (!hash) return hash.error();
+        files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes, .sha256 = *hash});
+    }
+    if (Status kept = write_whole(kept_at, listed(files).dump(), 0600, Durable::no); !kept) return kept.error();
+    return files;
+}
+
 }  // namespace
 
-Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique) {
-    const std::string place = gear.staging + "/" + rank_text(rank) + "-" + unique;
+Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,
+                               std::int64_t expected) {
+    const std::string& below = gear.store->local() && !has_room(gear, expected) ? gear.spool : gear.staging;
+    const std::string place = below + "/" + rank_text(rank) + "-" + unique;
     if (Status made = make_directory(place, gear.user.uid >= 0 ? 0711 : 0755); !made) return made.error();
     if (gear.user.uid >= 0 &&
         ::chown(place.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
@@ -88,31 +128,21 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
         answer.files.clear();
         return answer;
     };
-    auto files = files_of(order.staged);
+    auto found = files_of(order.staged);
+    if (!found) return fail(found.error());
+    const std::string kept_at = gear.spool + "/" + order.directory + ".files";
+    if (Status made = make_directory(gear.spool, 0711); !made) return fail(made.error());
+    auto files = settled_files(*found, order.skip, kept_at);
     if (!files) return fail(files.error());
-    const std::string done_list = gear.staging + "/" + order.directory + ".moved";  // survives a broken try
-    if (auto done = read_whole(done_list))
-        for (const json& one : json::parse(*done, nullptr, false))
-            answer.files.push_back({one.value("rank", 0u), one.value("path", ""), one.value("bytes", std::int64_t{0}),
-                                    one.value("sha256", "")});
-    const auto remember = [&] {
-        json list = json::array();
-        for (const auto& one : answer.files)
-            list.push_back({{"rank", one.rank}, {"path", one.path}, {"bytes", one.bytes}, {"sha256", one.sha256}});
-        return write_whole(done_list, list.dump(), 0600, Durable::no);
-    };
-    for (const auto& [name, file] : *files) {
-        if (order.skip.contains(name)) continue;
-        auto hash = storage::hash_file(file.local);
-        if (!hash) return fail(hash.error());
-        if (Status sent = gear.store->put_file(file.local, below + name, true, {}); !sent) {
-            if (Status kept = remember(); !kept) return fail(kept.error());
+    for (const protocol::StagedFile& file : *files) {
+        const auto here = found->find(file.path);
+        if (here == found->end()) continue;  // moved by a try before
+        if (Status sent = gear.store->put_file(here->second.local, below + file.path, true, {}); !sent)
             return fail(sent.error());
-        }
-        answer.files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes, .sha256 = *hash});
     }
+    answer.files = std::move(*files);
     drop_staged(order.staged);
-    ::unlink(done_list.c_str());
+    ::unlink(kept_at.c_str());
     return answer;
 }
 

@@ -9,7 +9,10 @@
 
 namespace rtrain::agent {
 
-Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique);
+// On the storage path, where its files need no copy; on the node's own disk when there is hardly room for `expected`
+// bytes there, so that it is the upload that fails on a full disk, and not the program that writes its files.
+Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,
+                               std::int64_t expected);
 StagedListed list_staged(AttemptKey attempt, std::uint64_t index, const StagedPaths& staged);
 // Hashes each file and moves or sends it below `directory`. A file that a broken try has moved already is found there.
 Uploaded upload(const AttemptGear& gear, const Upload& order);
