@@ -84,6 +84,62 @@ def test_workers_go_on_while_the_head_is_dead_and_it_comes_back_knowing_all(clus
     assert len(cluster.json("metrics", "head")["items"]) == 60
 
 
+def test_a_run_that_ends_while_the_head_is_dead_has_succeeded_when_it_is_back(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "alone", 15, 0.1, workers=4, storage_path=str(tmp_path)))
+    wait_for("a report", lambda: reported(cluster, "alone") >= 1)
+    pids = [w["pid"] for w in workers_of(cluster, "alone")]
+    cluster.kill("head")
+    wait_for("the workers to end", lambda: not any(alive(pid) for pid in pids))
+    cluster.restart("head")
+    cluster.wait_state("alone", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "alone")
+    assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
+    assert len(checkpoints_of(cluster, "alone")) == 15
+    assert len(cluster.json("metrics", "alone")["items"]) == 15
+
+
+@pytest.mark.parametrize("dead", [("node-1",), ("node-2",), ("node-2", "node-1"), ("head", "node-1", "node-2")])
+def test_workers_that_end_while_their_agent_is_dead_have_ended_well(cluster, tmp_path, dead):
+    script = 'while [ ! -e "$0" ]; do read -t 0.05 x <> <(:) || true; done'
+    cluster.rtrain("submit", write_job(tmp_path, "orphans", ["bash", "-c", script, str(tmp_path / "end")], workers=4))
+    cluster.wait_state("orphans", "RUNNING")
+    pids = [w["pid"] for w in workers_of(cluster, "orphans")]
+    for name in dead:
+        cluster.kill(name)
+    (tmp_path / "end").touch()
+    wait_for("the workers to end", lambda: not any(alive(pid) for pid in pids))
+    for name in dead:
+        cluster.restart(name)
+    cluster.wait_state("orphans", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "orphans")
+    assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
+
+
+@pytest.mark.parametrize(
+    "order", [("worker", "agent"), ("agent", "worker"), ("shim", "head", "agent"), ("agent", "head", "shim")]
+)
+def test_a_worker_that_dies_with_its_daemons_is_started_again(cluster, tmp_path, order):
+    cluster.rtrain("submit", ranks_job(tmp_path, "dead", 20, 0.1, workers=4, max_failures=3, storage_path=str(tmp_path)))
+    wait_for("a checkpoint", lambda: checkpoints_of(cluster, "dead"))
+    worker = next(w["pid"] for w in workers_of(cluster, "dead") if w["node"] == "node-1")
+    kill = {
+        "worker": lambda: os.kill(worker, signal.SIGKILL),
+        "shim": lambda: os.kill(parent(worker), signal.SIGKILL),
+        "agent": lambda: cluster.kill("node-1"),
+        "head": lambda: cluster.kill("head"),
+    }
+    for what in order:
+        kill[what]()
+    wait_for("the worker to go", lambda: not alive(worker))
+    for what, name in {"agent": "node-1", "head": "head"}.items():
+        if what in order:
+            cluster.restart(name)
+    cluster.wait_state("dead", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "dead")
+    assert facts["state"] == "SUCCEEDED", facts["reason"]
+    assert facts["attempt_list"][-1]["from"].startswith("checkpoint_")
+
+
 def test_a_killed_agent_adopts_its_workers_when_it_is_back(cluster, tmp_path):
     cluster.rtrain("submit", ranks_job(tmp_path, "agent", 60, 0.1, workers=4, storage_path=str(tmp_path)))
     wait_for("reports", lambda: reported(cluster, "agent") >= 3)
@@ -148,7 +204,7 @@ def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(
     try:
         cluster.rtrain("submit", ranks_job(tmp_path, "full", 200, 0.1, storage_path=str(small)))
         wait_for("a checkpoint", lambda: checkpoints_of(cluster, "full"))
-        with open(small / "in-the-way", "wb") as file:
+        with open(small / "in-the-way", "wb", buffering=0) as file:
             fill(file)
         wait_for("the disk to be named", lambda: str(small) in cluster.rtrain("events", "--run", "full"))
         seen = reported(cluster, "full")
@@ -168,7 +224,6 @@ def fill(file):
     while size:
         try:
             file.write(b"x" * size)
-            file.flush()
         except OSError:
             size //= 2
 
