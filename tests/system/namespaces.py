@@ -1,7 +1,7 @@
 """A head and agents in network namespaces of their own, each agent with a file system nobody else sees.
 
-ns head: bridge, 10.77.0.1 ── veth ── ns node-1: 10.77.0.2
-                           └─ veth ── ns node-2: 10.77.0.3
+ns head: bridge, 10.77.0.1 ── veth ── ns node-1: 10.77.0.2, and docker0, 172.17.0.1, that leads nowhere
+                           └─ veth ── ns node-2: 10.77.0.3, and the same docker0
 """
 
 import os
@@ -69,7 +69,10 @@ class NamespacedCluster(LocalCluster):
             self.namespace(name),
         )
         shell(*self.inside("head", "ip", "link", "set", near, "master", "br0", "up"))
-        shell(*self.inside(name, "ip", "addr", "add", f"10.77.0.{number + 1}/24", "dev", far))
+        shell(*self.inside(name, "ip", "link", "add", "docker0", "type", "bridge"))
+        shell(*self.inside(name, "ip", "addr", "add", "172.17.0.1/16", "dev", "docker0"))
+        shell(*self.inside(name, "ip", "link", "set", "docker0", "up"))
+        shell(*self.inside(name, "ip", "addr", "add", f"{self.address(name)}/24", "dev", far))
         shell(*self.inside(name, "ip", "link", "set", far, "up"))
 
     def address(self, name):
@@ -105,12 +108,20 @@ class NamespacedCluster(LocalCluster):
         shell(*self.inside("head", "ip", "link", "set", f"p{self.tag}{number}", "up"))
 
     def forbid(self, from_name, to_name):
-        """`from_name` cannot send to `to_name` any more; both still reach the head."""
+        """`from_name` is told at once that it may not send to `to_name` any more; both still reach the head."""
         shell(*self.inside(from_name, "ip", "route", "add", "prohibit", f"{self.address(to_name)}/32"))
 
+    def swallow(self, from_name, to_name):
+        """What `from_name` sends to `to_name` is lost without a word, as behind a firewall that drops."""
+        far = f"q{self.tag}{from_name.rsplit('-', 1)[1]}"
+        nobody = ("lladdr", "02:00:00:00:00:99", "nud", "permanent")
+        shell(*self.inside(from_name, "ip", "neigh", "replace", self.address(to_name), *nobody, "dev", far))
+
     def stop(self):
-        super().stop()
-        self.remove_namespaces()
+        try:
+            super().stop()
+        finally:
+            self.remove_namespaces()
 
     def remove_namespaces(self):
         for name in reversed(self.namespaces):

@@ -1,7 +1,9 @@
 """Nodes with separate networks and separate file systems: cluster:// carries checkpoints, cuts are survived and named."""
 
+import re
+
 import pytest
-from jobs_on_disk import ranks_job
+from jobs_on_disk import JOBS, ranks_job, write_job
 from local_cluster import wait_for
 from namespaces import NamespacedCluster, possible
 
@@ -43,10 +45,24 @@ def test_a_lost_node_costs_the_attempt_and_the_run_goes_on_from_the_head_s_check
     cluster.wait_state("lost", "STOPPED")
 
 
-def test_a_pair_of_nodes_that_cannot_talk_is_named_before_any_worker_starts(cluster, tmp_path):
-    cluster.forbid("node-1", "node-2")
+def test_ranks_meet_at_the_address_on_the_route_between_their_nodes(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "gloo", ["python", str(JOBS / "meet.py")], workers=2))
+    cluster.wait_state("gloo", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "gloo")
+    told = cluster.rtrain("logs", "gloo", "--rank", "all")
+    assert facts["state"] == "SUCCEEDED", facts["reason"] + told
+    first = next(worker["node"] for worker in facts["attempt_list"][-1]["workers"] if worker["rank"] == 0)
+    assert told.count(f"at {cluster.address(first)} over q{cluster.tag}") == 2 and told.count(": 3") == 2, told
+
+
+@pytest.mark.parametrize("how", ["forbid", "swallow"])
+def test_a_pair_of_nodes_that_cannot_talk_is_named_before_any_worker_starts(cluster, tmp_path, how):
+    getattr(cluster, how)("node-2", "node-1")
     cluster.rtrain("submit", ranks_job(tmp_path, "pair", steps=1, workers=2))
-    cluster.wait_state("pair", "FAILED", "RECOVERING")
+    wait_for("an attempt to end", lambda: cluster.json("describe", "pair")["attempt_list"][0]["ended"], 60)
     told = cluster.rtrain("describe", "pair")
-    assert "node-1" in told and "node-2" in told and "cannot reach" in told, told
+    assert re.search(r"node-(1 cannot reach node-2 at 10.77.0.3|2 cannot reach node-1 at 10.77.0.2):\d+: ", told), told
+    assert cluster.rtrain("logs", "pair", "--rank", "all", "--attempt", "1") == ""
+    attempt = cluster.json("describe", "pair")["attempt_list"][0]
+    assert {worker["state"] for worker in attempt["workers"]} <= {"PLACED", "STOPPED"}, attempt
     cluster.run("stop", "pair")

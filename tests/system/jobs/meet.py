@@ -1,0 +1,12 @@
+"""Ranks meet over the network as torch users do (gloo, MASTER_ADDR) and add up what each brought."""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank() + 1])
+dist.all_reduce(total)
+print(f"at {os.environ['MASTER_ADDR']} over {os.environ['GLOO_SOCKET_IFNAME']}: {total.item()}", flush=True)
+dist.destroy_process_group()
