@@ -300,7 +300,8 @@ void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, Gro
     release_ready(c, now, sink);
 }
 
-// With `why` empty: replaced by a newer one, which is no fault.
+// With `why` empty: replaced by a newer one. A fault for workers only when they wait for this very checkpoint (sync);
+// the others train on, and the notice tells people.
 void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
     if (!c.commit) return;
     const Commit commit = *c.commit;
@@ -311,7 +312,7 @@ void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
                (commit.trouble.empty() ? "" : " (" + commit.trouble + ")"),
            sink);
     sink.out.push_back(DropUncommitted{key(c), commit.directory});
-    tell_all(c, GroupCommitted{.index = commit.index, .error = why}, sink);
+    tell_all(c, GroupCommitted{.index = commit.index, .error = commit.sync ? why : ""}, sink);
 }
 
 void coordinator_time(Coordinator& c, Time now, GroupSink& sink) {

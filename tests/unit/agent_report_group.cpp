@@ -184,6 +184,24 @@ TEST_CASE("the coordinator gathers nodes: one message each, one manifest, lower 
     CHECK(std::get<protocol::GroupCommitted>(all<ToGroup>(written)[0].message).directory == "checkpoint_000001-a001");
 }
 
+TEST_CASE("a part that a node lost in its agent's restart is told to people, and ends no worker that trains on") {
+    const UploadMode mode = GENERATE(UploadMode::async, UploadMode::sync);
+    Machine machine = running({.nodes = {{0}, {1}}, .upload = mode});
+    machine.feed(report_with_files(0, 1));
+    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    protocol::GroupReport other{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true};
+    machine.feed(GroupSaid{attempt_1, "n2", other});
+
+    const Outputs lost =
+        machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .error = part_lost}});
+
+    REQUIRE(news<protocol::Notice>(lost).size() == 1);
+    CHECK(news<protocol::Notice>(lost)[0].text.find(part_lost) != std::string::npos);
+    const auto settled = to_workers<worker::Committed>(lost);
+    REQUIRE(settled.size() == 1);
+    CHECK(settled[0].second.error.has_value() == (mode == UploadMode::sync));
+}
+
 TEST_CASE("a node beside the coordinator sends one message for its ranks, and again when the connection is back") {
     Machine machine = running({.nodes = {{0}, {1, 2}}, .here = 1});
     machine.feed(report(1, 1));
