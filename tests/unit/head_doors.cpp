@@ -201,8 +201,7 @@ TEST_CASE("the page for machines describes exactly the routes there are, and the
         routed.insert(method + " " + path);
     }
     CHECK(described == routed);
-    const std::string source = __FILE__;
-    std::ifstream file(source.substr(0, source.find("tests/unit/")) + "configs/openapi.json");
+    std::ifstream file(RTRAIN_SOURCE_DIR "/configs/openapi.json");
     std::ostringstream copy;
     copy << file.rdbuf();
     const bool same = copy.str() == head::openapi();  // GET /openapi.json of a head gives the new text

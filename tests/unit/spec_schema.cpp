@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-fs::path repository() { return fs::path(__FILE__).parent_path().parent_path().parent_path(); }
+fs::path repository() { return RTRAIN_SOURCE_DIR; }
 
 std::string text_of(const fs::path& file) {
     std::ifstream stream(file, std::ios::binary);
