@@ -92,6 +92,7 @@ void get_metrics(Ask& ask) {
     const auto page = page_of(ask);
     if (!page) return refuse(ask, page.error());
     const std::uint64_t after = ask.query("cursor").empty() ? after_of(ask) : page->offset;
+    ask.head.acknowledge();  // rows that came but are not written yet belong to the answer
     json items = json::array(), cursor;
     for (const state::MetricRow& row : ask.head.journal->metrics(*run, after, page->limit)) {
         items.push_back(chosen(metric_json(row), key));

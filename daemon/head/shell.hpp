@@ -37,6 +37,7 @@ struct Head {
     void take(Event event, Answer answer = {});
     void fail(Error error);    // fatal: stops the loop
     void later_acknowledge();  // news and metrics that came become durable and are acknowledged, grouped
+    void acknowledge();        // the same at once: before metrics are read
     struct ToAcknowledge {
         std::string node;
         protocol::AttemptRef attempt;  // as the agent calls it
@@ -75,7 +76,6 @@ struct Head {
     void recall_reports();
     void after_records(const Turn& turn);  // what ends or goes with a run: secrets, tokens, logs
     void wake();
-    void acknowledge();
     using Unsynced = std::map<LogName, ToAcknowledge>;
     void sync_logs();
     void logs_synced(const Unsynced& batch, const Status& synced);
