@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from local_cluster import ROOT, LocalCluster, wait_for
+from local_cluster import ROOT, LocalCluster, free_port, wait_for
 
 JOBS = ROOT / "tests" / "bench" / "jobs"
 BUILD = ROOT / "build" / "release"
@@ -59,8 +59,8 @@ def first_step(work):
     try:
         for number in range(5):
             begin = time.time()
-            command = [ROOT / ".venv/bin/torchrun", "--nproc-per-node", "2", "--master-port", "0", script]
-            done = subprocess.run(command, capture_output=True, text=True, env=cluster.env, check=True)
+            command = [ROOT / ".venv/bin/torchrun", "--nproc-per-node", "2", "--master-port", str(free_port()), script]
+            done = subprocess.run(command, capture_output=True, text=True, env=cluster.env, check=True, timeout=60)
             torchrun.append(float(re.search(r"first_step ([0-9.]+)", done.stdout).group(1)) - begin)
             spec = job(work, f"step-{number}", ["python", str(script)], 2)
             begin = time.time()
@@ -121,7 +121,7 @@ def many_runs(work):
     count = 1000
     try:
         spec = job(work, "true", ["/bin/true"], 1)
-        script = f'for i in $(seq {count}); do "$0" submit "$1" --set name=r$i >/dev/null || exit 1; done'
+        script = f'for i in $(seq {count}); do "$0" submit "$1" --set name=r$i >/dev/null 2>&1 || exit 1; done'
         begin = time.monotonic()
         submitter = subprocess.Popen(["bash", "-c", script, str(BUILD / "rtrain"), str(spec)], env=cluster.env)
 
