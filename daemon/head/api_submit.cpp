@@ -91,9 +91,25 @@ std::string free_name(const Head& head, const spec::Job& job) {
     return name;
 }
 
+// What the spec allows but this version does not carry out: said beside the run rather than ignored in silence.
+struct NotCarriedOut {
+    const char* field;
+    bool asked;
+};
+std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
+    return {{"failure.hang_timeout", job.hang_timeout_ms.has_value()},
+            {"failure.fail_fast", job.fail_fast},
+            {"python.preload", !job.preload.empty()},
+            {"tracking", !job.tracking.empty()},
+            {"scaling.trainer_resources", !job.trainer_resources.empty()},
+            {"scaling.workers: min..max (it runs with min)", job.workers_max > job.workers}};
+}
+
 std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
     std::vector<std::string> out;
     if (on_cluster_storage(job) && !head.storage_warning.empty()) out.push_back(head.storage_warning);
+    for (const NotCarriedOut& one : not_carried_out(job))
+        if (one.asked) out.push_back(std::string(one.field) + " is not carried out by this version");
     return out;
 }
 

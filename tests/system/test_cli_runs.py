@@ -212,3 +212,11 @@ def test_a_wrong_token_is_6_and_a_wrong_context_3(cluster):
     assert subprocess.run([RTRAIN, "runs"], env=env, capture_output=True).returncode == 6
     assert cluster.run("runs", "--context", "nowhere").returncode == 3
     assert os.path.exists(cluster.folder / "config.yaml")
+
+
+def test_what_a_spec_asks_for_and_this_version_does_not_do_is_said_beside_the_run(cluster, tmp_path):
+    cluster.rtrain("submit", job(tmp_path, "asks", "true", failure={"hang_timeout": "5m"}))
+    warnings = cluster.json("describe", "asks")["warnings"]
+    assert "failure.hang_timeout is not carried out by this version" in warnings
+    cluster.rtrain("submit", job(tmp_path, "asks-nothing", "true"))
+    assert not [w for w in cluster.json("describe", "asks-nothing")["warnings"] if "not carried out" in w]
