@@ -1,0 +1,88 @@
+"""Samplers that give each rank its share of what the user's own sampler would draw, and `set_epoch` for every
+sampler."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
+
+import torch
+from torch.utils.data import DistributedSampler, Sampler
+
+from rtrain.train.torch._place import Place
+
+
+class RankShare(Sampler[Any]):
+    """Every world-th item (an index, or a whole batch of them) that `whole` draws, padded from its front so that
+    every rank has equally many.
+
+    The ranks must draw the same order: while `whole` draws, torch's generator holds a seed that all ranks share and
+    that differs by epoch. A sampler without a length (an endless one) is drawn from as it goes, with the generators
+    it has.
+    """
+
+    def __init__(self, whole: Iterable[Any], place: Place, seed: int = 0) -> None:
+        self.whole = whole
+        self.num_replicas, self.rank = place.world_size, place.world_rank
+        self.seed, self.epoch = seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        onward = getattr(self.whole, "set_epoch", None)
+        if callable(onward):
+            onward(epoch)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not isinstance(self.whole, Sized):
+            return itertools.islice(iter(self.whole), self.rank, None, self.num_replicas)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed + self.epoch)
+            drawn = list(self.whole)
+        if drawn:
+            missing = -len(drawn) % self.num_replicas
+            drawn += list(itertools.islice(itertools.cycle(drawn), missing))
+        return iter(drawn[self.rank :: self.num_replicas])
+
+    def __len__(self) -> int:
+        if not isinstance(self.whole, Sized):
+            raise TypeError(f"{type(self.whole).__name__} has no length")
+        return (len(self.whole) + self.num_replicas - 1) // self.num_replicas
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("whole", "__setstate__"):
+            raise AttributeError(name)
+        return getattr(self.whole, name)
+
+
+class Reseed:
+    """`set_epoch` for a sampler that has none: its generator is set from the epoch, so that an epoch shuffles alike
+    however often the process started. A sampler that draws nothing at random is left alone."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+        own = getattr(sampler, "generator", None)
+        self.seed = own.initial_seed() if isinstance(own, torch.Generator) else 0
+
+    def __call__(self, epoch: int) -> None:
+        if not hasattr(self.sampler, "generator"):
+            return
+        if self.sampler.generator is None:
+            self.sampler.generator = torch.Generator()
+        self.sampler.generator.manual_seed((self.seed + epoch) % 2**63)
+
+
+def is_divided(sampler: Any) -> bool:
+    """Whether a sampler gives this rank its share already."""
+    return isinstance(sampler, DistributedSampler | RankShare) or hasattr(sampler, "num_replicas")
+
+
+def with_set_epoch(sampler: Any) -> None:
+    """Adds `set_epoch` to a sampler that lacks it, where Python lets us."""
+    if hasattr(sampler, "set_epoch"):
+        return
+    inner = getattr(sampler, "sampler", None)  # a batch sampler hands it on
+    try:
+        sampler.set_epoch = Reseed(sampler if inner is None else inner)
+    except AttributeError:  # it has __slots__
+        return

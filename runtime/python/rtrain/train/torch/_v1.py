@@ -1,0 +1,77 @@
+"""Mixed precision as the older API had it: `accelerate` once, then `prepare_model`, `prepare_optimizer` and
+`backward`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import nn
+
+from rtrain.train.torch._place import get_device
+
+_amp = False
+_scaler: torch.amp.GradScaler | None = None
+
+
+def accelerate(amp: bool = False) -> None:
+    """Switches automatic mixed precision on for models that are prepared from here on (float16 with gradient scaling
+    on a GPU, bfloat16 on the CPU). Call it first; a second call with another setting is a RuntimeError."""
+    global _amp, _scaler
+    if _amp and not amp:
+        raise RuntimeError(
+            "accelerate(amp=False) after accelerate(amp=True): models may be prepared already; call it once, first"
+        )
+    _amp = amp
+    if amp and _scaler is None and get_device().type == "cuda":
+        _scaler = torch.amp.GradScaler("cuda")
+
+
+def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer, whose `step` unscales gradients where `accelerate(amp=True)` scales them."""
+    if _scaler is None:
+        return optimizer
+    scaler = _scaler
+    plain_step = optimizer.step
+
+    @functools.wraps(plain_step)
+    def step(closure: Any = None) -> Any:
+        if closure is not None:
+            raise RuntimeError("an optimizer that needs a closure cannot be used with mixed precision")
+        optimizer.__dict__["step"] = plain_step  # the scaler calls it
+        try:
+            done = scaler.step(optimizer)
+        finally:
+            optimizer.__dict__["step"] = step
+        scaler.update()
+        return done
+
+    optimizer.__dict__["step"] = step
+    return optimizer
+
+
+def backward(tensor: torch.Tensor) -> None:
+    """`tensor.backward()`, scaled where `accelerate(amp=True)` asked for it."""
+    scaled = tensor if _scaler is None else _scaler.scale(tensor)
+    scaled.backward()  # type: ignore[no-untyped-call]
+
+
+def with_autocast(model: nn.Module, device: torch.device) -> nn.Module:
+    """The model with its forward pass under autocast when `accelerate(amp=True)` was called. Its keys stay the
+    same."""
+    if _amp:
+        kind = torch.float16 if device.type == "cuda" else torch.bfloat16
+        model.__dict__["forward"] = _Autocast(model.forward, device.type, kind)
+    return model
+
+
+class _Autocast:
+    """A forward pass under autocast; a class, so that the model can still be pickled."""
+
+    def __init__(self, forward: Any, device_type: str, kind: torch.dtype) -> None:
+        self.forward, self.device_type, self.kind = forward, device_type, kind
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        with torch.autocast(self.device_type, self.kind):
+            return self.forward(*arguments, **named)
