@@ -7,7 +7,6 @@
 
 #include <array>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <deque>
 #include <set>
@@ -25,9 +24,9 @@ using UnixAcceptor = asio::basic_socket_acceptor<local, asio::io_context::execut
 constexpr std::size_t message_limit = 64u << 20;
 constexpr std::size_t send_limit = 64u << 20;
 constexpr auto accept_pause = std::chrono::milliseconds(100);
-constexpr std::size_t first_piece = 64u << 10;
+constexpr std::size_t length_size = 4;
 
-std::array<unsigned char, 4> length_bytes(std::size_t length) {
+std::array<unsigned char, length_size> length_bytes(std::size_t length) {
     return {static_cast<unsigned char>(length >> 24), static_cast<unsigned char>(length >> 16),
             static_cast<unsigned char>(length >> 8), static_cast<unsigned char>(length)};
 }
@@ -50,7 +49,7 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
 
     void start(SocketEvents events) {
         events_ = std::move(events);
-        read_length();
+        read();
     }
     bool send(std::string text) override;
     void close(std::string reason) override;
@@ -59,53 +58,59 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
     void forget() { events_ = {}; }  // the server is gone: nobody listens
 
   private:
-    void read_length();
-    void read_text(std::size_t done);
+    void read();
+    bool take();
+    std::string broke_off(error_code error) const;
     void write();
 
     UnixStream stream_;
     Peer peer_;
     std::weak_ptr<UnixSockets> all_;
     SocketEvents events_;
-    std::array<unsigned char, 4> length_{}, out_length_{};
-    std::size_t expected_ = 0, waiting_bytes_ = 0;
-    std::string in_;
+    std::array<unsigned char, length_size> out_length_{};
+    std::array<char, 16u << 10> piece_;
+    std::size_t waiting_bytes_ = 0;
+    std::string in_;  // what has come and is not a whole message yet
     std::deque<std::string> waiting_;
     bool writing_ = false, closing_ = false, ended_ = false;
     std::string close_reason_;
 };
 
-void UnixSocket::read_length() {
-    asio::async_read(stream_, asio::buffer(length_), [self = shared_from_this()](error_code error, std::size_t) {
-        if (error) return self->ended(error == asio::error::eof ? "closed by the peer" : error.message());
-        const auto& b = self->length_;
-        self->expected_ = std::size_t{b[0]} << 24 | std::size_t{b[1]} << 16 | std::size_t{b[2]} << 8 | b[3];
-        if (self->expected_ > message_limit)
-            return self->ended("a message of " + std::to_string(self->expected_) + " bytes is over the limit of " +
-                               std::to_string(message_limit));
-        self->in_.clear();
-        self->read_text(0);
+// Memory grows with what has come, not with what a length promises. A small message comes with one call.
+void UnixSocket::read() {
+    stream_.async_read_some(asio::buffer(piece_), [self = shared_from_this()](error_code error, std::size_t size) {
+        if (error) return self->ended(self->broke_off(error));
+        self->in_.append(self->piece_.data(), size);
+        if (self->take()) self->read();
     });
 }
 
-// Memory grows with what has come, not with what a length promises.
-void UnixSocket::read_text(std::size_t done) {
-    if (done == expected_) {
-        std::string text = std::move(in_);
-        in_ = {};
-        if (events_.on_text && !closing_) {
-            auto keep = events_.on_text;  // it may end this socket
-            keep(std::move(text));
+std::string UnixSocket::broke_off(error_code error) const {
+    if (in_.size() > length_size) return "the connection broke off in the middle of a message";
+    return error == asio::error::eof ? "closed by the peer" : error.message();
+}
+
+// Hands over every whole message. False: this socket has ended.
+bool UnixSocket::take() {
+    std::size_t at = 0;
+    while (!ended_ && in_.size() - at >= length_size) {
+        std::size_t expected = 0;
+        for (std::size_t i = 0; i < length_size; ++i)
+            expected = expected << 8 | static_cast<unsigned char>(in_[at + i]);
+        if (expected > message_limit) {
+            ended("a message of " + std::to_string(expected) + " bytes is over the limit of " +
+                  std::to_string(message_limit));
+            break;
         }
-        if (!ended_) read_length();
-        return;
+        if (in_.size() - at - length_size < expected) break;
+        std::string text = in_.substr(at + length_size, expected);
+        at += length_size + expected;
+        if (!events_.on_text || closing_) continue;
+        auto keep = events_.on_text;  // it may end this socket
+        keep(std::move(text));
     }
-    in_.resize(std::min(expected_, std::max(first_piece, done * 2)));
-    asio::async_read(stream_, asio::buffer(in_.data() + done, in_.size() - done),
-                     [self = shared_from_this()](error_code error, std::size_t) {
-                         if (error) return self->ended("the connection broke off in the middle of a message");
-                         self->read_text(self->in_.size());
-                     });
+    in_.erase(0, at);
+    return !ended_;
 }
 
 bool UnixSocket::send(std::string text) {

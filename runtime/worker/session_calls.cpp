@@ -36,7 +36,6 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
         ~Waiting() { flag = false; }
     } waiting(caller_waits_);
     for (;;) {
-        read_news();
         if (done()) return RTW_OK;
         if (!link_.open()) {
             const int code = wait_for_agent(lock, doing, deadline);
@@ -55,6 +54,7 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
         lock.unlock();
         wait.until_ready(static_cast<int>(std::min<std::int64_t>(left, poll_ms)));
         lock.lock();
+        read_news();
     }
 }
 

@@ -46,12 +46,11 @@ struct ToJson {
                 {"uncommitted", m.uncommitted}};
     }
     Json operator()(const Stage&) const { return {{"type", "stage"}}; }
-    Json operator()(const Report& m) const {
+    Json operator()(const Report& m) const {  // all but the metrics: see `report_frame`
         Json files = nullptr;
         if (m.checkpoint) files = {{"path", m.checkpoint->path}, {"directory_name", m.checkpoint->directory_name}};
         return {{"type", "report"},
                 {"index", m.index},
-                {"metrics", object_of(m.metrics_json)},
                 {"checkpoint", files},
                 {"checkpoint_error", m.checkpoint_error},
                 {"upload", name_of(m.upload)}};
@@ -92,8 +91,7 @@ struct ToJson {
     Json operator()(const Wanted& m) const { return {{"type", "wanted"}, {"what", static_cast<int>(m.what)}}; }
 };
 
-std::string framed(const Json& value) {
-    std::string body = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string framed(std::string_view body) {
     const auto size = static_cast<std::uint32_t>(body.size());
     std::string frame;
     frame.reserve(body.size() + 4);
@@ -101,9 +99,35 @@ std::string framed(const Json& value) {
     return frame += body;
 }
 
+std::string framed_json(const Json& value) {
+    return framed(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// Reports are the hot path: their metrics are checked and passed on as they are, not taken apart and put together.
+std::string report_frame(const Report& report) {
+    const auto first = report.metrics_json.find_first_not_of(" \t\r\n");
+    const bool object = first != std::string::npos && report.metrics_json[first] == '{';
+    const bool sound = object && Json::accept(report.metrics_json);
+    std::string body;
+    if (report.checkpoint || !report.checkpoint_error.empty()) {
+        body = ToJson{}(report).dump(-1, ' ', false, Json::error_handler_t::replace);
+        body.pop_back();
+    } else {
+        body = R"({"type":"report","index":)" + std::to_string(report.index) + R"(,"checkpoint":null,"upload":")" +
+               name_of(report.upload) + '"';
+    }
+    body += R"(,"metrics":)";
+    body += sound ? report.metrics_json : "{}";
+    body += '}';
+    return framed(body);
+}
+
 }  // namespace
 
-std::string encode(const FromWorker& message) { return framed(std::visit(ToJson{}, message)); }
-std::string encode(const FromAgent& message) { return framed(std::visit(ToJson{}, message)); }
+std::string encode(const FromWorker& message) {
+    if (const auto* report = std::get_if<Report>(&message)) return report_frame(*report);
+    return framed_json(std::visit(ToJson{}, message));
+}
+std::string encode(const FromAgent& message) { return framed_json(std::visit(ToJson{}, message)); }
 
 }  // namespace rtrain::worker
