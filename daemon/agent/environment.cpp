@@ -72,6 +72,8 @@ const Variable fixed[] = {
     {"RTRAIN_WORKER_KEY", [](const Facts& f) { return f.place.key; }},
     {"RTRAIN_WORKER_LIB", [](const Facts& f) { return f.place.worker_library; }},
     {"RTRAIN_TOKEN", [](const Facts& f) { return f.launch.token; }},
+    {"RTRAIN_ADDRESS", [](const Facts& f) { return f.place.head_address; }},
+    {"RTRAIN_CA", [](const Facts& f) { return f.place.head_ca; }},
     {"RTRAIN_SCRATCH_DIR", [](const Facts& f) { return f.place.scratch; }},
     {"RTRAIN_WORKING_DIR", [](const Facts& f) { return f.place.working_dir; }},
     {"RTRAIN_BACKEND", [](const Facts& f) { return f.job.backend; }},

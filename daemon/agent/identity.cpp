@@ -108,6 +108,11 @@ Status save_identity(const std::string& data_dir, const Identity& identity) {
     return Done{};
 }
 
+std::string host_port(const Identity& identity) {
+    const std::string& host = identity.head_host;
+    return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + std::to_string(identity.head_port);
+}
+
 net::Endpoint head_endpoint(const Identity& identity) {
     return {.host = identity.head_host,
             .port = identity.head_port,

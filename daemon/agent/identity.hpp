@@ -16,6 +16,7 @@ struct Identity {
 Result<Identity> load_identity(const std::string& data_dir);  // not_found: never joined
 Status save_identity(const std::string& data_dir, const Identity& identity);
 net::Endpoint head_endpoint(const Identity& identity);
+std::string host_port(const Identity& identity);  // the head's, as people write it
 // Asks the head for a new certificate, when the present one ends within `margin_ms`. True: renewed.
 Result<bool> renew(Identity& identity, const std::string& data_dir, std::int64_t now_wall_ms, std::int64_t margin_ms);
 std::string host_name();

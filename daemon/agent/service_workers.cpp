@@ -126,6 +126,8 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
                       .scratch = scratch,
                       .working_dir = gear.working_dir,
                       .error_file = start.cwd + "/.torchelastic-error.json",
+                      .head_address = host_port(identity_),
+                      .head_ca = identity_.ca,
                       .inherited = inherited_};
     for (const GpuDevice& device : inventory_.devices)
         place.devices.push_back(device.fake || device.uuid.empty() ? std::to_string(place.devices.size())

@@ -222,7 +222,7 @@ def test_outside_of_a_worker_every_call_says_so(agent, start):
     ).finish()
     lines = out.splitlines()
     assert len(lines) == 5
-    assert all("cannot be used outside of a worker" in line and "rtrain submit" in line for line in lines)
+    assert all("cannot be used outside of an rtrain training function" in line and "rtrain submit" in line for line in lines)
 
 
 def test_importing_the_package_imports_neither_torch_nor_numpy(agent, start):

@@ -67,6 +67,17 @@ TEST_CASE("the job's variables win over the agent's, and never over the attempt'
     CHECK(env.at("RTRAIN_TOKEN") == "rtu1.x.y");
 }
 
+TEST_CASE("a worker can ask the head about its own run") {
+    WorkerPlace place;
+    place.head_address = "10.0.0.1:7433";
+    place.head_ca = "-----BEGIN CERTIFICATE-----";
+    place.inherited = {{"RTRAIN_ADDRESS", "of another cluster"}};
+    const Environment env = environment({}, place);
+    CHECK(env.at("RTRAIN_ADDRESS") == "10.0.0.1:7433");
+    CHECK(env.at("RTRAIN_CA") == "-----BEGIN CERTIFICATE-----");
+    CHECK(environment({}, {}).count("RTRAIN_ADDRESS") == 0);
+}
+
 TEST_CASE("the card for collectives is the node's, unless the job names one") {
     WorkerPlace place;
     place.interface = "eth1";

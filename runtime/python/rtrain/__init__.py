@@ -1,6 +1,35 @@
-"""rtrain: train PyTorch models on many machines. `rtrain.train` is what a training script uses."""
+"""rtrain: train PyTorch models on many machines. `rtrain.train` is what a training script uses.
 
-from rtrain import train
+Submodules are loaded when they are first named, so that `import rtrain` is quick and imports neither PyTorch nor NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rtrain import train
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "train"]
+
+_MODULES = ("train", "data", "tune", "integrations", "util")
+_NAMES: dict[str, str] = {}  # a public name of the package and the module that has it
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    if name in _MODULES:
+        try:
+            return import_module(f"rtrain.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"rtrain.{name}":
+                raise
+    raise AttributeError(f"module 'rtrain' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES, *__all__})

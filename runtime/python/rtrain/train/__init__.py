@@ -1,31 +1,74 @@
 """Inside a worker: report metrics and checkpoints, learn who this worker is and where to resume from."""
 
-from rtrain.train import _worker
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from rtrain.train import _worker, collective
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._context import TrainContext, get_context
 from rtrain.train._library import AgentGoneError, CheckpointUploadError, Stopped
 from rtrain.train._loop import (
-    CheckpointUploadMode,
     checkpoint_dir,
     flush,
+    get_all_reported_checkpoints,
     get_checkpoint,
+    get_dataset_shard,
+    get_preemption_info,
     report,
+    resize_info,
     scratch_dir,
     should_checkpoint,
 )
+from rtrain.train._session import (
+    CheckpointConsistencyMode,
+    CheckpointUploadMode,
+    PreemptionInfo,
+    ReportedCheckpoint,
+    ReportedCheckpointStatus,
+    ResizeInfo,
+)
+
+# What a driver uses is loaded when it is first named: the name, and the module that has it.
+_LAZY: dict[str, str] = {}
+_MODULES = ("torch", "huggingface", "lightning", "tensors")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in _MODULES:
+        try:
+            return importlib.import_module(f"rtrain.train.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"rtrain.train.{name}":
+                raise
+    raise AttributeError(f"module 'rtrain.train' has no attribute {name!r}")
+
 
 __all__ = [
     "AgentGoneError",
     "Checkpoint",
+    "CheckpointConsistencyMode",
     "CheckpointUploadError",
     "CheckpointUploadMode",
+    "PreemptionInfo",
+    "ReportedCheckpoint",
+    "ReportedCheckpointStatus",
+    "ResizeInfo",
     "Stopped",
     "TrainContext",
     "checkpoint_dir",
+    "collective",
     "flush",
+    "get_all_reported_checkpoints",
     "get_checkpoint",
     "get_context",
+    "get_dataset_shard",
+    "get_preemption_info",
     "report",
+    "resize_info",
     "scratch_dir",
     "should_checkpoint",
 ]

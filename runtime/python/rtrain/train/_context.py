@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from rtrain.train import _worker
-from rtrain.train._library import check, library
+from rtrain.train import _session
+from rtrain.train._session import Facts
 
 
 class TrainContext:
     """The facts about this worker; they do not change while the process lives."""
 
-    def __init__(self, facts: dict[str, Any]) -> None:
+    def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
-    def _number(self, key: str) -> int:
-        return int(self._facts[key])
-
-    def _text(self, key: str) -> str:
-        return str(self._facts.get(key) or "")
-
     def get_world_size(self) -> int:
-        return self._number("world_size")
+        return self._facts.world_size
 
     def get_world_rank(self) -> int:
-        return self._number("world_rank")
+        return self._facts.world_rank
 
     def get_local_rank(self) -> int:
-        return self._number("local_rank")
+        return self._facts.local_rank
 
     def get_local_world_size(self) -> int:
-        return self._number("local_world_size")
+        return self._facts.local_world_size
 
     def get_node_rank(self) -> int:
-        return self._number("node_rank")
+        return self._facts.node_rank
 
     def get_node(self) -> str:
         """The name of the node that this worker runs on."""
-        return self._text("node")
+        return self._facts.node
 
     def get_experiment_name(self) -> str:
-        return self._text("run_name")
+        return self._facts.experiment_name
 
     def get_run_id(self) -> str:
-        return self._text("run_id")
+        return self._facts.run_id
 
     def get_attempt(self) -> int:
         """1 at the first start; one more after each failure, resize or restore."""
-        return self._number("attempt")
+        return self._facts.attempt
 
     def get_run_path(self) -> str:
         """Where the run's directory lies: a path or a URI."""
-        return self._text("run_path")
+        return self._facts.run_path
+
+    def get_storage(self) -> str:
+        """Where the runs' directories lie: a path or a URI."""
+        return self._facts.storage_path
+
+    def get_metadata(self) -> dict[str, Any]:
+        """What the trainer was given as `metadata`."""
+        return dict(self._facts.metadata)
 
     def get_trial_name(self) -> str:
         return self.get_experiment_name()
@@ -68,8 +69,5 @@ class TrainContext:
 
 
 def get_context() -> TrainContext:
-    """Who this worker is. RuntimeError outside of a worker."""
-    text = library().rtw_context_json(_worker.handle("get_context"))
-    if text is None:
-        check(6, "get_context")
-    return TrainContext(json.loads(text))
+    """Who this worker is. RuntimeError outside of a training function."""
+    return TrainContext(_session.current("get_context").facts)

@@ -51,6 +51,16 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rtw_report": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ReportArgs)]),
     "rtw_flush": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int64]),
     "rtw_wanted": (ctypes.c_int32, [ctypes.c_void_p]),
+    "rtw_broadcast": (
+        ctypes.c_int,
+        [
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_uint64,
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.POINTER(ctypes.c_uint64),
+        ],
+    ),
     "rtw_fail": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
 }
 

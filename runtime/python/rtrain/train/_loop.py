@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import enum
-import json
 import os
 import pathlib
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from rtrain.train import _metrics, _worker
+from rtrain.train import _metrics, _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._library import ReportArgs, check, library
-
-
-class CheckpointUploadMode(enum.Enum):
-    SYNC = 1  # report returns once the checkpoint is committed
-    ASYNC = 2  # report returns once the files are staged
-    NO_UPLOAD = 3  # the files are not kept by the run
-
-
-_reported_directories: set[str] = set()
+from rtrain.train._session import (
+    CheckpointConsistencyMode,
+    CheckpointUploadMode,
+    PreemptionInfo,
+    ReportCall,
+    ReportedCheckpoint,
+    ResizeInfo,
+)
 
 
 def report(
@@ -33,6 +26,8 @@ def report(
     checkpoint_dir_name: str | None = None,
     checkpoint_upload_mode: CheckpointUploadMode | None = None,
     delete_local_checkpoint_after_upload: bool | None = None,
+    checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
+    validation: object = False,
 ) -> None:
     """Tells the run how this worker is doing. A barrier: every rank calls it the same number of times.
 
@@ -42,49 +37,53 @@ def report(
     caller's directory may be deleted.
     checkpoint_upload_mode: None takes the run's `checkpoint.upload`.
     delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible.
+    checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint`, uploads by its own means.
+    validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
 
-    RuntimeError outside of a worker; TypeError names the metric that cannot be stored; CheckpointUploadError when a
-    checkpoint was lost for good; AgentGoneError when the agent stays away; Stopped when the run is being stopped.
+    RuntimeError outside of a training function; TypeError names the metric that cannot be stored; ValueError for
+    arguments that contradict each other; CheckpointUploadError when a checkpoint was lost for good; AgentGoneError when
+    the agent stays away; Stopped when the run is being stopped.
     """
     encoded = _metrics.encode(metrics)
     path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
     directory = None if path is None else str(pathlib.Path(path).absolute())
-    arguments = ReportArgs(
-        metrics_json=encoded.encode(),
-        checkpoint_path=None if directory is None else os.fsencode(directory),
-        directory_name=None if checkpoint_dir_name is None else checkpoint_dir_name.encode(),
-        owned=1 if delete_local_checkpoint_after_upload else 0,
-        upload=0 if checkpoint_upload_mode is None else checkpoint_upload_mode.value,
+    if directory is None and validation:
+        raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
+    if directory is not None and not pathlib.Path(directory).is_dir():
+        raise ValueError(
+            f"the checkpoint {directory} is not a directory; report it while it is there (inside of the `with` block "
+            "that made it)"
+        )
+    _session.current("report").report(
+        ReportCall(
+            metrics_json=encoded,
+            directory=directory,
+            directory_name=checkpoint_dir_name,
+            upload=checkpoint_upload_mode,
+            owned=bool(delete_local_checkpoint_after_upload),
+            upload_fn=checkpoint_upload_fn,
+            validation=validation,
+        )
     )
-    handle = _worker.handle("report")
-    if directory is not None:
-        _reported_directories.add(directory)
-    check(library().rtw_report(handle, ctypes.byref(arguments)), "report")
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """Where to resume from: the newest committed checkpoint, or None. RuntimeError outside of a worker."""
-    text = library().rtw_checkpoint_json(_worker.handle("get_checkpoint"))
-    if text is None:
-        return None
-    found = json.loads(text)
-    metrics = _metrics.decode(found["metrics"])
-    return Checkpoint(found["path"], metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"])
+    """Where to resume from: the newest committed checkpoint, or None. RuntimeError outside of a training function."""
+    return _session.current("get_checkpoint").get_checkpoint()
 
 
-@contextlib.contextmanager
-def checkpoint_dir() -> Iterator[str]:
+def get_all_reported_checkpoints(
+    consistency_mode: CheckpointConsistencyMode = CheckpointConsistencyMode.VALIDATED,
+    timeout_s: float | None = None,
+) -> list[ReportedCheckpoint]:
+    """The checkpoints that the run keeps. Waits until those reported by this rank are committed, VALIDATED also for
+    their validation, at most `timeout_s` seconds: then what is there is returned."""
+    return _session.current("get_all_reported_checkpoints").all_reported_checkpoints(consistency_mode, timeout_s)
+
+
+def checkpoint_dir() -> contextlib.AbstractContextManager[str]:
     """A fresh directory on the storage's file system, which `report` takes over without a copy; else it is removed."""
-    path = ctypes.c_char_p()
-    check(library().rtw_checkpoint_dir(_worker.handle("checkpoint_dir"), ctypes.byref(path)), "checkpoint_dir")
-    directory = os.fsdecode(path.value or b"")
-    try:
-        yield directory
-    finally:
-        if directory in _reported_directories:
-            _reported_directories.discard(directory)
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
+    return _session.current("checkpoint_dir").checkpoint_dir()
 
 
 def should_checkpoint() -> bool:
@@ -92,17 +91,29 @@ def should_checkpoint() -> bool:
 
     Ranks may hear of it at different steps, so let one rank decide, or bring a checkpoint with the next common report.
     """
-    return int(library().rtw_wanted(_worker.handle("should_checkpoint"))) != 0
+    return _session.current("should_checkpoint").should_checkpoint()
+
+
+def resize_info() -> ResizeInfo:
+    """How large this attempt is, the one before it was, and the run may become."""
+    return _session.current("resize_info").resize_info()
+
+
+def get_preemption_info() -> PreemptionInfo | None:
+    """Nodes that are about to be taken away with their ranks, or None; rank 0's answer on every rank (a barrier)."""
+    return _session.current("get_preemption_info").preemption_info()
+
+
+def get_dataset_shard(name: str | None = None) -> Any:
+    """This rank's share of the dataset that the trainer was given as `name` (None: "train"). KeyError names those there."""
+    return _session.current("get_dataset_shard").dataset_shard(name)
 
 
 def flush(timeout_s: float | None = None) -> None:
     """Waits until every checkpoint that was reported is committed."""
-    milliseconds = -1 if timeout_s is None else int(timeout_s * 1000)
-    check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
+    _session.current("flush").flush(timeout_s)
 
 
 def scratch_dir() -> str:
     """A directory on the node's fast local disk, emptied with the attempt."""
-    if not _worker.started_by_agent():
-        _worker.handle("scratch_dir")  # raises the usual error
-    return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
+    return _session.current("scratch_dir").scratch_dir()

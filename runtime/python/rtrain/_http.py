@@ -1,0 +1,379 @@
+"""A small client of the head: HTTPS pinned to the cluster's CA, JSON, server-sent events that go on where they were cut,
+blobs. The standard library is all it needs."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import pathlib
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain._settings import ConfigurationError, Place, current_place
+
+SERVER_NAME = "rtrain-head"
+_CONNECT_S = 5.0
+_ANSWER_S = 120.0
+_STREAM_SILENCE_S = 65.0  # the head says something every 20 s
+_AWAY_S = 600.0  # a head that stays away longer is not coming back
+_PIECE = 1 << 20
+
+
+class HeadError(RuntimeError):
+    """The head refused, or could not be asked. `code` is one of the API's words; `next` says what to do."""
+
+    def __init__(
+        self, code: str, message: str, what_next: str = "", problems: list[dict[str, Any]] | None = None
+    ) -> None:
+        lines = [message]
+        for problem in problems or []:
+            lines.append(f"  {problem.get('path', '')}: {problem.get('message', '')}")
+        if what_next:
+            lines.append(f"next: {what_next}")
+        super().__init__("\n".join(lines))
+        self.code = code
+        self.message = message
+        self.next = what_next
+        self.problems = problems or []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.message, self.next, self.problems)
+
+
+class NotFound(HeadError):
+    pass
+
+
+class Conflict(HeadError):
+    pass
+
+
+class Invalid(HeadError):
+    pass
+
+
+class Unauthorised(HeadError):
+    pass
+
+
+class Unplaceable(HeadError):
+    pass
+
+
+class Unreachable(HeadError):
+    """Nobody answers, or not with the cluster's certificate."""
+
+
+_KINDS: dict[str, type[HeadError]] = {
+    "not_found": NotFound,
+    "conflict": Conflict,
+    "invalid": Invalid,
+    "unauthorised": Unauthorised,
+    "unplaceable": Unplaceable,
+    "unreachable": Unreachable,
+}
+_CODES = {400: "usage", 401: "unauthorised", 403: "unauthorised", 404: "not_found", 409: "conflict", 422: "invalid"}
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    data: Any  # the JSON of `data:`
+    name: str = ""
+    id: str = ""
+
+
+class _Connection(http.client.HTTPSConnection):
+    """Dials any address, and holds the certificate against the one name that heads have."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext, timeout: float) -> None:
+        super().__init__(host, port, timeout=_CONNECT_S, context=context)
+        self._tls = context
+        self._answer_timeout = timeout
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=SERVER_NAME)
+        self.sock.settimeout(self._answer_timeout)
+
+
+@dataclass
+class Head:
+    """One cluster's head. May be used by several threads; each request has the connection for itself."""
+
+    place: Place
+    _idle: list[_Connection] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _tls: ssl.SSLContext | None = None
+
+    @classmethod
+    def current(cls, context: str | None = None) -> Head:
+        """The head that the environment or the context file names. HeadError where none is known."""
+        try:
+            place = current_place(context)
+        except (ConfigurationError, OSError) as error:
+            raise HeadError("usage", str(error), "rtrain config show --origin") from error
+        if place is None:
+            raise Unreachable(
+                "unreachable",
+                "no cluster is known: there is no context and no RTRAIN_ADDRESS",
+                "rtrain up (a cluster on this machine), or rtrain context add NAME --address HOST:PORT --token T --ca FILE",
+            )
+        return cls(place)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+    def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
+        return self._json("GET", path, query)
+
+    def post(self, path: str, body: object = None, query: Mapping[str, object] | None = None) -> Any:
+        return self._json("POST", path, query, {} if body is None else body)
+
+    def delete(self, path: str, query: Mapping[str, object] | None = None) -> Any:
+        return self._json("DELETE", path, query)
+
+    def items(self, path: str, query: Mapping[str, object] | None = None) -> list[Any]:
+        """All pages of a list."""
+        found: list[Any] = []
+        cursor = None
+        while True:
+            page = self.get(path, {**(query or {}), **({"cursor": cursor} if cursor else {})})
+            found += page["items"]
+            following = page.get("next_cursor")
+            if not following or following == cursor:
+                return found
+            cursor = following
+
+    def exists(self, path: str) -> bool:
+        try:
+            self._ask("HEAD", path, None, None, {})
+        except NotFound:
+            return False
+        return True
+
+    def upload_blob(self, content: bytes | str | os.PathLike[str]) -> str:
+        """Stores bytes, or a file, under its SHA-256, once. The hash in hex."""
+        if isinstance(content, bytes):
+            digest = hashlib.sha256(content).hexdigest()
+            if not self.exists(f"/v1/blobs/{digest}"):
+                self._ask("PUT", f"/v1/blobs/{digest}", None, content, {})
+            return digest
+        digest = file_digest(content)
+        if not self.exists(f"/v1/blobs/{digest}"):
+            size = pathlib.Path(content).stat().st_size
+            with pathlib.Path(content).open("rb") as stream:
+                self._ask("PUT", f"/v1/blobs/{digest}", None, stream, {"Content-Length": str(size)})
+        return digest
+
+    def download(self, path: str, to_file: str | os.PathLike[str], query: Mapping[str, object] | None = None) -> str:
+        """Writes the answer's bytes to `to_file` (aside first, then in one move). Their SHA-256 in hex."""
+        target = pathlib.Path(to_file)
+        aside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
+        digest = hashlib.sha256()
+        connection = self._connection()
+        try:
+            answer = self._send(connection, "GET", path, query, None, {})
+            self._check(answer, "GET", path)
+            with aside.open("wb") as out:
+                while piece := answer.read(_PIECE):
+                    digest.update(piece)
+                    out.write(piece)
+            aside.replace(target)
+        except BaseException:
+            connection.close()
+            aside.unlink(missing_ok=True)
+            raise
+        self._keep(connection)
+        return digest.hexdigest()
+
+    def content(self, path: str, query: Mapping[str, object] | None = None) -> bytes:
+        return self._ask("GET", path, query, None, {})
+
+    # -- streams ------------------------------------------------------------------------------------------------------
+    def follow(
+        self,
+        path: str,
+        query: Mapping[str, object] | None = None,
+        *,
+        until: Callable[[], bool] = lambda: False,
+        away: Callable[[HeadError | None], None] = lambda _: None,
+        last_id: str = "",
+    ) -> Iterator[StreamEvent]:
+        """Events of a stream until its `end` (given out as the last one), or until `until()` is true. A stream that was
+        cut goes on after the last `id`; `away` is told the fault when the head does not answer, None when it is back."""
+        away_since: float | None = None
+        while not until():
+            try:
+                for event in self._stream(path, query, last_id, until):
+                    if away_since is not None:
+                        away(None)
+                    away_since = None
+                    last_id = event.id or last_id
+                    yield event
+                    if event.name == "end":
+                        return
+            except Unreachable as error:
+                if away_since is None:
+                    away(error)
+                away_since = away_since or time.monotonic()
+                if time.monotonic() - away_since > _AWAY_S:
+                    raise
+            if not until():
+                time.sleep(0.5)
+
+    def _stream(
+        self, path: str, query: Mapping[str, object] | None, last_id: str, until: Callable[[], bool]
+    ) -> Iterator[StreamEvent]:
+        connection = self._connection(_STREAM_SILENCE_S, fresh=True)
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
+        try:
+            answer = self._send(connection, "GET", path, {**(query or {}), "follow": "true"}, None, headers)
+            self._check(answer, "GET", path)
+            name, number, data = "", "", []
+            while not until():
+                line = self._line(answer, path)
+                if line is None:
+                    return
+                word, _, value = line.partition(":")
+                value = value.removeprefix(" ")
+                if word == "data":
+                    data.append(value)
+                elif word == "event":
+                    name = value
+                elif word == "id":
+                    number = value
+                elif not line and (data or name):
+                    yield StreamEvent(json.loads("\n".join(data) or "null"), name, number)
+                    name, number, data = "", "", []
+        finally:
+            connection.close()
+
+    def _line(self, answer: http.client.HTTPResponse, path: str) -> str | None:
+        try:
+            line = answer.readline()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(path, error) from error
+        return line.decode("utf-8", "replace").rstrip("\r\n") if line else None
+
+    # -- one request --------------------------------------------------------------------------------------------------
+    def _json(self, method: str, path: str, query: Mapping[str, object] | None, body: object = None) -> Any:
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        text = self._ask(method, path, query, None if body is None else json.dumps(body).encode(), headers)
+        try:
+            return json.loads(text or b"{}")
+        except ValueError as error:
+            raise HeadError("internal", f"the head answered {method} {path} with something that is not JSON") from error
+
+    def _ask(
+        self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]
+    ) -> bytes:
+        connection = self._connection()
+        again = connection.sock is not None and (body is None or isinstance(body, bytes)) and method != "POST"
+        try:
+            try:
+                answer = self._send(connection, method, path, query, body, headers)
+            except Unreachable:
+                if not again:
+                    raise
+                connection.close()  # an idle connection that the head closed meanwhile
+                answer = self._send(connection, method, path, query, body, headers)
+            text = self._check(answer, method, path) or answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise self._unreachable(path, error) from error
+        except BaseException:
+            connection.close()
+            raise
+        self._keep(connection)
+        return text
+
+    def _send(
+        self,
+        connection: _Connection,
+        method: str,
+        path: str,
+        query: Mapping[str, object] | None,
+        body: Any,
+        headers: dict[str, str],
+    ) -> http.client.HTTPResponse:
+        asked = {key: _query_text(value) for key, value in (query or {}).items() if value is not None}
+        target = path + ("?" + urllib.parse.urlencode(asked) if asked else "")
+        try:
+            connection.request(method, target, body, {"Authorization": f"Bearer {self.place.token}", **headers})
+            return connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(path, error) from error
+
+    def _check(self, answer: http.client.HTTPResponse, method: str, path: str) -> bytes:
+        if answer.status < 400:
+            return b""
+        text = answer.read()
+        try:
+            said = json.loads(text or b"{}")
+        except ValueError:
+            said = {}
+        code = said.get("code") or _CODES.get(answer.status, "internal")
+        message = (
+            said.get("message")
+            or f"the head at {self.place.address} answered {method} {path} with HTTP {answer.status}"
+        )
+        raise _KINDS.get(code, HeadError)(code, message, said.get("next") or "", said.get("problems") or [])
+
+    def _unreachable(self, path: str, error: Exception) -> Unreachable:
+        why = str(error) or type(error).__name__
+        return Unreachable(
+            "unreachable",
+            f"the head at {self.place.address} cannot be reached ({path.split('?', maxsplit=1)[0]}): {why}",
+            "rtrain status; rtrain head start; or another address in RTRAIN_ADDRESS or the context",
+        )
+
+    def _connection(self, timeout: float = _ANSWER_S, *, fresh: bool = False) -> _Connection:
+        with self._lock:
+            if self._idle and not fresh:
+                return self._idle.pop()
+            if self._tls is None:
+                self._tls = _tls(self.place)
+        host, port = self.place.host_port
+        return _Connection(host, port, self._tls, timeout)
+
+    def _keep(self, connection: _Connection) -> None:
+        with self._lock:
+            if connection.sock is not None and len(self._idle) < 4:
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Head, (self.place,)
+
+
+def part(text: str) -> str:
+    """One component of a path."""
+    return urllib.parse.quote(text, safe="")
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    digest = hashlib.sha256()
+    with pathlib.Path(path).open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _query_text(value: object) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _tls(place: Place) -> ssl.SSLContext:
+    if not place.ca:
+        raise Unauthorised(
+            "unauthorised",
+            f"the CA of the cluster at {place.address} is not known, so it cannot be told from an impostor",
+            "set RTRAIN_CA to the CA file (on the head: <data>/ca.crt), or use a context",
+        )
+    return ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cadata=place.ca)

@@ -1,0 +1,156 @@
+"""The session of a process that an agent started: librtrain_worker for reports and collectives, the head for what
+needs the whole run."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from rtrain.train import _metrics, _worker
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._library import ReportArgs, check, library
+from rtrain.train._session import (
+    CheckpointConsistencyMode,
+    Facts,
+    PreemptionInfo,
+    ReportCall,
+    ReportedCheckpoint,
+    ResizeInfo,
+)
+
+_PIECE = 32 << 20  # a frame carries 48 MiB at most
+
+
+class ClusterSession:
+    def __init__(self) -> None:
+        self._facts: Facts | None = None
+        self._reported_directories: set[str] = set()
+        self.shards: Any = None  # set by the worker's main: name to this rank's share
+
+    @property
+    def facts(self) -> Facts:
+        if self._facts is None:
+            self._facts = _read_facts()
+        return self._facts
+
+    def report(self, call: ReportCall) -> None:
+        arguments = ReportArgs(
+            metrics_json=call.metrics_json.encode(),
+            checkpoint_path=None if call.directory is None else os.fsencode(call.directory),
+            directory_name=None if call.directory_name is None else call.directory_name.encode(),
+            owned=int(call.owned),
+            upload=0 if call.upload is None else call.upload.value,
+        )
+        handle = _worker.handle("report")
+        if call.directory is not None:
+            self._reported_directories.add(call.directory)
+        check(library().rtw_report(handle, ctypes.byref(arguments)), "report")
+
+    def get_checkpoint(self) -> Checkpoint | None:
+        text = library().rtw_checkpoint_json(_worker.handle("get_checkpoint"))
+        if text is None:
+            return None
+        found = json.loads(text)
+        metrics = _metrics.decode(found["metrics"])
+        return Checkpoint(
+            found["path"], metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"]
+        )
+
+    def all_reported_checkpoints(
+        self, consistency: CheckpointConsistencyMode, timeout_s: float | None
+    ) -> list[ReportedCheckpoint]:
+        from rtrain.train import _reported
+
+        self.flush(timeout_s)
+        return _reported.of_run(self.facts, consistency, timeout_s)
+
+    def should_checkpoint(self) -> bool:
+        return int(library().rtw_wanted(_worker.handle("should_checkpoint"))) != 0
+
+    def resize_info(self) -> ResizeInfo:
+        from rtrain.train import _reported
+
+        return _reported.resize_info(self.facts)
+
+    def preemption_info(self) -> PreemptionInfo | None:
+        from rtrain.train import _reported
+
+        found = _reported.preemption_info(self.facts) if self.facts.world_rank == 0 else None
+        answer: PreemptionInfo | None = self.broadcast_from_rank_zero(found)
+        return answer
+
+    def barrier(self) -> None:
+        self._broadcast(b"" if self.facts.world_rank == 0 else None)
+
+    def broadcast_from_rank_zero(self, data: Any) -> Any:
+        """Rank 0's object on every rank, pickled; whatever its size (in pieces)."""
+        if self.facts.world_rank != 0:
+            pieces = int.from_bytes(self._broadcast(None), "big")
+            return pickle.loads(b"".join([self._broadcast(None) for _ in range(pieces)]))
+        text = pickle.dumps(data)
+        pieces = -(-len(text) // _PIECE)
+        self._broadcast(pieces.to_bytes(4, "big"))
+        for number in range(pieces):
+            self._broadcast(text[number * _PIECE : (number + 1) * _PIECE])
+        return data
+
+    def _broadcast(self, data: bytes | None) -> bytes:
+        out, size = ctypes.c_void_p(), ctypes.c_uint64()
+        code = library().rtw_broadcast(
+            _worker.handle("collective"), data, 0 if data is None else len(data), ctypes.byref(out), ctypes.byref(size)
+        )
+        check(code, "collective")
+        return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
+
+    def dataset_shard(self, name: str | None) -> Any:
+        if self.shards is None:
+            raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
+        return self.shards.shard(name)
+
+    @contextlib.contextmanager
+    def checkpoint_dir(self) -> Iterator[str]:
+        path = ctypes.c_char_p()
+        check(library().rtw_checkpoint_dir(_worker.handle("checkpoint_dir"), ctypes.byref(path)), "checkpoint_dir")
+        directory = os.fsdecode(path.value or b"")
+        try:
+            yield directory
+        finally:
+            if directory in self._reported_directories:
+                self._reported_directories.discard(directory)
+            else:
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def scratch_dir(self) -> str:
+        return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
+
+    def flush(self, timeout_s: float | None) -> None:
+        milliseconds = -1 if timeout_s is None else int(timeout_s * 1000)
+        check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
+
+
+def _read_facts() -> Facts:
+    text = library().rtw_context_json(_worker.handle("get_context"))
+    if text is None:
+        check(6, "get_context")
+    found: dict[str, Any] = json.loads(text)
+    return Facts(
+        world_size=int(found["world_size"]),
+        world_rank=int(found["world_rank"]),
+        local_rank=int(found["local_rank"]),
+        local_world_size=int(found["local_world_size"]),
+        node_rank=int(found["node_rank"]),
+        node=str(found.get("node") or ""),
+        experiment_name=str(found.get("run_name") or ""),
+        run_id=str(found.get("run_id") or ""),
+        attempt=int(found["attempt"]),
+        storage_path=str(found.get("storage_path") or ""),
+        run_path=str(found.get("run_path") or ""),
+        user=str(found.get("user") or ""),
+    )

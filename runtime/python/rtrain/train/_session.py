@@ -1,0 +1,187 @@
+"""Behind every call of `rtrain.train` stands a session: who this worker is, and what its reports do.
+
+A process that an agent started has a `ClusterSession`; local mode and torchrun set one of their own with `use`. Calls that
+find none are a RuntimeError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rtrain.train._checkpoint import Checkpoint
+
+
+class CheckpointUploadMode(enum.Enum):
+    SYNC = 1  # report returns once the checkpoint is committed
+    ASYNC = 2  # report returns once the files are staged
+    NO_UPLOAD = 3  # the files lie where they belong already, or are not kept by the run
+
+
+class CheckpointConsistencyMode(enum.Enum):
+    COMMITTED = "COMMITTED"  # every checkpoint reported so far is committed
+    VALIDATED = "VALIDATED"  # and its validation, where one was asked for, has ended
+
+
+class ReportedCheckpointStatus(enum.Enum):
+    COMMITTED = "COMMITTED"
+    PENDING_VALIDATION = "PENDING_VALIDATION"
+    VALIDATED = "VALIDATED"
+    VALIDATION_TIMEOUT = "VALIDATION_TIMEOUT"
+    VALIDATION_FAILED = "VALIDATION_FAILED"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Who this worker is; constant while the process lives. Ranks and sizes are those of torchrun."""
+
+    world_size: int = 1
+    world_rank: int = 0
+    local_rank: int = 0
+    local_world_size: int = 1
+    node_rank: int = 0
+    node: str = ""
+    experiment_name: str = ""
+    run_id: str = ""
+    attempt: int = 1
+    storage_path: str = ""
+    run_path: str = ""
+    user: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReportCall:
+    """One `report`, its arguments checked."""
+
+    metrics_json: str  # strict JSON, see _metrics
+    directory: str | None = None  # absolute
+    directory_name: str | None = None
+    upload: CheckpointUploadMode | None = None  # None: the run's own
+    owned: bool = False  # the directory may be moved away
+    upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
+    validation: object = False  # bool or ValidationTaskConfig
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Plain JSON values, floats that are not finite among them."""
+        from rtrain.train import _metrics
+
+        found = _metrics.decode(json.loads(self.metrics_json))
+        return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True)
+class ReportedCheckpoint:
+    """A committed checkpoint that the run keeps, with the metrics of its report (and of its validation)."""
+
+    checkpoint: Checkpoint
+    metrics: dict[str, Any]
+    status: ReportedCheckpointStatus = ReportedCheckpointStatus.COMMITTED
+
+
+@dataclass(frozen=True)
+class PreemptionInfo:
+    """Nodes that are about to be taken away, with the world ranks on them."""
+
+    deadline_ms: int | None
+    preempted_node_to_ranks: Mapping[str, list[int]]
+
+    @property
+    def preempted_node_ids(self) -> list[str]:
+        return list(self.preempted_node_to_ranks)
+
+    @property
+    def preempted_ranks(self) -> list[int]:
+        return sorted(rank for ranks in self.preempted_node_to_ranks.values() for rank in ranks)
+
+
+@dataclass(frozen=True)
+class ResizeInfo:
+    """The size of this attempt beside the one before it and the limits of the run."""
+
+    world_size: int
+    previous_world_size: int | None  # None: the first attempt
+    min_workers: int
+    max_workers: int
+
+    @property
+    def resized(self) -> bool:
+        return self.previous_world_size is not None and self.previous_world_size != self.world_size
+
+
+class Session(Protocol):
+    """What stands behind the calls. `report`, `barrier`, `broadcast` and `preemption_info` are barriers over the ranks."""
+
+    @property
+    def facts(self) -> Facts: ...
+
+    def report(self, call: ReportCall) -> None: ...
+
+    def get_checkpoint(self) -> Checkpoint | None: ...
+
+    def all_reported_checkpoints(
+        self, consistency: CheckpointConsistencyMode, timeout_s: float | None
+    ) -> list[ReportedCheckpoint]: ...
+
+    def should_checkpoint(self) -> bool: ...
+
+    def resize_info(self) -> ResizeInfo: ...
+
+    def preemption_info(self) -> PreemptionInfo | None: ...
+
+    def barrier(self) -> None: ...
+
+    def broadcast_from_rank_zero(self, data: Any) -> Any: ...
+
+    def dataset_shard(self, name: str | None) -> Any: ...
+
+    def checkpoint_dir(self) -> contextlib.AbstractContextManager[str]: ...
+
+    def scratch_dir(self) -> str: ...
+
+    def flush(self, timeout_s: float | None) -> None: ...
+
+
+_session: Session | None = None
+
+
+def active() -> Session | None:
+    """The session of this process, or None; the one of an agent is opened at the first call."""
+    global _session
+    if _session is None:
+        from rtrain.train import _worker
+
+        if _worker.started_by_agent():
+            from rtrain.train._cluster_session import ClusterSession
+
+            _session = ClusterSession()
+    return _session
+
+
+def current(caller: str) -> Session:
+    """The session of this process. RuntimeError that names `caller` where there is none."""
+    found = active()
+    if found is None:
+        raise RuntimeError(
+            f"`rtrain.train.{caller}` cannot be used outside of an rtrain training function: this process was not "
+            "started by an agent (RTRAIN_WORKER_SOCKET is not set); call it in the function given to TorchTrainer, or "
+            "start the script with `rtrain submit`"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def use(session: Session) -> Iterator[Session]:
+    """Makes `session` the one of this process for the time of the block."""
+    global _session
+    before, _session = _session, session
+    try:
+        yield session
+    finally:
+        _session = before

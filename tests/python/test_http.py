@@ -1,0 +1,84 @@
+"""The context file as people and `rtrain` write it, and what is said about one that is wrong."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+
+from rtrain._http import Head, HeadError, Unreachable
+from rtrain._settings import ConfigurationError, current_place, read_yaml, split_address
+
+WRITTEN = """# Written by rtrain; holds tokens: keep it to yourself.
+contexts:
+  local:
+    address: "127.0.0.1:7433"
+    ca: "-----BEGIN CERTIFICATE-----\\nabc\\n-----END CERTIFICATE-----\\n"
+    token: rtu1.a.b
+  "10.0.0.1:7433":
+    address: "10.0.0.1:7433"
+    token: "rtu1:x"
+current: local
+"""
+BY_HAND = """
+current: far   # the big one
+contexts:
+  far:
+    address: far.example.org
+    token: 'it''s'
+    ca: |
+      -----BEGIN CERTIFICATE-----
+      abc
+      -----END CERTIFICATE-----
+"""
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    for name in ("ADDRESS", "TOKEN", "CA", "CA_FINGERPRINT", "CONTEXT"):
+        monkeypatch.delenv(f"RTRAIN_{name}", raising=False)
+    monkeypatch.setenv("RTRAIN_CONFIG", str(tmp_path / "config.yaml"))
+    return tmp_path / "config.yaml"
+
+
+def test_the_file_that_rtrain_writes_is_read(alone):
+    alone.write_text(WRITTEN)
+    place = current_place()
+    assert (place.address, place.token) == ("127.0.0.1:7433", "rtu1.a.b")
+    assert place.ca.splitlines()[1] == "abc"
+    assert current_place("10.0.0.1:7433").token == "rtu1:x"
+
+
+def test_a_file_written_by_hand_is_read(alone):
+    alone.write_text(BY_HAND)
+    place = current_place()
+    assert place.host_port == ("far.example.org", 7433)
+    assert (place.token, place.ca.count("\n")) == ("it's", 3)
+
+
+def test_the_environment_wins_and_may_name_a_file_with_the_ca(alone, monkeypatch, tmp_path):
+    alone.write_text(WRITTEN)
+    (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\nother\n")
+    monkeypatch.setenv("RTRAIN_ADDRESS", "[fd00::5]:99")
+    monkeypatch.setenv("RTRAIN_CA", str(tmp_path / "ca.crt"))
+    place = current_place()
+    assert (place.host_port, place.token) == (("fd00::5", 99), "rtu1.a.b")
+    assert "other" in place.ca
+
+
+def test_no_file_is_no_cluster_and_a_wrong_one_is_named(alone, monkeypatch):
+    assert current_place() is None
+    with pytest.raises(Unreachable, match="no cluster is known"):
+        Head.current()
+    alone.write_text("contexts:\n  a:\n    address x\n")
+    with pytest.raises(ConfigurationError, match=r"config.yaml:3: expected `name: value`"):
+        read_yaml(alone)
+    alone.write_text(WRITTEN)
+    monkeypatch.setenv("RTRAIN_CONTEXT", "elsewhere")
+    with pytest.raises(HeadError, match='no context "elsewhere"'):
+        Head.current()
+    with pytest.raises(ConfigurationError, match="HOST:PORT"):
+        split_address("host:port")
