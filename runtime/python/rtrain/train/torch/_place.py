@@ -15,6 +15,7 @@ class Place:
     world_rank: int
     local_rank: int
     local_world_size: int
+    node_rank: int
 
 
 def place() -> Place:
@@ -23,7 +24,8 @@ def place() -> Place:
     world_size, world_rank = _number("WORLD_SIZE", 1), _number("RANK", 0)
     if dist.is_available() and dist.is_initialized():
         world_size, world_rank = dist.get_world_size(), dist.get_rank()
-    return Place(world_size, world_rank, _number("LOCAL_RANK", 0), _number("LOCAL_WORLD_SIZE", 1))
+    node_rank = _number("NODE_RANK", _number("GROUP_RANK", 0))
+    return Place(world_size, world_rank, _number("LOCAL_RANK", 0), _number("LOCAL_WORLD_SIZE", 1), node_rank)
 
 
 def get_devices() -> list[torch.device]:

@@ -1,0 +1,64 @@
+"""A small text classifier of Hugging Face Transformers on two workers; resumes from the last save.
+
+The model is built from a configuration and the sentences are made up, so nothing is downloaded: does a sentence of twelve
+words hold more words of the first half of the vocabulary, or of the second?
+"""
+
+import os
+
+import rtrain.train
+import torch
+from rtrain.train.huggingface.transformers import RTrainReportCallback, prepare_trainer
+from torch.utils.data import Dataset
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+EPOCHS = int(os.environ.get("EPOCHS", "4"))
+WORDS, LENGTH = 64, 12
+
+
+class Sentences(Dataset):
+    def __init__(self, count, seed):
+        self.words = torch.randint(WORDS, (count, LENGTH), generator=torch.Generator().manual_seed(seed))
+        self.labels = (self.words >= WORDS // 2).sum(1).gt(LENGTH // 2).long()
+
+    def __len__(self):
+        return len(self.words)
+
+    def __getitem__(self, index):
+        return {"input_ids": self.words[index], "labels": self.labels[index]}
+
+
+def model():
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=WORDS, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=LENGTH, num_labels=2, hidden_dropout_prob=0.0,
+    )  # fmt: skip
+    return BertForSequenceClassification(config)
+
+
+def accuracy(prediction):
+    return {"accuracy": (prediction.predictions.argmax(1) == prediction.label_ids).mean()}
+
+
+def train_loop(config):
+    arguments = TrainingArguments(
+        output_dir="trainer", num_train_epochs=config["epochs"], per_device_train_batch_size=16, learning_rate=5e-3,
+        eval_strategy="epoch", save_strategy="epoch", logging_strategy="epoch", report_to=[], disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(), dataloader_pin_memory=False,
+    )  # fmt: skip
+    trainer = Trainer(
+        model(), arguments, train_dataset=Sentences(512, 1), eval_dataset=Sentences(128, 2), compute_metrics=accuracy
+    )
+    trainer.add_callback(RTrainReportCallback())
+    trainer = prepare_trainer(trainer)
+    checkpoint = rtrain.train.get_checkpoint()
+    if checkpoint is None:
+        trainer.train()
+        return
+    with checkpoint.as_directory() as directory:
+        trainer.train(resume_from_checkpoint=os.path.join(directory, "checkpoint"))
+
+
+if __name__ == "__main__":
+    train_loop({"epochs": EPOCHS})

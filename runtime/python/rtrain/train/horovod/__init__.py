@@ -1,0 +1,12 @@
+"""Horovod: the names of the incumbent's trainers; making one says what to do instead."""
+
+from rtrain.train._refused import refused
+
+_INSTEAD = (
+    "use `rtrain.train.torch.TorchTrainer`; `prepare_model` synchronises gradients as hvd.DistributedOptimizer did"
+)
+
+HorovodTrainer = refused("HorovodTrainer", _INSTEAD, __name__)
+HorovodConfig = refused("HorovodConfig", _INSTEAD, __name__)
+
+__all__ = ["HorovodConfig", "HorovodTrainer"]

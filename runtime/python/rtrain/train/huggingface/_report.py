@@ -1,0 +1,81 @@
+"""Each checkpoint that a `transformers.Trainer` saves becomes a report of the run."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from rtrain import train
+from rtrain.train.torch._place import place
+
+_RANK_IN_NAME = re.compile(r"^(?:rng_state_|__|.*_rank_)(\d+)[._]")
+
+
+class RTrainReportCallback(TrainerCallback):
+    """`trainer.add_callback(RTrainReportCallback())`: every save is reported with its files and the newest of all
+    logged metrics. A training that saves nothing is reported once, at its end, without a checkpoint.
+
+    The files lie in the checkpoint's folder `checkpoint`; resume with
+    `trainer.train(resume_from_checkpoint=os.path.join(directory, "checkpoint"))`.
+    """
+
+    CHECKPOINT_NAME = "checkpoint"
+
+    def __init__(self) -> None:
+        self._reported = False
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any
+    ) -> TrainerControl:
+        saved = pathlib.Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+        metrics = _newest(state)
+        self._reported = True
+        mine = _mine(saved)
+        if not mine:
+            train.report(metrics)
+            return control
+        with train.checkpoint_dir() as directory:
+            _copy(saved, mine, pathlib.Path(directory) / self.CHECKPOINT_NAME)
+            train.report(metrics, checkpoint=train.Checkpoint.from_directory(directory))
+        return control
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any
+    ) -> TrainerControl:
+        if not self._reported:
+            train.report(_newest(state))
+        return control
+
+
+RayTrainReportCallback = RTrainReportCallback
+
+
+def _newest(state: TrainerState) -> dict[str, Any]:
+    metrics: dict[str, Any] = {"step": state.global_step, "epoch": state.epoch}
+    for entry in state.log_history:
+        metrics.update(entry)
+    return metrics
+
+
+def _mine(saved: pathlib.Path) -> list[pathlib.Path]:
+    """Rank 0 brings what belongs to all; every rank what carries its number (random states, shards)."""
+    here = place()
+    files = sorted(path for path in saved.rglob("*") if path.is_file())
+    return [path for path in files if _owner(path.name, here.world_size) == here.world_rank]
+
+
+def _owner(name: str, world_size: int) -> int:
+    numbered = _RANK_IN_NAME.match(name)
+    owner = int(numbered.group(1)) if numbered else 0
+    return owner if owner < world_size else 0
+
+
+def _copy(root: pathlib.Path, files: list[pathlib.Path], target: pathlib.Path) -> None:
+    for path in files:
+        copied = target / path.relative_to(root)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, copied)

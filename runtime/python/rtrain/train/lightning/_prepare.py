@@ -1,0 +1,26 @@
+"""Checks that a Lightning trainer takes the run's ranks, before it trains on one of them alone."""
+
+from __future__ import annotations
+
+from rtrain.train.lightning._lightning import Trainer
+from rtrain.train.torch._place import place
+
+
+def prepare_trainer(trainer: Trainer) -> Trainer:
+    """The same trainer. RuntimeError when its strategy would not join this run's workers."""
+    here = place()
+    strategy = trainer.strategy
+    joined = getattr(strategy, "world_size", 1)
+    if joined != here.world_size:
+        raise RuntimeError(
+            f"the Trainer's {type(strategy).__name__} sees {joined} process(es), but this run has {here.world_size} "
+            "workers; make it with Trainer(strategy=RayDDPStrategy(), plugins=[RayLightningEnvironment()], "
+            "devices='auto') from rtrain.train.lightning (or RayFSDPStrategy, RayDeepSpeedStrategy)"
+        )
+    environment = getattr(strategy, "cluster_environment", None)
+    if here.world_size > 1 and environment is not None and not environment.creates_processes_externally:
+        raise RuntimeError(
+            f"the Trainer's {type(environment).__name__} starts processes of its own, but this run's workers are there "
+            "already; give Trainer(plugins=[RayLightningEnvironment()]) from rtrain.train.lightning"
+        )
+    return trainer

@@ -1,0 +1,24 @@
+"""Trainers that rtrain does not have can be imported; making one names the way to go."""
+
+import importlib
+
+import pytest
+
+NAMES = {
+    "tensorflow": (["TensorflowTrainer", "TensorflowConfig", "prepare_dataset_shard"], "TF_CONFIG"),
+    "xgboost": (["XGBoostTrainer", "XGBoostConfig", "RayTrainReportCallback"], "DMLC_TRACKER_URI"),
+    "lightgbm": (["LightGBMTrainer", "LightGBMConfig", "get_network_params", "normalize_pandas_for_lightgbm"], "machines"),
+    "jax": (["JaxTrainer", "JaxConfig"], "jax.distributed.initialize"),
+    "horovod": (["HorovodTrainer", "HorovodConfig"], "TorchTrainer"),
+}
+
+
+@pytest.mark.parametrize("framework", NAMES)
+def test_the_name_is_there_and_making_one_says_what_to_do(framework):
+    module = importlib.import_module(f"rtrain.train.{framework}")
+    names, instead = NAMES[framework]
+    assert set(names) <= set(module.__all__)
+    for name in names:
+        with pytest.raises(NotImplementedError, match=name) as caught:
+            getattr(module, name)(lambda: None, scaling_config=None)
+        assert instead in str(caught.value)

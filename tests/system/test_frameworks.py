@@ -1,0 +1,53 @@
+"""Real trainings of Transformers and Lightning, two workers each, on a real cluster: reports, files, resuming."""
+
+import json
+import pathlib
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import ROOT, LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = LocalCluster(tmp_path_factory.mktemp("cluster") / "c", nodes=1, resources="CPU=2")
+    yield made
+    made.stop()
+
+
+def trained(cluster, folder, example, epochs, *options):
+    """Runs an example with two workers, its storage in `folder`; gives its checkpoints with their manifests, by step."""
+    path = write_job(
+        folder, example, ["python", "train.py"], 2, working_dir=str(ROOT / "examples" / example),
+        storage_path=str(folder / "storage"), env={"EPOCHS": str(epochs), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    cluster.rtrain("submit", path, *options)
+    cluster.wait_state(example, "SUCCEEDED", "FAILED")
+    assert cluster.json("describe", example)["state"] == "SUCCEEDED", cluster.rtrain("logs", example, "--rank", "all")
+    manifests = (folder / "storage" / example).glob("*/.manifest.json")
+    found = [(path.parent, json.loads(path.read_text())) for path in manifests]
+    return sorted(found, key=lambda entry: entry[1]["metrics"]["step"])
+
+
+def files(checkpoint):
+    return {str(path.relative_to(checkpoint)) for path in pathlib.Path(checkpoint).rglob("*") if path.is_file()}
+
+
+def test_transformers_reports_each_save_with_every_ranks_files_and_resumes(cluster, tmp_path):
+    checkpoints = trained(cluster, tmp_path, "transformers", 2)
+    assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [1, 2]
+    names = ("model.safetensors", "trainer_state.json", "optimizer.pt", "rng_state_0.pth", "rng_state_1.pth")
+    assert {f"checkpoint/{name}" for name in names} <= files(checkpoints[-1][0])
+    assert checkpoints[-1][1]["metrics"]["eval_accuracy"] > 0.5
+    again = trained(cluster, tmp_path, "transformers", 3, "--resume")
+    assert [manifest["metrics"]["epoch"] for _, manifest in again] == [1, 2, 3]  # only the third was trained
+
+
+def test_lightning_reports_each_epoch_divides_the_data_and_resumes(cluster, tmp_path):
+    checkpoints = trained(cluster, tmp_path, "lightning", 2)
+    assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [0, 1]
+    assert checkpoints[0][1]["metrics"]["step"] == 23  # 1,438 digits, two ranks, batches of 32
+    assert files(checkpoints[-1][0]) == {"checkpoint.ckpt", ".manifest.json"}
+    again = trained(cluster, tmp_path, "lightning", 3, "--resume")
+    assert [manifest["metrics"]["step"] for _, manifest in again] == [23, 46, 69]
+    assert again[-1][1]["metrics"]["accuracy"] > 0.5
