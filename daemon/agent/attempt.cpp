@@ -161,6 +161,7 @@ void on(Step& step, const AttemptFound& input) {
             if (local.started) local.pid = pid->second;
         }
         open_group(attempt);
+        resume_checkpoint(step, attempt);
     }
     const bool dials = input.image.launch && !attempt.coordinates && !input.image.prepare.nodes.empty();
     if (dials) step.out.push_back(DialCoordinator{id, input.image.prepare.nodes.front()});

@@ -106,6 +106,12 @@ Wish wish_of(const Gathered& gathering) {
     return wish;
 }
 
+GroupReleased released_with_files(const Commit& commit, const std::string& node) {
+    GroupReleased released{.index = commit.index, .directory = commit.directory, .sync = commit.sync};
+    if (const auto skip = commit.skips.find(node); skip != commit.skips.end()) released.skip = skip->second;
+    return released;
+}
+
 void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering, const Wish& wish,
                   GroupSink& sink) {
     std::string example;
@@ -126,12 +132,9 @@ void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered&
         if (const auto rank0 = report.metrics_json.find(0); rank0 != report.metrics_json.end())
             commit.metrics_json = rank0->second;
     }
-    c.commit = commit;
-    for (const auto& [node, ranks] : c.nodes)
-        tell(c, node,
-             GroupReleased{
-                 .index = index, .directory = commit.directory, .skip = std::move(skip[node]), .sync = wish.sync},
-             sink);
+    commit.skips = std::move(skip);
+    c.commit = std::move(commit);
+    for (const auto& [node, ranks] : c.nodes) tell(c, node, released_with_files(*c.commit, node), sink);
 }
 
 // Every node has come. True: released.
@@ -181,11 +184,9 @@ void hear(Coordinator& c, Time now, const std::string& node, const GroupReport& 
         }
     }
     if (report.index <= c.passed) {
+        const bool with_files = c.commit && c.commit->index == report.index;
         GroupReleased again{.index = report.index};
-        if (c.commit && c.commit->index == report.index) {
-            again.directory = c.commit->directory;
-            again.sync = c.commit->sync;
-        }
+        if (with_files) again = released_with_files(*c.commit, node);
         return tell(c, node, std::move(again), sink);
     }
     Gathered& gathering = gathered(c, now, report.index);
@@ -235,9 +236,7 @@ void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded
 
 // A node that comes back may have lost its part of the checkpoint on its way: it is asked.
 void joined(Coordinator& c, const std::string& node, GroupSink& sink) {
-    if (c.commit && c.commit->nodes_waiting.contains(node))
-        tell(c, node, GroupReleased{.index = c.commit->index, .directory = c.commit->directory, .sync = c.commit->sync},
-             sink);
+    if (c.commit && c.commit->nodes_waiting.contains(node)) tell(c, node, released_with_files(*c.commit, node), sink);
 }
 
 void hear(Coordinator& c, Time now, const GroupArrived& news) {
@@ -267,6 +266,36 @@ void from_node(Coordinator& c, Time now, const std::string& node, const GroupMes
     if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);
     if (const auto* one = std::get_if<GroupArrived>(&message)) return hear(c, now, *one);
     if (const auto* one = std::get_if<GroupBroadcast>(&message)) return hear(c, node, *one, sink);
+}
+
+// Every node says again what it has uploaded once it is connected; the own one uploads again.
+void resume_commit(Coordinator& c, Time now, const UploadImage& image) {
+    Commit commit{.index = image.released.index,
+                  .directory = image.released.directory,
+                  .metrics_json = image.metrics_json,
+                  .skips = image.skips,
+                  .since = now,
+                  .wall_ms = image.wall_ms,
+                  .blocked_ms = image.blocked_ms,
+                  .sync = image.released.sync};
+    for (const auto& [node, ranks] : c.nodes) commit.nodes_waiting.insert(node);
+    c.commit = std::move(commit);
+}
+
+std::optional<UploadImage> image_of(const LocalRanks& local, const Coordinator* c) {
+    if (!local.upload) return std::nullopt;
+    const LocalUpload& upload = *local.upload;
+    UploadImage image{.released = {.index = upload.index,
+                                   .directory = upload.directory,
+                                   .skip = {upload.skip.begin(), upload.skip.end()},
+                                   .sync = upload.sync},
+                      .staged = upload.staged};
+    if (c == nullptr || !c->commit || c->commit->index != upload.index) return image;
+    image.metrics_json = c->commit->metrics_json;
+    image.wall_ms = c->commit->wall_ms;
+    image.blocked_ms = c->commit->blocked_ms;
+    image.skips = c->commit->skips;
+    return image;
 }
 
 void own_ranks_ended(Coordinator& c, Time now, GroupSink& sink) {

@@ -1,6 +1,7 @@
 // Workers' words, and the report group inside the machine: messages between this node's ranks and the coordinator that
 // sits beside them are handed over here, without a network.
 #include <algorithm>
+#include <iterator>
 
 #include "daemon/agent/steps.hpp"
 
@@ -15,12 +16,26 @@ struct Delivery {
     std::vector<GroupMessage> to_coordinator, to_local;
 };
 
-// Runs `act`, then hands messages over until none is left, then tells the head.
+// Over this agent's restart no name is given twice, and a checkpoint on its way goes on.
+void remember(Step& step, LocalAttempt& attempt) {
+    AttemptImage& image = attempt.image;
+    const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : image.named;
+    auto uploading = image.uploading;
+    if (attempt.local) uploading = image_of(*attempt.local, attempt.coordinator ? &*attempt.coordinator : nullptr);
+    if (named == image.named && uploading == image.uploading) return;
+    image.named = named;
+    image.uploading = std::move(uploading);
+    image.passed = attempt.coordinator ? attempt.coordinator->passed : attempt.local->passed;
+    step.out.push_back(KeepAttempt{image});
+}
+
+// Runs `act`, then hands messages over until none is left. What came of it is told to the head and kept on disk
+// before anything else is done: an agent that dies in between does the rest again, and never less.
 template <class Act>
 void with_group(Step& step, LocalAttempt& attempt, Act act) {
     Delivery delivery;
-    GroupSink sink{step.out, delivery.news, delivery.to_coordinator, delivery.to_local, step.wall_ms()};
-    const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : 0;
+    Outputs acts;
+    GroupSink sink{acts, delivery.news, delivery.to_coordinator, delivery.to_local, step.wall_ms()};
     act(sink);
     while (!delivery.to_coordinator.empty() || !delivery.to_local.empty()) {
         const auto up = std::move(delivery.to_coordinator);
@@ -32,14 +47,10 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
         for (const GroupMessage& message : down)
             if (attempt.local) from_coordinator(*attempt.local, step.now, message, sink);
     }
-    if (attempt.coordinator &&
-        attempt.coordinator->counter != named) {  // names are not given twice, over a restart too
-        attempt.image.named = attempt.coordinator->counter;
-        attempt.image.passed = attempt.coordinator->passed;
-        step.out.push_back(KeepAttempt{attempt.image});
-    }
     for (GroupNews& news : delivery.news)
         std::visit([&](auto& one) { tell_head(step, NewsBody(std::move(one))); }, news);
+    remember(step, attempt);
+    std::move(acts.begin(), acts.end(), std::back_inserter(step.out));
 }
 
 LocalAttempt* with_ranks(Step& step, AttemptKey key) {
@@ -68,6 +79,12 @@ void open_group(LocalAttempt& attempt) {
         coordinator.nodes[node.node] = {node.ranks.begin(), node.ranks.end()};
     if (!image.prepare.nodes.empty()) coordinator.own_node = image.prepare.nodes.front().node;
     attempt.coordinator = std::move(coordinator);
+}
+
+void resume_checkpoint(Step& step, LocalAttempt& attempt) {
+    if (!attempt.image.uploading || !attempt.local) return;
+    if (attempt.coordinator) resume_commit(*attempt.coordinator, step.now, *attempt.image.uploading);
+    resume_upload(*attempt.local, *attempt.image.uploading, step.out);
 }
 
 void on(Step& step, const WorkerJoined& input) {

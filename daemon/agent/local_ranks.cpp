@@ -90,11 +90,21 @@ void begin_upload(LocalRanks& local, const GroupReleased& released, GroupSink& s
     local.upload = std::move(upload);
 }
 
-// The coordinator waits for this node's part. If it is neither on its way nor settled, a restart has lost it.
+// The coordinator waits for this node's part. A report that our ranks have not passed they will bring again; one that
+// they have passed is on its way, or settled, or lost.
 void said_again(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
+    if (message.directory.empty()) return;
+    if (message.index > local.passed && !local.ranks.empty()) {
+        local.asked = message;
+        return;
+    }
+    local.asked.reset();
     const bool known = (local.upload && local.upload->index == message.index) || local.settled.contains(message.index);
-    if (message.directory.empty() || known) return;
-    tell(local, GroupUploaded{.index = message.index, .error = part_lost}, sink);
+    if (!known) tell(local, GroupUploaded{.index = message.index, .error = part_lost}, sink);
+}
+
+void answer_asked(LocalRanks& local, GroupSink& sink) {
+    if (const auto asked = local.asked) said_again(local, *asked, sink);
 }
 
 void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
@@ -104,6 +114,7 @@ void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) 
     local.come.clear();
     local.complete.reset();
     local.partial_at.reset();
+    local.asked.reset();
     if (!message.directory.empty()) begin_upload(local, message, sink);
     if (message.directory.empty() || !message.sync) {
         worker::Reported reported{.index = message.index};
@@ -148,6 +159,7 @@ void rank_joined(LocalRanks& local, std::uint32_t rank, const worker::Hello& hel
             if (report.index <= local.passed) answer(local, late, report.index, sink);
         local.come.clear();
         local.complete.reset();
+        answer_asked(local, sink);
     }
     for (const std::uint64_t index : hello.uncommitted) {
         const auto found = local.settled.find(index);
@@ -190,6 +202,7 @@ void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     local.ranks.erase(rank);
     local.come.erase(rank);
     local.some_ended = true;
+    answer_asked(local, sink);
     if (!local.ranks.empty() && !local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
 }
 
@@ -245,6 +258,18 @@ void local_time(LocalRanks& local, Time now, GroupSink& sink) {
         upload.running = true;
         sink.out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip});
     }
+}
+
+void resume_upload(LocalRanks& local, const UploadImage& image, Outputs& out) {
+    LocalUpload upload{.index = image.released.index,
+                       .directory = image.released.directory,
+                       .staged = image.staged,
+                       .skip = {image.released.skip.begin(), image.released.skip.end()},
+                       .sync = image.released.sync,
+                       .running = true};
+    local.staged[upload.index] = image.staged;
+    out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip});
+    local.upload = std::move(upload);
 }
 
 // The coordinator is gone, or a newer checkpoint comes: this one will not be committed.

@@ -109,6 +109,32 @@ std::map<std::string, std::string> read_words(const std::string& path) {
     return words;
 }
 
+namespace {
+
+json json_of(const UploadImage& image) {
+    json staged = json::object();
+    for (const auto& [rank, path] : image.staged) staged[std::to_string(rank)] = path;
+    return {{"index", image.released.index}, {"directory", image.released.directory}, {"skip", image.released.skip},
+            {"sync", image.released.sync},   {"staged", std::move(staged)},           {"metrics", image.metrics_json},
+            {"wall_ms", image.wall_ms},      {"blocked_ms", image.blocked_ms},        {"skips", image.skips}};
+}
+
+UploadImage upload_image(const json& in) {
+    UploadImage image{.released = {.index = in.at("index").get<std::uint64_t>(),
+                                   .directory = in.at("directory").get<std::string>(),
+                                   .skip = in.at("skip").get<std::vector<std::string>>(),
+                                   .sync = in.at("sync").get<bool>()},
+                      .metrics_json = in.at("metrics").get<std::string>(),
+                      .wall_ms = in.at("wall_ms").get<std::int64_t>(),
+                      .blocked_ms = in.at("blocked_ms").get<std::int64_t>(),
+                      .skips = in.at("skips").get<std::map<std::string, std::vector<std::string>>>()};
+    for (const auto& [rank, path] : in.at("staged").items())
+        image.staged[static_cast<std::uint32_t>(std::stoul(rank))] = path.get<std::string>();
+    return image;
+}
+
+}  // namespace
+
 std::string encode(const AttemptImage& image) {
     json out{{"version", 1},
              {"prepare", protocol::encode(protocol::FromHead{image.prepare})},
@@ -120,6 +146,7 @@ std::string encode(const AttemptImage& image) {
              {"local_run_path", image.local_run_path},
              {"passed", image.passed},
              {"named", image.named}};
+    if (image.uploading) out["uploading"] = json_of(*image.uploading);
     if (image.launch) {  // workers have their secrets already: they are not kept on disk
         protocol::Launch launch = *image.launch;
         launch.secrets.clear();
@@ -146,6 +173,7 @@ Result<AttemptImage> decode_image(const std::string& text) {
         image.local_run_path = in.value("local_run_path", "");
         image.passed = in.value("passed", std::uint64_t{0});
         image.named = in.value("named", std::uint64_t{0});
+        if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);
         if (in.contains("launch")) {
             auto launch = protocol::decode_from_head(in["launch"].get<std::string>());
             if (!launch) return launch.error();

@@ -40,6 +40,7 @@ struct LocalRanks {
     std::optional<protocol::GroupReport> complete;  // sent, not released yet
     std::map<std::uint64_t, StagedPaths> staged;    // by report, until it is settled
     std::optional<LocalUpload> upload;
+    std::optional<protocol::GroupReleased> asked;  // by the coordinator, for a report that our ranks have not come to
     std::map<std::uint64_t, worker::Committed> settled;  // the last few, for workers that come back
     bool some_ended = false;  // after this agent's restart: ranks that had passed everything and ended
     std::uint64_t broadcast_passed = 0;
@@ -62,6 +63,7 @@ struct Commit {
     std::uint64_t index = 0;
     std::string directory, metrics_json;
     std::set<std::string> nodes_waiting;
+    std::map<std::string, std::vector<std::string>> skips;  // by node: files that a lower rank elsewhere has as well
     std::vector<protocol::StagedFile> files;
     Time since;
     std::int64_t wall_ms = 0, blocked_ms = 0;
@@ -109,10 +111,14 @@ void from_coordinator(LocalRanks&, Time now, const protocol::GroupMessage&, Grou
 void uploaded(LocalRanks&, Time now, const Uploaded&, GroupSink&);
 void joined_coordinator(LocalRanks&, const std::string& node, GroupSink&);  // says again what is unanswered
 void local_time(LocalRanks&, Time now, GroupSink&);
+void resume_upload(LocalRanks&, const UploadImage&, Outputs& out);  // after this agent's restart
 void give_up_upload(LocalRanks&, GroupSink&);
 
 // ---- Coordinator (coordinator.cpp) ----------------------------------------------------------------------------------
 void from_node(Coordinator&, Time now, const std::string& node, const protocol::GroupMessage&, GroupSink&);
+void resume_commit(Coordinator&, Time now, const UploadImage&);
+std::optional<UploadImage> image_of(const LocalRanks&,
+                                    const Coordinator*);  // what a restart needs of a checkpoint under way
 void own_ranks_ended(Coordinator&, Time now, GroupSink&);
 void manifest_written(Coordinator&, Time now, const ManifestWritten&, GroupSink&);
 void coordinator_time(Coordinator&, Time now, GroupSink&);

@@ -210,6 +210,9 @@ void Service::on(const DropUncommitted& out) {
     if (!one) return;
     loop_.offload(
         [gear = one->gear, directory = out.directory] {
+            // Committed after all, by an agent that died before it could say so: that is the head's to delete.
+            const std::string manifest = gear->prepare.run_name + "/" + directory + "/.manifest.json";
+            if (gear->store->get(manifest)) return;
             const Status gone = storage::delete_checkpoint(*gear->store, gear->prepare.run_name, directory);
             if (!gone) warn("what is left of " + directory + " stays: " + gone.error().message);
         },

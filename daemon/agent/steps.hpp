@@ -43,6 +43,7 @@ void settle_end(Step& step, AttemptKey key);  // drained, emptied, gone: as far 
 // ---- group.cpp: workers' words and the report group
 // --------------------------------------------------------------------
 void open_group(LocalAttempt& attempt);
+void resume_checkpoint(Step& step, LocalAttempt& attempt);  // that was on its way when the agent before died
 void on(Step& step, const WorkerJoined& input);
 void on(Step& step, const WorkerSaid& input);
 void on(Step& step, const WorkerCut& input);

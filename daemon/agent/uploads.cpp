@@ -94,6 +94,22 @@ Result<std::vector<protocol::StagedFile>> settled_files(const std::map<std::stri
     return files;
 }
 
+// Of checkpoints before: one is on its way at most.
+void drop_lists(const std::string& spool, const std::string& kept) {
+    std::error_code failed;
+    std::vector<fs::path> old;
+    for (const auto& entry : fs::directory_iterator(spool, failed))
+        if (entry.path().extension() == ".files" && entry.path() != kept) old.push_back(entry.path());
+    for (const fs::path& path : old) ::unlink(path.c_str());
+}
+
+Status list_sizes(const AttemptGear& gear, const std::string& below, std::map<std::string, std::int64_t>& sizes) {
+    auto listed = gear.store->list(below.substr(0, below.size() - 1));
+    if (!listed) return listed.error();
+    for (const auto& entry : *listed) sizes[entry.path] = static_cast<std::int64_t>(entry.bytes);
+    return Done{};
+}
+
 }  // namespace
 
 Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,
@@ -132,18 +148,26 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
     if (!found) return fail(found.error());
     const std::string kept_at = gear.spool + "/" + order.directory + ".files";
     if (Status made = make_directory(gear.spool, 0711); !made) return fail(made.error());
+    drop_lists(gear.spool, kept_at);
     auto files = settled_files(*found, order.skip, kept_at);
     if (!files) return fail(files.error());
+    std::map<std::string, std::int64_t> there;
     for (const protocol::StagedFile& file : *files) {
         const auto here = found->find(file.path);
-        if (here == found->end()) continue;  // moved by a try before
+        if (here == found->end()) {  // moved by a try before
+            if (there.empty())
+                if (Status listed = list_sizes(gear, below, there); !listed) return fail(listed.error());
+            const auto moved = there.find(below + file.path);
+            if (moved == there.end() || moved->second != file.bytes)
+                return fail({ErrorCode::damaged, "the staged file " + file.path + " is gone", ""});
+            continue;
+        }
         if (Status sent = gear.store->put_file(here->second.local, below + file.path, true, {}); !sent)
             return fail(sent.error());
     }
     answer.files = std::move(*files);
     drop_staged(order.staged);
-    ::unlink(kept_at.c_str());
-    return answer;
+    return answer;  // the list stays until the next checkpoint: this agent may die before it has told of the files
 }
 
 ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order) {

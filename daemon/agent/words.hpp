@@ -29,6 +29,15 @@ enum class UploadMode { async, sync, none };
 using StagedPaths = std::map<std::uint32_t, std::string>;  // by rank: the directory with its files
 
 // clang-format off: fields that belong together stand on one line
+// A checkpoint on its way, as an agent's restart needs it. The second half is the coordinator's.
+struct UploadImage {
+    protocol::GroupReleased released{};
+    StagedPaths staged{};
+    std::string metrics_json{};
+    std::int64_t wall_ms = 0, blocked_ms = 0;
+    std::map<std::string, std::vector<std::string>> skips{};  // by node: what it leaves out
+    bool operator==(const UploadImage&) const = default;
+};
 // What an agent's restart needs of an attempt; the adapter keeps it on disk.
 struct AttemptImage {
     protocol::Prepare prepare{};
@@ -40,7 +49,7 @@ struct AttemptImage {
     std::optional<protocol::Launch> launch{};
     std::uint64_t passed = 0;          // reports whose barrier is known to be passed
     std::uint64_t named = 0;           // checkpoint directories this attempt has named
-    std::optional<protocol::GroupReleased> uploading{};  // a checkpoint on its way
+    std::optional<UploadImage> uploading{};  // kept before its first file moves, until its commit is news on disk
     bool operator==(const AttemptImage&) const = default;
 };
 

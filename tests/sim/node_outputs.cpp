@@ -35,6 +35,9 @@ struct Carry {
         disk.next_news = out.news.seq + 1;
         if (const auto* emptied = std::get_if<protocol::Emptied>(&out.news.what))
             world.oracle.said_emptied(node.name_, emptied->attempt);
+        if (const auto* notice = std::get_if<protocol::Notice>(&out.news.what))
+            if (notice->text.find(agent::part_lost) != std::string::npos)
+                throw Violation{node.name_ + ": " + notice->text};
     }
     void operator()(const DropNews& out) const {
         disk.outbox.erase(disk.outbox.begin(), disk.outbox.upper_bound(out.up_to));

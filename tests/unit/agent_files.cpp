@@ -75,16 +75,24 @@ TEST_CASE("news on disk outlive the agent, without those acknowledged and a line
 }
 
 TEST_CASE("an attempt's image is read back as it was") {
-    AttemptImage image{.prepare = prepare_order({}),
-                       .number = 4,
-                       .from = "checkpoint_000001-a003",
-                       .master_address = "10.0.0.1",
-                       .master_port = 20'001,
-                       .upload = UploadMode::sync,
-                       .local_run_path = "/runs/digits",
-                       .launch = launch_order({}),
-                       .passed = 7,
-                       .named = 2};
+    AttemptImage image{
+        .prepare = prepare_order({}),
+        .number = 4,
+        .from = "checkpoint_000001-a003",
+        .master_address = "10.0.0.1",
+        .master_port = 20'001,
+        .upload = UploadMode::sync,
+        .local_run_path = "/runs/digits",
+        .launch = launch_order({}),
+        .passed = 7,
+        .named = 2,
+        .uploading = UploadImage{
+            .released = {.index = 7, .directory = "checkpoint_000002-a004", .skip = {"shared.pt"}, .sync = true},
+            .staged = {{0, "/stage/0"}, {1, "/stage/1"}},
+            .metrics_json = "{\"loss\":1}",
+            .wall_ms = 5,
+            .blocked_ms = 6,
+            .skips = {{"n2", {"shared.pt"}}}}};
     auto again = decode_image(encode(image));
     REQUIRE(again);
     CHECK(*again == image);

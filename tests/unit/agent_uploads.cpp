@@ -75,3 +75,19 @@ TEST_CASE("files are staged on the node's own disk when the storage path has har
     REQUIRE(tight);
     CHECK(tight->starts_with(story.gear.spool));
 }
+
+TEST_CASE("an upload whose agent died before it could say so names the same files again, if they are there") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    const Uploaded first = upload(story.gear, story.order());
+    REQUIRE(first.why == "");
+
+    const Uploaded again = upload(story.gear, story.order());
+    CHECK(again.why == "");
+    CHECK(again.files == first.files);
+
+    remove_tree(story.checkpoint("a.pt"));
+    const Uploaded gone = upload(story.gear, story.order());
+    CHECK(gone.why.find("a.pt") != std::string::npos);
+    CHECK(gone.files.empty());
+}

@@ -1,0 +1,139 @@
+// Stories of an agent that dies while a checkpoint is on its way: the next one commits it.
+#include <algorithm>
+
+#include "daemon/agent/machine.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt", .bytes = 10}};
+const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
+
+Machine uploading(const Shape& shape) {
+    Machine machine = running(shape);
+    for (const std::uint32_t rank : shape.nodes[shape.here]) machine.feed(report_with_files(rank, 1));
+    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    return machine;
+}
+
+// What the next agent on this disk hears first, and what it asks for.
+Machine restarted(const Machine& before, Outputs& found) {
+    Machine machine;
+    machine.now = before.now;
+    AttemptFound news{.image = before.state.attempts.at(attempt_1).image};
+    for (const protocol::LaunchWorker& worker : news.image.launch->workers)
+        news.workers[worker.rank] = 100 + worker.rank;
+    found = machine.feed(news);
+    machine.connect();
+    return machine;
+}
+
+template <class T, class Which>
+std::ptrdiff_t position(const Outputs& outputs, Which which) {
+    return std::find_if(outputs.begin(), outputs.end(),
+                        [&](const Output& one) {
+                            const T* here = std::get_if<T>(&one);
+                            return here != nullptr && which(*here);
+                        }) -
+           outputs.begin();
+}
+constexpr auto any = [](const auto&) { return true; };
+
+}  // namespace
+
+TEST_CASE("a checkpoint on its way when the coordinator's agent dies is committed by the next one") {
+    const Machine before = uploading({});
+    Outputs found;
+    Machine machine = restarted(before, found);
+    REQUIRE(all<Upload>(found).size() == 1);
+    CHECK(all<Upload>(found)[0].staged == StagedPaths{{0, "/stage/0"}, {1, "/stage/1"}});
+
+    const Outputs uploaded = machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    REQUIRE(all<WriteManifest>(uploaded).size() == 1);
+    CHECK(all<WriteManifest>(uploaded)[0].manifest.directory == "checkpoint_000001-a001");
+    CHECK(all<WriteManifest>(uploaded)[0].manifest.metrics_json == "{\"loss\":1}");
+    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    CHECK(news<protocol::Committed>(written).size() == 1);
+    REQUIRE(all<KeepAttempt>(written).size() == 1);
+    CHECK_FALSE(all<KeepAttempt>(written)[0].image.uploading);
+}
+
+TEST_CASE(
+    "a checkpoint is on the agent's disk before its upload begins, and its commit is news before it is forgotten") {
+    Machine machine = running();
+    machine.feed(report_with_files(0, 1));
+    machine.feed(report_with_files(1, 1));
+    const Outputs begun = machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    CHECK(position<KeepAttempt>(begun, any) < position<Upload>(begun, any));
+
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    const auto of_commit = [](const KeepNews& one) {
+        return std::holds_alternative<protocol::Committed>(one.news.what);
+    };
+    CHECK(position<KeepNews>(written, of_commit) < position<KeepAttempt>(written, any));
+    CHECK(position<KeepAttempt>(written, any) < position<ToWorker>(written, any));
+}
+
+TEST_CASE("a node whose agent dies in mid-upload uploads again, and tells the coordinator when it is connected") {
+    Machine before = uploading({.nodes = {{0}, {1, 2}}, .here = 1});
+    before.feed(
+        GroupSaid{attempt_1, "",
+                  protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001", .skip = {"shared.pt"}}});
+    Outputs found;
+    Machine machine = restarted(before, found);
+    REQUIRE(all<Upload>(found).size() == 1);
+    CHECK(all<Upload>(found)[0].skip == std::set<std::string>{"shared.pt"});
+
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const auto said = all<ToGroup>(machine.feed(GroupConnected{attempt_1}));
+    REQUIRE(said.size() == 2);
+    CHECK(std::get<protocol::GroupUploaded>(said[1].message).files == hashed);
+}
+
+TEST_CASE("a node whose agent died before it heard of the release waits for its ranks to bring the report again") {
+    const Machine before = running({.nodes = {{0}, {1}}, .here = 1});
+    const protocol::GroupReleased released{.index = 4, .directory = "checkpoint_000001-a001"};
+    Outputs found;
+    Machine machine = restarted(before, found);
+    CHECK(all<ToGroup>(machine.feed(GroupSaid{attempt_1, "", released})).empty());
+
+    SECTION("they do: the part is uploaded") {
+        machine.feed(WorkerJoined{attempt_1, 1, {.attempt = "c0ffee-17-a1", .rank = 1, .next_index = 4}});
+        machine.feed(report_with_files(1, 4));
+        machine.feed(StagedListed{.attempt = attempt_1, .index = 4, .files = one_file});
+        CHECK(all<Upload>(machine.feed(GroupSaid{attempt_1, "", released})).size() == 1);
+    }
+    SECTION("they have passed it: the part is lost, and is said to be") {
+        const auto said = all<ToGroup>(
+            machine.feed(WorkerJoined{attempt_1, 1, {.attempt = "c0ffee-17-a1", .rank = 1, .next_index = 5}}));
+        REQUIRE(said.size() == 1);
+        CHECK(std::get<protocol::GroupUploaded>(said[0].message).error == part_lost);
+    }
+    SECTION("they have ended: so have their files") {
+        const auto said = all<ToGroup>(machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 7}));
+        REQUIRE(said.size() == 1);
+        CHECK(std::get<protocol::GroupUploaded>(said[0].message).error == part_lost);
+    }
+}
+
+TEST_CASE("a node that must be told of a release again is told what to leave out") {
+    Machine machine = running({.nodes = {{0}, {1}}});
+    machine.feed(report_with_files(0, 1));
+    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    const protocol::GroupReport same_name{.index = 1,
+                                          .metrics_json = {{1, "{}"}},
+                                          .checkpoint = true,
+                                          .files = {{.rank = 1, .path = "model.pt", .bytes = 9}}};
+    machine.feed(GroupSaid{attempt_1, "n2", same_name});
+
+    const auto again = all<ToGroup>(machine.feed(GroupSaid{attempt_1, "n2", same_name}));
+
+    REQUIRE(again.size() == 1);
+    CHECK(std::get<protocol::GroupReleased>(again[0].message).skip == std::vector<std::string>{"model.pt"});
+}
