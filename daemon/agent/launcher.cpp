@@ -70,9 +70,17 @@ struct Pointers {  // for exec: stays valid as long as the texts do
 
 Pointers arguments_of(const WorkerStart& w) {
     Pointers out;
-    out.texts = {
-        "rtrain",    "__shim", w.directory, w.out, w.err, w.cwd, std::to_string(w.user.uid), std::to_string(w.user.gid),
-        w.user.name, "--"};
+    out.texts = {"rtrain",
+                 "__shim",
+                 w.directory,
+                 w.out,
+                 w.err,
+                 w.cwd,
+                 std::to_string(w.user.uid),
+                 std::to_string(w.user.gid),
+                 w.user.name,
+                 std::to_string(w.wait_ms),
+                 "--"};
     out.texts.insert(out.texts.end(), w.program.begin(), w.program.end());
     out.close();
     return out;

@@ -24,6 +24,7 @@ struct WorkerStart {
     std::uint32_t rank = 0;
     std::string directory, out, err, cwd;  // all exist but the files
     WorkerUser user{};
+    std::int64_t wait_ms = 0;  // before it becomes its program
     std::vector<std::string> program;
     std::map<std::string, std::string> environment;
 };

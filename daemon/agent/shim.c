@@ -27,7 +27,7 @@ enum { READY = 3 };
 
 struct request {
     const char *dir, *out, *err, *cwd, *user;
-    long uid, gid;
+    long uid, gid, wait_ms;
     char** program;
 };
 
@@ -110,11 +110,15 @@ static void run_worker(const struct request* r, pid_t shim, int failed) {
     sigemptyset(&none);
     for (int signal_number = 1; signal_number < NSIG; ++signal_number) signal(signal_number, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    int error = 0;
+    if (ok && write(failed, &error, sizeof error) != sizeof error) _exit(126); /* it can be signalled from here on */
+    const struct timespec wait = {.tv_sec = r->wait_ms / 1000, .tv_nsec = r->wait_ms % 1000 * 1000000};
+    nanosleep(&wait, NULL);
     if (failed != 3 && dup2(failed, 3) == 3) failed = 3;
     fcntl(failed, F_SETFD, FD_CLOEXEC);
     close_range(4, ~0u, 0);
     if (ok) execvp(r->program[0], r->program);
-    int error = errno;
+    error = errno;
     if (write(failed, &error, sizeof error) != sizeof error) _exit(126);
     _exit(127);
 }
@@ -147,12 +151,12 @@ static void end_leftovers(pid_t worker) {
 
 static int watch(const struct request* r, pid_t worker, int failed) {
     int error = 0;
-    if (read(failed, &error, sizeof error) != sizeof error) error = 0; /* closed by exec: it runs */
-    close(failed);
-    if (!error) {
-        write_started(r, worker);
-        if (write(READY, "+", 1) != 1) errno = 0; /* the agent is gone: the files tell */
+    if (read(failed, &error, sizeof error) == sizeof error && error == 0) {
+        write_started(r, worker); /* before its exec: a stop must find it, also while it waits */
+        if (read(failed, &error, sizeof error) != sizeof error) error = 0; /* closed by exec: it runs */
     }
+    close(failed);
+    if (!error && write(READY, "+", 1) != 1) errno = 0; /* the agent is gone: the files tell */
     siginfo_t seen;
     for (;;) { /* reaps strangers that came to us; the worker stays a zombie until its group is ended */
         memset(&seen, 0, sizeof seen);
@@ -177,7 +181,7 @@ static int watch(const struct request* r, pid_t worker, int failed) {
 static int parse(int argc, char** argv, struct request* r) {
     int first = 1;
     if (argc > 1 && strcmp(argv[1], "__shim") == 0) first = 2;
-    if (argc < first + 9 || strcmp(argv[first + 7], "--") != 0) return -1;
+    if (argc < first + 10 || strcmp(argv[first + 8], "--") != 0) return -1;
     char** a = argv + first;
     *r = (struct request){.dir = a[0],
                           .out = a[1],
@@ -186,14 +190,16 @@ static int parse(int argc, char** argv, struct request* r) {
                           .uid = strtol(a[4], NULL, 10),
                           .gid = strtol(a[5], NULL, 10),
                           .user = a[6],
-                          .program = a + 8};
+                          .wait_ms = strtol(a[7], NULL, 10),
+                          .program = a + 9};
     return 0;
 }
 
 int shim_main(int argc, char** argv) {
     struct request r;
     if (parse(argc, argv, &r) != 0) {
-        fputs("rtrain: __shim is for the agent: DIR OUT ERR CWD UID GID USER -- PROGRAM ARGUMENTS...\n", stderr);
+        fputs("rtrain: __shim is for the agent: DIR OUT ERR CWD UID GID USER WAIT_MS -- PROGRAM ARGUMENTS...\n",
+              stderr);
         return 2;
     }
     sigset_t all;

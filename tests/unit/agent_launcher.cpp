@@ -126,6 +126,19 @@ TEST_CASE("a signal to a worker reaches its whole group, and what escaped from i
     CHECK_FALSE(alive(std::stol(text_of(start.cwd + "/escaped"))));
 }
 
+TEST_CASE("a worker that still waits before its program can be stopped") {
+    Story story;
+    WorkerStart start = story.worker({"sh", "-c", "echo it ran"});
+    start.wait_ms = patience_ms * 2;
+    story.launcher->start(start);
+    REQUIRE(story.until([&] { return read_whole(start.directory + "/started").ok(); }));
+    CHECK(story.started.empty());  // it is a process, but not yet its program
+    story.launcher->signal(attempt, 0, SIGTERM);
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].signal == SIGTERM);
+    CHECK(text_of(start.out) == "");
+}
+
 TEST_CASE("a worker dies with its shim") {
     Story story;
     const auto start = story.worker({"sleep", "1000"});
