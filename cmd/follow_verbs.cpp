@@ -1,4 +1,5 @@
 // rtrain logs|events|metrics: what a run said, what happened, what it measured.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -125,6 +126,25 @@ Result<int> events(Invocation& call) {
     return follow_events(call, *api, filter, last);
 }
 
+// A report of several ranks becomes a line per rank.
+void one_line_per_rank(json& items) {
+    json lines = json::array();
+    for (json& item : items) {
+        const json by_rank = item.value("metrics_by_rank", json::object());
+        item.erase("metrics_by_rank");
+        std::vector<std::uint32_t> ranks;
+        for (const auto& [rank, metrics] : by_rank.items())
+            ranks.push_back(static_cast<std::uint32_t>(std::strtoul(rank.c_str(), nullptr, 10)));
+        std::sort(ranks.begin(), ranks.end());
+        for (const std::uint32_t rank : ranks) {
+            lines.push_back(item);
+            lines.back()["rank"] = rank;
+            lines.back()["metrics"] = by_rank[std::to_string(rank)];
+        }
+    }
+    items = std::move(lines);
+}
+
 Result<int> metrics(Invocation& call) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
@@ -136,6 +156,8 @@ Result<int> metrics(Invocation& call) {
     Result<json> answer = api->list(target);
     if (!answer) return answer.error();
     json& items = (*answer)["items"];
+    const bool several = call.arguments.text("rank").find_first_not_of("0123456789") != std::string::npos;
+    if (several) one_line_per_rank(items);
     const std::size_t most = static_cast<std::size_t>(call.arguments.number("tail", 1'000'000));
     if (items.size() > most) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(most));
     std::set<std::string> keys(wanted.begin(), wanted.end());
@@ -149,6 +171,7 @@ Result<int> metrics(Invocation& call) {
             for (const auto& [key, value] : kept.items()) keys.insert(key);
     }
     std::vector<Column> columns{{"REPORT", "index"}, {"ATT", "attempt"}, {"TIME", "time", Shape::time, true}};
+    if (several) columns.push_back({"RANK", "rank"});
     std::vector<std::string> fields;
     fields.reserve(keys.size());
     for (const std::string& key : keys) fields.push_back("metrics." + key);
@@ -206,7 +229,7 @@ std::vector<Command> follow_commands() {
                     .help = "only this metric",
                     .letter = 'k',
                     .repeated = true},
-                   {.name = "rank", .takes = Value::number, .shown = "RANK", .help = "another rank's than 0"},
+                   {.name = "rank", .takes = Value::text, .shown = "RANKS", .help = "3, 0,3-5 or all (default 0)"},
                    {.name = "after", .takes = Value::number, .shown = "N", .help = "only reports after this one"},
                    tail,
                    {.name = "watch", .help = "again and again, until Ctrl-C", .letter = 'w'},

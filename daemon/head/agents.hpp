@@ -38,6 +38,8 @@ class Agents {
     void dismiss(const std::string& node, const std::string& why);  // `node leave`: refuse and close
     bool connected(const std::string& node) const;
     const NodeSeen* seen(const std::string& node) const;
+    std::map<std::string, std::string> numbers_to_save();  // settings: the highest numbers of news that came
+    void numbers_saved();
     void acknowledge();  // news that are durable by now
     void close_all(const std::string& why);
 

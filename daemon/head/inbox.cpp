@@ -62,7 +62,7 @@ void Agents::welcome(const std::string& node, Session& session, const protocol::
 
 void Agents::register_node(const std::string& node, Session& session, const protocol::Register& said) {
     Inbox& box = inbox(node);
-    if (said.next_news <= box.received) box.received = box.durable = 0;  // a new installation: its numbers begin anew
+    if (said.next_news <= box.received) box.received = 0;  // a new installation: its numbers begin anew
     session.registered = true;
     session.held = said.held;
     NodeSeen& seen = seen_[node];
@@ -80,7 +80,6 @@ void Agents::take_news(const std::string& node, const protocol::News& news) {
     count_news(head_, news);
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         for (Event& event : head_.reports.take(head_.cluster, *report)) head_.take(std::move(event));
-        head_.feeds.poke();
     } else if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
         notice(node, *said);
     } else if (auto event = event_of(head_.cluster, NodeId{node}, news)) {
@@ -91,9 +90,7 @@ void Agents::take_news(const std::string& node, const protocol::News& news) {
 void Agents::notice(const std::string& node, const protocol::Notice& said) {
     std::optional<RunId> run;
     if (head_.cluster.runs.contains(RunId{said.attempt.run})) run = RunId{said.attempt.run};
-    const auto noted = head_.journal->notice(wall_ms(), said.text, run, NodeId{node});
-    if (!noted) return head_.fail(noted.error());
-    head_.feeds.poke();
+    head_.note({.wall_ms = wall_ms(), .text = said.text, .about_run = run, .about_node = NodeId{node}});
 }
 
 void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) {
@@ -117,13 +114,18 @@ void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) 
     head_.feeds.poke();
 }
 
+std::map<std::string, std::string> Agents::numbers_to_save() {
+    std::map<std::string, std::string> settings;
+    for (const auto& [node, box] : inboxes_)
+        if (box.received != box.durable) settings[seen_setting(node)] = std::to_string(box.received);
+    return settings;
+}
+
+void Agents::numbers_saved() {
+    for (auto& [node, box] : inboxes_) box.durable = box.received;
+}
+
 void Agents::acknowledge() {
-    for (auto& [node, box] : inboxes_) {
-        if (box.received == box.durable) continue;
-        if (auto saved = head_.journal->save_setting(seen_setting(node), std::to_string(box.received)); !saved)
-            return head_.fail(saved.error());
-        box.durable = box.received;
-    }
     for (auto& [node, session] : sessions_)
         if (session.registered && session.acknowledged != inbox(node).durable) {
             session.acknowledged = inbox(node).durable;

@@ -37,21 +37,6 @@ std::vector<std::string> split(const std::string& text) {
     return out;
 }
 
-// "0,3-5"
-std::optional<std::set<std::uint32_t>> numbers(const std::string& text) {
-    std::set<std::uint32_t> out;
-    for (const std::string& part : split(text)) {
-        const std::size_t dash = part.find('-');
-        std::uint64_t first = 0, last = 0;
-        if (!to_number(part.substr(0, dash), first)) return std::nullopt;
-        last = first;
-        if (dash != std::string::npos && !to_number(part.substr(dash + 1), last)) return std::nullopt;
-        if (last < first || last - first > 100'000) return std::nullopt;
-        for (std::uint64_t n = first; n <= last; ++n) out.insert(static_cast<std::uint32_t>(n));
-    }
-    return out;
-}
-
 // Ranks that failed in the attempts meant: the first failure of each, and whoever did not end well by itself.
 std::set<std::uint32_t> failed_ranks(const Cluster& cluster, RunId run, const LogQuestion& question) {
     std::set<std::uint32_t> out;
@@ -108,6 +93,20 @@ void merge(const std::vector<LogFile>& files, const LogQuestion& question, const
 
 }  // namespace
 
+std::optional<std::set<std::uint32_t>> number_list(const std::string& text) {
+    std::set<std::uint32_t> out;
+    for (const std::string& part : split(text)) {
+        const std::size_t dash = part.find('-');
+        std::uint64_t first = 0, last = 0;
+        if (!to_number(part.substr(0, dash), first)) return std::nullopt;
+        last = first;
+        if (dash != std::string::npos && !to_number(part.substr(dash + 1), last)) return std::nullopt;
+        if (last < first || last - first > 100'000) return std::nullopt;
+        for (std::uint64_t n = first; n <= last; ++n) out.insert(static_cast<std::uint32_t>(n));
+    }
+    return out;
+}
+
 Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWords& words, std::int64_t now_wall_ms) {
     LogQuestion out;
     const auto attempts = attempts_of(cluster, run);
@@ -115,13 +114,13 @@ Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWor
         out.attempts.emplace();
         if (!attempts.empty()) out.attempts->insert(attempts.back()->id.number);
     } else if (words.attempt != "all") {
-        out.attempts = numbers(words.attempt);
+        out.attempts = number_list(words.attempt);
         if (!out.attempts) return unreadable("attempt", words.attempt, "a number, a list such as 1,3-5, or all");
     }
     if (words.rank == "failed") {
         out.ranks = failed_ranks(cluster, run, out);
     } else if (!words.rank.empty() && words.rank != "all") {
-        out.ranks = numbers(words.rank);
+        out.ranks = number_list(words.rank);
         if (!out.ranks) return unreadable("rank", words.rank, "a list such as 0,3-5, failed, or all");
     }
     if (!words.stream.empty())

@@ -22,6 +22,7 @@ struct LogQuestion {
 struct LogWords {  // as in the query
     std::string rank, attempt, stream, since_ms, tail;
 };
+std::optional<std::set<std::uint32_t>> number_list(const std::string& text);  // "0,3-5"
 Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWords& words, std::int64_t now_wall_ms);
 bool means(const LogQuestion& question, const LogName& name);
 

@@ -20,7 +20,7 @@ const std::map<std::string, std::string>& parameter_texts() {
         {"cursor", "next_cursor of the page before"},
         {"files", "remove the run's directory as well"},
         {"dry_run", "say what would be done, and do nothing"},
-        {"rank", "0,3-5, failed, or all"},
+        {"rank", "0,3-5 or all (logs: or failed; metrics: rank 0 when left out)"},
         {"attempt", "a number, a list, or all; the newest when left out"},
         {"stream", "out, err, setup, separated by commas"},
         {"since_ms", "only what came within so many milliseconds"},

@@ -37,6 +37,14 @@ Result<Page> page_of(const Ask& ask) {
     return Page{*offset, *limit};
 }
 
+std::uint64_t after_of(const Ask& ask) {
+    const std::string resumed = ask.request.header("last-event-id");
+    const std::string text = resumed.empty() ? ask.query("after") : resumed;
+    std::uint64_t value = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return fault == std::errc{} && end == text.data() + text.size() ? value : 0;
+}
+
 void reply_list(Ask& ask, const std::vector<json>& all) {
     const auto page = page_of(ask);
     if (!page) return refuse(ask, page.error());

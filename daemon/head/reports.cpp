@@ -24,29 +24,30 @@ std::optional<StopMetricReached> reached(const Run& run, AttemptId attempt, cons
 
 }  // namespace
 
-bool kept(std::uint64_t index) {
-    std::uint64_t step = 1;
-    while (index / step > 1'000) step *= 10;
-    return index % step == 0;
+std::string joined(const std::map<std::uint32_t, std::string>& by_rank) {
+    std::string out = "{";
+    for (const auto& [rank, text] : by_rank) {
+        const bool whole = text.starts_with('{') && json::accept(text);
+        out += (out.size() > 1 ? ",\"" : "\"") + std::to_string(rank) + "\":" + (whole ? text : "{}");
+    }
+    return out + "}";
 }
 
 std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reported& said) {
     const Attempt* attempt = find_attempt(cluster, said.attempt);
     const auto run = cluster.runs.find(RunId{said.attempt.run});
     if (!attempt || run == cluster.runs.end()) return {};
-    const auto rank0 = said.metrics_json.begin();
-    const state::MetricRow row{.attempt = attempt->id,
-                               .index = said.index,
-                               .wall_ms = said.wall_ms,
-                               .metrics_json = rank0 == said.metrics_json.end() ? "{}" : rank0->second};
-    last_[row.attempt.run] = row;
-    last_saved_[row.attempt.run] = kept(said.index);
-    if (kept(said.index)) waiting_.push_back(row);
+    waiting_.push_back({.attempt = attempt->id,
+                        .index = said.index,
+                        .wall_ms = said.wall_ms,
+                        .ranks_json = joined(said.metrics_json)});
+    last_[attempt->id.run] = waiting_.back();
 
     std::vector<Event> events;
     if (begun_.insert(attempt->id).second) events.push_back(FirstReport{attempt->id});
-    if (!reached_.contains(attempt->id))
-        if (auto stop = reached(run->second, attempt->id, row.metrics_json)) {
+    const auto rank0 = said.metrics_json.find(0);
+    if (!reached_.contains(attempt->id) && rank0 != said.metrics_json.end())
+        if (auto stop = reached(run->second, attempt->id, rank0->second)) {
             reached_.insert(attempt->id);
             events.push_back(*stop);
         }
@@ -62,10 +63,6 @@ std::optional<state::MetricRow> Reports::last(RunId run) const {
 }
 
 void Reports::end(RunId run) {
-    const auto found = last_saved_.find(run);
-    if (found == last_saved_.end()) return;
-    if (!found->second) waiting_.push_back(last_.at(run));
-    last_saved_.erase(found);
     std::erase_if(begun_, [&](const AttemptId& id) { return id.run == run; });
     std::erase_if(reached_, [&](const AttemptId& id) { return id.run == run; });
 }

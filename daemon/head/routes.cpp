@@ -21,7 +21,7 @@ constexpr Route table[] = {
     {"GET", "/v1/runs/{run}/attempts", Access::viewer, "attempts, oldest first", "limit cursor", get_attempts},
     {"GET", "/v1/runs/{run}/logs", Access::viewer, "lines of the workers", "rank attempt stream since_ms follow tail",
      get_logs},
-    {"GET", "/v1/runs/{run}/metrics", Access::viewer, "reports", "key after rank follow limit", get_metrics},
+    {"GET", "/v1/runs/{run}/metrics", Access::viewer, "reports", "key after rank follow limit cursor", get_metrics},
     {"GET", "/v1/runs/{run}/checkpoints", Access::viewer, "committed checkpoints, oldest first", "limit cursor",
      get_checkpoints},
     {"GET", "/v1/runs/{run}/explain", Access::viewer, "why it is in its state", "", get_explain},

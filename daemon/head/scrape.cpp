@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"
 
 namespace rtrain::head {
@@ -14,8 +15,7 @@ using nlohmann::json;
 
 metrics::LiveRun live_run(const state::MetricRow& row) {
     metrics::LiveRun out{.step = row.index, .last_report_wall_ms = row.wall_ms, .values = {}, .skew_ratio = {}};
-    const json values = json::parse(row.metrics_json, nullptr, false);
-    if (!values.is_object()) return out;
+    const json values = metrics_of(row, 0);
     for (const auto& [key, value] : values.items())
         if (value.is_number()) out.values[key] = value.get<double>();
     return out;

@@ -19,7 +19,6 @@ constexpr std::int64_t log_sync_pause_ms = 200;
 constexpr std::int64_t sweep_pause_ms = 24LL * 3'600'000;
 constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
 constexpr std::size_t recalled_at_most = 100;  // runs
-constexpr std::size_t recall_batch = 1'000;    // rows
 constexpr std::int64_t wake_pause_ms = 5;      // a wake that did not move its own time comes no oftener
 
 std::string setting_or(const state::SqliteJournal& journal, const std::string& key) {
@@ -76,14 +75,8 @@ Status Head::open() {
 // The newest report of each run, as far as the table has it, so that a restart does not make people's lists poorer.
 void Head::recall_reports() {
     std::size_t left = recalled_at_most;
-    for (auto at = cluster.runs.rbegin(); at != cluster.runs.rend() && left > 0; ++at, --left) {
-        std::uint64_t after = 0;
-        for (auto rows = journal->metrics(at->first, after, recall_batch); !rows.empty();
-             rows = journal->metrics(at->first, after, recall_batch)) {
-            after = rows.back().position;
-            reports.remember(rows.back());
-        }
-    }
+    for (auto at = cluster.runs.rbegin(); at != cluster.runs.rend() && left > 0; ++at, --left)
+        if (const auto row = journal->last_metrics(at->first)) reports.remember(*row);
 }
 
 Status Head::listen() {
@@ -127,16 +120,31 @@ void Head::turn() {
 
     const std::int64_t begun_us = monotonic_us();
     const Turn turn = decide_turn(cluster, clock.now(), wall_ms(), events);
-    const std::int64_t decided_us = monotonic_us();
-    metrics.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
-    if (!turn.entries.empty()) {
-        if (auto committed = journal->commit(turn.entries); !committed) return fail(committed.error());
-        metrics.commit(static_cast<double>(monotonic_us() - decided_us) / 1e6);
-    }
+    metrics.scheduled(static_cast<double>(monotonic_us() - begun_us) / 1e6);
+    if (!commit(turn)) return;
     perform(turn);
     for (std::size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i].answer) inputs[i].answer(turn.decisions[i]);
     wake();
+}
+
+// What news meant (events, notices, metrics) and their numbers become durable together, or not at all: after a crash
+// the agent sends again exactly what was not.
+bool Head::commit(const Turn& turn) {
+    const std::int64_t begun_us = monotonic_us();
+    const state::Batch batch{.entries = turn.entries,
+                             .notices = std::exchange(notices_, {}),
+                             .metrics = reports.to_save(),
+                             .settings = agents.numbers_to_save()};
+    if (batch.entries.empty() && batch.notices.empty() && batch.metrics.empty() && batch.settings.empty()) return true;
+    if (auto committed = journal->commit(batch); !committed) {
+        fail(committed.error());
+        return false;
+    }
+    agents.numbers_saved();
+    metrics.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
+    if (!batch.notices.empty() || !batch.metrics.empty()) feeds.poke();
+    return true;
 }
 
 void Head::perform(const Turn& turn) {
@@ -153,7 +161,6 @@ void Head::after_records(const Turn& turn) {
                 SubmissionFiles::forget_secrets(*this, *run);
                 tokens.forget_run(run->id);
                 reports.end(run->id);
-                later_acknowledge();
             }
             if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == turn.now)
                 count_placed(*this, *placed);
@@ -190,9 +197,7 @@ void Head::later_acknowledge() {
 void Head::acknowledge() {
     acknowledging_ = false;
     if (!waiting_.empty()) turn();  // what is acknowledged below must have been decided and committed
-    if (failure_) return;
-    if (const auto rows = reports.to_save(); !rows.empty())
-        if (auto saved = journal->add_metrics(rows); !saved) return fail(saved.error());
+    if (failure_ || !commit({})) return;
     agents.acknowledge();
 }
 

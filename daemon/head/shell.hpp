@@ -36,8 +36,9 @@ struct Head {
     // The way in. `answer` is called after the event is durable and its effects are performed.
     void take(Event event, Answer answer = {});
     void fail(Error error);    // fatal: stops the loop
-    void later_acknowledge();  // news and metrics that came become durable and are acknowledged, grouped
+    void later_acknowledge();  // what came becomes durable with its news' numbers, and is acknowledged, grouped
     void acknowledge();        // the same at once: before metrics are read
+    void note(state::Notice notice) { notices_.push_back(std::move(notice)); }  // durable with the next commit
     struct ToAcknowledge {
         std::string node;
         protocol::AttemptRef attempt;  // as the agent calls it
@@ -72,6 +73,7 @@ struct Head {
         Answer answer;
     };
     void turn();
+    bool commit(const Turn& turn);  // false: it failed, the head ends
     void perform(const Turn& turn);
     void recall_reports();
     void after_records(const Turn& turn);  // what ends or goes with a run: secrets, tokens, logs
@@ -82,6 +84,7 @@ struct Head {
     void sweep();  // daily: old events and logs, a fresh leaf
 
     std::vector<Waiting> waiting_;
+    std::vector<state::Notice> notices_;
     std::optional<net::Loop::TimerId> wake_timer_;
     Unsynced unsynced_;
     bool turn_posted_ = false, acknowledging_ = false, syncing_ = false;

@@ -240,12 +240,40 @@ json event_json(const Head& head, const state::EventRow& row) {
     return out;
 }
 
-json metric_json(const state::MetricRow& row) {
-    const json metrics = parsed_or_null(row.metrics_json);
-    return {{"attempt", row.attempt.number},
-            {"index", row.index},
-            {"time", wall_json(row.wall_ms)},
-            {"metrics", metrics.is_object() ? metrics : json::object()}};
+json metrics_of(const state::MetricRow& row, std::uint32_t rank) {
+    const json ranks = parsed_or_null(row.ranks_json);
+    const std::string name = std::to_string(rank);
+    return ranks.is_object() && ranks.contains(name) && ranks[name].is_object() ? ranks[name] : json::object();
+}
+
+namespace {
+
+json chosen(const json& metrics, const std::string& key) {
+    if (!metrics.is_object()) return json::object();
+    if (key.empty()) return metrics;
+    json out = json::object();
+    if (metrics.contains(key)) out[key] = metrics[key];
+    return out;
+}
+
+}  // namespace
+
+json metric_json(const state::MetricRow& row, const RankChoice& choice, const std::string& key) {
+    json out = {{"attempt", row.attempt.number},
+                {"index", row.index},
+                {"time", wall_json(row.wall_ms)},
+                {"position", row.position == 0 ? json() : json(row.position)}};
+    if (!choice.all && choice.ranks.size() == 1) {
+        out["metrics"] = chosen(metrics_of(row, *choice.ranks.begin()), key);
+        return out;
+    }
+    json& by_rank = out["metrics_by_rank"] = json::object();
+    const json ranks = parsed_or_null(row.ranks_json);
+    if (!ranks.is_object()) return out;
+    for (const auto& [rank, metrics] : ranks.items())
+        if (choice.all || choice.ranks.contains(static_cast<std::uint32_t>(std::strtoul(rank.c_str(), nullptr, 10))))
+            by_rank[rank] = chosen(metrics, key);
+    return out;
 }
 
 json token_json(const state::TokenRow& row) {

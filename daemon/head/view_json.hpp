@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,13 @@ json attempt_json(const Head& head, const Attempt& attempt);
 json checkpoint_json(const Head& head, const Run& run, const Checkpoint& checkpoint);
 json node_json(const Head& head, const Node& node, const NodeView& view);
 json event_json(const Head& head, const state::EventRow& row);
-json metric_json(const state::MetricRow& row);
+// None: rank 0's as "metrics"; one rank: its own; several: "metrics_by_rank".
+struct RankChoice {
+    bool all = false;
+    std::set<std::uint32_t> ranks = {0};
+};
+json metric_json(const state::MetricRow& row, const RankChoice& choice = {}, const std::string& key = "");
+json metrics_of(const state::MetricRow& row, std::uint32_t rank);
 json token_json(const state::TokenRow& row);
 json answer_json(const PlacementAnswer& answer);
 
@@ -38,6 +45,8 @@ struct Page {
     std::size_t offset = 0, limit = 100;
 };
 Result<Page> page_of(const Ask& ask);
+// Where a stream or a list goes on: Last-Event-ID, else ?after=, else the beginning.
+std::uint64_t after_of(const Ask& ask);
 void reply_list(Ask& ask, const std::vector<json>& all);  // cuts the page out
 
 // The request's body as an object; an empty body is an empty object.

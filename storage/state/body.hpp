@@ -8,6 +8,7 @@
 
 #include "storage/state/journal.hpp"
 #include "storage/state/lock.hpp"
+#include "storage/state/metrics_table.hpp"
 #include "storage/state/record_rows.hpp"
 #include "storage/state/sqlite.hpp"
 
@@ -19,6 +20,7 @@ struct SqliteJournal::Body {
     Cluster opened;
     std::map<RowKey, std::string> unknown;
     std::uint64_t last_event = 0;
+    MetricMarks metric_marks;
     std::mutex mutex;
 
     Body(DirectoryLock lock_taken, Database opened_database)
@@ -28,6 +30,7 @@ struct SqliteJournal::Body {
 // Copies the records as where the next replay begins; inside of the caller's transaction.
 Status take_snapshot(Database& database, std::uint64_t after_event);
 
+inline constexpr const char* setting_prefix = "head.";
 inline constexpr const char* snapshot_event_key = "snapshot_event";
 inline constexpr const char* snapshot_program_key = "snapshot_program";
 

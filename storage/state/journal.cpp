@@ -36,6 +36,7 @@ Status prepare(Database& database, DirectoryLock& lock) {
     if (*fresh)
         if (Status made = create_tables(database); !made) return made.error();
     if (Status whole = check_whole(database); !whole) return whole.error();
+    if (Status renewed = bring_up_to_date(database); !renewed) return renewed.error();
     return lock.database_is_made();
 }
 
@@ -65,6 +66,21 @@ Status insert_entry(Database& database, std::uint64_t id, const Entry& entry) {
                       {static_cast<std::int64_t>(id), entry.now.ms, entry.wall_ms, event_kind(entry.event), entry.note,
                        run_or_null(entry.about_run), node_or_null(entry.about_node), encode(entry.event),
                        checksum_of(entry.records)});
+}
+
+Status insert_notice(Database& database, std::uint64_t id, const Notice& notice) {
+    return insert_row(
+        database, "events",
+        {static_cast<std::int64_t>(id), std::int64_t{0}, notice.wall_ms, std::string("Notice"), notice.text,
+         run_or_null(notice.about_run), node_or_null(notice.about_node), Null{}, std::int64_t{0}});
+}
+
+// Those of the runs in question: they change with the transaction, and only if it succeeds.
+MetricMarks known_marks(const MetricMarks& known, const std::vector<MetricRow>& rows) {
+    MetricMarks marks;
+    for (const MetricRow& row : rows)
+        if (const auto found = known.find(row.attempt.run); found != known.end()) marks.insert(*found);
+    return marks;
 }
 
 EventRow event_row(const Row& row) {
@@ -118,30 +134,29 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
 const Cluster& SqliteJournal::opened() const { return body_->opened; }
 
 Status SqliteJournal::commit(const std::vector<Entry>& entries) {
+    return commit(Batch{.entries = entries, .notices = {}, .metrics = {}, .settings = {}});
+}
+
+Status SqliteJournal::commit(const Batch& batch) {
     std::lock_guard held(body_->mutex);
     Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
     std::uint64_t id = body_->last_event;
-    for (const Entry& entry : entries) {
+    for (const Entry& entry : batch.entries) {
         if (Status written = insert_entry(body_->database, ++id, entry); !written) return written.error();
         for (const Record& record : entry.records)
             if (Status saved = save_record(body_->database, record, body_->unknown); !saved) return saved.error();
     }
+    for (const Notice& notice : batch.notices)
+        if (Status written = insert_notice(body_->database, ++id, notice); !written) return written.error();
+    for (const auto& [key, value] : batch.settings)
+        if (Status saved = write_setting(body_->database, setting_prefix + key, value); !saved) return saved.error();
+    MetricMarks marks = known_marks(body_->metric_marks, batch.metrics);
+    if (Status added = add_metrics(body_->database, marks, batch.metrics); !added) return added.error();
     if (Status done = transaction->commit(); !done) return done.error();
     body_->last_event = id;
+    for (auto& [run, mark] : marks) body_->metric_marks[run] = std::move(mark);
     return Done{};
-}
-
-Result<EventId> SqliteJournal::notice(std::int64_t wall_ms, std::string note, std::optional<RunId> run,
-                                      std::optional<NodeId> node) {
-    std::lock_guard held(body_->mutex);
-    std::uint64_t id = body_->last_event + 1;
-    Status written = insert_row(body_->database, "events",
-                                {static_cast<std::int64_t>(id), std::int64_t{0}, wall_ms, std::string("Notice"),
-                                 std::move(note), run_or_null(run), node_or_null(node), Null{}, std::int64_t{0}});
-    if (!written) return written.error();
-    body_->last_event = id;
-    return EventId{id};
 }
 
 std::vector<EventRow> SqliteJournal::events(EventId after, std::size_t limit, std::optional<RunId> run) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,13 +40,27 @@ struct TokenRow {
     bool revoked = false;
 };
 
-struct MetricRow {  // one report of one attempt, rank 0's metrics as JSON
+struct MetricRow {  // one report of one attempt
     AttemptId attempt;
-    std::uint64_t index = 0;
+    std::uint64_t index = 0;  // only grows within an attempt
     std::int64_t wall_ms = 0;
-    std::string metrics_json;
+    std::string ranks_json;      // {"0":{"loss":0.5},"1":{...}}
     std::uint64_t position = 0;  // given when stored: from 1, grows over all attempts of the run; pages go by it
     bool operator==(const MetricRow&) const = default;
+};
+
+struct Notice {  // what people are told and the core did not decide
+    std::int64_t wall_ms = 0;
+    std::string text;
+    std::optional<RunId> about_run;
+    std::optional<NodeId> about_node;
+};
+
+struct Batch {  // what came together: all of it becomes durable, or nothing
+    std::vector<Entry> entries;
+    std::vector<Notice> notices;
+    std::vector<MetricRow> metrics;               // repeats of an attempt's index are dropped
+    std::map<std::string, std::string> settings;  // such as the number of the last news that the rest came from
 };
 
 class Journal {  // the interface has two implementations: SQLite here, a simulated disk in tests/sim
@@ -66,8 +81,7 @@ class SqliteJournal : public Journal {
 
     const Cluster& opened() const;  // as read at open
     Status commit(const std::vector<Entry>& entries) override;
-    Result<EventId> notice(std::int64_t wall_ms, std::string note, std::optional<RunId> run,
-                           std::optional<NodeId> node);
+    Status commit(const Batch& batch);
 
     // Oldest first; only those with a note.
     std::vector<EventRow> events(EventId after, std::size_t limit, std::optional<RunId> run = {}) const;
@@ -77,8 +91,8 @@ class SqliteJournal : public Journal {
     std::vector<TokenRow> tokens() const;
     Status save_setting(const std::string& key, const std::string& value);  // cluster name, acknowledged offsets, ...
     std::optional<std::string> setting(const std::string& key) const;
-    Status add_metrics(const std::vector<MetricRow>& rows);  // repeats of (attempt, index) are dropped
     std::vector<MetricRow> metrics(RunId run, std::uint64_t after_position, std::size_t limit) const;
+    std::optional<MetricRow> last_metrics(RunId run) const;
     void forget_run(RunId run);  // its metrics
     void prune_events(std::int64_t before_wall_ms);
 

@@ -2,6 +2,7 @@
 #include "storage/state/schema.hpp"
 
 #include <array>
+#include <set>
 
 namespace rtrain::state {
 namespace {
@@ -33,7 +34,16 @@ constexpr std::array statements = {
     "CREATE TABLE metrics(run INTEGER NOT NULL, position INTEGER NOT NULL, attempt INTEGER NOT NULL, idx INTEGER NOT "
     "NULL, "
     "wall_ms INTEGER NOT NULL, json TEXT NOT NULL, PRIMARY KEY(run, position)) WITHOUT ROWID",
-    "CREATE UNIQUE INDEX metrics_by_report ON metrics(run, attempt, idx)",
+    // Rows of `metrics`, sealed: see metrics_table.hpp.
+    "CREATE TABLE metric_chunks(run INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, level INTEGER NOT "
+    "NULL, newest TEXT NOT NULL, rows BLOB NOT NULL, PRIMARY KEY(run, first)) WITHOUT ROWID",
+};
+// Version 1 had rank 0's metrics only, and this index instead of chunks.
+constexpr const char* index_of_version_1 = "CREATE UNIQUE INDEX metrics_by_report ON metrics(run, attempt, idx)";
+constexpr std::array to_version_2 = {
+    "DROP INDEX metrics_by_report",
+    "UPDATE metrics SET json = '{\"0\":' || json || '}'",
+    statements.back(),
 };
 constexpr std::array summed_tables = {"records", "snapshot", "events", "tokens", "settings"};
 
@@ -75,13 +85,18 @@ Status check_structure(Database& database) {
 
 // SQLite keeps the text of our statements: the tables are those we made, column by column.
 Status check_tables(Database& database) {
-    std::size_t known = 0, all = 0;
-    Status read = database.each("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL", {}, [&](const Row& row) {
-        ++all;
-        for (const char* statement : statements) known += row.text(0) == statement ? 1 : 0;
-    });
+    Result<std::int64_t> version = database.integer("PRAGMA user_version");
+    if (!version) return damaged("its header cannot be read");
+    std::set<std::string> ours(statements.begin(), statements.end());
+    if (*version == 1) {
+        ours.erase(statements.back());
+        ours.insert(index_of_version_1);
+    }
+    std::set<std::string> found;
+    Status read = database.each("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL", {},
+                                [&](const Row& row) { found.insert(row.text(0)); });
     if (!read) return damaged(read.error().message);
-    if (known != all || known != statements.size()) return damaged("its tables are not those of this version");
+    if (found != ours) return damaged("its tables are not those of this version");
     return Done{};
 }
 
@@ -126,10 +141,13 @@ Status configure(Database& database) {
     return Done{};
 }
 
-Status create_tables(Database& database) {
+namespace {
+
+template <class Statements>
+Status change_tables(Database& database, const Statements& changes) {
     Result<Transaction> transaction = Transaction::begin(database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
-    for (const char* statement : statements)
+    for (const char* statement : changes)
         if (Status made = database.run(statement); !made) return made.error();
     std::string version = std::to_string(schema_version);
     for (const std::string& pragma :
@@ -137,6 +155,17 @@ Status create_tables(Database& database) {
         if (Status set = database.run(pragma); !set) return set.error();
     if (Status written = write_setting(database, version_key, version); !written) return written.error();
     return transaction->commit();
+}
+
+}  // namespace
+
+Status create_tables(Database& database) { return change_tables(database, statements); }
+
+Status bring_up_to_date(Database& database) {
+    Result<std::int64_t> version = database.integer("PRAGMA user_version");
+    if (!version) return version.error();
+    if (*version == schema_version) return Done{};
+    return change_tables(database, to_version_2);
 }
 
 Result<bool> is_empty(Database& database) {

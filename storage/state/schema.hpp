@@ -8,14 +8,15 @@
 
 namespace rtrain::state {
 
-inline constexpr int schema_version = 1;
+inline constexpr int schema_version = 2;
 inline constexpr const char* database_name = "state.db";
 
 std::int64_t checksum(const Values& values);
 Status insert_row(Database& database, const std::string& table, Values values);  // INSERT OR REPLACE, with its checksum
 
-Status configure(Database& database);      // WAL, synchronous FULL
-Status create_tables(Database& database);  // in an empty database
+Status configure(Database& database);         // WAL, synchronous FULL
+Status create_tables(Database& database);     // in an empty database
+Status bring_up_to_date(Database& database);  // the tables of an older version; after check_whole
 // Whole, ours, and of a version that we can read: else damaged or conflict.
 Status check_whole(Database& database);
 Result<bool> is_empty(Database& database);

@@ -12,6 +12,11 @@ std::string Row::text(int column) const {
     auto text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
     return text ? std::string(text, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))) : std::string();
 }
+std::string Row::blob(int column) const {
+    auto bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+    return bytes ? std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)))
+                 : std::string();
+}
 Value Row::value(int column) const {
     if (null(column)) return Null{};
     if (sqlite3_column_type(statement_, column) == SQLITE_INTEGER) return integer(column);
@@ -66,6 +71,8 @@ Result<sqlite3_stmt*> Database::prepared(const std::string& sql, const Values& v
             sqlite3_bind_int64(kept.get(), position, *number);
         else if (auto text = std::get_if<std::string>(&values[i]))
             sqlite3_bind_text64(kept.get(), position, text->data(), text->size(), SQLITE_STATIC, SQLITE_UTF8);
+        else if (auto blob = std::get_if<Blob>(&values[i]))
+            sqlite3_bind_blob64(kept.get(), position, blob->bytes.data(), blob->bytes.size(), SQLITE_STATIC);
         else
             sqlite3_bind_null(kept.get(), position);
     }

@@ -20,7 +20,10 @@ struct sqlite3_stmt;
 namespace rtrain::state {
 
 struct Null {};
-using Value = std::variant<Null, std::int64_t, std::string>;
+struct Blob {
+    std::string bytes;
+};
+using Value = std::variant<Null, std::int64_t, std::string, Blob>;
 using Values = std::vector<Value>;
 
 class Row {  // valid during the callback that gets it
@@ -30,6 +33,7 @@ class Row {  // valid during the callback that gets it
     bool null(int column) const;
     std::int64_t integer(int column) const;
     std::string text(int column) const;
+    std::string blob(int column) const;
     Value value(int column) const;
 
   private:

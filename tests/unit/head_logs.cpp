@@ -107,12 +107,3 @@ TEST_CASE("selectors are read as people write them, and what is not understood i
         CHECK(ask({.rank = broken}).error().message.find(broken) != std::string::npos);
     CHECK(ask({.stream = "out,both"}).error().code == ErrorCode::usage);
 }
-
-TEST_CASE("of a long series of reports fewer and fewer are kept, evenly") {
-    std::size_t count = 0;
-    for (std::uint64_t index = 1; index <= 100'000; ++index) count += kept(index);
-    CHECK(count == 1'000 + 900 + 900);
-    CHECK(kept(1'000));
-    CHECK_FALSE(kept(1'001));
-    CHECK(kept(1'010));
-}

@@ -4,41 +4,6 @@
 using namespace rtrain;
 using namespace rtrain::test;
 
-namespace {
-
-// Answers the orders of one attempt until its workers run.
-protocol::AttemptRef start_attempt(HandMadeAgent& agent, std::uint32_t world_size) {
-    const auto prepare = agent.expect<protocol::Prepare>();
-    CHECK(prepare.claim);
-    agent.tell(protocol::Prepared{
-        .attempt = prepare.attempt, .claimed = true, .master_address = "127.0.0.1", .master_port = 20'000});
-    const auto launch = agent.expect<protocol::Launch>();
-    CHECK(launch.workers.size() == world_size);
-    for (std::uint32_t rank = 0; rank < world_size; ++rank)
-        agent.tell(protocol::Started{.attempt = launch.attempt, .rank = rank, .pid = 100 + rank, .host = "here"});
-    return launch.attempt;
-}
-
-ExitCause exited(int code) {
-    ExitCause cause;
-    cause.exit_code = code;
-    return cause;
-}
-
-// The attempt's workers end well; the node is empty.
-void end_well(HandMadeAgent& agent, protocol::AttemptRef attempt, std::uint32_t world_size) {
-    for (std::uint32_t rank = 0; rank < world_size; ++rank)
-        agent.tell(protocol::Exited{.attempt = attempt, .rank = rank, .cause = exited(0), .exit_wall_us = 1});
-    agent.expect<protocol::Stop>();
-    agent.tell(protocol::Emptied{attempt});
-}
-
-std::string state_of(const HeadUnderTest& head, const std::string& run) {
-    return head.call("GET", "/v1/runs/" + run).body.value("state", "");
-}
-
-}  // namespace
-
 TEST_CASE("a job goes from submit to SUCCEEDED: prepared, launched, reported, committed, logged") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});

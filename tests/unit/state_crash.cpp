@@ -132,3 +132,34 @@ TEST_CASE("a main file cut short or replaced by something else is damage") {
     wreck.main = std::string(20'000, 'x');
     CHECK(opened_from(scratch / "data", wreck, "").error().code == ErrorCode::damaged);
 }
+
+TEST_CASE("what news meant and their number are in one transaction: the WAL cut anywhere has both or neither") {
+    ScratchDirectory scratch;
+    Wreck wreck;
+    {
+        Story story(scratch / "first");
+        for (const auto& events : small_history()) story.happen(events);
+        story.journal.reset();
+        wreck.main = read_bytes(scratch / "first/state.db");
+        story.open();
+        Batch batch{.entries = {story.decided(NodeUndrained{.node = {"n2"}})},
+                    .notices = {{.wall_ms = 5, .text = "the disk is slow", .about_run = RunId{1}, .about_node = {}}},
+                    .metrics = {{.attempt = attempt(1, 1), .index = 1, .wall_ms = 5, .ranks_json = "{}"}},
+                    .settings = {{"news_seen/n1", "7"}}};
+        REQUIRE(story.journal->commit(batch).ok());
+        wreck.wal = read_bytes(scratch / "first/state.db-wal");
+        wreck.lock = read_bytes(scratch / "first/state.lock");
+    }
+    std::size_t after = 0;
+    for (std::size_t cut = 0; cut <= wreck.wal.size(); cut += cut + 64 < wreck.wal.size() ? 61 : 1) {
+        REQUIRE(opened_from(scratch / "data", wreck, std::string_view(wreck.wal).substr(0, cut)).ok());
+        const auto journal = SqliteJournal::open(scratch / "data").value();
+        const bool known = journal->setting("news_seen/n1") == "7";
+        const bool decided = journal->opened().nodes.at({"n2"}).state == NodeState::ready;
+        const bool told = journal->events({0}, 1'000).back().note == "the disk is slow";
+        const bool measured = journal->metrics({1}, 0, 10).size() == 1;
+        if (decided != known || told != known || measured != known) FAIL("cut at " << cut << ": one without the other");
+        after += known ? 1 : 0;
+    }
+    CHECK(after >= 1);
+}

@@ -35,8 +35,10 @@ TEST_CASE("events are read in order, by page and by run, and their numbers go on
     CHECK(story.journal->last_event().value == 13);
     story.journal.reset();
     story.open();
-    EventId notice = *story.journal->notice(5, "storage is nearly full", RunId{1}, NodeId{"n1"});
-    CHECK(notice.value == 14);
+    const Notice notice{
+        .wall_ms = 5, .text = "storage is nearly full", .about_run = RunId{1}, .about_node = NodeId{"n1"}};
+    REQUIRE(story.journal->commit(Batch{.notices = {notice}}).ok());
+    CHECK(story.journal->last_event().value == 14);
     EventRow row = story.journal->events({13}, 10).at(0);
     CHECK(row.kind == "Notice");
     CHECK(row.note == "storage is nearly full");
@@ -166,10 +168,10 @@ TEST_CASE("metrics drop repeats, page over attempts, and are forgotten with thei
     Story story(scratch / "data");
     auto row = [](std::uint32_t attempt_number, std::uint64_t index) {
         return MetricRow{
-            .attempt = attempt(1, attempt_number), .index = index, .wall_ms = 1, .metrics_json = R"({"loss":1})"};
+            .attempt = attempt(1, attempt_number), .index = index, .wall_ms = 1, .ranks_json = R"({"0":{"loss":1}})"};
     };
-    REQUIRE(story.journal->add_metrics({row(1, 1), row(1, 2), row(1, 2)}).ok());
-    REQUIRE(story.journal->add_metrics({row(1, 2), row(2, 1)}).ok());
+    REQUIRE(story.journal->commit(Batch{.metrics = {row(1, 1), row(1, 2), row(1, 2)}}).ok());
+    REQUIRE(story.journal->commit(Batch{.metrics = {row(1, 2), row(2, 1)}}).ok());
     std::vector<MetricRow> all = story.journal->metrics({1}, 0, 10);
     REQUIRE(all.size() == 3);
     CHECK(all[2].attempt == attempt(1, 2));
@@ -178,22 +180,4 @@ TEST_CASE("metrics drop repeats, page over attempts, and are forgotten with thei
     CHECK(page[0] == all[2]);
     story.journal->forget_run({1});
     CHECK(story.journal->metrics({1}, 0, 10).empty());
-}
-
-TEST_CASE("a run that reports for weeks keeps its newest metrics whole and thins the old") {
-    ScratchDirectory scratch;
-    Story story(scratch / "data");
-    std::vector<MetricRow> rows;
-    for (std::uint64_t index = 1; index <= 30'000; ++index)
-        rows.push_back({.attempt = attempt(1, 1), .index = index, .wall_ms = 0, .metrics_json = "{}"});
-    for (std::size_t at = 0; at < rows.size(); at += 5'000)
-        REQUIRE(story.journal
-                    ->add_metrics({rows.begin() + static_cast<long>(at), rows.begin() + static_cast<long>(at) + 5'000})
-                    .ok());
-    std::vector<MetricRow> kept = story.journal->metrics({1}, 0, 100'000);
-    CHECK(kept.size() <= 20'000);
-    CHECK(kept.size() >= 10'000);
-    CHECK(kept.front().index == 1);
-    CHECK(kept.back().index == 30'000);
-    CHECK(story.journal->metrics({1}, kept[kept.size() - 5'000].position, 5'000).front().index == 25'002);
 }

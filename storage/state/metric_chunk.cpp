@@ -1,0 +1,87 @@
+// See metric_chunk.hpp. A row is "position attempt index wall_ms length\n" and `length` bytes of JSON; the whole is one
+// zstd frame with its checksum, since these rows carry none of their own.
+#include "storage/state/metric_chunk.hpp"
+
+#include <zstd.h>
+
+#include <array>
+#include <charconv>
+#include <memory>
+
+namespace rtrain::state {
+namespace {
+
+constexpr int level = 6;
+constexpr std::size_t unpacked_at_most = 1u << 30;
+constexpr std::size_t columns = 5;
+using Numbers = std::array<std::int64_t, columns>;
+
+Numbers numbers_of(const MetricRow& row) {
+    return {static_cast<std::int64_t>(row.position), row.attempt.number, static_cast<std::int64_t>(row.index),
+            row.wall_ms, 0};
+}
+
+Error broken() { return {ErrorCode::damaged, "a chunk of metrics is damaged", "rtrain head restore-backup FILE"}; }
+
+Result<std::string> unpacked(const std::string& bytes) {
+    const unsigned long long size = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > unpacked_at_most) return broken();
+    std::string text(size, '\0');
+    const std::size_t got = ZSTD_decompress(text.data(), text.size(), bytes.data(), bytes.size());
+    if (ZSTD_isError(got) != 0 || got != text.size()) return broken();
+    return text;
+}
+
+// Reads one row's numbers; false: that is no row.
+bool read_numbers(const char*& at, const char* end, Numbers& out) {
+    for (std::size_t i = 0; i < columns; ++i) {
+        const auto [stopped, fault] = std::from_chars(at, end, out[i]);
+        if (fault != std::errc{} || stopped == end || *stopped != (i + 1 < columns ? ' ' : '\n')) return false;
+        at = stopped + 1;
+    }
+    return true;
+}
+
+}  // namespace
+
+std::string pack_metrics(const std::vector<MetricRow>& rows) {
+    std::string text;
+    Numbers before{};
+    for (const MetricRow& row : rows) {
+        const Numbers now = numbers_of(row);
+        for (std::size_t i = 0; i + 1 < columns; ++i) text += std::to_string(now[i] - before[i]) + ' ';
+        text += std::to_string(row.ranks_json.size()) + '\n' + row.ranks_json;
+        before = now;
+    }
+    const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{ZSTD_createCCtx(), &ZSTD_freeCCtx};
+    ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(zstd.get(), ZSTD_c_checksumFlag, 1);
+    std::string bytes(ZSTD_compressBound(text.size()), '\0');
+    const std::size_t used = ZSTD_compress2(zstd.get(), bytes.data(), bytes.size(), text.data(), text.size());
+    RTRAIN_CHECK(ZSTD_isError(used) == 0, "zstd refuses to compress");
+    bytes.resize(used);
+    return bytes;
+}
+
+Result<std::vector<MetricRow>> unpack_metrics(RunId run, const std::string& bytes) {
+    const Result<std::string> text = unpacked(bytes);
+    if (!text) return text.error();
+    std::vector<MetricRow> rows;
+    Numbers sums{};
+    const char* at = text->data();
+    const char* end = at + text->size();
+    while (at < end) {
+        Numbers read{};
+        if (!read_numbers(at, end, read) || read[4] < 0 || read[4] > end - at) return broken();
+        for (std::size_t i = 0; i + 1 < columns; ++i) sums[i] += read[i];
+        rows.push_back({.attempt = {.run = run, .number = static_cast<std::uint32_t>(sums[1])},
+                        .index = static_cast<std::uint64_t>(sums[2]),
+                        .wall_ms = sums[3],
+                        .ranks_json = std::string(at, static_cast<std::size_t>(read[4])),
+                        .position = static_cast<std::uint64_t>(sums[0])});
+        at += read[4];
+    }
+    return rows;
+}
+
+}  // namespace rtrain::state
