@@ -2,6 +2,7 @@
 #include "scheduler/placement.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "scheduler/placement_room.hpp"
 
@@ -28,31 +29,135 @@ const NodeView* find_node(const std::vector<NodeView>& nodes, const NodeId& id) 
     return nullptr;
 }
 
-// Candidates under one value of the topology label each, tightest first.
-std::vector<std::vector<Candidate>> by_topology(const std::vector<Candidate>& all, const GangRequest& request) {
-    std::map<std::string, std::vector<Candidate>> groups;
-    for (const Candidate& candidate : all)
-        groups[candidate.node->labels.find(*request.topology_label)->second].push_back(candidate);
-    std::vector<std::pair<std::uint64_t, std::vector<Candidate>>> ranked;
-    for (auto& [value, group] : groups) {
-        std::size_t hosts = 0;  // repair: the value that hosts the gang is the only one
-        for (const auto& [bundle, node] : request.placed)
-            hosts += std::any_of(group.begin(), group.end(), [&](const Candidate& c) { return c.node->id == node; });
-        if (hosts != request.placed.size()) continue;
-        std::uint64_t room = 0;
-        for (const Candidate& c : group)
-            room += slots(*c.free, c.gpus, request.bundles.front().demand,
-                          static_cast<std::uint32_t>(request.bundles.size()));
-        ranked.emplace_back(room, std::move(group));
-    }
-    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<std::vector<Candidate>> order;
-    for (auto& [room, group] : ranked) order.push_back(std::move(group));
-    return order;
+// Nodes that host bundles which reserve something.
+std::set<NodeId> nodes_used(const GangRequest& request, const Seats& seats) {
+    std::set<NodeId> nodes;
+    for (std::size_t i = 0; i < seats.size(); ++i)
+        if (!zero(request.bundles[i].demand)) nodes.insert(seats[i].node);
+    return nodes;
 }
 
-Attempted place_group(const std::vector<Candidate>& candidates, const GangRequest& request) {
-    return one_shape(request) ? place_one_shape(candidates, request) : place_mixed(candidates, request);
+// Whether the bundles that stay keep to the strategy among themselves.
+bool placed_well(const GangRequest& request) {
+    std::set<NodeId> nodes;
+    std::size_t bundles = 0;
+    for (const auto& [bundle, node] : request.placed) {
+        if (request.strategy != Strategy::strict_pack && zero(request.bundles[bundle].demand)) continue;
+        nodes.insert(node);
+        ++bundles;
+    }
+    if (request.strategy == Strategy::strict_pack) return nodes.size() <= 1;
+    if (request.strategy == Strategy::strict_spread) return nodes.size() == bundles;
+    return true;
+}
+
+// Zero bundles: beside the rank before them, else beside another one, else on any node where their labels allow it.
+bool seat_zero_bundles(const std::vector<Candidate>& candidates, const Wanted& wanted, Seats& seats) {
+    const std::set<NodeId> used = nodes_used(wanted.request, seats);
+    const auto home_of = [&](std::uint32_t index) -> const NodeView* {
+        const NodeView* best = nullptr;
+        int best_score = -1;
+        for (const Candidate& candidate : candidates) {
+            if (!matches(wanted.request.bundles[index].selector, candidate.node->labels)) continue;
+            const NodeId& id = candidate.node->id;
+            const bool before = index > 0 && seats[index - 1].node == id;
+            const bool behind = index + 1 < seats.size() && seats[index + 1].node == id;
+            const int score = before ? 3 : behind ? 2 : used.contains(id) ? 1 : 0;
+            if (score <= best_score) continue;
+            best = candidate.node;
+            best_score = score;
+        }
+        return best;
+    };
+    for (const std::uint32_t index : wanted.zeros) {
+        const NodeView* home = home_of(index);
+        if (home == nullptr) return false;
+        seats[index].node = home->id;
+    }
+    return true;
+}
+
+// STRICT_PACK: a zero bundle goes where the others are, so its labels count there.
+void keep_to_labels_of_zeros(std::vector<Candidate>& candidates, const Wanted& wanted) {
+    std::erase_if(candidates, [&](const Candidate& candidate) {
+        return std::any_of(wanted.zeros.begin(), wanted.zeros.end(), [&](std::uint32_t index) {
+            return !matches(wanted.request.bundles[index].selector, candidate.node->labels);
+        });
+    });
+}
+
+Attempted place_group(std::vector<Candidate> candidates, const Wanted& wanted) {
+    const GangRequest& request = wanted.request;
+    if (request.strategy == Strategy::strict_pack) {
+        keep_to_labels_of_zeros(candidates, wanted);
+        if (!request.placed.empty())
+            std::erase_if(candidates, [&](const Candidate& c) { return c.node->id != request.placed.begin()->second; });
+    }
+    Attempted answer{.seats = Seats(request.bundles.size()), .proved = true};
+    if (!wanted.missing.empty())
+        answer = one_shape(wanted) ? place_one_shape(candidates, wanted) : place_mixed(candidates, wanted);
+    if (!answer.seats) return answer;
+    for (const auto& [bundle, node] : request.placed) (*answer.seats)[bundle].node = node;
+    if (request.strategy == Strategy::strict_pack && !wanted.missing.empty())
+        std::erase_if(candidates, [&](const Candidate& candidate) {
+            return candidate.node->id != (*answer.seats)[wanted.missing.front()].node;
+        });
+    if (!seat_zero_bundles(candidates, wanted, *answer.seats)) answer.seats.reset();
+    return answer;
+}
+
+// The values of the topology label that may hold the gang. Repair: only the one that hosts it already.
+std::map<std::string, std::vector<Candidate>> by_topology(const std::vector<NodeView>& nodes,
+                                                          const std::vector<Candidate>& open,
+                                                          const GangRequest& request) {
+    std::map<std::string, std::vector<Candidate>> groups;
+    for (const Candidate& candidate : open)
+        groups[candidate.node->labels.find(*request.topology_label)->second].push_back(candidate);
+    if (request.placed.empty()) return groups;
+    std::set<std::string> hosting;
+    for (const auto& [bundle, id] : request.placed) {
+        const Labels& labels = find_node(nodes, id)->labels;
+        const auto label = labels.find(*request.topology_label);
+        if (label == labels.end()) return {};
+        hosting.insert(label->second);
+    }
+    if (hosting.size() > 1) return {};
+    return {{*hosting.begin(), groups[*hosting.begin()]}};
+}
+
+std::uint64_t room_in(const std::vector<Candidate>& group, const Wanted& wanted) {
+    std::uint64_t room = 0;
+    if (wanted.missing.empty()) return room;
+    for (const Candidate& c : group)
+        if (matches(wanted.shape().selector, c.node->labels))
+            room += slots(*c.free, c.gpus, wanted.shape().demand, UINT32_MAX);
+    return room;
+}
+
+// The best-fitting value: as few nodes as PACK can have, as many as SPREAD can, then the least room to spare.
+Attempted place_in_topology(const std::vector<NodeView>& nodes, const std::vector<Candidate>& open,
+                            const Wanted& wanted) {
+    Attempted best;
+    std::pair<std::int64_t, std::uint64_t> best_score;
+    for (const auto& [value, group] : by_topology(nodes, open, wanted.request)) {
+        Attempted here = place_group(group, wanted);
+        if (!here.seats) {
+            if (!best.seats) best.proved = best.proved && here.proved;
+            continue;
+        }
+        const auto used = static_cast<std::int64_t>(nodes_used(wanted.request, *here.seats).size());
+        const std::pair score{packs(wanted.request.strategy) ? used : -used, room_in(group, wanted)};
+        if (best.seats && best_score <= score) continue;
+        best = std::move(here);
+        best_score = score;
+    }
+    return best;
+}
+
+Attempted place_on(const std::vector<NodeView>& nodes, const std::vector<Candidate>& open, const GangRequest& request) {
+    if (!placed_well(request)) return {};
+    const Wanted wanted = wanted_of(request);
+    return request.topology_label ? place_in_topology(nodes, open, wanted) : place_group(open, wanted);
 }
 
 }  // namespace
@@ -73,6 +178,20 @@ std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, c
     return std::nullopt;
 }
 
+bool packs(Strategy strategy) { return strategy == Strategy::pack || strategy == Strategy::strict_pack; }
+
+Wanted wanted_of(const GangRequest& request) {
+    Wanted wanted{.request = request, .missing = {}, .zeros = {}};
+    for (std::uint32_t i = 0; i < request.bundles.size(); ++i)
+        if (!request.placed.contains(i)) (zero(request.bundles[i].demand) ? wanted.zeros : wanted.missing).push_back(i);
+    return wanted;
+}
+
+bool one_shape(const Wanted& wanted) {
+    return std::all_of(wanted.missing.begin(), wanted.missing.end(),
+                       [&](std::uint32_t index) { return wanted.request.bundles[index] == wanted.shape(); });
+}
+
 bool allowed(const NodeView& node, const GangRequest& request) {
     return node.state == NodeState::ready && (request.nodes_only.empty() || among(request.nodes_only, node.id)) &&
            !among(request.nodes_excluded, node.id) &&
@@ -80,28 +199,24 @@ bool allowed(const NodeView& node, const GangRequest& request) {
 }
 
 std::vector<Candidate> candidates(const std::vector<NodeView>& nodes, const GangRequest& request, Capacity capacity) {
+    std::map<NodeId, std::uint32_t> seated;
+    for (const auto& [bundle, node] : request.placed) seated[node] += !zero(request.bundles[bundle].demand);
     std::vector<Candidate> open;
     open.reserve(nodes.size());
     for (const NodeView& node : nodes) {
         if (!allowed(node, request)) continue;
-        if (capacity == Capacity::free)
-            open.push_back({.node = &node, .free = &node.free, .gpus = node.gpus_free});
-        else
-            open.push_back(
-                {.node = &node, .free = &node.total, .gpus = std::vector<Amount>(node.gpus_free.size(), units(1))});
+        const bool now = capacity == Capacity::free;
+        open.push_back({.node = &node,
+                        .free = now ? &node.free : &node.total,
+                        .gpus = now ? node.gpus_free : std::vector<Amount>(node.gpus_free.size(), units(1)),
+                        .seated = 0});
+        if (seated.empty()) continue;
+        const auto host = seated.find(node.id);
+        if (host != seated.end()) open.back().seated = host->second;
     }
+    const auto by_id = [](const Candidate& a, const Candidate& b) { return a.node->id < b.node->id; };
+    if (!std::is_sorted(open.begin(), open.end(), by_id)) std::sort(open.begin(), open.end(), by_id);
     return open;
-}
-
-Attempted place_on(const std::vector<Candidate>& open, const GangRequest& request) {
-    if (!request.topology_label) return place_group(open, request);
-    Attempted answer;
-    for (const auto& group : by_topology(open, request)) {
-        Attempted here = place_group(group, request);
-        if (here.seats) return here;
-        answer.proved = answer.proved && here.proved;
-    }
-    return answer;
 }
 
 }  // namespace placing
@@ -121,11 +236,11 @@ PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& req
     if (!request.nodes_avoided.empty()) {
         auto wanted = open;
         std::erase_if(wanted, [&](const Candidate& c) { return among(request.nodes_avoided, c.node->id); });
-        if (settle(place_on(wanted, request), Verdict::feasible_now)) return answer;
+        if (settle(place_on(nodes, wanted, request), Verdict::feasible_now)) return answer;
         answer.proved = true;
     }
-    if (settle(place_on(open, request), Verdict::feasible_now)) return answer;
-    settle(place_on(candidates(nodes, request, Capacity::whole), request), Verdict::pending);
+    if (settle(place_on(nodes, open, request), Verdict::feasible_now)) return answer;
+    settle(place_on(nodes, candidates(nodes, request, Capacity::whole), request), Verdict::pending);
     return answer;
 }
 

@@ -93,7 +93,7 @@ std::string reason_on(const NodeView& node, const GangRequest& request) {
     if (fits == 0) return why;
     const Bundle& first = request.bundles.front();
     const auto wanted = static_cast<std::uint32_t>(request.bundles.size());
-    if (!one_shape(request)) return why.empty() ? "fits each bundle alone" : "fits some bundles; " + why;
+    if (!one_shape(wanted_of(request))) return why.empty() ? "fits each bundle alone" : "fits some bundles; " + why;
     const std::uint32_t here = slots(node.free, node.gpus_free, first.demand, wanted);
     return here >= wanted ? "fits" : "holds " + std::to_string(here) + " of " + std::to_string(wanted) + " bundles";
 }
@@ -125,7 +125,7 @@ std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest
         if (fits_now(nodes, looser))
             return std::string("would start now with scaling.placement=") + to_text(looser.strategy);
     }
-    if (one_shape(request) && request.placed.empty() && request.bundles.size() > 1)
+    if (one_shape(wanted_of(request)) && request.placed.empty() && request.bundles.size() > 1)
         if (const std::size_t workers = most_workers(nodes, request); workers > 0)
             return "would start now with scaling.workers=" + std::to_string(workers);
     GangRequest open = request;

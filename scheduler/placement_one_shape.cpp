@@ -13,9 +13,9 @@ struct Slot {
     std::uint32_t seated = 0;     // bundles that stay here (repair)
     std::uint32_t taken = 0;      // bundles given now
     Amount gpus_free, cpus_free;  // how full the node is
+    bool off_gpus = false;        // bundles that need no GPU, a node that has none
 
     const NodeId& id() const { return at->node->id; }
-    bool has_gpus() const { return !at->gpus.empty(); }
 };
 
 using Chosen = std::vector<Slot>;  // in order of ranks
@@ -33,25 +33,19 @@ bool roomier(const Slot& a, const Slot& b) {
     return fuller(a, b);
 }
 
-std::uint32_t seated_on(const GangRequest& request, const NodeId& id) {
-    std::uint32_t count = 0;
-    for (const auto& [bundle, node] : request.placed) count += node == id;
-    return count;
-}
-
-std::vector<Slot> count_slots(const std::vector<Candidate>& candidates, const GangRequest& request, const Bundle& shape,
-                              std::uint32_t wanted) {
+std::vector<Slot> count_slots(const std::vector<Candidate>& candidates, const Bundle& shape) {
+    const bool gpu_less = amount_of(shape.demand, gpu_key).ticks == 0;
     std::vector<Slot> open;
     open.reserve(candidates.size());
     for (const Candidate& candidate : candidates) {
         if (!matches(shape.selector, candidate.node->labels)) continue;
-        Slot slot{.at = &candidate,
-                  .slots = slots(*candidate.free, candidate.gpus, shape.demand, wanted),
-                  .seated = request.placed.empty() ? 0 : seated_on(request, candidate.node->id),
-                  .taken = 0,
-                  .gpus_free = {},
-                  .cpus_free = amount_of(*candidate.free, cpu_key)};
-        for (const Amount gpu : candidate.gpus) slot.gpus_free = slot.gpus_free + gpu;
+        const Slot slot{.at = &candidate,
+                        .slots = slots(*candidate.free, candidate.gpus, shape.demand, UINT32_MAX),
+                        .seated = candidate.seated,
+                        .taken = 0,
+                        .gpus_free = gpus_free(candidate.gpus),
+                        .cpus_free = amount_of(*candidate.free, cpu_key),
+                        .off_gpus = gpu_less && candidate.gpus.empty()};
         if (slot.slots > 0) open.push_back(slot);
     }
     return open;
@@ -82,11 +76,9 @@ std::optional<Chosen> pack_around(const std::vector<Slot>& open, std::uint32_t w
     Chosen hosts;
     std::vector<Slot> others;
     for (const Slot& slot : open) (slot.seated > 0 ? hosts : others).push_back(slot);
+    if (auto chosen = pack(hosts, wanted)) return chosen;
     std::sort(hosts.begin(), hosts.end(), roomier);
-    for (Slot& host : hosts) {
-        host.taken = std::min(wanted, host.slots);
-        wanted -= host.taken;
-    }
+    for (Slot& host : hosts) wanted -= host.taken = host.slots;
     auto rest = pack(std::move(others), wanted);
     if (!rest) return std::nullopt;
     hosts.insert(hosts.end(), rest->begin(), rest->end());
@@ -94,12 +86,12 @@ std::optional<Chosen> pack_around(const std::vector<Slot>& open, std::uint32_t w
 }
 
 // Most nodes, evenly: level by level, the emptiest node of each level first.
-std::optional<Chosen> spread(std::vector<Slot> open, std::uint32_t wanted, bool gpu_less) {
+std::optional<Chosen> spread(std::vector<Slot> open, std::uint32_t wanted) {
     std::uint64_t sum = 0;
     for (const Slot& slot : open) sum += slot.slots;
     if (sum < wanted) return std::nullopt;
     std::sort(open.begin(), open.end(), [&](const Slot& a, const Slot& b) {
-        if (gpu_less && a.has_gpus() != b.has_gpus()) return b.has_gpus();
+        if (a.off_gpus != b.off_gpus) return a.off_gpus;
         if (a.slots != b.slots) return a.slots > b.slots;
         return a.id() < b.id();
     });
@@ -114,26 +106,21 @@ std::optional<Chosen> spread(std::vector<Slot> open, std::uint32_t wanted, bool 
     return open;
 }
 
-std::optional<Chosen> strict_spread(std::vector<Slot> open, std::uint32_t wanted, bool gpu_less) {
+std::optional<Chosen> strict_spread(std::vector<Slot> open, std::uint32_t wanted) {
     std::erase_if(open, [](const Slot& slot) { return slot.seated > 0; });
     for (Slot& slot : open) slot.slots = 1;
-    if (open.size() < wanted) return std::nullopt;
-    return spread(std::move(open), wanted, gpu_less);
+    return spread(std::move(open), wanted);
 }
 
-std::optional<Chosen> strict_pack(std::vector<Slot> open, const GangRequest& request, std::uint32_t wanted) {
-    std::erase_if(open, [&](const Slot& slot) {
-        return slot.slots < wanted || (!request.placed.empty() && slot.seated != request.placed.size());
-    });
+std::optional<Chosen> strict_pack(std::vector<Slot> open, std::uint32_t wanted) {
+    std::erase_if(open, [&](const Slot& slot) { return slot.slots < wanted; });
     return open.empty() ? std::nullopt : pack(std::move(open), wanted);
 }
 
-std::optional<Chosen> choose(const std::vector<Slot>& open, const GangRequest& request, const Bundle& shape,
-                             std::uint32_t wanted) {
-    const bool gpu_less = amount_of(shape.demand, gpu_key).ticks == 0;
-    std::vector<Slot> plain;  // without GPUs: bundles that need none stay off the others when that costs no node
+std::optional<Chosen> choose(const std::vector<Slot>& open, const GangRequest& request, std::uint32_t wanted) {
+    std::vector<Slot> plain;  // bundles that need no GPU stay off GPU nodes when that costs no node
     for (const Slot& slot : open)
-        if (gpu_less && !slot.has_gpus()) plain.push_back(slot);
+        if (slot.off_gpus) plain.push_back(slot);
     switch (request.strategy) {
         case Strategy::pack: {
             if (!request.placed.empty()) return pack_around(open, wanted);
@@ -143,39 +130,32 @@ std::optional<Chosen> choose(const std::vector<Slot>& open, const GangRequest& r
             return on_plain && on_plain->size() <= chosen->size() ? on_plain : chosen;
         }
         case Strategy::strict_pack: {
-            auto on_plain = strict_pack(plain, request, wanted);
-            return on_plain ? on_plain : strict_pack(open, request, wanted);
+            auto on_plain = strict_pack(plain, wanted);
+            return on_plain ? on_plain : strict_pack(open, wanted);
         }
         case Strategy::spread:
-            return spread(open, wanted, gpu_less);
+            return spread(open, wanted);
         case Strategy::strict_spread:
-            return strict_spread(open, wanted, gpu_less);
+            return strict_spread(open, wanted);
     }
     return std::nullopt;
 }
 
 }  // namespace
 
-bool one_shape(const GangRequest& request) {
-    return std::all_of(request.bundles.begin(), request.bundles.end(),
-                       [&](const Bundle& bundle) { return bundle == request.bundles.front(); });
-}
-
-Attempted place_one_shape(const std::vector<Candidate>& candidates, const GangRequest& request) {
-    const Bundle& shape = request.bundles.front();
-    const auto wanted = static_cast<std::uint32_t>(request.bundles.size() - request.placed.size());
-    auto chosen = choose(count_slots(candidates, request, shape, wanted), request, shape, wanted);
+Attempted place_one_shape(const std::vector<Candidate>& candidates, const Wanted& wanted) {
+    const Bundle& shape = wanted.shape();
+    const auto count = static_cast<std::uint32_t>(wanted.missing.size());
+    auto chosen = choose(count_slots(candidates, shape), wanted.request, count);
     if (!chosen) return {};
-    Seats seats(request.bundles.size());
-    for (const auto& [bundle, node] : request.placed) seats[bundle].node = node;
-    std::uint32_t next = 0;
+    Seats seats(wanted.request.bundles.size());
+    std::size_t next = 0;
     for (const Slot& slot : *chosen) {
         std::vector<Amount> gpus = slot.at->gpus;
         for (std::uint32_t i = 0; i < slot.taken; ++i) {
-            while (request.placed.contains(next)) ++next;
             auto shares = take_gpus(gpus, amount_of(shape.demand, gpu_key));
             RTRAIN_CHECK(shares.has_value(), "GPUs of " + slot.id().value);
-            seats[next++] = {.node = slot.id(), .gpus = *std::move(shares)};
+            seats[wanted.missing[next++]] = {.node = slot.id(), .gpus = *std::move(shares)};
         }
     }
     return {.seats = std::move(seats), .proved = true};

@@ -67,7 +67,13 @@ std::uint32_t slots(const Resources& free, const std::vector<Amount>& gpus, cons
         count = std::min(count, here);
         if (count == 0) return 0;
     }
-    return static_cast<std::uint32_t>(count);
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, limit));
+}
+
+Amount gpus_free(const std::vector<Amount>& gpus) {
+    Amount sum;
+    for (const Amount gpu : gpus) sum = sum + gpu;
+    return sum;
 }
 
 bool Room::fits(const Bundle& bundle) const {

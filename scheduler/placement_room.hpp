@@ -38,21 +38,51 @@ struct Candidate {
     const NodeView* node = nullptr;
     const Resources* free = nullptr;
     std::vector<Amount> gpus;
+    std::uint32_t seated = 0;  // bundles of this gang that stay here (repair)
 };
 
-// One gang on a set of candidates; none: no assignment was found. `proved` false: the search gave up.
+// What is left to place of a gang. Zero bundles reserve nothing and need no node of their own.
+struct Wanted {
+    const GangRequest& request;
+    std::vector<std::uint32_t> missing;  // bundles that need room, by index
+    std::vector<std::uint32_t> zeros;    // missing ones that need none
+
+    const Bundle& bundle(std::size_t nth) const { return request.bundles[missing[nth]]; }
+    const Bundle& shape() const { return bundle(0); }
+};
+Wanted wanted_of(const GangRequest& request);
+bool one_shape(const Wanted& wanted);  // all that is missing is alike
+
+// One gang on a set of candidates, which are in order of id. No seats: no assignment was found. `proved` false: the
+// search gave up. Seats of `placed` and of zero bundles are left empty.
 struct Attempted {
     std::optional<Seats> seats;
     bool proved = true;
 };
-Attempted place_one_shape(const std::vector<Candidate>& candidates, const GangRequest& request);
-Attempted place_mixed(const std::vector<Candidate>& candidates, const GangRequest& request);
+Attempted place_one_shape(const std::vector<Candidate>& candidates, const Wanted& wanted);
+Attempted place_mixed(const std::vector<Candidate>& candidates, const Wanted& wanted);     // picks one of these:
+Attempted place_together(const std::vector<Candidate>& candidates, const Wanted& wanted);  // STRICT_PACK
+Attempted place_apart(const std::vector<Candidate>& candidates, const Wanted& wanted);     // STRICT_SPREAD
+// PACK and SPREAD of up to 8 bundles on up to 64 unlike nodes: the best of all assignments. None: more than that.
+std::optional<Attempted> place_exactly(const std::vector<Candidate>& candidates, const Wanted& wanted);
+Attempted place_bounded(const std::vector<Candidate>& candidates, const Wanted& wanted);  // any size, with a budget
 
-bool one_shape(const GangRequest& request);
+// Devices for several demands on one node, each demand's shares; exact while the budget of steps lasts.
+struct Shared {
+    std::optional<std::vector<std::vector<GpuShare>>> shares;
+    bool proved = true;
+};
+Shared share_devices(const std::vector<Amount>& gpus, const std::vector<Amount>& demands);
+// All bundles (indices into the request) on this one candidate.
+Shared seat_together(const Candidate& candidate, const GangRequest& request, const std::vector<std::uint32_t>& bundles);
+
+// The order in which a strategy likes nodes: fuller first for PACK, emptier first for SPREAD, then id.
+Amount gpus_free(const std::vector<Amount>& gpus);
+bool packs(Strategy strategy);
+
 std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, const GangRequest& request);
 bool allowed(const NodeView& node, const GangRequest& request);  // state, nodes_only, nodes_excluded, topology key
-// Ready nodes that hard constraints leave in.
+// Ready nodes that hard constraints leave in, by id.
 std::vector<Candidate> candidates(const std::vector<NodeView>& nodes, const GangRequest& request, Capacity capacity);
-Attempted place_on(const std::vector<Candidate>& candidates, const GangRequest& request);
 
 }  // namespace rtrain::placing
