@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "daemon/agent/frameworks.hpp"
+
 namespace rtrain::agent {
 namespace {
 
@@ -34,6 +36,8 @@ std::string threads(const Facts& f) {
     const std::int64_t whole = f.worker.cpu_ticks / Amount::per_unit;
     return text(static_cast<std::uint64_t>(std::max<std::int64_t>(whole, 1)));
 }
+
+std::string own_devices(const Launch& launch, const LaunchWorker& worker);
 
 // The user may override those above the line, never those below it: they are what makes the attempt one.
 const Variable defaults[] = {
@@ -76,6 +80,7 @@ const Variable fixed[] = {
     {"RTRAIN_CA", [](const Facts& f) { return f.place.head_ca; }},
     {"RTRAIN_SCRATCH_DIR", [](const Facts& f) { return f.place.scratch; }},
     {"RTRAIN_WORKING_DIR", [](const Facts& f) { return f.place.working_dir; }},
+    {"RTRAIN_DEVICES", [](const Facts& f) { return own_devices(f.launch, f.worker); }},
     {"RTRAIN_BACKEND", [](const Facts& f) { return f.job.backend; }},
     {"RTRAIN_BACKEND_TIMEOUT_S",
      [](const Facts& f) {
@@ -93,7 +98,10 @@ std::string attempt_text(const Prepare& prepare, std::uint32_t number) {
     return prepare.run_id + "-a" + std::to_string(number);
 }
 
-std::string visible_devices(const Launch& launch, const LaunchWorker& worker, const std::vector<std::string>& names) {
+namespace {
+
+// The workers whose devices `worker` sees: all of the node where each has one whole device, else itself alone.
+std::vector<LaunchWorker> shown_workers(const Launch& launch, const LaunchWorker& worker) {
     const auto one_whole = [](const LaunchWorker& one) {
         return one.gpus.size() == 1 && (one.gpu_ticks.empty() || one.gpu_ticks[0] == Amount::per_unit);
     };
@@ -102,8 +110,24 @@ std::string visible_devices(const Launch& launch, const LaunchWorker& worker, co
         shown = launch.workers;
         std::sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) { return a.local_rank < b.local_rank; });
     }
+    return shown;
+}
+
+// A worker's own devices, as their places among the visible ones.
+std::string own_devices(const Launch& launch, const LaunchWorker& worker) {
     std::string list;
-    for (const LaunchWorker& one : shown)
+    std::size_t place = 0;
+    for (const LaunchWorker& one : shown_workers(launch, worker))
+        for (std::size_t i = 0; i < one.gpus.size(); ++i, ++place)
+            if (one.rank == worker.rank) list += (list.empty() ? "" : ",") + text(place);
+    return list;
+}
+
+}  // namespace
+
+std::string visible_devices(const Launch& launch, const LaunchWorker& worker, const std::vector<std::string>& names) {
+    std::string list;
+    for (const LaunchWorker& one : shown_workers(launch, worker))
         for (const std::uint32_t device : one.gpus)
             list += (list.empty() ? "" : ",") + (device < names.size() ? names[device] : std::to_string(device));
     return list;
@@ -124,6 +148,7 @@ Environment worker_environment(const Prepare& prepare, const Launch& launch, con
     for (const auto& [name, value] : launch.secrets) all[name] = value;
     for (const auto& [name, value] : job.env) all[name] = value;
     for (const Variable& variable : fixed) set(all, variable.name, variable.value(facts));
+    for (const auto& [name, value] : framework_environment(prepare, launch, worker, job)) set(all, name.c_str(), value);
     const bool any_gpu = std::any_of(launch.workers.begin(), launch.workers.end(),
                                      [](const LaunchWorker& one) { return !one.gpus.empty(); });
     if (any_gpu)

@@ -1,4 +1,4 @@
-"""Real trainings of Transformers and Lightning, two workers each, on a real cluster: reports, files, resuming."""
+"""Real trainings of Transformers, Lightning and XGBoost, two workers each, on a real cluster: reports, files, resuming."""
 
 import json
 import pathlib
@@ -15,18 +15,18 @@ def cluster(tmp_path_factory):
     made.stop()
 
 
-def trained(cluster, folder, example, epochs, *options):
+def trained(cluster, folder, example, *options, env, step="step", **fields):
     """Runs an example with two workers, its storage in `folder`; gives its checkpoints with their manifests, by step."""
     path = write_job(
         folder, example, ["python", "train.py"], 2, working_dir=str(ROOT / "examples" / example),
-        storage_path=str(folder / "storage"), env={"EPOCHS": str(epochs), "OMP_NUM_THREADS": "1"},
+        storage_path=str(folder / "storage"), env={**env, "OMP_NUM_THREADS": "1"}, **fields,
     )  # fmt: skip
     cluster.rtrain("submit", path, *options)
     cluster.wait_state(example, "SUCCEEDED", "FAILED")
     assert cluster.json("describe", example)["state"] == "SUCCEEDED", cluster.rtrain("logs", example, "--rank", "all")
     manifests = (folder / "storage" / example).glob("*/.manifest.json")
     found = [(path.parent, json.loads(path.read_text())) for path in manifests]
-    return sorted(found, key=lambda entry: entry[1]["metrics"]["step"])
+    return sorted(found, key=lambda entry: entry[1]["metrics"][step])
 
 
 def files(checkpoint):
@@ -34,20 +34,50 @@ def files(checkpoint):
 
 
 def test_transformers_reports_each_save_with_every_ranks_files_and_resumes(cluster, tmp_path):
-    checkpoints = trained(cluster, tmp_path, "transformers", 2)
+    checkpoints = trained(cluster, tmp_path, "transformers", env={"EPOCHS": "2"})
     assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [1, 2]
     names = ("model.safetensors", "trainer_state.json", "optimizer.pt", "rng_state_0.pth", "rng_state_1.pth")
     assert {f"checkpoint/{name}" for name in names} <= files(checkpoints[-1][0])
     assert checkpoints[-1][1]["metrics"]["eval_accuracy"] > 0.5
-    again = trained(cluster, tmp_path, "transformers", 3, "--resume")
+    again = trained(cluster, tmp_path, "transformers", "--resume", env={"EPOCHS": "3"})
     assert [manifest["metrics"]["epoch"] for _, manifest in again] == [1, 2, 3]  # only the third was trained
 
 
 def test_lightning_reports_each_epoch_divides_the_data_and_resumes(cluster, tmp_path):
-    checkpoints = trained(cluster, tmp_path, "lightning", 2)
+    checkpoints = trained(cluster, tmp_path, "lightning", env={"EPOCHS": "2"})
     assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [0, 1]
     assert checkpoints[0][1]["metrics"]["step"] == 23  # 1,438 digits, two ranks, batches of 32
     assert files(checkpoints[-1][0]) == {"checkpoint.ckpt", ".manifest.json"}
-    again = trained(cluster, tmp_path, "lightning", 3, "--resume")
+    again = trained(cluster, tmp_path, "lightning", "--resume", env={"EPOCHS": "3"})
     assert [manifest["metrics"]["step"] for _, manifest in again] == [23, 46, 69]
     assert again[-1][1]["metrics"]["accuracy"] > 0.5
+
+
+def test_xgboost_grows_the_same_trees_on_two_halves_of_the_data(cluster, tmp_path):
+    pytest.importorskip("xgboost")
+    checkpoints = trained(cluster, tmp_path, "xgboost", env={"ROUNDS": "5"}, backend={"name": "xgboost"}, step="round")
+    assert files(checkpoints[-1][0]) == {"model.json", ".manifest.json"}
+    assert checkpoints[-1][1]["metrics"]["error"] < 0.2
+    assert "5 rounds on 2 workers" in cluster.rtrain("logs", "xgboost", "--rank", "0")
+
+
+MEET = """
+import json, os, socket
+from rtrain.train import collective
+config = json.loads(os.environ["TF_CONFIG"])
+places = [(host, int(port)) for host, port in (address.rsplit(":", 1) for address in config["cluster"]["worker"])]
+me = config["task"]["index"]
+mine = socket.create_server(places[me])
+collective.barrier()
+if me == 0:
+    print("met", mine.accept()[0].recv(9).decode())
+else:
+    socket.create_connection(places[0], 20).sendall(b"worker 1")
+collective.barrier()
+"""
+
+
+def test_workers_of_tensorflow_reach_each_other_by_tf_config(cluster, tmp_path):
+    path = write_job(tmp_path, "meet", ["python", "-c", MEET], 2, backend={"name": "tensorflow"})
+    done = cluster.run("submit", path, "-f")
+    assert (done.returncode, done.stdout) == (0, "rank 0 | met worker 1\n"), done.stderr

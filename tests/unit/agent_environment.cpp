@@ -101,6 +101,41 @@ TEST_CASE("entry LOCAL_RANK of the visible devices is that rank's own; shares an
     CHECK(visible_devices(launch, launch.workers[1], {}) == "3");
 }
 
+TEST_CASE("each worker knows which of the visible devices are its own") {
+    const Shape shape{.nodes = {{0, 1}}, .here = 0};
+    auto launch = launch_order(shape);
+    const auto devices = [&](std::size_t i) {
+        return worker_environment(prepare_order(shape), launch, launch.workers[i], {}, {}).at("RTRAIN_DEVICES");
+    };
+    for (std::uint32_t i : {0u, 1u}) launch.workers[i].gpus = {i}, launch.workers[i].gpu_ticks = {10'000};
+    CHECK(devices(0) == "0");
+    CHECK(devices(1) == "1");
+    for (std::uint32_t i : {0u, 1u})
+        launch.workers[i].gpus = {2 * i, 2 * i + 1}, launch.workers[i].gpu_ticks = {10'000, 10'000};
+    CHECK(devices(1) == "0,1");
+    CHECK(environment().count("RTRAIN_DEVICES") == 0);
+}
+
+TEST_CASE("TensorFlow finds every worker at an address of its own, also where agents share a machine") {
+    spec::Job job;
+    job.backend = "tensorflow";
+    const std::string wanted =
+        R"({"cluster":{"worker":["10.0.0.1:30320","10.0.0.1:30321","10.0.0.1:30322","10.0.0.1:30323"]},)"
+        R"("task":{"index":3,"type":"worker"}})";
+    CHECK(environment(job).at("TF_CONFIG") == wanted);
+    CHECK(environment().count("TF_CONFIG") == 0);
+}
+
+TEST_CASE("XGBoost finds the tracker that rank 0 starts, and its own number") {
+    spec::Job job;
+    job.backend = "xgboost";
+    const Environment env = environment(job);
+    CHECK(env.at("DMLC_TRACKER_URI") == "10.0.0.1");
+    CHECK(env.at("DMLC_TRACKER_PORT") == env.at("MASTER_PORT"));
+    CHECK(env.at("DMLC_NUM_WORKER") == "4");
+    CHECK(env.at("DMLC_TASK_ID") == "3");
+}
+
 TEST_CASE("a rendezvous port is free when given, and not given again for a minute") {
     std::set<std::uint16_t> busy{20'001};
     Ports ports(0, [&](std::uint16_t port) { return !busy.contains(port); });
