@@ -4,9 +4,11 @@
 
 #include "cmd/api.hpp"
 #include "cmd/head_entry.hpp"
+#include "cmd/job_file.hpp"
 #include "cmd/process.hpp"
 #include "cmd/settings.hpp"
 #include "cmd/status_text.hpp"
+#include "storage/spec/queues.hpp"
 #include "storage/state/journal.hpp"
 
 namespace rtrain::cmd {
@@ -14,7 +16,25 @@ namespace {
 
 using nlohmann::json;
 
-Result<HeadOptions> head_options(const Arguments& arguments) {
+// Nothing of a file with a problem is taken; all problems are told with their lines.
+Status take_queues(Invocation& call, const std::string& path, HeadOptions& options) {
+    Result<std::string> text = read_text(path);
+    if (!text) return text.error();
+    spec::QueuesAnswer answer = spec::read_queues(*text);
+    for (const Problem& problem : answer.problems) call.out.talk(spec::problem_text(problem, path, *text));
+    call.problems = answer.problems;
+    if (!answer.queues)
+        return Error{.code = ErrorCode::invalid,
+                     .message = path + " has " + std::to_string(answer.problems.size()) +
+                                (answer.problems.size() == 1 ? " problem" : " problems") + "; the head was not started",
+                     .next = "configs/queues.yaml shows every field"};
+    options.queues = std::move(answer.queues);
+    options.queues_file = path;
+    return Done{};
+}
+
+Result<HeadOptions> head_options(Invocation& call) {
+    const Arguments& arguments = call.arguments;
     HeadOptions options;
     options.data_dir = head_data(arguments);
     options.host = arguments.text("host", options.host);
@@ -27,6 +47,8 @@ Result<HeadOptions> head_options(const Arguments& arguments) {
     if (arguments.has("storage-root")) options.storage_root = absolute(arguments.text("storage-root"));
     options.name = arguments.text("name");
     options.node_timeout_ms = arguments.duration_ms("node-timeout", options.node_timeout_ms);
+    if (arguments.has("queues"))
+        if (Status taken = take_queues(call, arguments.text("queues"), options); !taken) return taken.error();
     return options;
 }
 
@@ -50,7 +72,7 @@ void announce(Invocation& call, json told) {
 }
 
 Result<int> head_start(Invocation& call) {
-    Result<HeadOptions> options = head_options(call.arguments);
+    Result<HeadOptions> options = head_options(call);
     if (!options) return options.error();
     if (Status made = make_directory(options->data_dir); !made) return made.error();
     if (const auto running = read_pid_file(options->data_dir + head_pid_file))
@@ -202,6 +224,10 @@ std::vector<Command> head_commands() {
                     .takes = Value::duration,
                     .shown = "TIME",
                     .help = "silence after which a node counts as lost (default 10s)"},
+                   {.name = "queues",
+                    .takes = Value::file,
+                    .shown = "FILE",
+                    .help = "the cluster's queues, as in configs/queues.yaml (default: those it has)"},
                    {.name = "detach", .help = "return once it serves; its log is <data>/head.log"}},
          .handler = head_start},
         {.words = "head stop",

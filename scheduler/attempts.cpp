@@ -118,9 +118,13 @@ bool on_node(const Attempt& attempt, const NodeId& node) {
 }
 
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node) {
+    Ledger made;
+    const auto& live = in_step(cluster, made).on_node(node);
     std::vector<AttemptId> ids;
-    for (const auto& [id, attempt] : cluster.attempts)
-        if (!terminal(attempt.state) && on_node(attempt, node)) ids.push_back(id);
+    for (const AttemptId id : live) {  // the ledger is as old as the last settling
+        const auto found = cluster.attempts.find(id);
+        if (found != cluster.attempts.end() && !terminal(found->second.state)) ids.push_back(id);
+    }
     return ids;
 }
 
@@ -158,6 +162,8 @@ void place_attempt(Change& change, RunId id, const Seats& seats) {
     run.state = RunState::starting;
     run.reason.clear();
     run.retry_at = {};
+    run.nodes_reserved.clear();
+    run.reserved_from = {};
     change.about(id);
     change.note(run.name + " attempt " + std::to_string(attempt.id.number) + " placed on " +
                 std::to_string(attempt.nodes_waiting.size()) + " node(s), rank 0 on " +
@@ -210,6 +216,8 @@ void end_run(Change& change, RunId id, RunState state, const std::string& reason
     run.ended = change.now();
     run.ended_wall_ms = run.submitted_wall_ms + (change.now() - run.submitted).ms;
     run.retry_at = {};
+    run.nodes_reserved.clear();
+    run.reserved_from = {};
     change.about(id);
     change.note(run.name + " is " + to_text(state) + (reason.empty() ? "" : ": " + reason));
     change.look_for_room();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "scheduler/shares.hpp"
+
 namespace rtrain::core {
 namespace {
 
@@ -17,16 +19,19 @@ auto& value_at(Map& map, const Key& key, const char* what) {
 
 Node& Change::edit(const NodeId& id) {
     touched_nodes_.insert(id);
+    stale_.nodes.insert(id);
     return value_at(cluster_.nodes, id, "node");
 }
 
 Run& Change::edit(RunId id) {
     touched_runs_.insert(id);
+    stale_.runs.insert(id);
     return value_at(cluster_.runs, id, "run");
 }
 
 Attempt& Change::edit(AttemptId id) {
     touched_attempts_.insert(id);
+    stale_.attempts.insert(id);
     return value_at(cluster_.attempts, id, "attempt");
 }
 
@@ -42,16 +47,19 @@ Meta& Change::edit_meta() {
 
 void Change::add(Node node) {
     touched_nodes_.insert(node.id);
+    stale_.nodes.insert(node.id);
     cluster_.nodes.insert_or_assign(node.id, std::move(node));
 }
 
 void Change::add(Run run) {
     touched_runs_.insert(run.id);
+    stale_.runs.insert(run.id);
     cluster_.runs.insert_or_assign(run.id, std::move(run));
 }
 
 void Change::add(Attempt attempt) {
     touched_attempts_.insert(attempt.id);
+    stale_.attempts.insert(attempt.id);
     cluster_.attempts.insert_or_assign(attempt.id, std::move(attempt));
 }
 
@@ -64,13 +72,22 @@ void Change::add(Checkpoint checkpoint) {
 void Change::erase(const NodeId& id) {
     touched_nodes_.erase(id);
     erased_nodes_.insert(id);
+    stale_.nodes.insert(id);
     cluster_.nodes.erase(id);
 }
 
 void Change::erase(RunId id) {
     touched_runs_.erase(id);
     erased_runs_.insert(id);
-    apply(cluster_, EraseRun{id});
+    stale_.runs.insert(id);
+    const RunId next{id.value + 1};
+    const auto first = cluster_.attempts.lower_bound({.run = id, .number = 0});
+    const auto last = cluster_.attempts.lower_bound({.run = next, .number = 0});
+    for (auto at = first; at != last; ++at) stale_.attempts.insert(at->first);
+    cluster_.attempts.erase(first, last);
+    cluster_.checkpoints.erase(cluster_.checkpoints.lower_bound({.run = id, .directory = {}}),
+                               cluster_.checkpoints.lower_bound({.run = next, .directory = {}}));
+    cluster_.runs.erase(id);
 }
 
 void Change::erase(const CheckpointKey& key) {
@@ -84,9 +101,34 @@ void Change::renumber(AttemptId from, std::uint32_t number) {
     cluster_.attempts.erase(from);
     touched_attempts_.erase(from);
     erased_attempts_.insert(from);
+    stale_.attempts.insert(from);
     attempt.id.number = number;
     edit(from.run).attempts = number;
     add(std::move(attempt));
+}
+
+void Change::configure(const Queues& queues) {
+    cluster_.queues = queues;
+    queues_ = true;
+}
+
+void Change::settle() {
+    cluster_.ledger.update(cluster_, stale_);
+    stale_ = {};
+    if (!cluster_.queues.rules.empty()) charge();
+}
+
+// What a queue holds has changed: until now it held what its record says.
+void Change::charge() {
+    for (const auto& [queue, held] : cluster_.ledger.held()) {
+        const auto known = cluster_.use.find(queue);
+        if (known == cluster_.use.end() ? held.empty() : known->second.held == held) continue;
+        QueueUse before = known == cluster_.use.end() ? QueueUse{} : known->second;
+        if (known == cluster_.use.end()) before.at = now_;
+        before.queue = queue;
+        cluster_.use.insert_or_assign(queue, charged(before, held, now_, cluster_.queues.half_life));
+        touched_use_.insert(queue);
+    }
 }
 
 void Change::note(const std::string& text) { out_.note += (out_.note.empty() ? "" : "; ") + text; }
@@ -100,10 +142,13 @@ void Change::save_values() {
     for (const RunId id : touched_runs_) out_.save.push_back(cluster_.runs.at(id));
     for (const AttemptId id : touched_attempts_) out_.save.push_back(cluster_.attempts.at(id));
     for (const CheckpointKey& key : touched_checkpoints_) out_.save.push_back(cluster_.checkpoints.at(key));
+    if (queues_) out_.save.push_back(cluster_.queues);
+    for (const std::string& queue : touched_use_) out_.save.push_back(cluster_.use.at(queue));
 }
 
 // Time is persisted with every change, and only then: an event that changes nothing leaves no trace.
 Decision Change::finish() {
+    settle();
     save_values();
     if (meta_ || !out_.save.empty()) {
         cluster_.meta.now = now_;

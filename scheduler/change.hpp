@@ -14,6 +14,7 @@ class Change {
     Change(Cluster& cluster, Time now) : cluster_(cluster), now_(now) {}
 
     const Cluster& seen() const { return cluster_; }
+    Ledger& ledger() { return cluster_.ledger; }
     Time now() const { return now_; }
 
     // The record itself, to be changed; it is saved as it is when the event has been dealt with.
@@ -30,6 +31,8 @@ class Change {
     void erase(RunId id);  // with attempts and checkpoints
     void erase(const CheckpointKey& key);
     void renumber(AttemptId from, std::uint32_t number);  // a claim took a higher number
+    void configure(const Queues& queues);
+    void settle();  // brings the ledger, and the queues' use, to what the records say now
 
     void act(Effect effect) { out_.act.push_back(std::move(effect)); }
     void note(const std::string& text);  // several become one line
@@ -47,11 +50,14 @@ class Change {
 
   private:
     void save_values();
+    void charge();
 
     Cluster& cluster_;
     Time now_;
     Decision out_;
-    bool meta_ = false, room_ = false, nodes_ = false;
+    bool meta_ = false, room_ = false, nodes_ = false, queues_ = false;
+    Ledger::Stale stale_;
+    std::set<std::string> touched_use_;
     std::set<NodeId> touched_nodes_, erased_nodes_;
     std::set<RunId> touched_runs_, erased_runs_;
     std::set<AttemptId> touched_attempts_, erased_attempts_;

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "scheduler/ledger.hpp"
 #include "scheduler/records.hpp"
 
 namespace rtrain {
@@ -21,6 +22,9 @@ struct Cluster {
     std::map<RunId, Run> runs;
     std::map<AttemptId, Attempt> attempts;
     std::map<CheckpointKey, Checkpoint> checkpoints;
+    Queues queues;
+    std::map<std::string, QueueUse> use;  // of configured queues
+    Ledger ledger;                        // follows from the records
     bool operator==(const Cluster&) const = default;
 };
 
@@ -91,11 +95,12 @@ struct CheckpointCommitted {
 };
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };
 struct StopMetricReached { AttemptId attempt; std::string key; double value = 0; bool operator==(const StopMetricReached&) const = default; };
+struct QueuesConfigured { Queues queues; std::string by; bool operator==(const QueuesConfigured&) const = default; };  // checked by the shell
 struct TimePassed { bool operator==(const TimePassed&) const = default; };  // next_wake has come
 
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,
                            NodeUndrained, NodePrepared, NodePrepareFailed, WorkerStarted, FirstReport, WorkerExited, NodeEmptied,
-                           CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed>;
+                           CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed, QueuesConfigured>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 // To one agent each. Repeating one is harmless: agents know attempts by id and incarnation.
@@ -153,12 +158,21 @@ std::vector<NodeView> node_views(const Cluster& cluster);     // free amounts, f
 
 // ---- for people ---------------------------------------------------------------------------------------------------
 struct QueuePosition { std::uint32_t position = 0, length = 0; bool operator==(const QueuePosition&) const = default; };
-std::vector<RunId> queue_order(const Cluster& cluster);  // waiting runs: priority, then age
+std::vector<RunId> queue_order(const Cluster& cluster);  // waiting runs: priority, then fair share, then age
+struct Holder {  // what an attempt holds of one node, and until when as far as that is known
+    NodeId node;
+    AttemptId attempt;
+    std::string text;  // "n1: 8 GPU by gpt-1b (attempt 2), ETA 2h11"
+    std::optional<Duration> eta;
+};
 struct Explanation {
     std::string headline;  // QUEUED 12m, position 1 of 2 in queue "default". Needs 4 nodes x 8 GPU, all at once.
     std::optional<QueuePosition> queue;
+    std::vector<std::string> rules;            // of its queue: quota, order, reservation, why it may not start yet
     std::optional<PlacementAnswer> placement;  // for a waiting run
-    std::vector<std::string> holders;          // "n1: 8 GPU by gpt-1b (attempt 2)"
+    std::vector<std::string> groups;           // reasons grouped: "5  GPUs busy      n1-n3 by gpt-1b (ETA 2h11)"
+    std::vector<Holder> held;                  // by others, on nodes that could help
+    std::vector<std::string> holders;          // their texts
 };
 Explanation explain(const Cluster& cluster, Time now, RunId run);
 

@@ -37,6 +37,7 @@ void on(Change& change, const RunStopAsked& event);
 void on(Change& change, const RunRemoved& event);
 void on(Change& change, const StopMetricReached& event);
 void on(Change& change, const TimePassed& event);
+void on(Change& change, const QueuesConfigured& event);
 void on(Change& change, const NodeRegistered& event);  // nodes.cpp
 void on(Change& change, const NodeLost& event);
 void on(Change& change, const NodeLeft& event);
@@ -57,5 +58,6 @@ void repeat_deletions(Change& change, const NodeId& node);  // those this node i
 
 // ---- queue.cpp ----------------------------------------------------------------------------------------------------
 void place_waiting(Change& change);
+bool could_use(const NodeView& node, const GangRequest& gang);  // any bundle of it, were the node empty
 
 }  // namespace rtrain::core

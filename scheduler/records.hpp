@@ -11,6 +11,7 @@
 
 #include "scheduler/ids.hpp"
 #include "scheduler/placement.hpp"
+#include "scheduler/queues.hpp"
 #include "scheduler/resources.hpp"
 
 namespace rtrain {
@@ -158,6 +159,8 @@ struct Run {
     std::string stop_by;            // user who asked it to stop
     std::uint64_t checkpoints = 0;  // commits so far
     std::vector<std::string> warnings;
+    std::vector<NodeId> nodes_reserved;  // waiting at the head of its queue: nobody else may keep these from it
+    Time reserved_from;                  // when it is expected to start there; 0: nobody knows
     bool operator==(const Run&) const = default;
 };
 
@@ -181,6 +184,7 @@ struct EraseNode { NodeId id; bool operator==(const EraseNode&) const = default;
 struct EraseRun { RunId id; bool operator==(const EraseRun&) const = default; };          // with attempts, checkpoints
 struct EraseCheckpoint { CheckpointKey key; bool operator==(const EraseCheckpoint&) const = default; };
 struct EraseAttempt { AttemptId id; bool operator==(const EraseAttempt&) const = default; };  // renumbered by its claim
-using Record = std::variant<Meta, Node, Run, Attempt, Checkpoint, EraseNode, EraseRun, EraseAttempt, EraseCheckpoint>;
+using Record = std::variant<Meta, Node, Run, Attempt, Checkpoint, EraseNode, EraseRun, EraseAttempt, EraseCheckpoint,
+                            Queues, QueueUse>;
 
 }  // namespace rtrain

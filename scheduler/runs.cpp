@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "scheduler/machine.hpp"
+#include "scheduler/placement_room.hpp"
+#include "scheduler/shares.hpp"
 
 namespace rtrain::core {
 namespace {
@@ -17,9 +19,21 @@ Error no_such_run(const Cluster& cluster, RunId run) {
 // The run that this very submission has made before.
 const Run* made_before(const Cluster& cluster, const RunSubmitted& event) {
     if (event.submit_key.empty()) return nullptr;
-    for (const auto& [id, run] : cluster.runs)
-        if (run.submit_key == event.submit_key && run.user == event.user) return &run;
-    return nullptr;
+    const auto id = cluster.ledger.submitted(event.user, event.submit_key);
+    return id ? &cluster.runs.at(*id) : nullptr;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+}
+
+Error no_such_queue(const Queues& queues, const std::string& queue) {
+    const auto names = queue_names(queues);
+    return {ErrorCode::invalid, "queue: there is no queue \"" + queue + "\", this cluster has " + listed(names),
+            queues.rules.empty() ? "leave queue out; rtrain head start --queues FILE makes others"
+                                 : "name one of these: " + listed(names)};
 }
 
 std::string first_reasons(const PlacementAnswer& answer) {
@@ -32,17 +46,19 @@ std::string first_reasons(const PlacementAnswer& answer) {
 }
 
 std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) {
-    for (const auto& [id, run] : cluster.runs)
-        if (run.name == event.name && !terminal(run.state))
-            return Error{ErrorCode::conflict,
-                         "run " + text_of(cluster, run) + " is " + to_text(run.state) + " under this name",
-                         "choose another name, or rtrain stop " + run.name};
-    const auto nodes = node_views(cluster);
-    const PlacementAnswer answer = place(nodes, event.spec.gang);
-    if (answer.verdict == Verdict::invalid)
-        return Error{ErrorCode::invalid, explain_placement(nodes, event.spec.gang).reasons.front().text,
-                     "correct the job's resources"};
-    if (answer.verdict == Verdict::infeasible && !event.spec.wait_for_nodes) {
+    if (const auto live = cluster.ledger.live_run(event.name)) {
+        const Run& run = cluster.runs.at(*live);
+        return Error{ErrorCode::conflict,
+                     "run " + text_of(cluster, run) + " is " + to_text(run.state) + " under this name",
+                     "choose another name, or rtrain stop " + run.name};
+    }
+    if (!known_queue(cluster.queues, event.spec.queue)) return no_such_queue(cluster.queues, event.spec.queue);
+    const auto& nodes = cluster.ledger.nodes();
+    const auto wrong = placing::invalid_because(nodes, event.spec.gang);
+    PlacementAnswer answer;
+    if (!event.spec.wait_for_nodes && !wrong) answer = place(nodes, event.spec.gang);
+    if (wrong) return Error{ErrorCode::invalid, *wrong, "correct the job's resources"};
+    if (!event.spec.wait_for_nodes && answer.verdict == Verdict::infeasible) {
         const PlacementAnswer why = explain_placement(nodes, event.spec.gang);
         return Error{ErrorCode::unplaceable, "no present node could ever hold it: " + first_reasons(why),
                      why.nearest_change.empty()
@@ -156,15 +172,24 @@ void on(Change& change, const StopMetricReached& event) {
     begin_stop(change, id, AttemptState::succeeded, cause);
 }
 
+// Refused as a whole while a run lives in a queue that would be gone: nobody could say what it may hold.
+void on(Change& change, const QueuesConfigured& event) {
+    for (const auto& [id, run] : change.seen().runs)
+        if (!terminal(run.state) && !known_queue(event.queues, run.spec.queue))
+            return change.refuse({ErrorCode::conflict,
+                                  "run " + text_of(change.seen(), run) + " is " + to_text(run.state) + " in queue \"" +
+                                      run.spec.queue + "\", which the new configuration does not have",
+                                  "keep the queue until its runs have ended, or stop them first"});
+    if (event.queues == change.seen().queues) return;
+    change.configure(event.queues);
+    change.note("queues were configured" + (event.by.empty() ? "" : " from " + event.by) + ": " +
+                listed(queue_names(event.queues)));
+    change.look_for_room();
+}
+
 void on(Change& change, const TimePassed&) {
     change.edit_meta();
-    std::vector<RunId> ids;
-    for (const auto& [id, run] : change.seen().runs) {
-        if (terminal(run.state)) continue;
-        if (run.state == RunState::recovering && run.retry_at <= change.now()) change.look_for_room();
-        ids.push_back(id);
-    }
-    for (const RunId id : ids) enforce_limits(change, id);
+    for (const RunId id : change.seen().ledger.limits_until(change.now())) enforce_limits(change, id);
 }
 
 }  // namespace rtrain::core

@@ -68,7 +68,12 @@ Status serve_head(const HeadOptions& wished, const std::function<void(const Head
     if (auto listening = head.listen(); !listening) return listening;
     auto started = announce(head);
     if (!started) return started.error();
-    head.take(HeadStarted{head.started_wall_ms}, [&](const Decision&) { ready(*started); });
+    const auto begin = [&] { head.take(HeadStarted{head.started_wall_ms}, [&](const Decision&) { ready(*started); }); };
+    const auto queues = head.options.queues;
+    if (!queues) begin();
+    if (queues)
+        head.take(QueuesConfigured{.queues = *queues, .by = head.options.queues_file},
+                  [&](const Decision& decision) { decision.refused ? head.fail(*decision.refused) : begin(); });
     return head.serve();
 }
 

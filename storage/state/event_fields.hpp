@@ -121,6 +121,11 @@ struct Fields<StopMetricReached> {
                    RTRAIN_FIELD(StopMetricReached, value));
 };
 template <>
+struct Fields<QueuesConfigured> {
+    static constexpr const char* type = "QueuesConfigured";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(QueuesConfigured, queues), RTRAIN_FIELD(QueuesConfigured, by));
+};
+template <>
 struct Fields<TimePassed> {
     static constexpr const char* type = "TimePassed";
     static constexpr auto list = std::tuple();

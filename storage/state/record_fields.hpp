@@ -124,7 +124,7 @@ struct Fields<Run> {
                    RTRAIN_FIELD(Run, submitted_wall_ms), RTRAIN_FIELD(Run, ended_wall_ms), RTRAIN_FIELD(Run, attempts),
                    RTRAIN_FIELD(Run, failures), RTRAIN_FIELD(Run, retry_at), RTRAIN_FIELD(Run, nodes_avoided),
                    RTRAIN_FIELD(Run, reason), RTRAIN_FIELD(Run, stop_by), RTRAIN_FIELD(Run, checkpoints),
-                   RTRAIN_FIELD(Run, warnings));
+                   RTRAIN_FIELD(Run, warnings), RTRAIN_FIELD(Run, nodes_reserved), RTRAIN_FIELD(Run, reserved_from));
 };
 template <>
 struct Fields<Attempt> {
@@ -145,6 +145,24 @@ struct Fields<Checkpoint> {
         RTRAIN_FIELD(Checkpoint, sequence), RTRAIN_FIELD(Checkpoint, world_size), RTRAIN_FIELD(Checkpoint, bytes),
         RTRAIN_FIELD(Checkpoint, metrics), RTRAIN_FIELD(Checkpoint, committed),
         RTRAIN_FIELD(Checkpoint, committed_wall_ms), RTRAIN_FIELD(Checkpoint, deleting));
+};
+template <>
+struct Fields<QueueRules> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(QueueRules, share), RTRAIN_FIELD(QueueRules, parent), RTRAIN_FIELD(QueueRules, quota),
+                   RTRAIN_FIELD(QueueRules, borrow), RTRAIN_FIELD(QueueRules, preempt));
+};
+template <>
+struct Fields<Queues> {
+    static constexpr const char* type = "Queues";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(Queues, rules), RTRAIN_FIELD(Queues, half_life),
+                                            RTRAIN_FIELD(Queues, preemption_grace));
+};
+template <>
+struct Fields<QueueUse> {
+    static constexpr const char* type = "QueueUse";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(QueueUse, queue), RTRAIN_FIELD(QueueUse, at),
+                                            RTRAIN_FIELD(QueueUse, held), RTRAIN_FIELD(QueueUse, level));
 };
 template <>
 struct Fields<EraseNode> {

@@ -34,6 +34,8 @@ struct PlaceOf {
         return {.key = {"checkpoint", checkpoint_key({checkpoint.run, checkpoint.directory})},
                 .run = run_value(checkpoint.run)};
     }
+    Place operator()(const Queues&) const { return {.key = {"queues", ""}}; }
+    Place operator()(const QueueUse& use) const { return {.key = {"queue_use", use.queue}}; }
     Place operator()(const EraseNode& erase) const { return {.key = {"node", erase.id.value}, .erased = true}; }
     Place operator()(const EraseRun& erase) const {  // with everything that belongs to it
         return {.key = {}, .run = run_value(erase.id), .erased = true};
@@ -85,6 +87,8 @@ std::map<RowKey, std::string> as_rows(const Cluster& cluster) {
     for (const auto& [id, run] : cluster.runs) put(run);
     for (const auto& [id, attempt] : cluster.attempts) put(attempt);
     for (const auto& [key, checkpoint] : cluster.checkpoints) put(checkpoint);
+    if (cluster.queues != Queues{}) put(cluster.queues);
+    for (const auto& [queue, use] : cluster.use) put(use);
     return rows;
 }
 

@@ -1,0 +1,220 @@
+// Runs and attempts in the ledger. Each entry remembers what it put where, so that it can be taken out again whatever
+// has become of the record.
+#include "scheduler/ledger.hpp"
+
+#include <algorithm>
+
+#include "scheduler/controller.hpp"
+
+namespace rtrain {
+namespace {
+
+// When limits.* ends the run; none: no limit counts now.
+std::optional<Time> limit_of(const Run& run) {
+    if (terminal(run.state)) return std::nullopt;
+    std::optional<Time> limit;
+    if (run.state == RunState::queued && run.attempts == 0 && run.spec.queue_time_limit)
+        limit = run.submitted + *run.spec.queue_time_limit;
+    if (run.state != RunState::stopping && run.started.ms != 0 && run.spec.wall_time_limit)
+        limit = run.started + *run.spec.wall_time_limit;
+    return limit;
+}
+
+void add_text(std::string& key, const std::string& text) { key += std::to_string(text.size()) + ":" + text; }
+
+void add_bundle(std::string& key, const Bundle& bundle) {
+    for (const auto& [name, amount] : bundle.demand) {
+        add_text(key, name);
+        key += "=" + std::to_string(amount.ticks) + ";";
+    }
+    for (const LabelCondition& condition : bundle.selector) {
+        add_text(key, condition.key);
+        key += condition.negated ? "!" : "~";
+        for (const std::string& value : condition.values) add_text(key, value);
+    }
+    key += "|";
+}
+
+// Equal keys mean equal requests.
+std::string key_of(const GangRequest& gang) {
+    std::string key = std::to_string(static_cast<int>(gang.strategy));
+    if (gang.topology_label) add_text(key += "t", *gang.topology_label);
+    for (const auto& [bundle, node] : gang.placed) add_text(key += "p" + std::to_string(bundle) + ",", node.value);
+    for (const NodeId& node : gang.nodes_only) add_text(key += "o", node.value);
+    for (const NodeId& node : gang.nodes_excluded) add_text(key += "x", node.value);
+    for (const NodeId& node : gang.nodes_avoided) add_text(key += "a", node.value);
+    for (std::size_t i = 0; i < gang.bundles.size();) {
+        std::size_t end = i + 1;
+        while (end < gang.bundles.size() && gang.bundles[end] == gang.bundles[i]) ++end;
+        key += "#" + std::to_string(end - i) + "*";
+        add_bundle(key, gang.bundles[i]);
+        i = end;
+    }
+    return key;
+}
+
+}  // namespace
+
+const Ledger& in_step(const Cluster& cluster, Ledger& made) {
+    if (cluster.ledger.in_step()) return cluster.ledger;
+    made.catch_up(cluster);
+    return made;
+}
+
+GangRequest request_of(const Run& run) {
+    GangRequest request = run.spec.gang;
+    request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
+    return request;
+}
+
+const Resources& demand_of(const Run& run, std::size_t rank) {
+    const auto& bundles = run.spec.gang.bundles;
+    return bundles[std::min(rank, bundles.size() - 1)].demand;
+}
+
+Resources demand_of(const Run& run) {
+    Resources total;
+    for (const Bundle& bundle : run.spec.gang.bundles) add(total, bundle.demand);
+    return total;
+}
+
+std::uint32_t Ledger::shape_of(const GangRequest& gang) {
+    std::string key = key_of(gang);
+    const auto known = shape_numbers_.find(key);
+    if (known != shape_numbers_.end()) return ++shapes_[known->second].waiting, known->second;
+    Shape shape{.gang = gang, .total = {}, .waiting = 1};
+    for (const Bundle& bundle : gang.bundles) add(shape.total, bundle.demand);
+    std::uint32_t number = static_cast<std::uint32_t>(shapes_.size());
+    if (free_shapes_.empty()) {
+        shapes_.emplace_back();
+        shape_keys_.emplace_back();
+    } else {
+        number = free_shapes_.back();
+        free_shapes_.pop_back();
+    }
+    shapes_[number] = std::move(shape);
+    shape_keys_[number] = key;
+    shape_numbers_.emplace(std::move(key), number);
+    return number;
+}
+
+void Ledger::leave_shape(std::uint32_t number) {
+    if (--shapes_[number].waiting > 0) return;
+    shape_numbers_.erase(shape_keys_[number]);
+    ever_.erase(number);
+    shapes_[number] = {};
+    free_shapes_.push_back(number);
+}
+
+void Ledger::forget_run(RunId id) {
+    const auto found = runs_.find(id);
+    if (found == runs_.end()) return;
+    const Known& known = found->second;
+    const auto named = live_names_.find(known.name);
+    if (known.live && named != live_names_.end() && named->second == id) live_names_.erase(named);
+    if (known.waits) {
+        Batches& batches = waiting_.at(known.line);
+        Batch& batch = batches.at(known.shape);
+        batch.by_age.erase(known.waiter);
+        batch.by_length.erase({known.length, id});
+        if (batch.by_age.empty()) batches.erase(known.shape);
+        leave_shape(known.shape);
+    }
+    fresh_.erase(id);
+    reserving_.erase(id);
+    if (known.reserved) reservations_.erase({*known.reserved, id});
+    if (known.limit) limits_.erase({*known.limit, id});
+    if (known.retry) retries_.erase({*known.retry, id});
+    submitted_.erase({known.user, known.submit_key});
+    runs_.erase(found);
+}
+
+void Ledger::renew_run(const Cluster& cluster, RunId id) {
+    forget_run(id);
+    const auto found = cluster.runs.find(id);
+    if (found == cluster.runs.end()) return;
+    const Run& run = found->second;
+    Known known;
+    known.name = run.name;
+    known.user = run.user;
+    known.submit_key = run.submit_key;
+    known.live = !terminal(run.state);
+    known.waits = run.state == RunState::queued || run.state == RunState::recovering;
+    if (known.live) live_names_.insert_or_assign(run.name, id);
+    if (!run.submit_key.empty()) submitted_.insert_or_assign({run.user, run.submit_key}, id);
+    if (known.waits) {
+        known.line = {.priority = run.spec.priority, .queue = run.spec.queue};
+        known.shape = shape_of(request_of(run));
+        known.waiter = {.submitted = run.submitted, .id = id};
+        known.length = run.spec.wall_time_limit.value_or(for_ever);
+        Batch& batch = waiting_[known.line][known.shape];
+        batch.by_age.insert(known.waiter);
+        batch.by_length.insert({known.length, id});
+        if (run.reason.empty()) fresh_.insert(id);
+        if (!run.nodes_reserved.empty()) reserving_.insert(id);
+        if (run.reserved_from.ms != 0) known.reserved = run.reserved_from;
+        if (known.reserved) reservations_.insert({*known.reserved, id});
+    }
+    known.limit = limit_of(run);
+    if (known.limit) limits_.insert({*known.limit, id});
+    if (run.state == RunState::recovering) known.retry = run.retry_at;
+    if (known.retry) retries_.insert({*known.retry, id});
+    runs_.emplace(id, std::move(known));
+}
+
+std::optional<RunId> Ledger::live_run(const std::string& name) const {
+    const auto found = live_names_.find(name);
+    return found == live_names_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<RunId> Ledger::submitted(const std::string& user, const std::string& key) const {
+    const auto found = submitted_.find({user, key});
+    return found == submitted_.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Limits are due until they are enforced; a retry or a reservation that has passed was dealt with by the event that
+// passed it.
+std::optional<Time> Ledger::next_wake(Time after) const {
+    std::optional<Time> wake;
+    if (!limits_.empty()) wake = limits_.begin()->first;
+    for (const auto* times : {&retries_, &reservations_}) {
+        const auto next = times->upper_bound({after, RunId{UINT64_MAX}});
+        if (next != times->end() && (!wake || next->first < *wake)) wake = next->first;
+    }
+    return wake;
+}
+
+std::vector<RunId> Ledger::limits_until(Time now) const {
+    std::vector<RunId> ids;
+    for (auto at = limits_.begin(); at != limits_.end() && at->first <= now; ++at) ids.push_back(at->second);
+    std::sort(ids.begin(), ids.end());
+    return ids;
+}
+
+bool Ledger::retries_within(Time after, Time until) const {
+    const auto due = [&](const std::set<std::pair<Time, RunId>>& times) {
+        const auto next = times.upper_bound({after, RunId{UINT64_MAX}});
+        return next != times.end() && next->first <= until;
+    };
+    return due(retries_) || due(reservations_);
+}
+
+void Ledger::update(const Cluster& cluster, const Stale& stale) {
+    for (const NodeId& id : stale.nodes) renew_node(cluster, id);
+    for (const AttemptId id : stale.attempts) renew_attempt(cluster, id);
+    for (const RunId id : stale.runs) renew_run(cluster, id);
+}
+
+void Ledger::catch_up(const Cluster& cluster) {
+    if (in_step_) return;
+    *this = {};
+    in_step_ = true;
+    Stale all;
+    for (const auto& [id, node] : cluster.nodes) all.nodes.insert(id);
+    for (const auto& [id, run] : cluster.runs) all.runs.insert(id);
+    for (const auto& [id, attempt] : cluster.attempts)
+        if (!terminal(attempt.state)) all.attempts.insert(id);
+    update(cluster, all);
+}
+
+}  // namespace rtrain

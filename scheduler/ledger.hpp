@@ -1,0 +1,143 @@
+// What follows from the records and would be dear to find anew for each event: who waits in which order, who lives
+// where, what is free. Kept up to date by deltas (Change::settle). Not part of the state: it is never saved, and
+// clusters with equal records are equal.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/records.hpp"
+
+namespace rtrain {
+
+struct Cluster;
+
+// What gangs that are alike ask for: one verdict serves all of them.
+struct Shape {
+    GangRequest gang;  // with the nodes that the run avoids
+    Resources total;   // of all bundles
+    std::uint32_t waiting = 0;
+};
+
+struct Waiter {  // a run that waits, in order of age
+    Time submitted;
+    RunId id;
+    auto operator<=>(const Waiter&) const = default;
+};
+struct Batch {  // those of one line and one shape
+    std::set<Waiter> by_age;
+    std::set<std::pair<Duration, RunId>> by_length;  // of their wall_time limits; without one: for ever
+};
+inline constexpr Duration for_ever{INT64_MAX};
+
+struct Line {  // those of one queue and one priority; higher priorities come first
+    std::int32_t priority = 0;
+    std::string queue;
+    bool operator<(const Line& other) const {
+        return priority != other.priority ? priority > other.priority : queue < other.queue;
+    }
+};
+
+class Ledger {
+  public:
+    struct Stale {  // records that have changed since the last update
+        std::set<NodeId> nodes;
+        std::set<RunId> runs;
+        std::set<AttemptId> attempts;
+        bool empty() const { return nodes.empty() && runs.empty() && attempts.empty(); }
+    };
+    void update(const Cluster& cluster, const Stale& stale);
+    void fall_behind() { in_step_ = false; }  // records were changed by others than `decide`
+    bool in_step() const { return in_step_; }
+    void catch_up(const Cluster& cluster);  // made anew, if it has fallen behind
+    bool operator==(const Ledger&) const { return true; }
+
+    using Batches = std::map<std::uint32_t, Batch>;  // by the number of the shape; never empty
+    const std::map<Line, Batches>& waiting() const { return waiting_; }
+    const std::set<RunId>& fresh() const { return fresh_; }          // waiting, and not told yet why
+    const std::set<RunId>& reserving() const { return reserving_; }  // waiting with nodes reserved
+    const Shape& shape(std::uint32_t number) const { return shapes_[number]; }
+    std::uint32_t shape_of(RunId waiting) const { return runs_.at(waiting).shape; }
+    const std::set<AttemptId>& live_attempts() const { return live_attempts_; }
+    const std::set<AttemptId>& on_node(const NodeId& node) const;  // live ones
+    const std::vector<NodeView>& nodes() const { return views_; }  // by id
+    const NodeView* node(const NodeId& id) const;
+    enum class Door { open, closed };
+    void set(const std::vector<NodeId>& nodes, Door door);  // closed: not for those who are being placed now
+    bool room_for(const Resources& total) const;            // no: the free amounts of all ready nodes together are less
+    bool ever(std::uint32_t shape) const;                   // whether the present nodes could hold it, were they empty
+    std::optional<RunId> live_run(const std::string& name) const;
+    std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
+    const std::map<std::string, Resources>& held() const { return held_; }  // by queue
+    std::optional<Time> next_wake(Time after) const;
+    std::vector<RunId> limits_until(Time now) const;
+    bool retries_within(Time after, Time until) const;
+
+  private:
+    struct Held {
+        std::string queue;
+        Resources total;
+        std::map<NodeId, std::pair<Resources, std::vector<GpuShare>>> by_node;
+    };
+    struct Known {  // of a run, to be taken out again
+        std::string name, user, submit_key;
+        bool live = false, waits = false;
+        Line line;
+        std::uint32_t shape = 0;
+        Waiter waiter;
+        Duration length;
+        std::optional<Time> limit, retry, reserved;
+    };
+    struct Standing {
+        Resources held;
+        std::vector<Amount> gpus_held;
+        std::set<AttemptId> attempts;
+    };
+    void renew_run(const Cluster& cluster, RunId id);
+    void forget_run(RunId id);
+    void renew_attempt(const Cluster& cluster, AttemptId id);
+    void renew_node(const Cluster& cluster, const NodeId& id);
+    void hold(const Cluster& cluster, const Attempt& attempt);
+    void let_go(AttemptId id);
+    void show(const NodeId& id, const Resources& changed, const std::vector<GpuShare>& shares);
+    void refresh(NodeView& view, const Standing& standing);
+    void sum(const NodeView& view, int sign);
+    std::uint32_t shape_of(const GangRequest& gang);
+    void leave_shape(std::uint32_t number);
+
+    std::map<RunId, Known> runs_;
+    std::map<Line, Batches> waiting_;
+    std::set<RunId> fresh_, reserving_;
+    std::map<std::string, RunId> live_names_;
+    std::map<std::pair<std::string, std::string>, RunId> submitted_;
+    std::set<std::pair<Time, RunId>> limits_, retries_, reservations_;
+    std::vector<Shape> shapes_;
+    std::map<std::string, std::uint32_t> shape_numbers_;
+    std::vector<std::string> shape_keys_;
+    std::vector<std::uint32_t> free_shapes_;
+
+    std::set<AttemptId> live_attempts_;
+    std::map<AttemptId, Held> attempts_;
+    std::map<std::string, Resources> held_;
+    std::map<NodeId, Standing> standing_;
+    std::vector<NodeView> views_;
+    std::map<NodeId, std::size_t> places_;
+    std::set<NodeId> closed_;
+    std::map<std::string, std::int64_t, std::less<>> free_;  // ticks on ready nodes
+    mutable std::map<std::uint32_t, bool> ever_;
+    bool in_step_ = false;
+};
+
+// The cluster's own ledger, or one made for the moment where it has fallen behind.
+const Ledger& in_step(const Cluster& cluster, Ledger& made);
+// The gang as placement sees it: with the nodes the run avoids.
+GangRequest request_of(const Run& run);
+const Resources& demand_of(const Run& run, std::size_t rank);
+Resources demand_of(const Run& run);  // of all bundles
+
+}  // namespace rtrain

@@ -1,0 +1,190 @@
+// Nodes in the ledger: who lives where and what is free. A node's free amounts are its totals less exact sums of what
+// is held, shown as zero where a node came back smaller than what a stopping attempt still holds.
+#include <algorithm>
+
+#include "scheduler/controller.hpp"
+
+namespace rtrain {
+
+const std::set<AttemptId>& Ledger::on_node(const NodeId& node) const {
+    static const std::set<AttemptId> nobody;
+    const auto found = standing_.find(node);
+    return found == standing_.end() ? nobody : found->second.attempts;
+}
+
+const NodeView* Ledger::node(const NodeId& id) const {
+    const auto found = places_.find(id);
+    return found == places_.end() ? nullptr : &views_[found->second];
+}
+
+void Ledger::sum(const NodeView& view, int sign) {
+    if (view.state != NodeState::ready) return;
+    for (const auto& [name, amount] : view.free) free_[name] += sign * amount.ticks;
+    std::int64_t gpus = 0;
+    for (const Amount gpu : view.gpus_free) gpus += gpu.ticks;
+    if (gpus > 0) free_[std::string(gpu_key)] += sign * gpus;
+}
+
+void Ledger::set(const std::vector<NodeId>& nodes, Door door) {
+    for (const NodeId& id : nodes) {
+        const auto found = places_.find(id);
+        if (found == places_.end()) continue;
+        NodeView& view = views_[found->second];
+        if (door == Door::closed && view.state == NodeState::ready) {
+            sum(view, -1);
+            view.state = NodeState::quarantined;
+            closed_.insert(id);
+        } else if (door == Door::open && closed_.erase(id) > 0) {
+            view.state = NodeState::ready;
+            sum(view, +1);
+        }
+    }
+}
+
+bool Ledger::room_for(const Resources& total) const {
+    return std::all_of(total.begin(), total.end(), [&](const auto& entry) {
+        const auto free = free_.find(entry.first);
+        return entry.second.ticks <= (free == free_.end() ? 0 : free->second);
+    });
+}
+
+bool Ledger::ever(std::uint32_t shape) const {
+    const auto known = ever_.find(shape);
+    if (known != ever_.end()) return known->second;
+    std::vector<NodeView> all;
+    if (!closed_.empty()) all = views_;
+    for (NodeView& view : all)
+        if (closed_.contains(view.id)) view.state = NodeState::ready;
+    const Verdict verdict = place(closed_.empty() ? views_ : all, shapes_[shape].gang).verdict;
+    const bool could = verdict != Verdict::infeasible;
+    return ever_.emplace(shape, could).first->second;
+}
+
+void Ledger::refresh(NodeView& view, const Standing& standing) {
+    view.free = view.total;
+    std::erase_if(view.free, [](const auto& entry) { return entry.second.ticks == 0; });
+    for (const auto& [name, amount] : standing.held) {
+        const auto found = view.free.find(name);
+        if (name == gpu_key || found == view.free.end()) continue;
+        found->second = found->second - std::min(found->second, amount);
+        if (found->second.ticks == 0) view.free.erase(found);
+    }
+    for (std::size_t device = 0; device < view.gpus_free.size(); ++device) {
+        const Amount held = device < standing.gpus_held.size() ? standing.gpus_held[device] : Amount{};
+        view.gpus_free[device] = units(1) - std::min(units(1), held);
+    }
+}
+
+// Shows what has changed of a node's free amounts.
+void Ledger::show(const NodeId& id, const Resources& changed, const std::vector<GpuShare>& shares) {
+    const auto found = places_.find(id);
+    if (found == places_.end()) return;
+    NodeView& view = views_[found->second];
+    const Standing& standing = standing_.at(id);
+    sum(view, -1);
+    for (const auto& [name, ignored] : changed) {
+        const Amount total = amount_of(view.total, name);
+        if (name == gpu_key || total.ticks == 0) continue;
+        const Amount free = total - std::min(total, amount_of(standing.held, name));
+        if (free.ticks == 0)
+            view.free.erase(name);
+        else
+            view.free.insert_or_assign(name, free);
+    }
+    for (const GpuShare& share : shares)
+        if (share.device < view.gpus_free.size())
+            view.gpus_free[share.device] = units(1) - std::min(units(1), standing.gpus_held[share.device]);
+    sum(view, +1);
+}
+
+void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
+    const auto record = cluster.nodes.find(id);
+    const auto known = places_.find(id);
+    ever_.clear();
+    if (known != places_.end()) sum(views_[known->second], -1);
+    if (record == cluster.nodes.end()) {
+        if (known == places_.end()) return;
+        views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(known->second));
+        for (auto& [other, place] : places_) place -= place > known->second ? 1 : 0;
+        places_.erase(known);
+        return;
+    }
+    const Node& node = record->second;
+    NodeView view{.id = id,
+                  .state = node.state,
+                  .labels = node.labels,
+                  .total = node.total,
+                  .free = {},
+                  .gpus_free = std::vector<Amount>(node.gpus, units(1))};
+    refresh(view, standing_[id]);
+    sum(view, +1);
+    if (known != places_.end()) {
+        views_[known->second] = std::move(view);
+        return;
+    }
+    const auto after = std::lower_bound(views_.begin(), views_.end(), id,
+                                        [](const NodeView& one, const NodeId& wanted) { return one.id < wanted; });
+    const auto place = static_cast<std::size_t>(after - views_.begin());
+    for (auto& [other, at] : places_) at += at >= place ? 1 : 0;
+    places_.emplace(id, place);
+    views_.insert(after, std::move(view));
+}
+
+void Ledger::hold(const Cluster& cluster, const Attempt& attempt) {
+    const Run& run = cluster.runs.at(attempt.id.run);
+    Held held;
+    held.queue = run.spec.queue;
+    for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
+        const Seat& seat = attempt.workers[rank].seat;
+        auto& [sum, shares] = held.by_node[seat.node];
+        add(sum, demand_of(run, rank));
+        shares.insert(shares.end(), seat.gpus.begin(), seat.gpus.end());
+    }
+    for (const auto& [id, what] : held.by_node) {
+        const auto& [sum, shares] = what;
+        Standing& standing = standing_[id];
+        standing.attempts.insert(attempt.id);
+        add(standing.held, sum);
+        for (const GpuShare& share : shares) {
+            if (share.device >= standing.gpus_held.size()) standing.gpus_held.resize(share.device + 1);
+            standing.gpus_held[share.device] = standing.gpus_held[share.device] + share.amount;
+        }
+        show(id, sum, shares);
+        add(held.total, sum);
+    }
+    add(held_[held.queue], held.total);
+    live_attempts_.insert(attempt.id);
+    attempts_.emplace(attempt.id, std::move(held));
+}
+
+void Ledger::let_go(AttemptId id) {
+    const auto found = attempts_.find(id);
+    if (found == attempts_.end()) return;
+    for (const auto& [node, what] : found->second.by_node) {
+        const auto& [sum, shares] = what;
+        Standing& standing = standing_.at(node);
+        standing.attempts.erase(id);
+        subtract(standing.held, sum);
+        for (const GpuShare& share : shares)
+            standing.gpus_held[share.device] = standing.gpus_held[share.device] - share.amount;
+        show(node, sum, shares);
+        if (standing.attempts.empty() && !places_.contains(node)) standing_.erase(node);
+    }
+    subtract(held_[found->second.queue], found->second.total);
+    live_attempts_.erase(id);
+    attempts_.erase(found);
+}
+
+// The seats of an attempt never change: it is held from its placing to its end.
+void Ledger::renew_attempt(const Cluster& cluster, AttemptId id) {
+    const auto record = cluster.attempts.find(id);
+    const bool lives =
+        record != cluster.attempts.end() && !terminal(record->second.state) && cluster.runs.contains(id.run);
+    if (lives == live_attempts_.contains(id)) return;
+    if (lives)
+        hold(cluster, record->second);
+    else
+        let_go(id);
+}
+
+}  // namespace rtrain

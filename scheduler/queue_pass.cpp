@@ -1,0 +1,234 @@
+// A scheduling pass: EASY backfill. Runs are placed in their order; the first that finds no room reserves the nodes on
+// which it will start soonest, and those behind it may use these only if they have ended by then. One run of each kind
+// of node reserves: two that could never use the same nodes do not stand behind each other. See README.md, "Queues".
+#include <algorithm>
+
+#include "scheduler/backfill.hpp"
+#include "scheduler/machine.hpp"
+#include "scheduler/placement_room.hpp"
+#include "scheduler/queue_order.hpp"
+
+namespace rtrain::core {
+
+bool could_use(const NodeView& node, const GangRequest& gang) {
+    if (!placing::allowed(node, gang)) return false;
+    const std::vector<Amount> whole(node.gpus_free.size(), units(1));
+    const Bundle* last = nullptr;
+    for (const Bundle& bundle : gang.bundles) {
+        if (last != nullptr && *last == bundle) continue;
+        last = &bundle;
+        if (matches(bundle.selector, node.labels) && placing::slots(node.total, whole, bundle.demand, 1) > 0)
+            return true;
+    }
+    return false;
+}
+
+namespace {
+
+constexpr Duration backoff_keeps_place{10'000};  // a run that retries so soon keeps its place against those behind it
+constexpr std::size_t reservations_at_most = 4;
+constexpr std::size_t too_long_at_most = 100;  // runs of a shape that are passed over in search of a shorter one
+
+std::string never_fits(const std::vector<NodeView>& nodes, const GangRequest& gang) {
+    const PlacementAnswer answer = explain_placement(nodes, gang);
+    std::string text = "NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join: ";
+    if (answer.reasons.empty()) text += "there is no node";
+    for (std::size_t i = 0; i < answer.reasons.size() && i < 3; ++i)
+        text += (i == 0 ? "" : "; ") + answer.reasons[i].node.value + ": " + answer.reasons[i].text;
+    return text;
+}
+
+struct Held {  // a reservation that stands in this pass
+    RunId run;
+    std::uint32_t shape = 0;
+    Reservation at;
+    bool closed = false;
+};
+
+class Pass {
+  public:
+    explicit Pass(Change& change) : change_(change), ledger_(change.ledger()), quotas_(change.seen()) {}
+    void run();
+
+  private:
+    enum class Next { on, skip };  // after a run: its shape goes on, or need not be tried again
+    Next consider(const Turn& turn);
+    Next blocked(const Turn& turn);
+    bool refused_by_quota(const Turn& turn, const Run& run);
+    bool shut_out(const Run& run);
+    bool same_kind(std::uint32_t a, std::uint32_t b) const;
+    void hold(const Turn& turn, Time not_before);
+    void claim_lent();
+    void tell_reasons();
+    void give_reason(RunId id, const std::string& reason);
+    std::string reason_of(const Run& run, std::uint32_t shape) const;
+    void let_go_of_others();
+
+    Change& change_;
+    Ledger& ledger_;
+    Quotas quotas_;
+    std::vector<Held> held_;
+    std::set<std::uint32_t> full_;  // shapes that found no room on any node
+    std::map<std::uint32_t, std::size_t> too_long_;
+};
+
+void Pass::give_reason(RunId id, const std::string& reason) {
+    if (change_.seen().runs.at(id).reason != reason) change_.edit(id).reason = reason;
+}
+
+// Opens the reserved nodes to a run that is over before they are needed, closes them to others. True: some are closed.
+bool Pass::shut_out(const Run& run) {
+    bool any = false;
+    for (Held& held : held_) {
+        const auto& limit = run.spec.wall_time_limit;
+        const bool in_time = limit && held.at.from.ms != 0 && change_.now() + *limit <= held.at.from;
+        if (held.closed == in_time) ledger_.set(held.at.nodes, in_time ? Ledger::Door::open : Ledger::Door::closed);
+        held.closed = !in_time;
+        any |= held.closed;
+    }
+    return any;
+}
+
+bool Pass::refused_by_quota(const Turn& turn, const Run& run) {
+    const auto over = quotas_.refuses(turn.line->queue, ledger_.shape(turn.shape).total);
+    if (!over) return false;
+    if (run.state == RunState::queued && run.reason != to_text(*over)) give_reason(run.id, to_text(*over));
+    return true;
+}
+
+// Could both use one of the nodes? Gangs that ask alike of a node could, without looking at any.
+bool Pass::same_kind(std::uint32_t a, std::uint32_t b) const {
+    const GangRequest &one = ledger_.shape(a).gang, &other = ledger_.shape(b).gang;
+    const auto needs_gpu = [](const GangRequest& gang) {
+        return amount_of(gang.bundles.front().demand, gpu_key).ticks > 0;
+    };
+    const bool alike = one.nodes_only == other.nodes_only && one.topology_label == other.topology_label &&
+                       one.bundles.front().selector == other.bundles.front().selector &&
+                       needs_gpu(one) == needs_gpu(other);
+    return alike || std::any_of(ledger_.nodes().begin(), ledger_.nodes().end(),
+                                [&](const NodeView& node) { return could_use(node, one) && could_use(node, other); });
+}
+
+// A reservation is kept as long as it has not passed: its time is a promise.
+void Pass::hold(const Turn& turn, Time not_before) {
+    if (held_.size() >= reservations_at_most) return;
+    const Run& run = change_.seen().runs.at(turn.run);
+    for (Held& held : held_) {
+        if (!held.closed) ledger_.set(held.at.nodes, Ledger::Door::closed);
+        held.closed = true;
+    }
+    Reservation at{.nodes = run.nodes_reserved, .from = run.reserved_from};
+    const bool stands = !at.nodes.empty() && at.from > change_.now() && !change_.nodes_have_changed();
+    if (!stands) {
+        at = reserve(change_.seen(), ledger_.shape(turn.shape).gang, change_.now());
+        if (at.from.ms != 0) at.from = std::max(at.from, not_before);
+        if (run.nodes_reserved != at.nodes || run.reserved_from != at.from) {
+            Run& record = change_.edit(turn.run);
+            record.nodes_reserved = at.nodes;
+            record.reserved_from = at.from;
+        }
+    }
+    if (!at.nodes.empty()) held_.push_back({.run = turn.run, .shape = turn.shape, .at = std::move(at)});
+}
+
+Pass::Next Pass::blocked(const Turn& turn) {
+    if (!ledger_.ever(turn.shape)) return Next::skip;
+    const bool behind =
+        std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return same_kind(held.shape, turn.shape); });
+    if (!behind) hold(turn, change_.now());
+    return Next::skip;
+}
+
+Pass::Next Pass::consider(const Turn& turn) {
+    const Run& run = change_.seen().runs.at(turn.run);
+    if (refused_by_quota(turn, run)) return Next::skip;
+    if (run.retry_at > change_.now()) {
+        const bool keeps = run.retry_at - change_.now() <= backoff_keeps_place && ledger_.ever(turn.shape);
+        if (keeps && held_.empty()) hold(turn, run.retry_at);
+        return Next::on;
+    }
+    if (full_.contains(turn.shape)) return Next::skip;
+    const Shape& shape = ledger_.shape(turn.shape);
+    const bool some_closed = shut_out(run);
+    if (ledger_.room_for(shape.total)) {
+        const PlacementAnswer answer = place(ledger_.nodes(), shape.gang);
+        if (answer.verdict == Verdict::feasible_now) {
+            quotas_.count(turn.line->queue, shape.total);
+            place_attempt(change_, turn.run, answer.seats);
+            change_.settle();
+            return Next::on;
+        }
+    }
+    if (!some_closed) {
+        full_.insert(turn.shape);
+        return blocked(turn);
+    }
+    // Behind a reservation. A shorter one of the same shape may still be over in time.
+    const auto batch = ledger_.waiting().at(*turn.line).find(turn.shape);
+    const Duration shortest = batch->second.by_length.begin()->first;
+    const bool hope = shortest != for_ever && std::any_of(held_.begin(), held_.end(), [&](const Held& held) {
+                          return held.at.from.ms != 0 && change_.now() + shortest <= held.at.from;
+                      });
+    if (hope && ++too_long_[turn.shape] < too_long_at_most) return Next::on;
+    return blocked(turn);
+}
+
+// A queue below its own quota whose room was lent to others: they are lent nothing more.
+void Pass::claim_lent() {
+    if (change_.seen().queues.rules.empty()) return;
+    for (const auto& [line, batches] : ledger_.waiting())
+        for (const auto& [shape, batch] : batches)
+            if (const auto over = quotas_.refuses(line.queue, ledger_.shape(shape).total); over && over->lent)
+                quotas_.claim_back(over->queue);
+}
+
+std::string Pass::reason_of(const Run& run, std::uint32_t shape) const {
+    if (const auto over = quotas_.refuses(run.spec.queue, ledger_.shape(shape).total)) return to_text(*over);
+    if (!ledger_.ever(shape)) return never_fits(ledger_.nodes(), ledger_.shape(shape).gang);
+    const bool fits = place(ledger_.nodes(), ledger_.shape(shape).gang).verdict == Verdict::feasible_now;
+    return fits ? "waits behind a run that needs the same nodes" : "waits for room";
+}
+
+// Every run is told once why it waits; and again when nodes have come or gone.
+void Pass::tell_reasons() {
+    std::set<RunId> untold = ledger_.fresh();
+    if (change_.nodes_have_changed())
+        for (const auto& [line, batches] : ledger_.waiting())
+            for (const auto& [shape, batch] : batches)
+                if (!ledger_.ever(shape))
+                    for (const Waiter& waiter : batch.by_age) untold.insert(waiter.id);
+    for (const RunId id : untold)
+        if (const Run& run = change_.seen().runs.at(id); run.state == RunState::queued)
+            give_reason(id, reason_of(run, ledger_.shape_of(id)));
+}
+
+// Those who reserved before and are no longer first.
+void Pass::let_go_of_others() {
+    for (const RunId id : std::set<RunId>(ledger_.reserving())) {
+        if (std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return held.run == id; })) continue;
+        Run& run = change_.edit(id);
+        run.nodes_reserved.clear();
+        run.reserved_from = {};
+    }
+}
+
+void Pass::run() {
+    claim_lent();
+    Order order(ledger_, FairShare(change_.seen(), change_.now()));
+    while (const auto turn = order.next())
+        if (consider(*turn) == Next::skip) order.skip(*turn);
+    for (const Held& held : held_) ledger_.set(held.at.nodes, Ledger::Door::open);
+    change_.settle();
+    let_go_of_others();
+    if (!ledger_.fresh().empty() || change_.nodes_have_changed()) tell_reasons();
+    change_.settle();
+}
+
+}  // namespace
+
+void place_waiting(Change& change) {
+    change.settle();
+    Pass(change).run();
+}
+
+}  // namespace rtrain::core

@@ -1,0 +1,194 @@
+// See shares.hpp. Whole numbers throughout, so that a replay gives the same order on every machine.
+#include "scheduler/shares.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rtrain::core {
+namespace {
+
+constexpr int decay_bits = 16;  // of the fraction of a half-life
+
+constexpr std::uint64_t square_root(unsigned __int128 value) {
+    unsigned __int128 low = 0, high = std::uint64_t{1} << 33;
+    while (low + 1 < high) {
+        const unsigned __int128 middle = (low + high) / 2;
+        (middle * middle <= value ? low : high) = middle;
+    }
+    return static_cast<std::uint64_t>(low);
+}
+
+// 2^-(1/2), 2^-(1/4), ... each the root of the one before, as counts of 1/2^32.
+constexpr std::array<std::uint64_t, decay_bits> halvings() {
+    std::array<std::uint64_t, decay_bits> roots{};
+    std::uint64_t last = std::uint64_t{1} << 31;
+    for (std::uint64_t& root : roots) root = last = square_root(static_cast<unsigned __int128>(last) << 32);
+    return roots;
+}
+constexpr auto roots = halvings();
+
+Amount scaled(Amount amount, std::uint64_t factor) {
+    return {static_cast<std::int64_t>((static_cast<__int128>(amount.ticks) * static_cast<__int128>(factor)) >> 32)};
+}
+
+}  // namespace
+
+std::uint64_t decay(Duration passed, Duration half_life) {
+    constexpr std::uint64_t one = std::uint64_t{1} << 32;
+    if (passed.ms <= 0) return one;
+    const auto lives = (static_cast<unsigned __int128>(passed.ms) << decay_bits) /
+                       static_cast<unsigned __int128>(std::max<std::int64_t>(half_life.ms, 1));
+    if (lives >> decay_bits >= 32) return 0;
+    std::uint64_t factor = one >> static_cast<std::uint64_t>(lives >> decay_bits);
+    for (int bit = 0; bit < decay_bits; ++bit)
+        if ((lives >> (decay_bits - 1 - bit)) & 1U) factor = (factor * roots[static_cast<std::size_t>(bit)]) >> 32;
+    return factor;
+}
+
+Resources level_at(const QueueUse& use, Time now, Duration half_life) {
+    const std::uint64_t kept = decay(now - use.at, half_life);
+    Resources level;
+    for (const auto& [name, amount] : use.level) level[name] = scaled(amount, kept);
+    for (const auto& [name, amount] : use.held) {
+        Amount& mean = level[name];
+        mean = mean + amount - scaled(amount, kept);
+    }
+    std::erase_if(level, [](const auto& entry) { return entry.second.ticks == 0; });
+    return level;
+}
+
+QueueUse charged(const QueueUse& before, Resources held, Time now, Duration half_life) {
+    QueueUse use = before;
+    use.level = level_at(before, now, half_life);
+    use.at = now;
+    use.held = std::move(held);
+    return use;
+}
+
+bool known_queue(const Queues& queues, const std::string& queue) {
+    return queue == default_queue || queues.rules.contains(queue);
+}
+
+const QueueRules& rules_of(const Queues& queues, const std::string& queue) {
+    static const QueueRules without_limits;
+    const auto found = queues.rules.find(queue);
+    return found == queues.rules.end() ? without_limits : found->second;
+}
+
+std::vector<std::string> queue_names(const Queues& queues) {
+    std::vector<std::string> names;
+    for (const auto& [name, rules] : queues.rules) names.push_back(name);
+    if (!queues.rules.contains(default_queue)) names.emplace_back(default_queue);
+    return names;
+}
+
+FairShare::FairShare(const Cluster& cluster, Time now) : queues_(cluster.queues) {
+    if (queues_.rules.empty()) return;  // one queue: there is nobody to share with
+    for (const auto& [id, node] : cluster.nodes) {
+        if (node.state == NodeState::lost) continue;
+        add(totals_, node.total);
+        if (node.gpus > 0) add(totals_, {{std::string(gpu_key), units(node.gpus)}});
+    }
+    for (const auto& [queue, use] : cluster.use) {
+        used_[queue] = level_at(use, now, queues_.half_life);
+        add(used_[queue], use.held);
+    }
+}
+
+std::int64_t FairShare::of(const std::string& queue) const {
+    constexpr std::int64_t billion = 1'000'000'000;
+    const auto found = used_.find(queue);
+    if (found == used_.end()) return 0;
+    __int128 most = 0;
+    for (const auto& [name, amount] : found->second) {
+        const Amount total = amount_of(totals_, name);
+        if (total.ticks > 0) most = std::max(most, static_cast<__int128>(amount.ticks) * billion / total.ticks);
+    }
+    most /= std::max<std::int64_t>(rules_of(queues_, queue).share, 1);
+    return static_cast<std::int64_t>(std::min<__int128>(most, INT64_MAX));
+}
+
+void FairShare::count(const std::string& queue, const Resources& demand) {
+    if (!queues_.rules.empty()) add(used_[queue], demand);
+}
+
+Quotas::Quotas(const Cluster& cluster) : queues_(cluster.queues) {
+    if (queues_.rules.empty()) return;
+    for (const auto& [queue, held] : cluster.ledger.held()) count(queue, held);
+}
+
+const Resources& Quotas::held(const std::string& queue) const {
+    static const Resources nothing;
+    const auto found = held_.find(queue);
+    return found == held_.end() ? nothing : found->second;
+}
+
+void Quotas::count(const std::string& queue, const Resources& demand) {
+    if (queues_.rules.empty()) return;
+    for (std::string at = queue; !at.empty(); at = rules_of(queues_, at).parent) add(held_[at], demand);
+}
+
+void Quotas::uncount(const std::string& queue, const Resources& demand) {
+    if (queues_.rules.empty()) return;
+    for (std::string at = queue; !at.empty(); at = rules_of(queues_, at).parent) subtract(held_[at], demand);
+}
+
+bool Quotas::below(const std::string& queue, const std::string& above) const {
+    for (std::string at = queue; !at.empty(); at = rules_of(queues_, at).parent)
+        if (at == above) return true;
+    return false;
+}
+
+bool Quotas::own(const std::string& queue, const Resources& demand) const {
+    const QueueRules& rules = rules_of(queues_, queue);
+    return std::all_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
+        return amount_of(demand, limit.first).ticks == 0 ||
+               amount_of(held(queue), limit.first) + amount_of(demand, limit.first) <= limit.second;
+    });
+}
+
+bool Quotas::borrows(const std::string& queue) const {
+    const QueueRules& rules = rules_of(queues_, queue);
+    return !rules.parent.empty() && std::any_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
+        return amount_of(held(queue), limit.first) > limit.second;
+    });
+}
+
+// Each queue on the way up has its say. Where one is beyond its quota, what is above it must lend; and who was lent to
+// gets nothing more while a lender claims its own back.
+std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Resources& demand) const {
+    bool beyond = false;
+    for (std::string at = queue; !at.empty(); at = rules_of(queues_, at).parent) {
+        const QueueRules& rules = rules_of(queues_, at);
+        for (const auto& [name, quota] : rules.quota) {
+            const Amount asked = amount_of(demand, name), has = amount_of(held(at), name);
+            if (asked.ticks == 0) continue;
+            const bool claimed =
+                beyond && std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end();
+            if (has + asked <= quota && !claimed) continue;
+            if (!claimed && at == queue && rules.borrow && !rules.parent.empty()) {
+                beyond = true;
+                continue;
+            }
+            if (!claimed && at != queue && rules.borrow && !rules.parent.empty()) continue;
+            return OverQuota{.queue = at,
+                             .resource = name,
+                             .held = has,
+                             .asked = asked,
+                             .quota = quota,
+                             .lent = at != queue && !beyond,
+                             .claimed = claimed};
+        }
+    }
+    return std::nullopt;
+}
+
+std::string to_text(const OverQuota& over) {
+    if (over.claimed)
+        return "may borrow no " + over.resource + " now: another queue below \"" + over.queue +
+               "\" claims its own back";
+    return "queue \"" + over.queue + "\" holds " + to_text(over.held) + " of its quota of " + to_text(over.quota) +
+           " " + over.resource + ", this needs " + to_text(over.asked) + " more";
+}
+
+}  // namespace rtrain::core

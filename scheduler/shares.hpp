@@ -1,0 +1,64 @@
+// Fair shares and quotas of queues: pure arithmetic on what queues hold and have held. Inside of the core only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/controller.hpp"
+
+namespace rtrain::core {
+
+// 2^-(passed / half_life) as a count of 1/2^32.
+std::uint64_t decay(Duration passed, Duration half_life);
+// The mean as it is at `now`, given that `held` has not changed since `at`.
+Resources level_at(const QueueUse& use, Time now, Duration half_life);
+QueueUse charged(const QueueUse& before, Resources held, Time now, Duration half_life);
+
+const QueueRules& rules_of(const Queues& queues, const std::string& queue);  // of an unknown queue: without limits
+bool known_queue(const Queues& queues, const std::string& queue);
+std::vector<std::string> queue_names(const Queues& queues);
+
+// How much a queue has had of the cluster against its share, in billionths: its largest part of any resource, of what
+// it holds and has held lately, by its share. The queue with the least is next.
+class FairShare {
+  public:
+    FairShare(const Cluster& cluster, Time now);
+    std::int64_t of(const std::string& queue) const;
+    void count(const std::string& queue, const Resources& demand);  // as if it were placed
+
+  private:
+    const Queues& queues_;
+    Resources totals_;
+    std::map<std::string, Resources> used_;
+};
+
+// What a quota says of a further demand.
+struct OverQuota {
+    std::string queue;  // whose quota it is: the run's own, or one above it
+    std::string resource;
+    Amount held, asked, quota;
+    bool lent = false;     // the own quota would allow it: what is lacking was lent to others
+    bool claimed = false;  // it could be borrowed, but a lender waits for it
+};
+class Quotas {
+  public:
+    explicit Quotas(const Cluster& cluster);
+    std::optional<OverQuota> refuses(const std::string& queue, const Resources& demand) const;
+    bool own(const std::string& queue, const Resources& demand) const;  // fits below the queue's own quota
+    bool borrows(const std::string& queue) const;                       // holds more than its own quota
+    bool below(const std::string& queue, const std::string& above) const;
+    void count(const std::string& queue, const Resources& demand);
+    void uncount(const std::string& queue, const Resources& demand);
+    void claim_back(const std::string& above) { claimed_back_.push_back(above); }  // lends nothing until it is met
+    const Resources& held(const std::string& queue) const;                         // with the queues below it
+
+  private:
+    const Queues& queues_;
+    std::map<std::string, Resources> held_;
+    std::vector<std::string> claimed_back_;
+};
+std::string to_text(const OverQuota& over);
+
+}  // namespace rtrain::core
