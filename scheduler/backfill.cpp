@@ -144,7 +144,7 @@ std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt,
 
 Reservation reserve(const Cluster& cluster, const GangRequest& gang, Time now) {
     Future future(cluster, gang);
-    const bool simple = placing::one_shape(gang) && !gang.topology_label;
+    const bool simple = placing::one_shape(placing::wanted_of(gang)) && gang.placed.empty() && !gang.topology_label;
     const auto order = releases(cluster, now);
     Time from = now;
     for (std::size_t next = 0;; ++next) {
