@@ -41,17 +41,15 @@ class ClusterSession:
         return self._facts
 
     def report(self, call: ReportCall) -> None:
-        arguments = ReportArgs(
-            metrics_json=call.metrics_json.encode(),
-            checkpoint_path=None if call.directory is None else os.fsencode(call.directory),
-            directory_name=None if call.directory_name is None else call.directory_name.encode(),
-            owned=int(call.owned),
-            upload=0 if call.upload is None else call.upload.value,
-        )
         handle = _worker.handle("report")
-        if call.directory is not None:
+        if call.directory is None:
+            arguments = ReportArgs(call.metrics_json.encode())
+        else:
+            arguments = _with_files(call, call.directory)
             self._reported_directories.add(call.directory)
-        check(library().rtw_report(handle, ctypes.byref(arguments)), "report")
+        code = library().rtw_report(handle, ctypes.byref(arguments))
+        if code:
+            check(code, "report")
 
     def get_checkpoint(self) -> Checkpoint | None:
         text = library().rtw_checkpoint_json(_worker.handle("get_checkpoint"))
@@ -133,6 +131,16 @@ class ClusterSession:
     def flush(self, timeout_s: float | None) -> None:
         milliseconds = -1 if timeout_s is None else int(timeout_s * 1000)
         check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
+
+
+def _with_files(call: ReportCall, directory: str) -> ReportArgs:
+    return ReportArgs(
+        metrics_json=call.metrics_json.encode(),
+        checkpoint_path=os.fsencode(directory),
+        directory_name=None if call.directory_name is None else call.directory_name.encode(),
+        owned=int(call.owned),
+        upload=0 if call.upload is None else call.upload.value,
+    )
 
 
 def _read_facts() -> Facts:

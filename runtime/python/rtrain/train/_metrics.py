@@ -8,26 +8,35 @@ import json
 import math
 from collections.abc import Mapping
 
-_PLAIN = frozenset({bool, int, str, type(None)})
-_to_json = json.JSONEncoder(allow_nan=False).encode  # made once: reports are frequent
+_text = json.encoder.encode_basestring_ascii
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def encode(metrics: Mapping[str, object]) -> str:
     if not isinstance(metrics, Mapping):
         raise TypeError(f"metrics must be a dict of names to values, not {type(metrics).__name__}")
-    return _to_json(metrics if _simple(metrics) else _plain(metrics, "metrics"))
+    return _flat(metrics) or json.dumps(_plain(metrics, "metrics"), allow_nan=False)
 
 
-def _simple(metrics: Mapping[str, object]) -> bool:
-    """Whether JSON takes all of it as it is: the usual case, which is to cost microseconds."""
-    if type(metrics) is not dict:
-        return False
+def _flat(metrics: Mapping[str, object]) -> str | None:
+    """The usual case, names to finite numbers and texts, written at once: a report is to cost microseconds."""
+    parts = []
     for key, value in metrics.items():
         kind = type(value)
-        if type(key) is not str or not (kind in _PLAIN or (kind is float and math.isfinite(value))):
-            return False
-    return True
+        if type(key) is not str:
+            return None
+        if kind is float and math.isfinite(value):  # type: ignore[arg-type]
+            text = float.__repr__(value)
+        elif kind is int:
+            text = int.__repr__(value)
+        elif kind is str:
+            text = _text(value)  # type: ignore[arg-type]
+        elif kind is bool:
+            text = "true" if value else "false"
+        else:
+            return None
+        parts.append(f"{_text(key)}:{text}")
+    return "{" + ",".join(parts) + "}"
 
 
 def decode(value: object) -> object:

@@ -55,7 +55,7 @@ class Facts:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ReportCall:
     """One `report`, its arguments checked."""
 
