@@ -69,10 +69,13 @@ int serve(const HeadOptions& options, const std::function<void(const json&)>& re
     return code;
 }
 
-Result<json> serve_detached(const HeadOptions& options) {
+Result<json> serve_detached(const HeadOptions& options, int until_pid) {
     constexpr std::int64_t wait_ms = 30'000;
     const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) {
-        return serve(options, [&](const json& told) { hand_over(told.dump()); });
+        return serve(options, [&](const json& told) {
+            hand_over(told.dump());
+            end_with(until_pid);
+        });
     };
     Result<Detached> started = detach(options.data_dir + "/head.log", wait_ms, daemon);
     if (!started) return started.error();

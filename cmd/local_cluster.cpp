@@ -21,14 +21,17 @@ constexpr std::int64_t end_within_ms = 30'000;
 
 std::string base_directory(const Arguments& arguments) { return absolute(arguments.text("data", data_home() + "/up")); }
 
+int until_pid(const Arguments& arguments) { return static_cast<int>(arguments.number("until-pid", 0)); }
+
 // The head: started, or the one that runs already.
 Result<json> head_of(Invocation& call, const std::string& base) {
     HeadOptions options;
     options.data_dir = base + "/head";
     options.name = call.arguments.text("name", "local");
     options.port = static_cast<std::uint16_t>(call.arguments.number("port", options.port));
+    if (call.arguments.has("storage-root")) options.storage_root = absolute(call.arguments.text("storage-root"));
     if (Status made = make_directory(options.data_dir); !made) return made.error();
-    Result<json> told = serve_detached(options);
+    Result<json> told = serve_detached(options, until_pid(call.arguments));
     if (!told) return told;
     for (const json& warning : (*told)["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
     Result<std::string> context = keep_context(call, *told);
@@ -60,6 +63,7 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     options.resources = call.arguments.text("resources");
     options.fake_gpus = call.arguments.text("fake-gpus");
     options.allow_root_workers = true;
+    options.until_pid = until_pid(call.arguments);
     if (Status made = make_directory(options.data); !made) return made.error();
     Result<json> token = api.post("/v1/tokens", {{"role", "node"}, {"user", options.name}});
     if (!token) return token.error();
@@ -191,7 +195,15 @@ std::vector<Command> local_cluster_commands() {
                .shown = "NAME",
                .help = "of the cluster and its context (default local)"},
               {.name = "resources", .takes = Value::text, .shown = "LIST", .help = "of each agent: CPU=2"},
-              {.name = "fake-gpus", .takes = Value::text, .shown = "NxTYPE", .help = "of each agent: 8xA100"}},
+              {.name = "fake-gpus", .takes = Value::text, .shown = "NxTYPE", .help = "of each agent: 8xA100"},
+              {.name = "storage-root",
+               .takes = Value::file,
+               .shown = "DIR",
+               .help = "where cluster:// lies (default: <data>/head/storage)"},
+              {.name = "until-pid",
+               .takes = Value::number,
+               .shown = "PID",
+               .help = "end, with all workers, when that process has ended"}},
          .handler = up},
         {.words = "down",
          .group = group,

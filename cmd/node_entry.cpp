@@ -27,6 +27,7 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.address = options.address;
     agent.peer_port = options.peer_port;
     agent.allow_root_workers = options.allow_root_workers;
+    agent.end_workers = options.until_pid != 0;
     agent.scratch = options.scratch;
     agent.fake_gpus = options.fake_gpus;
     agent.accelerator_type = options.accelerator_type;
@@ -71,6 +72,7 @@ int run_node(const NodeOptions& options, const std::function<void()>& ready) {
     const std::string pid_file = options.data + node_pid_file;
     if (Status written = write_pid_file(pid_file, options.head); !written) return ended_by(written.error());
     ready();
+    end_with(options.until_pid);
     const int code = run_agent(*agent);
     remove_pid_file(pid_file);
     return code;

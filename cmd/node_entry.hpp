@@ -20,6 +20,7 @@ struct NodeOptions {
     std::string resources, fake_gpus, accelerator_type, scratch;
     std::map<std::string, std::string> labels;
     bool allow_root_workers = false;
+    int until_pid = 0;  // the agent ends with that process, and its workers with it; 0: it stays
 };
 inline const char* node_pid_file = "/agent.pid";
 

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 namespace rtrain::cmd {
 namespace {
@@ -174,6 +175,16 @@ Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms,
     return Error{.code = known,
                  .message = "it ended at once: " + (said.empty() ? "it said nothing" : said),
                  .next = "the whole log is " + log_file};
+}
+
+void end_with(int pid) {
+    if (pid <= 0) return;
+    const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    std::thread([descriptor] {
+        pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
+        while (descriptor >= 0 && poll(&waiting, 1, -1) < 0 && errno == EINTR) continue;
+        kill(getpid(), SIGTERM);  // also at once, when there is no such process any more
+    }).detach();
 }
 
 Status make_directory(const std::string& path) {

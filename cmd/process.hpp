@@ -30,6 +30,9 @@ struct Detached {
 Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms,
                         const std::function<int(const std::function<void(const std::string&)>& hand_over)>& daemon);
 
+// From now on this process gets SIGTERM when process `pid` has ended, however it did (0: nobody is watched).
+void end_with(int pid);
+
 Status make_directory(const std::string& path);  // 0700 when it has to be made
 std::string absolute(const std::string& path);
 

@@ -18,7 +18,8 @@ struct AgentOptions {
     std::string address{};           // how other nodes reach this one; empty: our end of the connection to the head
     std::uint16_t peer_port = 7434;  // 0: any
     bool allow_root_workers = false;
-    std::string scratch{};  // node-local fast disk; empty: <data_dir>/scratch
+    bool end_workers = false;  // SIGTERM and SIGINT end the workers too: nobody will come to adopt them
+    std::string scratch{};     // node-local fast disk; empty: <data_dir>/scratch
     // What the node offers, instead of what is found:
     Resources resources{};
     std::string fake_gpus{};  // "8xA100"
@@ -32,8 +33,8 @@ struct AgentOptions {
 // identity.
 Status join(const AgentOptions& options, const std::string& token_text);
 
-// Serves until SIGTERM or SIGINT, which leave the workers running: the next start adopts them. The exit code of a
-// process.
+// Serves until SIGTERM or SIGINT, which leave the workers running (unless `end_workers`): the next start adopts them.
+// The exit code of a process.
 int run_agent(const AgentOptions& options);
 
 // Takes this node out of its cluster: forgets the identity. Refused while an agent serves from this directory.

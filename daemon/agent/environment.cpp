@@ -38,6 +38,11 @@ std::string threads(const Facts& f) {
 }
 
 std::string own_devices(const Launch& launch, const LaunchWorker& worker);
+std::string comma_list(const std::vector<std::string>& words) {
+    std::string list;
+    for (const std::string& word : words) list += (list.empty() ? "" : ",") + word;
+    return list;
+}
 
 // The user may override those above the line, never those below it: they are what makes the attempt one.
 const Variable defaults[] = {
@@ -81,6 +86,7 @@ const Variable fixed[] = {
     {"RTRAIN_SCRATCH_DIR", [](const Facts& f) { return f.place.scratch; }},
     {"RTRAIN_WORKING_DIR", [](const Facts& f) { return f.place.working_dir; }},
     {"RTRAIN_DEVICES", [](const Facts& f) { return own_devices(f.launch, f.worker); }},
+    {"RTRAIN_TRACKING", [](const Facts& f) { return comma_list(f.job.tracking); }},
     {"RTRAIN_BACKEND", [](const Facts& f) { return f.job.backend; }},
     {"RTRAIN_BACKEND_TIMEOUT_S",
      [](const Facts& f) {

@@ -206,7 +206,17 @@ void Service::run() {
     loop_.post([this] { connect(); });
     loop_.post([this] { renew_certificate(); });
     loop_.run();
+    if (options_.end_workers) return end_workers();
     say("node " + identity_.node + " stops; its workers go on and are adopted by the next agent");
+}
+
+void Service::end_workers() {
+    for (const auto& [key, one] : held_)
+        if (one.gear) kill_strays(attempt_text(one.gear->prepare, one.number), identity_.node);
+    std::error_code gone;
+    std::filesystem::remove(socket_path_, gone);
+    std::filesystem::remove(std::filesystem::path(socket_path_).parent_path(), gone);  // when it is empty
+    say("node " + identity_.node + " stops, and its workers with it");
 }
 
 NodeFacts Service::facts() const {

@@ -33,8 +33,9 @@ class Service {
         std::string checkpoint_path, checkpoint_metrics = "{}";
         std::uint32_t number = 0;
         std::uint64_t stages = 0;
-        std::int64_t staged_bytes = 0;  // of the last checkpoint, on this node
-        std::string journal;            // lines not yet appended
+        std::uint64_t reports_before = 0;  // of this attempt, on the live branch; known to the agent that claimed it
+        std::int64_t staged_bytes = 0;     // of the last checkpoint, on this node
+        std::string journal;               // lines not yet appended
         bool journal_scheduled = false;
         bool killed = false;  // some worker died of a signal: strays are looked for
     };
@@ -52,6 +53,7 @@ class Service {
     void lost_head(const std::string& why);
     void send(const protocol::FromAgent& message);
     void renew_certificate();
+    void end_workers();
     NodeFacts facts() const;
     template <class Work, class Then>
     void offload(Work work, Then then);  // `then` gets what `work` returned, on the loop

@@ -133,6 +133,7 @@ void Service::prepared(const Gear& gear, const storage::ClaimAnswer& claimed) {
                          .from = claimed.from,
                          .upload = mode_of(gear->job.upload),
                          .local_run_path = local_run_path(*gear)};
+    if (Held* one = held(done.attempt)) one->reports_before = claimed.reports_before;
     for (const std::string& damaged : claimed.damaged)
         done.notices.push_back("a damaged checkpoint was passed over: " + damaged);
     if (gear->prepare.claim) {

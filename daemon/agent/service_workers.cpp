@@ -162,6 +162,7 @@ std::string Service::context_json(const Held& one, std::uint32_t rank) const {
     const json context{{"run_id", prepare.run_id},
                        {"run_name", prepare.run_name},
                        {"attempt", one.number},
+                       {"reports_before", one.reports_before},
                        {"world_rank", rank},
                        {"world_size", prepare.world_size},
                        {"local_rank", local_rank},

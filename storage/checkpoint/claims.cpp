@@ -62,12 +62,23 @@ Result<SoundCheckpoint> wanted_checkpoint(Store& store, const std::string& run_n
                  "rtrain checkpoints list shows those there are"};
 }
 
-json from_fields(const std::optional<Manifest>& manifest) {
-    if (!manifest) return {{"schema_version", 1}, {"from", ""}, {"attempt", 0}, {"report", 0}};
+// How many reports lie on the live branch up to this checkpoint: those before its attempt, and its own.
+Result<std::uint64_t> reports_up_to(Store& store, const std::string& run_name,
+                                    const std::optional<Manifest>& manifest) {
+    if (!manifest) return std::uint64_t{0};
+    const auto begin = read_object(store, from_path(run_name, manifest->attempt));
+    if (!begin && begin.error().code != ErrorCode::not_found) return begin.error();
+    const json before = begin ? begin->value("reports_before", json(0)) : json(0);  // older runs do not say
+    return (before.is_number_unsigned() ? before.get<std::uint64_t>() : 0) + manifest->report;
+}
+
+json from_fields(const std::optional<Manifest>& manifest, std::uint64_t reports_before) {
+    if (!manifest) return {{"schema_version", 1}, {"from", ""}, {"attempt", 0}, {"report", 0}, {"reports_before", 0}};
     return {{"schema_version", 1},
             {"from", manifest->directory},
             {"attempt", manifest->attempt},
-            {"report", manifest->report}};
+            {"report", manifest->report},
+            {"reports_before", reports_before}};
 }
 
 }  // namespace
@@ -129,15 +140,19 @@ Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Cla
     const auto start = restores ? wanted_checkpoint(store, run_name, *listing, restore_from)
                                 : newest_sound_of(store, run_name, *listing);
     if (!start) return start.error();
-    const auto decided = store.create(from_path(run_name, *number), file_text(from_fields(start->manifest)));
+    const auto before = reports_up_to(store, run_name, start->manifest);
+    if (!before) return before.error();
+    const auto decided = store.create(from_path(run_name, *number), file_text(from_fields(start->manifest, *before)));
     if (!decided) return decided.error();
     if (!*decided)
         return Error{
             ErrorCode::conflict,
             from_path(run_name, *number) + " exists although attempt " + std::to_string(*number) + " was just claimed",
             "another program writes into this run's directory"};
-    return ClaimAnswer{
-        .number = *number, .from = start->manifest ? start->manifest->directory : "", .damaged = start->damaged};
+    return ClaimAnswer{.number = *number,
+                       .from = start->manifest ? start->manifest->directory : "",
+                       .reports_before = *before,
+                       .damaged = start->damaged};
 }
 
 Result<std::vector<Claim>> read_claims(Store& store, const std::string& run_name) {

@@ -60,6 +60,7 @@ Result<RunHeader> read_run(Store&, const std::string& run_name);
 struct ClaimAnswer {
     std::uint32_t number = 0;
     std::string from;
+    std::uint64_t reports_before = 0;  // on the live branch, up to `from`
     std::vector<std::string> damaged;  // newer ones that were passed over: "checkpoint_000007-a001: model.pt: ..."
 };
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim wanted, const std::string& restore_from);

@@ -78,6 +78,13 @@ TEST_CASE("a worker can ask the head about its own run") {
     CHECK(environment({}, {}).count("RTRAIN_ADDRESS") == 0);
 }
 
+TEST_CASE("a worker is told which trackers its run has") {
+    CHECK(environment().count("RTRAIN_TRACKING") == 0);
+    spec::Job job;
+    job.tracking = {"mlflow", "tensorboard"};
+    CHECK(environment(job).at("RTRAIN_TRACKING") == "mlflow,tensorboard");
+}
+
 TEST_CASE("the card for collectives is the node's, unless the job names one") {
     WorkerPlace place;
     place.interface = "eth1";

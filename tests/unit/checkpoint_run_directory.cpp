@@ -273,6 +273,16 @@ TEST_CASE("a restore from a named checkpoint holds for the first attempt; retrie
           ErrorCode::not_found);
 }
 
+TEST_CASE("an attempt knows how many reports the live branch had before it") {
+    RunFolder run;
+    CHECK(run.claim().reports_before == 0);
+    run.commit(1, 3);
+    CHECK(run.claim(2).reports_before == 3);
+    run.commit(2, 4);
+    CHECK(run.claim(3).reports_before == 7);
+    CHECK(run.claim(4).reports_before == 7);  // attempt 3 committed nothing
+}
+
 TEST_CASE("a sound checkpoint is given where it lies") {
     RunFolder run;
     run.claim();

@@ -9,12 +9,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rtrain import train
+    from rtrain._remote._api import kill, remote
+    from rtrain._remote._refs import ObjectRef, get, put, wait
+    from rtrain._where import init, is_initialized, shutdown
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "train"]
+__all__ = [
+    "ObjectRef",
+    "__version__",
+    "get",
+    "init",
+    "is_initialized",
+    "kill",
+    "put",
+    "remote",
+    "shutdown",
+    "train",
+    "wait",
+]
 
-_MODULES = ("train", "data", "tune", "integrations", "util")
-_NAMES: dict[str, str] = {}  # a public name of the package and the module that has it
+_MODULES = ("train", "data", "tune", "integrations", "util", "exceptions")
+_NAMES: dict[str, str] = {  # a public name of the package and the module that has it
+    "ObjectRef": "rtrain._remote._refs",
+    "get": "rtrain._remote._refs",
+    "init": "rtrain._where",
+    "kill": "rtrain._remote._api",
+    "put": "rtrain._remote._refs",
+    "remote": "rtrain._remote._api",
+    "wait": "rtrain._remote._refs",
+    "is_initialized": "rtrain._where",
+    "shutdown": "rtrain._where",
+}
 
 
 def __getattr__(name: str) -> Any:

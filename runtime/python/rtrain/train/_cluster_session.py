@@ -158,6 +158,7 @@ def _read_facts() -> Facts:
         experiment_name=str(found.get("run_name") or ""),
         run_id=str(found.get("run_id") or ""),
         attempt=int(found["attempt"]),
+        reports_before=int(found.get("reports_before") or 0),
         storage_path=str(found.get("storage_path") or ""),
         run_path=str(found.get("run_path") or ""),
         user=str(found.get("user") or ""),

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rtrain.train import _metrics, _session
+from rtrain.train import _metrics, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._session import (
     CheckpointConsistencyMode,
@@ -54,17 +54,18 @@ def report(
             f"the checkpoint {directory} is not a directory; report it while it is there (inside of the `with` block "
             "that made it)"
         )
-    _session.current("report").report(
-        ReportCall(
-            metrics_json=encoded,
-            directory=directory,
-            directory_name=checkpoint_dir_name,
-            upload=checkpoint_upload_mode,
-            owned=bool(delete_local_checkpoint_after_upload),
-            upload_fn=checkpoint_upload_fn,
-            validation=validation,
-        )
+    call = ReportCall(
+        metrics_json=encoded,
+        directory=directory,
+        directory_name=checkpoint_dir_name,
+        upload=checkpoint_upload_mode,
+        owned=bool(delete_local_checkpoint_after_upload),
+        upload_fn=checkpoint_upload_fn,
+        validation=validation,
     )
+    session = _session.current("report")
+    session.report(call)
+    _tracking.reported(session.facts, call)
 
 
 def get_checkpoint() -> Checkpoint | None:

@@ -49,6 +49,7 @@ class Facts:
     experiment_name: str = ""
     run_id: str = ""
     attempt: int = 1
+    reports_before: int = 0  # on the live branch, up to the checkpoint that this attempt starts from
     storage_path: str = ""
     run_path: str = ""
     user: str = ""

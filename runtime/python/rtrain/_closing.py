@@ -1,0 +1,18 @@
+"""What has to end before the connection to the cluster does: tasks and actors of this process, say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_steps: list[Callable[[], None]] = []
+
+
+def before_shutdown(step: Callable[[], None]) -> None:
+    """`step` runs at `rtrain.shutdown()` and at the process's end, the latest one first."""
+    if step not in _steps:
+        _steps.append(step)
+
+
+def run() -> None:
+    for step in reversed(_steps):
+        step()

@@ -1,0 +1,171 @@
+"""`@rtrain.remote`: functions whose calls, and classes whose objects, live on nodes of the cluster."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import secrets
+import weakref
+from typing import Any
+
+from rtrain._remote import _hub
+from rtrain._remote._hub import Call, Slot
+from rtrain._remote._options import Options
+from rtrain._remote._refs import ObjectRef
+
+
+class RemoteFunction:
+    """A function that `.remote(...)` calls on a node: a run with one worker."""
+
+    def __init__(self, function: Any, options: Options) -> None:
+        self._function = function
+        self._options = options
+        functools.update_wrapper(self, function)
+
+    def options(self, **given: Any) -> RemoteFunction:
+        """The same function with other resources."""
+        return RemoteFunction(self._function, self._options.changed(**given))
+
+    def remote(self, *arguments: Any, **named: Any) -> Any:
+        """Starts a call and returns at once: a ref to its value, or `num_returns` of them.
+
+        Raises HeadError when the cluster refuses the run, TypeError when the arguments do not fit the function.
+        """
+        _fits(self._function, arguments, named)
+        hub = _hub.hub()
+        what = f"{getattr(self._function, '__name__', 'function')}()"
+        job = self._options.job(self._options.name or _run_name(what), actor=False)
+        slot = Slot(what, actor=False, job=job, hub=hub)
+        refs = [ObjectRef(what, _hub.checker(slot)) for _ in range(self._options.num_returns)]
+        slot.call(Call("function", what, self._function, arguments, named, refs))
+        slot.end()
+        hub.submit(slot)
+        return refs[0] if len(refs) == 1 else refs
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"{self.__name__} is remote: call {self.__name__}.remote(...), and rtrain.get its value")  # type: ignore[attr-defined]
+
+
+class RemoteClass:
+    """A class whose `.remote(...)` makes an object on a node: an actor."""
+
+    def __init__(self, kind: type, options: Options) -> None:
+        self._kind = kind
+        self._options = options
+        self.__name__ = kind.__name__
+        self.__doc__ = kind.__doc__
+
+    def options(self, **given: Any) -> RemoteClass:
+        """The same class with other resources."""
+        return RemoteClass(self._kind, self._options.changed(**given))
+
+    def remote(self, *arguments: Any, **named: Any) -> ActorHandle:
+        """Makes an object and returns its handle at once; the object ends with its last handle.
+
+        Raises HeadError when the cluster refuses the run, TypeError when the arguments do not fit the class.
+        """
+        _fits(self._kind, arguments, named)
+        hub = _hub.hub()
+        what = self._kind.__name__
+        slot = Slot(what, actor=True, job=self._options.job(self._options.name or _run_name(what), actor=True), hub=hub)
+        slot.call(Call("construct", f"{what}()", self._kind, arguments, named, [ObjectRef(f"{what}()")]))
+        hub.submit(slot)
+        return ActorHandle(slot, self._kind)
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"{self.__name__} is remote: make it with {self.__name__}.remote(...)")
+
+
+class ActorHandle:
+    """An object on a node: `handle.method.remote(...)` calls it; calls are answered in their order."""
+
+    def __init__(self, slot: Slot, kind: type) -> None:
+        self._slot = slot
+        self._kind = kind
+        weakref.finalize(self, slot.end)
+
+    def __getattr__(self, name: str) -> ActorMethod:
+        if name.startswith("__") and name != "__call__":
+            raise AttributeError(name)
+        if not callable(getattr(self._kind, name, None)):
+            raise AttributeError(f"{self._kind.__name__} has no method {name!r}")
+        return ActorMethod(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"the handle of {self._kind.__name__} cannot travel: only the process that made an actor may call it")
+
+    def __repr__(self) -> str:
+        return f"ActorHandle({self._kind.__name__}, run {self._slot.run_id})"
+
+
+class ActorMethod:
+    """`handle.method`: keeps the handle, and so the actor, alive."""
+
+    def __init__(self, handle: ActorHandle, name: str, num_returns: int = 1) -> None:
+        self._handle = handle
+        self._name = name
+        self._num_returns = num_returns
+
+    def options(self, *, num_returns: int = 1) -> ActorMethod:
+        return ActorMethod(self._handle, self._name, num_returns)
+
+    def remote(self, *arguments: Any, **named: Any) -> Any:
+        """Calls the method and returns at once: a ref to its value, or `num_returns` of them."""
+        slot = self._handle._slot
+        what = f"{slot.what}.{self._name}()"
+        refs = [ObjectRef(what, _hub.checker(slot)) for _ in range(self._num_returns)]
+        slot.call(Call("method", what, self._name, arguments, named, refs))
+        return refs[0] if len(refs) == 1 else refs
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"{self._name} is remote: call handle.{self._name}.remote(...)")
+
+
+def remote(*target: Any, **options: Any) -> Any:
+    """Makes a function or a class remote: `@rtrain.remote`, or `@rtrain.remote(num_gpus=1, num_cpus=4)`.
+
+    num_cpus (default 1), num_gpus, memory (bytes), resources ({"name": amount}), accelerator_type, label_selector: what its
+    worker has. num_returns: into how many refs the returned list is split. name: of the run. runtime_env: {"env_vars": {...}}.
+    """
+    chosen = Options().changed(**options)
+    if len(target) == 1 and not options and callable(target[0]):
+        return _made(target[0], chosen)
+    if target:
+        raise TypeError("use @rtrain.remote, or @rtrain.remote(num_gpus=1, ...) with names")
+    return lambda one: _made(one, chosen)
+
+
+def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
+    """Ends an actor by force. Returns when its process is gone and its GPU is free; calls not answered raise ActorDiedError.
+
+    TimeoutError when it is not gone after a minute. Actors are not restarted, so `no_restart` is always true.
+    """
+    if not isinstance(actor, ActorHandle):
+        raise TypeError(f"rtrain.kill takes an actor's handle, not {type(actor).__name__}")
+    actor._slot.died("it was killed")
+    actor._slot.hub.stop_run(actor._slot, wait=True)
+
+
+def _made(target: Any, options: Options) -> RemoteFunction | RemoteClass:
+    if inspect.isclass(target):
+        return RemoteClass(target, options)
+    if callable(target):
+        return RemoteFunction(target, options)
+    raise TypeError(f"rtrain.remote takes a function or a class, not {type(target).__name__}")
+
+
+def _fits(target: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # built-ins that do not tell theirs
+        return
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError as error:
+        raise TypeError(f"{getattr(target, '__name__', target)}: {error}") from None
+
+
+def _run_name(what: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9._-]", "", what).strip("._-") or "remote"
+    return f"{plain[:100]}-{secrets.token_hex(4)}"

@@ -1,0 +1,59 @@
+"""What `rtrain.get` raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class RemoteError(RuntimeError):
+    """A remote call failed."""
+
+
+class TaskError(RemoteError):
+    """The function raised. The text has its traceback; `cause` is the exception itself, and an `except` for the exception's own
+    class catches this too."""
+
+    def __init__(self, message: str, cause: BaseException | None = None) -> None:
+        RuntimeError.__init__(self, message)
+        self.cause = cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (str(self), self.cause)
+
+
+class WorkerCrashedError(RemoteError):
+    """The worker ended before it answered. The text has the cause that the cluster knows."""
+
+
+class ActorDiedError(WorkerCrashedError):
+    """The actor has ended: killed, crashed, or its class could not be constructed."""
+
+
+class GetTimeoutError(RemoteError, TimeoutError):
+    """The value was not there in time; it may still come."""
+
+
+class TaskCancelledError(RemoteError):
+    """The connection to the cluster was ended before the value came."""
+
+
+def _text(error: BaseException) -> str:
+    return str(error.args[0]) if error.args else ""
+
+
+def _rebuilt(message: str, cause: BaseException | None) -> TaskError:
+    return task_error(message, cause)
+
+
+def task_error(message: str, cause: BaseException | None) -> TaskError:
+    """A TaskError that is also of the cause's class, where that class allows it."""
+    if isinstance(cause, Exception) and not isinstance(cause, TaskError):
+        kind = type(cause)
+        try:
+            both = type(f"TaskError({kind.__name__})", (TaskError, kind), {"__init__": TaskError.__init__, "__str__": _text})
+            made = both(message, cause)
+        except TypeError:  # layouts that do not mix
+            return TaskError(message, cause)
+        if isinstance(made, TaskError):
+            return made
+    return TaskError(message, cause)

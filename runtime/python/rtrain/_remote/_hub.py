@@ -1,0 +1,389 @@
+"""The driver's side: one `Slot` for each run that does a remote call or holds an object, and the `Hub` that they meet at.
+
+    .remote() ── submits a run with one worker ──► queued, placed, started like any other
+        │                                              │ dials this process (or reports where it listens, and is dialled)
+        └── call ──────── channel, keyed ─────────────►│ performs
+            ref  ◄──────────────── result ─────────────┘ the run ends: SUCCEEDED, or FAILED with the traceback as its cause
+
+While a slot has no worker the hub asks the head how its run is; a run that ended without an answer settles its refs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import pickle
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain import _closing, _where
+from rtrain._http import Head, HeadError, NotFound, Unreachable, part
+from rtrain._remote import _values
+from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
+from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
+from rtrain._remote._refs import ObjectRef, settled
+
+_ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+_EXPLAIN_AFTER_S = 3.0
+_GONE_WITHIN_S = 60.0
+
+
+@dataclass
+class Call:
+    """One message to a worker, and the refs that its answer settles."""
+
+    op: str  # function, construct, method
+    what: str  # for people: "train()"
+    target: Any
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    refs: list[ObjectRef]
+    number: int = 0
+
+    def resolved(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """With the values of refs among the arguments; raises what they raise."""
+        here = tuple(one._get(None) if isinstance(one, ObjectRef) else one for one in self.arguments)
+        named = {name: one._get(None) if isinstance(one, ObjectRef) else one for name, one in self.named.items()}
+        return self.target, here, named
+
+
+@dataclass
+class Slot:
+    """One run with one worker, seen from here."""
+
+    what: str
+    actor: bool
+    job: dict[str, Any]
+    hub: Hub
+    name: str = field(default_factory=lambda: secrets.token_hex(SLOT_CHARACTERS // 2))
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
+    run_id: str = ""
+    calls: deque[Call] = field(default_factory=deque)  # not sent yet
+    sent: dict[int, Call] = field(default_factory=dict)  # not answered yet
+    channel: Channel | None = None
+    ending: bool = False  # no more calls come: the worker may end when it has answered
+    dead: str = ""  # why
+    numbers: int = 0
+    submitted: float = 0.0
+    explained: str = ""
+    dialled: str = ""
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    # -- from .remote() -------------------------------------------------------------------------------------------------
+    def call(self, call: Call) -> None:
+        with self.changed:
+            self.numbers += 1
+            call.number = self.numbers
+            if not self.dead:
+                self.calls.append(call)
+                self.changed.notify_all()
+                return
+        self._fail(call)
+
+    def end(self) -> None:
+        """Everything called so far is answered, then the worker ends."""
+        with self.changed:
+            self.ending = True
+            self.changed.notify_all()
+
+    # -- with a worker ------------------------------------------------------------------------------------------------
+    def connected(self, channel: Channel) -> None:
+        with self.changed:
+            if self.channel is not None or self.dead:
+                channel.close()
+                return
+            self.channel = channel
+        threading.Thread(target=self._send_all, args=(channel,), daemon=True, name=f"rtrain {self.what} send").start()
+        threading.Thread(target=self._receive_all, args=(channel,), daemon=True, name=f"rtrain {self.what} receive").start()
+
+    def _send_all(self, channel: Channel) -> None:
+        while True:
+            with self.changed:
+                while not (self.calls or self.ending) and self.channel is channel:
+                    self.changed.wait(1.0)
+                if self.channel is not channel:
+                    return
+                call = self.calls.popleft() if self.calls else None
+                if call is not None:
+                    self.sent[call.number] = call
+            try:
+                if call is None:
+                    channel.send([pickle.dumps({"op": "end"})])
+                    return
+                self._send(channel, call)
+            except ChannelError:
+                return  # the receiving side sees it too, and settles
+
+    def _send(self, channel: Channel, call: Call) -> None:
+        try:
+            parts = _values.pack(call.resolved(), f"an argument of {call.what}")
+        except Exception as error:  # of an argument: what its own task raised, or it cannot be pickled
+            with self.changed:
+                self.sent.pop(call.number, None)
+            for ref in call.refs:
+                settled(ref, error=error)
+            return
+        head = {"op": call.op, "id": call.number, "what": call.what, "returns": len(call.refs)}
+        channel.send([pickle.dumps(head), *parts])
+
+    def _receive_all(self, channel: Channel) -> None:
+        try:
+            while True:
+                parts = channel.receive()
+                head = pickle.loads(parts[0])
+                with self.changed:
+                    call = self.sent.pop(head["id"], None)
+                if call is None:
+                    continue
+                if head["ok"]:
+                    _settle(call, head["counts"], parts[1:])
+                else:
+                    self._raised(call, parts[1:])
+        except ChannelError:
+            with self.changed:
+                self.channel = None
+                self.changed.notify_all()
+            self.hub.wake()
+
+    def _raised(self, call: Call, parts: list[bytearray]) -> None:
+        text, cause = _unpacked_error(parts)
+        error: BaseException = task_error(text, cause)
+        if call.op == "construct":
+            error = ActorDiedError(f"{self.what} could not be constructed: {text}")
+            self.died(str(error))
+        for ref in call.refs:
+            settled(ref, error=error)
+
+    # -- without one -----------------------------------------------------------------------------------------------------
+    def died(self, why: str, error: type[Exception] | None = None) -> None:
+        with self.changed:
+            self.dead = self.dead or why
+            waiting = [*self.sent.values(), *self.calls]
+            self.sent.clear()
+            self.calls.clear()
+            self.changed.notify_all()
+        for call in waiting:
+            self._fail(call, error)
+
+    def _fail(self, call: Call, error: type[Exception] | None = None) -> None:
+        kind = error or (ActorDiedError if self.actor else WorkerCrashedError)
+        for ref in call.refs:
+            settled(ref, error=kind(f"{call.what}: {self.dead}"))
+
+    def over(self) -> bool:
+        return bool(self.dead) and self.channel is None
+
+    def idle(self) -> bool:
+        return not self.sent and not self.calls
+
+
+class Hub:
+    """Where workers find this process, and what asks the head about runs that have none yet."""
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self._slots: dict[str, Slot] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._closed = False
+        here = _address_towards(head.place.host_port)
+        self._door = socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET, backlog=64)
+        self.address = f"{here}:{self._door.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True, name="rtrain remote accept").start()
+        threading.Thread(target=self._watch, daemon=True, name="rtrain remote watch").start()
+
+    def submit(self, slot: Slot) -> None:
+        """Hands the run over; HeadError when the head refuses it."""
+        environment = {"RTRAIN_REMOTE_SLOT": slot.name, "RTRAIN_REMOTE_DRIVER": self.address}
+        job = {**slot.job, "env": {**slot.job.get("env", {}), **environment}, "secrets": ["RTRAIN_REMOTE_KEY"]}
+        with self._lock:
+            self._slots[slot.name] = slot
+        try:
+            body = {"job": job, "key": slot.name, "new": True, "secrets": {"RTRAIN_REMOTE_KEY": slot.key.hex()}}
+            slot.run_id = self.head.post("/v1/runs", body)["run_id"]
+        except BaseException:
+            with self._lock:
+                del self._slots[slot.name]
+            raise
+        slot.submitted = time.monotonic()
+        self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def stop_run(self, slot: Slot, *, wait: bool) -> None:
+        """The run is ended by force; with `wait`, returns when its process is gone and what it held is free."""
+        try:
+            state = self.head.post(f"/v1/runs/{part(slot.run_id)}/stop")["state"]
+            deadline = time.monotonic() + _GONE_WITHIN_S
+            while wait and state not in _ENDED and time.monotonic() < deadline:
+                time.sleep(0.05)
+                state = self.head.get(f"/v1/runs/{part(slot.run_id)}")["state"]
+        except (NotFound, Unreachable) as error:
+            print(f"rtrain: {slot.what} could not be stopped: {error}", file=sys.stderr)
+            return
+        if wait and state not in _ENDED:
+            raise TimeoutError(f"{slot.what} (run {slot.run_id}) is still {state} after {_GONE_WITHIN_S:.0f} s")
+
+    def close(self) -> None:
+        """Ends everything that this process started; nothing is waited for but the head's answers."""
+        self._closed = True
+        self._wake.set()
+        self._door.close()
+        with self._lock:
+            slots = list(self._slots.values())
+        for slot in slots:
+            unfinished = not slot.over() and not (slot.idle() and slot.ending)
+            slot.end()
+            channel = slot.channel
+            slot.died("the connection to the cluster was ended", TaskCancelledError)
+            if channel is not None and not unfinished:
+                continue  # it is about to end by itself
+            if channel is not None:
+                channel.close()
+            if unfinished and slot.run_id:
+                self.stop_run(slot, wait=False)
+
+    # -- threads -----------------------------------------------------------------------------------------------------------
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                connection = self._door.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        try:
+            with self._lock:
+                keys = {name: slot.key for name, slot in self._slots.items()}
+            name, channel = answer(connection, keys)
+            self._slots[name].connected(channel)
+        except (ChannelError, OSError):
+            return  # a stranger, or one that has gone again
+
+    def _watch(self) -> None:
+        while not self._closed:
+            self._wake.wait(0.5)
+            self._wake.clear()
+            with self._lock:
+                slots = list(self._slots.values())
+            for slot in slots:
+                if slot.channel is None and not self._closed:
+                    self._look(slot)
+
+    def _look(self, slot: Slot) -> None:
+        if slot.dead or not slot.run_id:
+            if slot.dead:
+                with self._lock:
+                    self._slots.pop(slot.name, None)
+            return
+        try:
+            run = self.head.get(f"/v1/runs/{part(slot.run_id)}")
+            if run["state"] in _ENDED:
+                slot.died(_cause(self.head, run))
+            elif run["state"] == "QUEUED":
+                self._explain(slot)
+            else:
+                self._dial(slot, run)
+        except HeadError as error:
+            if not isinstance(error, Unreachable):
+                slot.died(str(error))
+
+    def _explain(self, slot: Slot) -> None:
+        if time.monotonic() - slot.submitted < _EXPLAIN_AFTER_S:
+            return
+        said = self.head.get(f"/v1/runs/{part(slot.run_id)}/explain")
+        text = str(said.get("verdict") or said.get("headline") or "")
+        if text != slot.explained:
+            slot.explained = text
+            print(f"rtrain: {slot.what} waits: {text} (rtrain explain {slot.run_id})", file=sys.stderr, flush=True)
+
+    def _dial(self, slot: Slot, run: dict[str, Any]) -> None:
+        """The worker could not reach us, and reported where it listens."""
+        address = ((run.get("last_report") or {}).get("metrics") or {}).get("rtrain_remote_address")
+        if not address or address == slot.dialled:
+            return
+        slot.dialled = address
+        host, _, port = str(address).rpartition(":")
+        try:
+            slot.connected(dial((host, int(port)), slot.name, slot.key, 5.0))
+        except OSError as error:
+            text = f"{slot.what} runs on {address} and neither side reaches the other: {error}; run the driver with `rtrain submit`"
+            slot.died(text)
+            self.stop_run(slot, wait=False)
+
+
+_hub: Hub | None = None
+_making = threading.Lock()
+
+
+def hub() -> Hub:
+    """This process's; connects to the cluster when that was not done yet."""
+    global _hub
+    _where.ensure()
+    with _making:
+        if _hub is None:
+            _hub = Hub(Head.current())
+            _closing.before_shutdown(close)
+        return _hub
+
+
+def close() -> None:
+    global _hub
+    with _making:
+        ended, _hub = _hub, None
+    if ended is not None:
+        ended.close()
+
+
+atexit.register(close)
+
+
+def checker(slot: Slot) -> Callable[[], None]:
+    """For refs: notices the end of the hub while somebody waits."""
+
+    def check() -> None:
+        if slot.hub._closed and not slot.dead:
+            slot.died("the connection to the cluster was ended", TaskCancelledError)
+
+    return check
+
+
+def _settle(call: Call, counts: list[int], parts: list[bytearray]) -> None:
+    at = 0
+    for ref, count in zip(call.refs, counts, strict=True):
+        mine: list[Part] = list(parts[at : at + count])
+        settled(ref, parts=mine)
+        at += count
+
+
+def _unpacked_error(parts: list[bytearray]) -> tuple[str, BaseException | None]:
+    try:
+        text, cause = _values.unpack(parts)
+    except Exception as error:  # its class cannot be found here, say
+        return f"it raised an exception that cannot be read here: {type(error).__name__}: {error}", None
+    return str(text), cause
+
+
+def _cause(head: Head, run: dict[str, Any]) -> str:
+    """Why the run ended, as `rtrain describe` tells it."""
+    attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
+    first = (attempts[-1].get("first_failure") or {}) if attempts else {}
+    cause = first.get("cause") or (attempts[-1].get("cause") if attempts else "") or run.get("reason") or ""
+    return f"its worker ended before it answered; run {run['name']} is {run['state']}" + (f": {cause}" if cause else "")
+
+
+def _address_towards(place: tuple[str, int]) -> str:
+    """Our end of a connection to the head: nodes that reach the head there reach us too, NAT aside."""
+    family = socket.AF_INET6 if ":" in place[0] else socket.AF_UNSPEC
+    kind, *_, where = socket.getaddrinfo(*place, family, socket.SOCK_DGRAM)[0]
+    with socket.socket(kind, socket.SOCK_DGRAM) as probe:
+        probe.connect(where)
+        return str(probe.getsockname()[0])

@@ -1,0 +1,119 @@
+"""What `@rtrain.remote(...)` and `.options(...)` take, and the job that it becomes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pathlib
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any
+
+_IGNORED = (  # accepted; nothing here depends on them
+    "max_calls",
+    "max_concurrency",
+    "max_restarts",
+    "max_retries",
+    "max_task_retries",
+    "namespace",
+    "retry_exceptions",
+    "scheduling_strategy",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory: float | None = None  # bytes
+    resources: Mapping[str, float] = field(default_factory=dict)
+    accelerator_type: str | None = None
+    label_selector: Mapping[str, str] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    num_returns: int = 1
+    name: str | None = None
+    lifetime: str | None = None
+
+    def changed(self, **given: Any) -> Options:
+        """TypeError for an option that there is not, ValueError for one that cannot be carried out."""
+        known = {name: value for name, value in given.items() if name in Options.__dataclass_fields__}
+        wrong = sorted(set(given) - set(known) - set(_IGNORED))
+        if wrong:
+            raise TypeError(f"rtrain.remote has no option {', '.join(wrong)}; there are {', '.join(Options.__dataclass_fields__)}")
+        made = replace(self, **{name: value for name, value in known.items() if value is not None or name in ("num_cpus", "num_gpus")})
+        if made.lifetime == "detached":
+            raise ValueError("an actor ends with its last handle or its driver; lifetime='detached' is not supported")
+        if made.num_returns < 1:
+            raise ValueError(f"num_returns is {made.num_returns}; it is 1 or more")
+        unsupported = sorted(set(made.runtime_env) - {"env_vars"})
+        if unsupported:
+            raise ValueError(f"runtime_env of a remote call takes env_vars; {', '.join(unsupported)} is not supported")
+        return made
+
+    def job(self, name: str, *, actor: bool) -> dict[str, Any]:
+        """A run with one worker that has these resources."""
+        amounts: dict[str, Any] = {"CPU": _amount(self.num_cpus, 0 if actor and self.num_gpus else 1)}
+        if self.num_gpus:
+            amounts["GPU"] = self.num_gpus
+        if self.memory:
+            amounts["memory"] = int(self.memory)
+        scaling: dict[str, Any] = {"workers": 1, "use_gpu": bool(self.num_gpus), "resources_per_worker": {**amounts, **self.resources}}
+        if self.accelerator_type:
+            scaling["accelerator_type"] = self.accelerator_type
+        if self.label_selector:
+            scaling["label_selector"] = dict(self.label_selector)
+        return {
+            "version": 1,
+            "name": name,
+            "entrypoint": [sys.executable, "-m", "rtrain._remote._worker"],
+            "env": {"PYTHONPATH": _import_path(), **_texts(self.runtime_env.get("env_vars") or {})},
+            "scaling": scaling,
+            "labels": {"rtrain.remote": "actor" if actor else "task"},
+        }
+
+
+def _amount(given: float | None, otherwise: float) -> float:
+    return otherwise if given is None else given
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in values.items()}
+
+
+def _import_path() -> str:
+    """Where this package lies, for workers on this machine that do not have it installed; elsewhere it finds nothing."""
+    package = str(pathlib.Path(__file__).resolve().parents[2])
+    return os.pathsep.join(dict.fromkeys([package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]))
+
+
+@contextlib.contextmanager
+def own_modules_by_value() -> Iterator[None]:
+    """While it lasts, modules that lie beside the driver script are pickled whole, so workers elsewhere need not have them."""
+    import cloudpickle
+
+    taken = []
+    for module in list(sys.modules.values()):
+        if _lies_beside_driver(module):
+            cloudpickle.register_pickle_by_value(module)
+            taken.append(module)
+    try:
+        yield
+    finally:
+        for module in taken:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _lies_beside_driver(module: ModuleType) -> bool:
+    file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
+    if not isinstance(file, str) or name == "__main__" or not sys.path or sys.modules.get(name) is not module:
+        return False
+    return not name.startswith("rtrain") and _is_beside(file, sys.path[0] or ".")
+
+
+@functools.cache
+def _is_beside(file: str, folder: str) -> bool:
+    place = pathlib.Path(file).resolve()
+    return place.is_relative_to(pathlib.Path(folder).resolve()) and "site-packages" not in place.parts

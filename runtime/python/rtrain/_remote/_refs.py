@@ -1,0 +1,120 @@
+"""A value that may still be on its way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rtrain._remote import _values
+from rtrain._remote._channel import Part
+from rtrain._remote._errors import GetTimeoutError
+
+_settled = threading.Condition()  # every ObjectRef of the process: `wait` looks at many
+
+
+class ObjectRef:
+    """What `f.remote()` gives back: `rtrain.get(ref)` waits for its value. As an argument of another remote call it is
+    replaced by its value."""
+
+    def __init__(self, what: str, check: Callable[[], None] = lambda: None) -> None:
+        self._what = what
+        self._check = check  # says while waiting why it takes long
+        self._done = False
+        self._parts: Sequence[Part] | None = None
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        return self._done
+
+    def _settle(self, *, parts: Sequence[Part] | None = None, value: Any = None, error: BaseException | None = None) -> None:
+        with _settled:
+            if self._done:
+                return
+            self._parts, self._value, self._error, self._done = parts, value, error, True
+            _settled.notify_all()
+
+    def _wait(self, deadline: float | None) -> bool:
+        while not self._done:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            with _settled:
+                if not self._done:
+                    _settled.wait(0.5 if left is None else min(left, 0.5))
+            self._check()
+        return True
+
+    def _get(self, deadline: float | None) -> Any:
+        if not self._wait(deadline):
+            raise GetTimeoutError(f"{self._what} has no value yet")
+        if self._error is not None:
+            raise self._error
+        if self._parts is not None:
+            self._value, self._parts = _values.unpack(self._parts), None
+        return self._value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            f"{self!r} lies in this process and cannot travel inside of another value; pass it as an argument of its own, or "
+            "pass rtrain.get(ref)"
+        )
+
+    def __await__(self) -> Any:
+        import asyncio
+
+        return asyncio.get_running_loop().run_in_executor(None, get, self).__await__()
+
+    def __repr__(self) -> str:
+        return f"ObjectRef({self._what}, {'there' if self._done else 'on its way'})"
+
+
+def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:
+    """The value of a ref, or the list of those of several, in their order.
+
+    Raises what the function raised (as a TaskError that is also of its class), WorkerCrashedError or ActorDiedError when the
+    worker ended before, GetTimeoutError after `timeout` seconds.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    if isinstance(refs, ObjectRef):
+        return refs._get(deadline)
+    wrong = next((one for one in refs if not isinstance(one, ObjectRef)), None)
+    if wrong is not None:
+        raise TypeError(f"rtrain.get takes what .remote() or rtrain.put() gave back, not {type(wrong).__name__}")
+    return [one._get(deadline) for one in refs]
+
+
+def wait(
+    refs: Sequence[ObjectRef], *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
+) -> tuple[list[ObjectRef], list[ObjectRef]]:
+    """Waits until `num_returns` of the refs have a value or an error, at most `timeout` seconds: those that have, and the
+    others, both in the order given. `fetch_local` is there for compatibility."""
+    asked = list(refs)
+    if isinstance(refs, ObjectRef) or not 1 <= num_returns <= len(asked) or len(set(map(id, asked))) != len(asked):
+        raise ValueError("rtrain.wait takes a list of different refs, and num_returns between 1 and their number")
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        done = [one for one in asked if one.done()][:num_returns]
+        left = 0.5 if deadline is None else min(0.5, deadline - time.monotonic())
+        if len(done) == num_returns or left <= 0:
+            return done, [one for one in asked if one not in done]
+        with _settled:
+            if sum(one.done() for one in asked) < num_returns:
+                _settled.wait(left)
+        for one in asked:
+            one._check()
+
+
+def put(value: Any) -> ObjectRef:
+    """A ref that has its value: handy where the same large argument goes to several calls."""
+    if isinstance(value, ObjectRef):
+        raise TypeError("rtrain.put takes a value, and this is a ref already")
+    ref = ObjectRef(f"put({type(value).__name__})")
+    ref._settle(value=value)
+    return ref
+
+
+def settled(ref: ObjectRef, *, parts: Sequence[Part] | None = None, error: BaseException | None = None) -> None:
+    ref._settle(parts=parts, error=error)

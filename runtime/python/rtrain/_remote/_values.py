@@ -1,0 +1,28 @@
+"""Values to parts and back: cloudpickle, so functions of `__main__`, closures and lambdas travel; the memory of arrays is sent as
+it lies, without a copy into the pickle."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+from rtrain._remote._channel import Part
+from rtrain._remote._options import own_modules_by_value
+
+
+def pack(value: Any, what: str) -> list[Part]:
+    """TypeError names `what` when it cannot be pickled."""
+    import cloudpickle
+
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        with own_modules_by_value():
+            text = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    except Exception as error:  # whatever a __reduce__ raises
+        raise TypeError(f"{what} cannot be sent to another process: {type(error).__name__}: {error}") from error
+    return [text, *(buffer.raw() for buffer in buffers)]
+
+
+def unpack(parts: Sequence[Part]) -> Any:
+    return pickle.loads(parts[0], buffers=parts[1:])

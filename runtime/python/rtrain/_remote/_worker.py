@@ -1,0 +1,167 @@
+"""The worker's side: one function call, or one object and its calls in their order. It finds its driver by dialling it; where
+that cannot be reached (NAT) it listens on its own node and reports the address, and the driver dials.
+
+    python -m rtrain._remote._worker         (RTRAIN_REMOTE_SLOT, RTRAIN_REMOTE_KEY, RTRAIN_REMOTE_DRIVER)
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import socket
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+from rtrain._remote import _values
+from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
+
+_DIAL_S = 3.0
+_BE_DIALLED_S = 60.0
+
+
+def main() -> int:
+    slot, key = os.environ["RTRAIN_REMOTE_SLOT"], bytes.fromhex(os.environ.pop("RTRAIN_REMOTE_KEY"))
+    try:
+        channel = _find_driver(slot, key)
+    except OSError as error:
+        _tell_cause(f"the driver of this remote call is away: {error}")
+        return 1
+    return _Server(channel).serve()
+
+
+def _find_driver(slot: str, key: bytes) -> Channel:
+    tried = []
+    for text in os.environ.get("RTRAIN_REMOTE_DRIVER", "").split(","):
+        host, _, port = text.rpartition(":")
+        try:
+            return dial((host, int(port)), slot, key, _DIAL_S)
+        except (OSError, ValueError) as error:
+            tried.append(f"{text}: {error}")
+    here = os.environ.get("MASTER_ADDR") or "127.0.0.1"
+    with socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET) as door:
+        door.settimeout(_BE_DIALLED_S)
+        address = f"{here}:{door.getsockname()[1]}"
+        import rtrain.train
+
+        rtrain.train.report({"rtrain_remote_address": address})
+        deadline = time.monotonic() + _BE_DIALLED_S
+        while time.monotonic() < deadline:
+            try:
+                return answer(door.accept()[0], {slot: key})[1]
+            except TimeoutError:
+                break
+            except ChannelError as error:
+                tried.append(str(error))
+    raise ConnectionError(
+        f"neither reaches the other: {'; '.join(tried)}; and nobody dialled {address} within {_BE_DIALLED_S:.0f} s. Start the "
+        "driver where nodes can be reached, or as `rtrain submit train.py`"
+    )
+
+
+class _Server:
+    """Takes calls in their order; a thread reads, so that the driver's going is seen in the middle of a call."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._calls: queue.SimpleQueue[list[bytearray] | None] = queue.SimpleQueue()
+        self._instance: Any = None
+        self._failed = False
+
+    def serve(self) -> int:
+        threading.Thread(target=self._read, daemon=True).start()
+        while (parts := self._calls.get()) is not None:
+            head: dict[str, Any] = pickle.loads(parts[0])
+            if head["op"] == "end":
+                break
+            self._answer(head, parts[1:])
+        self._channel.close()
+        return 1 if self._failed else 0
+
+    def _read(self) -> None:
+        try:
+            last = False
+            while not last:
+                parts = self._channel.receive()
+                last = pickle.loads(parts[0])["op"] == "end"
+                self._calls.put(parts)
+        except ChannelError:
+            _tell_cause("its driver has gone")
+            sys.stdout.flush()
+            os._exit(1)
+
+    def _answer(self, head: dict[str, Any], parts: list[bytearray]) -> None:
+        number, name = head["id"], head["what"]
+        try:
+            value = self._perform(head, parts)
+            answers = self._split(value, head["returns"])
+            replies = [_values.pack(one, f"what {name} returned") for one in answers]
+        except BaseException as error:
+            self._failed = self._failed or head["op"] != "method"
+            self._channel.send([pickle.dumps({"id": number, "ok": False}), *_packed_error(name, error)])
+            if head["op"] != "method" and not head.get("retried"):
+                _tell_cause("".join(_user_traceback(error)))
+            if not isinstance(error, Exception):
+                raise
+            return
+        counts = [len(one) for one in replies]
+        flat: list[Part] = [part for one in replies for part in one]
+        self._channel.send([pickle.dumps({"id": number, "ok": True, "counts": counts}), *flat])
+
+    def _perform(self, head: dict[str, Any], parts: list[bytearray]) -> Any:
+        target, arguments, named = _values.unpack(parts)
+        if head["op"] == "function":
+            return target(*arguments, **named)
+        if head["op"] == "construct":
+            self._instance = target(*arguments, **named)
+            return None
+        if self._instance is None:
+            raise RuntimeError("the object could not be constructed")
+        return getattr(self._instance, target)(*arguments, **named)
+
+    @staticmethod
+    def _split(value: Any, returns: int) -> list[Any]:
+        if returns == 1:
+            return [value]
+        answers = list(value)
+        if len(answers) != returns:
+            raise ValueError(f"num_returns={returns}, and the function returned {len(answers)} values")
+        return answers
+
+
+def _user_traceback(error: BaseException) -> list[str]:
+    """The traceback without this file's frames."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return traceback.format_exception(type(error), error, trace)
+
+
+def _packed_error(name: str, error: BaseException) -> list[Part]:
+    where = f"{os.environ.get('RTRAIN_NODE', 'a node')}, pid {os.getpid()}"
+    text = f"{name} raised on {where}:\n{''.join(_user_traceback(error))}"
+    try:
+        return _values.pack((text, error), "the exception")
+    except TypeError:
+        return _values.pack((text, None), "the exception's text")
+
+
+def _tell_cause(text: str) -> None:
+    """`rtrain describe` shows it as the reason."""
+    from rtrain.train import _library, _worker
+
+    print(text, file=sys.stderr, flush=True)
+    try:
+        _library.check(_library.library().rtw_fail(_worker.handle("remote"), text.encode("utf-8", "replace")), "remote")
+    except (Exception, SystemExit) as fault:
+        print(f"rtrain: the agent could not be told the cause: {fault}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # threads of the user's own code do not keep a finished call alive

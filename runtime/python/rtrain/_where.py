@@ -1,0 +1,226 @@
+"""Which cluster this process talks to: `init`, `shutdown`, `is_initialized`.
+
+`init` decides by setting RTRAIN_* variables of this process, so the package, and programs that it starts, mean the same
+cluster; `shutdown` puts them back.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from rtrain._http import Head, HeadError, Unreachable
+from rtrain._local_cluster import LocalCluster
+from rtrain._settings import SYSTEM_FILE, Place, current_place, read_yaml, split_address, user_file
+
+_VARIABLES = ("RTRAIN_ADDRESS", "RTRAIN_TOKEN", "RTRAIN_CA", "RTRAIN_CA_FINGERPRINT", "RTRAIN_CONTEXT", "RTRAIN_CONFIG")
+_LOOPBACK = ("127.", "localhost", "::1")
+_ACCEPTED = (  # options that other init functions have; there is nothing here that they would change
+    "configure_logging",
+    "dashboard_host",
+    "dashboard_port",
+    "include_dashboard",
+    "job_config",
+    "labels",
+    "log_to_driver",
+    "logging_config",
+    "logging_format",
+    "logging_level",
+    "namespace",
+    "object_store_memory",
+)
+
+
+@dataclass
+class ClusterInfo:
+    """What `init` connected to; `with rtrain.init():` disconnects at the block's end."""
+
+    address: str
+    local: bool
+    storage: str = ""  # where a local cluster keeps its runs
+    runtime_env: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def address_info(self) -> dict[str, str]:
+        return {"address": self.address, "gcs_address": self.address}
+
+    def disconnect(self) -> None:
+        shutdown()
+
+    def __enter__(self) -> ClusterInfo:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        shutdown()
+
+
+@dataclass
+class _Connection:
+    info: ClusterInfo
+    pid: int
+    before: dict[str, str | None]
+    cluster: LocalCluster | None
+
+
+_connection: _Connection | None = None
+
+
+def init(
+    address: str | None = None,
+    *,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: Mapping[str, float] | None = None,
+    ignore_reinit_error: bool = False,
+    runtime_env: Mapping[str, Any] | None = None,
+    storage_path: str | os.PathLike[str] | None = None,
+    **others: Any,
+) -> ClusterInfo:
+    """Connects this process to a cluster.
+
+    address: None takes the current context (or RTRAIN_ADDRESS), and where there is none starts a cluster on this machine
+    that ends with this process, its runs kept in ~/rtrain_results; "auto" never starts one; "local" always does;
+    "host:port" is that head, known by a context or by RTRAIN_TOKEN and RTRAIN_CA.
+    num_cpus, num_gpus, resources: of the cluster that is started (default: what the machine has).
+    ignore_reinit_error: a second `init` does nothing instead of raising RuntimeError.
+    runtime_env: `env_vars`, `working_dir` and `pip` for runs that this process submits.
+    storage_path: where a started cluster keeps its runs.
+
+    ConnectionError where no cluster answers; LocalClusterError where none can be started; TypeError for an unknown option.
+    """
+    global _connection
+    unknown = sorted(set(others) - set(_ACCEPTED))
+    if unknown:
+        raise TypeError(f"rtrain.init() has no option {', '.join(unknown)}")
+    if _connection is not None and _connection.pid == os.getpid():
+        if ignore_reinit_error:
+            return _connection.info
+        raise RuntimeError(
+            f"rtrain.init() was called before: this process is connected to {_connection.info.address}; call "
+            "rtrain.shutdown() first, or pass ignore_reinit_error=True"
+        )
+    wishes = {**({} if num_cpus is None else {"CPU": num_cpus}), **({} if num_gpus is None else {"GPU": num_gpus})}
+    _connection = _connect(address, {**wishes, **(resources or {})}, storage_path, dict(runtime_env or {}))
+    return _connection.info
+
+
+def is_initialized() -> bool:
+    """Whether this process is connected by `init` (which `fit()` and `remote` call themselves)."""
+    return _connection is not None and _connection.pid == os.getpid()
+
+
+def shutdown() -> None:
+    """Forgets the connection, and ends the cluster that `init` started. Does nothing where there is none."""
+    global _connection
+    if _connection is None:
+        return
+    ended, _connection = _connection, None
+    if ended.pid != os.getpid():
+        return  # a forked child: the cluster is its parent's
+    from rtrain import _closing
+
+    _closing.run()
+    if ended.cluster is not None:
+        ended.cluster.stop()
+    for name, value in ended.before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+atexit.register(shutdown)
+
+
+def ensure() -> ClusterInfo:
+    """The connection; made with the defaults when there is none. For whatever submits runs."""
+    return init(ignore_reinit_error=True)
+
+
+def runtime_env() -> dict[str, Any]:
+    """That of `init`, for runs that this process submits."""
+    return dict(_connection.info.runtime_env) if _connection is not None else {}
+
+
+def _connect(address: str | None, wishes: dict[str, float], storage: Any, environment: dict[str, Any]) -> _Connection:
+    before = {name: os.environ.get(name) for name in _VARIABLES}
+    if address == "local":
+        return _start_local(wishes, storage, environment, before)
+    if address not in (None, "auto"):
+        _point_to(str(address))
+    elif address is None and _nobody_to_ask():
+        return _start_local(wishes, storage, environment, before)
+    try:
+        head = Head.current()
+        head.get("/v1/status")
+    except HeadError as error:
+        _put_back(before)
+        raise ConnectionError(f"rtrain.init(address={address!r}): {error}") from error
+    if wishes:
+        warnings.warn(
+            f"num_cpus, num_gpus and resources are for a cluster that init() starts; the one at {head.place.address} has "
+            "its own",
+            stacklevel=4,
+        )
+    return _Connection(ClusterInfo(head.place.address, local=False, runtime_env=environment), os.getpid(), before, None)
+
+
+def _nobody_to_ask() -> bool:
+    """No cluster is known; or the one known is on this machine and does not run any more."""
+    place = current_place()
+    if place is None:
+        return True
+    if not place.host_port[0].startswith(_LOOPBACK):
+        return False
+    try:
+        Head(place).get("/v1/status")
+    except Unreachable:
+        _say(f"the cluster at {place.address}, which the current context names, does not run")
+        return True
+    except HeadError:
+        pass
+    return False
+
+
+def _start_local(wishes: dict[str, float], storage: Any, environment: dict[str, Any], before: dict[str, Any]) -> _Connection:
+    cluster = LocalCluster.start(wishes, storage)
+    for name in _VARIABLES:
+        os.environ.pop(name, None)
+    os.environ["RTRAIN_CONFIG"] = str(cluster.config)
+    _say(f"started a cluster on this machine at {cluster.address}; it ends with this process, its runs stay in {cluster.storage}")
+    info = ClusterInfo(cluster.address, local=True, storage=str(cluster.storage), runtime_env=environment)
+    return _Connection(info, os.getpid(), before, cluster)
+
+
+def _point_to(address: str) -> None:
+    """Makes `address` the cluster meant, with the token and CA of a context that has it, else with those set already."""
+    wanted = split_address(address)
+    for path in (user_file(), SYSTEM_FILE):
+        contexts = read_yaml(type(user_file())(path)).get("contexts")
+        for name, entry in contexts.items() if isinstance(contexts, dict) else ():
+            if isinstance(entry, dict) and entry.get("address") and split_address(str(entry["address"])) == wanted:
+                os.environ["RTRAIN_CONTEXT"] = str(name)
+                os.environ["RTRAIN_ADDRESS"] = address
+                return
+    os.environ["RTRAIN_ADDRESS"] = address
+
+
+def _put_back(before: Mapping[str, str | None]) -> None:
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _say(text: str) -> None:
+    print(f"rtrain: {text}", file=sys.stderr, flush=True)
+
+
+__all__ = ["ClusterInfo", "Place", "ensure", "init", "is_initialized", "runtime_env", "shutdown"]

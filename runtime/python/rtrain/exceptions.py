@@ -1,0 +1,24 @@
+"""What `rtrain.get` and its kin raise."""
+
+from rtrain._remote._errors import (
+    ActorDiedError,
+    GetTimeoutError,
+    RemoteError,
+    TaskCancelledError,
+    TaskError,
+    WorkerCrashedError,
+)
+
+RayTaskError = TaskError
+RayActorError = ActorDiedError
+
+__all__ = [
+    "ActorDiedError",
+    "GetTimeoutError",
+    "RayActorError",
+    "RayTaskError",
+    "RemoteError",
+    "TaskCancelledError",
+    "TaskError",
+    "WorkerCrashedError",
+]

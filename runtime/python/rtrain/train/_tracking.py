@@ -1,0 +1,198 @@
+"""Experiment trackers fed by `report()`, on rank 0: TensorBoard, MLflow, Weights & Biases.
+
+A run has ONE tracker run over all its attempts. The step is the number of the report on the live branch, so an attempt that
+starts from a checkpoint goes on after that checkpoint's step; steps that an earlier attempt wrote already are not written
+twice. Whatever a tracker raises is printed once and ends that tracker alone, never the run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rtrain.train._session import Facts, ReportCall
+
+NAMES = ("mlflow", "tensorboard", "wandb")
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """What a tracker needs to know of the run and of this attempt."""
+
+    name: str
+    run_id: str
+    attempt: int
+    reports_before: int  # the live branch's reports before this attempt
+    folder: pathlib.Path | None  # the run's directory, where this machine sees it
+
+
+class Tracker(Protocol):
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Writes one report's values. `metrics` is flat: "loss", "val/accuracy"."""
+
+    def finish(self, *, failed: bool) -> None: ...
+
+
+class Tracking:
+    """All trackers of this process, made at the first report."""
+
+    def __init__(self, run: TrackedRun, makers: Mapping[str, Callable[[TrackedRun], Tracker]]) -> None:
+        self._run = run
+        self._makers = dict(makers)
+        self._trackers: dict[str, Tracker] = {}
+        self._reports = 0
+
+    def wants(self) -> bool:
+        return bool(self._makers)
+
+    def reported(self, metrics: Mapping[str, Any]) -> None:
+        self._reports += 1
+        values = flat(metrics)
+        for name, make in list(self._makers.items()):
+            try:
+                if name not in self._trackers:
+                    self._trackers[name] = make(self._run)
+                self._trackers[name].log(self._run.reports_before + self._reports, values)
+            except Exception as fault:  # a tracker's failure never fails a run
+                self._give_up(name, fault)
+
+    def finish(self, *, failed: bool = False) -> None:
+        for name, tracker in list(self._trackers.items()):
+            try:
+                tracker.finish(failed=failed)
+            except Exception as fault:
+                self._give_up(name, fault)
+        self._trackers.clear()
+        self._makers.clear()
+
+    def _give_up(self, name: str, fault: Exception) -> None:
+        self._makers.pop(name, None)
+        self._trackers.pop(name, None)
+        print(
+            f"rtrain: {name} gets no more metrics of this run, which goes on: {type(fault).__name__}: {fault}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+class TensorBoard:
+    """Event files in `<run directory>/tensorboard`, by torch's own writer. What an earlier attempt wrote after the
+    checkpoint that this one starts from is purged by the reader."""
+
+    def __init__(self, run: TrackedRun, folder: str | os.PathLike[str] | None = None) -> None:
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        if folder is None and run.folder is None:
+            raise ValueError(
+                "the run's directory is not on a file system of this node, so there is no place for event files; give the "
+                "run a storage_path that the nodes mount, or set RTRAIN_TENSORBOARD_DIR"
+            )
+        place = pathlib.Path(folder) if folder is not None else (run.folder or pathlib.Path()) / "tensorboard"
+        purge = run.reports_before + 1 if run.attempt > 1 else None
+        self._writer = SummaryWriter(str(place), purge_step=purge, flush_secs=2)
+
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        for name, value in numbers(metrics).items():
+            self._writer.add_scalar(name, value, step)
+
+    def finish(self, *, failed: bool) -> None:
+        self._writer.close()
+
+
+def flat(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested names joined by a slash: {"val": {"loss": 1}} is {"val/loss": 1}."""
+    found: dict[str, Any] = {}
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            found.update(flat(value, f"{prefix}{name}/"))
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+
+
+def makers(names: Sequence[str]) -> dict[str, Callable[[TrackedRun], Tracker]]:
+    """How the trackers named are made; their packages are imported only then."""
+    known: dict[str, Callable[[TrackedRun], Tracker]] = {
+        "tensorboard": lambda run: TensorBoard(run, os.environ.get("RTRAIN_TENSORBOARD_DIR") or None),
+        "mlflow": _mlflow,
+        "wandb": _wandb,
+    }
+    return {name: known[name] for name in names if name in known}
+
+
+def _mlflow(run: TrackedRun) -> Tracker:
+    from rtrain.integrations.mlflow import MLflowTracker
+
+    return MLflowTracker(run)
+
+
+def _wandb(run: TrackedRun) -> Tracker:
+    from rtrain.integrations.wandb import WandbTracker
+
+    return WandbTracker(run)
+
+
+def wanted() -> list[str]:
+    """The trackers that the job's `tracking` names, as the agent passes them on."""
+    return [name for name in os.environ.get("RTRAIN_TRACKING", "").split(",") if name]
+
+
+_of_process: Tracking | None = None
+
+
+def reported(facts: Facts, call: ReportCall) -> None:
+    """Passes a report that every rank has made on to the trackers; they are made at the first one."""
+    global _of_process
+    if _of_process is None:
+        _of_process = Tracking(tracked(facts), makers(wanted()) if facts.world_rank == 0 else {})
+        atexit.register(_finish_at_exit)
+    if _of_process.wants():
+        _of_process.reported(call.metrics)
+
+
+def start(facts: Facts, names: Sequence[str]) -> None:
+    """The trackers of a run that this process makes itself, as local mode does."""
+    global _of_process
+    _of_process = Tracking(tracked(facts), makers(names) if facts.world_rank == 0 else {})
+
+
+def finish(*, failed: bool) -> None:
+    global _of_process
+    if _of_process is not None:
+        _of_process.finish(failed=failed)
+        _of_process = None
+
+
+def _finish_at_exit() -> None:
+    finish(failed=getattr(sys, "last_type", None) is not None)
+
+
+def tracked(facts: Facts, name: str | None = None) -> TrackedRun:
+    here = pathlib.Path(facts.run_path)
+    folder = here if facts.run_path.startswith("/") and here.is_dir() else None
+    known = _first_id(folder) if folder is not None else ""
+    return TrackedRun(
+        name or facts.experiment_name,
+        known or facts.run_id or facts.experiment_name,
+        facts.attempt,
+        facts.reports_before,
+        folder,
+    )
+
+
+def _first_id(folder: pathlib.Path) -> str:
+    """The id that the run's directory was made with: it stays the same when another cluster goes on with the run."""
+    try:
+        return str(json.loads((folder / "run.json").read_text())["run_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,126 @@
+"""rtrain.init: a cluster that ends with the process, the current context, an address; and no orphan afterwards."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import signal
+
+from homes import BINARY, Home, finish, processes_below, wait_for
+
+JOB = """
+version: 1
+name: sleeper
+entrypoint: [sleep, "1000"]
+scaling: {workers: 1}
+"""
+
+
+def test_a_local_cluster_ends_with_its_process(home: Home) -> None:
+    out = home.script("""
+        import os
+        import rtrain
+        assert not rtrain.is_initialized()
+        info = rtrain.init(num_cpus=3)
+        assert rtrain.is_initialized() and info.local
+        from rtrain._http import Head
+        print(Head.current().get("/v1/status")["cpus"]["total"], info.storage)
+        rtrain.shutdown()
+        assert not rtrain.is_initialized() and "RTRAIN_CONFIG" not in os.environ
+        rtrain.shutdown()
+        rtrain.init(num_cpus=1)
+        print(Head.current().get("/v1/status")["cpus"]["total"])
+    """)
+    assert out.split() == ["3", str(home.folder / "rtrain_results"), "1"]
+    assert processes_below(home.folder) == []
+    assert list((home.folder / "tmp").iterdir()) == []
+
+
+def test_a_second_init_is_an_error_without_the_flag(home: Home) -> None:
+    out = home.script("""
+        import rtrain
+        first = rtrain.init(num_cpus=1)
+        try:
+            rtrain.init()
+        except RuntimeError as error:
+            print("ignore_reinit_error=True" in str(error))
+        print(rtrain.init(ignore_reinit_error=True) is first)
+        try:
+            rtrain.init(ignore_reinit_error=True, num_gpu=1)
+        except TypeError as error:
+            print(error)
+    """)
+    assert out.splitlines() == ["True", "True", "rtrain.init() has no option num_gpu"]
+
+
+def test_killed_processes_leave_nothing_that_runs(home: Home) -> None:
+    (home.folder / "job.yaml").write_text(JOB)
+    driver = home.start(f"""
+        import subprocess
+        import rtrain
+        rtrain.init(num_cpus=1)
+        subprocess.run([{BINARY!r}, "submit", "job.yaml"], check=True)
+        import time
+        time.sleep(1000)
+    """)
+    wait_for("the run's worker", lambda: any(_is_sleep(pid) for pid in processes_below(home.folder)))
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    wait_for("the daemons and the worker to end", lambda: processes_below(home.folder) == [])
+    assert (home.folder / "rtrain_results" / "sleeper" / "run.json").is_file()  # what the run made is kept
+    home.script("import rtrain; rtrain.init(num_cpus=1)")
+    assert list((home.folder / "tmp").iterdir()) == []  # and the dead cluster's own files are swept
+
+
+def _is_sleep(pid: int) -> bool:
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
+    except OSError:
+        return False
+
+
+def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
+    said = home.script("import rtrain; rtrain.init('auto')", expect=1)
+    assert "ConnectionError" in said and "no cluster is known" in said
+    said = home.script("import rtrain; rtrain.init('nowhere.invalid:7433')", expect=1)
+    assert "ConnectionError" in said
+    up = home.rtrain("up", "--port", "0", "--resources", "CPU=2")
+    address = re.search(r"head at (\S+) and", up)
+    assert address is not None, up
+    try:
+        script = """
+            import sys
+            import rtrain
+            info = rtrain.init(*sys.argv[1:])
+            from rtrain._http import Head
+            print(info.local, info.address, Head.current().get("/v1/status")["cpus"]["total"])
+        """
+        for arguments in ([], ["auto"], [address[1]]):
+            assert home.script(script, *arguments).split() == ["False", address[1], "2"]
+    finally:
+        home.rtrain("down")
+    out = home.start("import rtrain; print(rtrain.init(num_cpus=1).local)")
+    assert finish(out).split() == ["True"]  # the context's cluster is on this machine and does not run any more
+    said = home.script("import rtrain; rtrain.init('auto')", expect=1)
+    assert "cannot be reached" in said
+
+
+def test_a_missing_program_is_named(home: Home) -> None:
+    said = home.script("import rtrain; rtrain.init()", expect=1, RTRAIN_BINARY="/nowhere/rtrain")
+    assert "RTRAIN_BINARY names /nowhere/rtrain" in said
+
+
+def test_a_forked_child_does_not_end_its_parents_cluster(home: Home) -> None:
+    out = home.script("""
+        import os
+        import rtrain
+        from rtrain._http import Head
+        rtrain.init(num_cpus=1)
+        child = os.fork()
+        if child == 0:
+            rtrain.shutdown()
+            os._exit(0)
+        os.waitpid(child, 0)
+        print(Head.current().get("/v1/status")["nodes"])
+    """)
+    assert "'READY': 1" in out

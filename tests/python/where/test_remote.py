@@ -1,0 +1,283 @@
+"""rtrain.remote against a real cluster: values, errors, order, crashes, kill, and what the cluster knows of it."""
+
+from __future__ import annotations
+
+import json
+
+from homes import Home, processes_below, wait_for
+
+
+def test_functions(home: Home) -> None:
+    (home.folder / "beside.py").write_text("def double(x):\n    return 2 * x\n")
+    out = home.script("""
+        import os
+        import rtrain
+        import beside
+
+        rtrain.init(num_cpus=4)
+        offset = 10
+
+        @rtrain.remote
+        def add(a, b=0):
+            print("adding", flush=True)
+            return beside.double(a) + b + offset
+
+        @rtrain.remote(num_cpus=0.5, num_returns=2)
+        def pair(x):
+            return x, os.getpid()
+
+        first = add.remote(1)
+        second = add.remote(first, b=rtrain.put(100))
+        print(rtrain.get([first, second]))
+        value, pid = rtrain.get(pair.remote("x"))
+        print(value, pid != os.getpid())
+        print(rtrain.get(rtrain.remote(lambda: offset).remote()))
+        ready, rest = rtrain.wait([add.remote(1), add.remote(2)], num_returns=2, timeout=60)
+        print(len(ready), len(rest))
+        try:
+            add(1)
+        except TypeError as error:
+            print("add.remote" in str(error))
+        try:
+            add.remote(1, 2, 3)
+        except TypeError as error:
+            print(error)
+        from rtrain._http import Head
+        import time
+        time.sleep(1)
+        runs = [one for one in Head.current().items("/v1/runs", {"all": "true"}) if one["name"].startswith("add-")]
+        print({one["state"] for one in runs}, {one["labels"]["rtrain.remote"] for one in runs})
+        logs = Head.current().content(f"/v1/runs/{runs[0]['run_id']}/logs")
+        print(b"adding" in logs)
+    """)
+    assert out.splitlines() == [
+        "[12, 134]",
+        "x True",
+        "10",
+        "2 0",
+        "True",
+        "add: too many positional arguments",
+        "{'SUCCEEDED'} {'task'}",
+        "True",
+    ]
+
+
+def test_errors_come_back_with_their_traceback(home: Home) -> None:
+    out = home.script("""
+        import os
+        import rtrain
+        from rtrain._http import Head
+
+        rtrain.init(num_cpus=4)
+
+        class Own(ValueError):
+            def __init__(self, number, text):
+                super().__init__(number, text)
+
+        @rtrain.remote
+        def fails():
+            raise Own(7, "seven")
+
+        @rtrain.remote
+        def crashes():
+            os._exit(3)
+
+        @rtrain.remote
+        def slow():
+            import time
+            time.sleep(100)
+
+        a, b, c = fails.remote(), crashes.remote(), slow.remote()
+        try:
+            rtrain.get(a)
+        except Own as error:
+            print("in fails" in str(error), error.cause.args)
+        try:
+            rtrain.get(b)
+        except rtrain.exceptions.WorkerCrashedError as error:
+            print("FAILED" in str(error), "3" in str(error))
+        try:
+            rtrain.get(c, timeout=0.2)
+        except rtrain.exceptions.GetTimeoutError as error:
+            print(error)
+        try:
+            rtrain.get(rtrain.remote(lambda lock: 1).remote(__import__("threading").Lock()))
+        except TypeError as error:
+            print("an argument of" in str(error))
+        run = next(one for one in Head.current().items("/v1/runs", {"all": "true"}) if one["name"].startswith("fails-"))
+        attempt = Head.current().items(f"/v1/runs/{run['run_id']}/attempts")[0]
+        print(run["state"], "Own" in str(attempt))
+    """)
+    assert out.splitlines() == ["True (7, 'seven')", "True True", "slow() has no value yet", "True", "FAILED True"]
+    assert processes_below(home.folder) == []  # `slow` went with its driver's cluster
+
+
+def test_actors(home: Home) -> None:
+    out = home.script("""
+        import gc, os, signal, time
+        import rtrain
+        from rtrain._http import Head
+
+        rtrain.init(num_cpus=4)
+
+        @rtrain.remote(num_cpus=1)
+        class Counter:
+            def __init__(self, start, refuse=False):
+                if refuse:
+                    raise OSError("no disk")
+                self.seen = [start]
+
+            def add(self, number):
+                self.seen.append(number)
+                return list(self.seen)
+
+            def fail(self):
+                raise KeyError("nothing")
+
+            def pid(self):
+                return os.getpid()
+
+        def state(name):
+            return next(one["state"] for one in Head.current().items("/v1/runs", {"all": "true"}) if one["name"].startswith(name))
+
+        def alive(pid):
+            try:
+                return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z"
+            except OSError:
+                return False
+
+        one = Counter.options(name="one").remote(0)
+        refs = [one.add.remote(number) for number in range(1, 20)]
+        print(rtrain.get(refs)[-1] == list(range(20)))
+        try:
+            rtrain.get(one.fail.remote())
+        except KeyError as error:
+            print("in fail" in str(error))
+        pid = rtrain.get(one.pid.remote())
+        rtrain.kill(one, no_restart=True)
+        print(alive(pid), state("one"))
+        try:
+            rtrain.get(one.pid.remote())
+        except rtrain.exceptions.ActorDiedError as error:
+            print("it was killed" in str(error))
+
+        two = Counter.options(name="two").remote(0)
+        last = two.pid.remote()
+        del two
+        gc.collect()
+        pid = rtrain.get(last)  # what was called is answered, then it ends
+        until = time.monotonic() + 30
+        while state("two") != "SUCCEEDED" and time.monotonic() < until:
+            time.sleep(0.05)
+        print(alive(pid), state("two"))
+
+        three = Counter.options(name="three").remote(0, refuse=True)
+        try:
+            rtrain.get(three.pid.remote())
+        except rtrain.exceptions.ActorDiedError as error:
+            print("no disk" in str(error))
+
+        four = Counter.options(name="four").remote(0)
+        os.kill(rtrain.get(four.pid.remote()), signal.SIGKILL)
+        try:
+            rtrain.get(four.pid.remote())
+        except rtrain.exceptions.ActorDiedError as error:
+            print("FAILED" in str(error))
+        try:
+            one.nothing
+        except AttributeError as error:
+            print(error)
+    """)
+    assert out.splitlines() == [
+        "True",
+        "True",
+        "False STOPPED",
+        "True",
+        "False SUCCEEDED",
+        "True",
+        "True",
+        "Counter has no method 'nothing'",
+    ]
+
+
+def test_large_arrays_move_directly(home: Home) -> None:
+    out = home.script("""
+        import numpy, time
+        import rtrain
+        rtrain.init(num_cpus=2)
+
+        @rtrain.remote
+        def ones(count):
+            return {"data": numpy.ones(count)}
+
+        @rtrain.remote
+        def total(array):
+            return float(array.sum())
+
+        found = rtrain.get(ones.remote(30_000_000))["data"]
+        print(found.nbytes, found.sum() == found.size)
+        print(rtrain.get(total.remote(found)))
+    """)
+    assert out.splitlines() == ["240000000 True", "30000000.0"]
+    stored = sum(file.stat().st_size for file in (home.folder / "rtrain_results").rglob("*") if file.is_file())
+    assert stored < 10_000_000  # nothing of it went through the head
+
+
+def test_a_call_that_waits_says_why_and_goes_with_its_driver(home: Home) -> None:
+    home.rtrain("up", "--port", "0", "--resources", "CPU=2")
+    try:
+        driver = home.start("""
+            import rtrain
+            rtrain.init("auto")
+
+            @rtrain.remote(num_cpus=1)
+            def runs():
+                import time
+                time.sleep(1000)
+
+            @rtrain.remote(num_cpus=64)
+            def large():
+                return 1
+
+            refs = [runs.options(name="runs").remote(), large.options(name="large").remote()]
+            rtrain.wait(refs, timeout=8)
+        """)
+        _, err = driver.communicate(timeout=60)
+        assert driver.returncode == 0, err
+        assert "large() waits:" in err
+        states = wait_for("both to be stopped", lambda: _ended(home))
+        assert set(states) <= {"STOPPED", "FAILED"}
+    finally:
+        home.rtrain("down")
+
+
+def _ended(home: Home) -> list[str]:
+    runs = json.loads(home.rtrain("runs", "--all", "-o", "json"))["items"]
+    states = [one["state"] for one in runs]
+    return states if len(states) == 2 and all(one in ("STOPPED", "FAILED") for one in states) else []
+
+
+def test_strangers_are_not_served(home: Home) -> None:
+    out = home.script("""
+        import socket
+        import rtrain
+        from rtrain._remote import _hub
+        from rtrain._remote._channel import ChannelError, dial
+
+        rtrain.init(num_cpus=1)
+        hub = _hub.hub()
+        host, _, port = hub.address.rpartition(":")
+        for slot in ("0" * 16,):
+            try:
+                dial((host, int(port)), slot, b"k" * 32, 5)
+            except ChannelError as error:
+                print(error)
+        with socket.create_connection((host, int(port))) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n" * 4)
+            try:
+                print(stranger.recv(10))
+            except ConnectionResetError:
+                print(b"")
+        print(rtrain.get(rtrain.remote(lambda: 5).remote()))
+    """)
+    assert out.splitlines() == ["the other side has gone", "b''", "5"]
