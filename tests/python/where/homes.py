@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,12 +19,12 @@ BINARY = os.environ.get("RTRAIN_BINARY", str(ROOT / "build" / "release" / "rtrai
 
 
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, threading.Event()
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
-        time.sleep(0.05)
+        pause.wait(0.05)
     raise AssertionError(f"waited {seconds} s for {what}")
 
 

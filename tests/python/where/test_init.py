@@ -60,8 +60,8 @@ def test_killed_processes_leave_nothing_that_runs(home: Home) -> None:
         import rtrain
         rtrain.init(num_cpus=1)
         subprocess.run([{BINARY!r}, "submit", "job.yaml"], check=True)
-        import time
-        time.sleep(1000)
+        import threading
+        threading.Event().wait()
     """)
     wait_for("the run's worker", lambda: any(_is_sleep(pid) for pid in processes_below(home.folder)))
     driver.send_signal(signal.SIGKILL)

@@ -43,9 +43,12 @@ def test_functions(home: Home) -> None:
         except TypeError as error:
             print(error)
         from rtrain._http import Head
-        import time
-        time.sleep(1)
-        runs = [one for one in Head.current().items("/v1/runs", {"all": "true"}) if one["name"].startswith("add-")]
+        def adds():
+            return [one for one in Head.current().items("/v1/runs", {"all": "true"}) if one["name"].startswith("add-")]
+
+        while any(one["state"] == "RUNNING" for one in adds()):
+            pass
+        runs = adds()
         print({one["state"] for one in runs}, {one["labels"]["rtrain.remote"] for one in runs})
         logs = Head.current().content(f"/v1/runs/{runs[0]['run_id']}/logs")
         print(b"adding" in logs)
@@ -84,8 +87,8 @@ def test_errors_come_back_with_their_traceback(home: Home) -> None:
 
         @rtrain.remote
         def slow():
-            import time
-            time.sleep(100)
+            import threading
+            threading.Event().wait()
 
         a, b, c = fails.remote(), crashes.remote(), slow.remote()
         try:
@@ -168,7 +171,7 @@ def test_actors(home: Home) -> None:
         pid = rtrain.get(last)  # what was called is answered, then it ends
         until = time.monotonic() + 30
         while state("two") != "SUCCEEDED" and time.monotonic() < until:
-            time.sleep(0.05)
+            gc.collect()
         print(alive(pid), state("two"))
 
         three = Counter.options(name="three").remote(0, refuse=True)
@@ -232,8 +235,8 @@ def test_a_call_that_waits_says_why_and_goes_with_its_driver(home: Home) -> None
 
             @rtrain.remote(num_cpus=1)
             def runs():
-                import time
-                time.sleep(1000)
+                import threading
+                threading.Event().wait()
 
             @rtrain.remote(num_cpus=64)
             def large():
