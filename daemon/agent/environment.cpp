@@ -81,6 +81,7 @@ const Variable fixed[] = {
     {"RTRAIN_WORKER_KEY", [](const Facts& f) { return f.place.key; }},
     {"RTRAIN_WORKER_LIB", [](const Facts& f) { return f.place.worker_library; }},
     {"RTRAIN_TOKEN", [](const Facts& f) { return f.launch.token; }},
+    {"RTRAIN_DRIVER_FILE", [](const Facts& f) { return f.place.driver_file; }},
     {"RTRAIN_ADDRESS", [](const Facts& f) { return f.place.head_address; }},
     {"RTRAIN_CA", [](const Facts& f) { return f.place.head_ca; }},
     {"RTRAIN_SCRATCH_DIR", [](const Facts& f) { return f.place.scratch; }},

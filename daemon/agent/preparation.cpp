@@ -19,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using storage::Store;
 
+constexpr const char* driver_variable = "RTRAIN_DRIVER_SHA256";  // set by the Python driver in the job's env
+
 // Storage that is away or full may be back for the next attempt; anything else the user must change.
 Trouble trouble(const Error& error, const std::string& node, const std::string& doing) {
     const bool passing =
@@ -126,6 +128,27 @@ Status keep_code(Store& store, const NodeFacts& facts, const protocol::Prepare& 
     return store.put_file(facts.files.code(prepare.code_sha256) + ".tar.zst", path, false, {});
 }
 
+// The pickled loop of a Python run: a blob of the head, or what an earlier attempt kept in the run's directory (after
+// a restore on another cluster).
+Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const protocol::Prepare& prepare,
+                                     const std::string& sha256) {
+    if (sha256.size() != 64 || sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
+        return Error{ErrorCode::invalid, std::string(driver_variable) + "='" + sha256 + "' is not a hash", ""};
+    const std::lock_guard turn(code_turn);
+    const std::string place = facts.files.code(sha256) + ".pkl";
+    if (Status made = make_directory(facts.files.data_dir + "/code", 0755); !made) return made.error();
+    const Status fetched = fetch_code(facts, sha256, place);
+    if (fetched) return place;
+    auto kept = store.get(prepare.run_name + "/driver.pkl");
+    if (!kept) return fetched.error();
+    if (Status written = write_whole(place, *kept, 0644, Durable::no); !written) return written.error();
+    auto hash = storage::hash_file(place);
+    if (hash && *hash == sha256) return place;
+    ::unlink(place.c_str());
+    return Error{ErrorCode::damaged, "driver.pkl of '" + prepare.run_name + "' is not what the job names",
+                 "run it again"};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path) {
@@ -173,6 +196,11 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
     auto code = unpacked_code(facts, prepare.code_sha256);
     if (!code) return trouble(code.error(), facts.node, "the working directory");
     gear->working_dir = *code;
+    if (const auto driver = gear->job.env.find(driver_variable); driver != gear->job.env.end()) {
+        auto place = driver_file_here(facts, *gear->store, prepare, driver->second);
+        if (!place) return trouble(place.error(), facts.node, "the pickled training function");
+        gear->driver_file = *place;
+    }
     const AttemptKey key = key_of(prepare.attempt);
     const std::string key_file = facts.files.attempt(key) + "/key";
     if (Status made = make_directory(facts.files.attempt(key), 0711); !made)
@@ -221,6 +249,9 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
         return trouble(named.error(), facts.node, "claiming the run's name");
     if (Status kept = keep_code(store, facts, prepare); !kept)
         return trouble(kept.error(), facts.node, "keeping the working directory beside the run");
+    if (!gear.driver_file.empty())
+        if (Status kept = store.put_file(gear.driver_file, prepare.run_name + "/driver.pkl", false, {}); !kept)
+            return trouble(kept.error(), facts.node, "keeping driver.pkl beside the run");
     storage::Claim wanted{.number = prepare.attempt.number,
                           .cluster_id = prepare.cluster_id,
                           .run_id = prepare.run_id,

@@ -21,6 +21,7 @@ struct AttemptGear {
     std::shared_ptr<storage::Store> store;
     WorkerUser user;
     std::string working_dir;  // unpacked code; empty: none
+    std::string driver_file;  // the pickled loop of a Python run; empty: none
     std::string staging;      // where ranks' staged directories are made
     std::string spool;        // the same on the node's own disk, for when the storage path has no room
     std::string key;          // RTRAIN_WORKER_KEY

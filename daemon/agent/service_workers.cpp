@@ -52,7 +52,8 @@ std::string found_on_path(const std::string& program, const std::string& path) {
 
 // `python` is the job's interpreter, also where the system has only `python3`. Returns the PATH of the workers.
 std::string path_with_python(const std::string& path, const std::string& interpreter, const std::string& tools) {
-    const std::string python = found_on_path(interpreter, path);
+    std::string python = found_on_path(interpreter, path);
+    if (python.empty() && found_on_path("python", path).empty()) python = found_on_path("python3", path);
     if (python.empty() || (interpreter == "python3" && !found_on_path("python", path).empty())) return path;
     const std::string script = "#!/bin/sh\nexec '" + python + "' \"$@\"\n";
     if (python.find('\'') != std::string::npos || !make_directory(tools, 0755)) return path;
@@ -131,6 +132,7 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
                       .scratch = scratch,
                       .working_dir = gear.working_dir,
                       .error_file = start.cwd + "/.torchelastic-error.json",
+                      .driver_file = gear.driver_file,
                       .head_address = host_port(identity_),
                       .head_ca = identity_.ca,
                       .inherited = inherited_};

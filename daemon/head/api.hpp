@@ -56,6 +56,13 @@ void get_storage(Ask&);
 void put_storage(Ask&);
 void delete_storage(Ask&);
 
+// api_run_files.cpp
+void get_run_file(Ask&);
+void get_values(Ask&);
+void get_value(Ask&);
+void put_value(Ask&);
+void forget_values(Head&, RunId);
+
 // api_agents.cpp
 void get_agents(Ask&);
 

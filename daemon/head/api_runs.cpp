@@ -105,11 +105,13 @@ void delete_run(Ask& ask) {
             return refuse(
                 ask, {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state), "rtrain stop " + run.name});
         if (ask.asked("dry_run")) return reply_json(ask, 200, std::move(answer));
-        ask.head.take(RunRemoved{run.id}, [kept = ask, answer, directory](const Decision& decision) mutable {
-            if (decision.refused) return refuse(kept, *decision.refused);
-            if (directory.empty()) return reply_json(kept, 200, std::move(answer));
-            remove_files(kept, std::move(answer), directory);
-        });
+        ask.head.take(RunRemoved{run.id},
+                      [kept = ask, answer, directory, id = run.id](const Decision& decision) mutable {
+                          if (decision.refused) return refuse(kept, *decision.refused);
+                          forget_values(kept.head, id);
+                          if (directory.empty()) return reply_json(kept, 200, std::move(answer));
+                          remove_files(kept, std::move(answer), directory);
+                      });
     });
 }
 

@@ -134,6 +134,9 @@ class Head:
     def post(self, path: str, body: object = None, query: Mapping[str, object] | None = None) -> Any:
         return self._json("POST", path, query, {} if body is None else body)
 
+    def put(self, path: str, content: bytes) -> None:
+        self._ask("PUT", path, None, content, {})
+
     def delete(self, path: str, query: Mapping[str, object] | None = None) -> Any:
         return self._json("DELETE", path, query)
 

@@ -31,7 +31,37 @@ from rtrain.train._session import (
 )
 
 # What a driver uses is loaded when it is first named: the name, and the module that has it.
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "CheckpointConfig",
+            "DataConfig",
+            "FailureConfig",
+            "LoggingConfig",
+            "RunConfig",
+            "ScalingConfig",
+            "ValidationConfig",
+            "ValidationTaskConfig",
+        ),
+        "rtrain.train._configs",
+    ),
+    **dict.fromkeys(
+        (
+            "ControllerError",
+            "NCCLHangError",
+            "PreemptionError",
+            "TrainingFailedError",
+            "TrainingStoppedError",
+            "UserExceptionWithTraceback",
+            "WorkerGroupError",
+        ),
+        "rtrain.train._errors",
+    ),
+    **dict.fromkeys(("DataParallelTrainer", "RunHandle", "attach"), "rtrain.train._trainer"),
+    **dict.fromkeys(("RTrainCallback", "TrainRunContext", "UserCallback"), "rtrain.train._run_context"),
+    "RayTrainCallback": "rtrain.train._run_context",
+    "Result": "rtrain.train._result",
+}
 _MODULES = ("torch", "huggingface", "lightning", "tensors")
 
 

@@ -1,89 +1,263 @@
-"""A checkpoint: a directory of files, on this machine."""
+"""A checkpoint: a directory of files, on this machine, at the head, or on a pyarrow file system."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import tempfile
+import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_METADATA = ".metadata.json"
+METADATA = ".metadata.json"
+_VALUES = "dict_checkpoint.pkl"
+_OLDER = {
+    "from_uri": "give Checkpoint the URI as its path",
+    "to_uri": "use .path",
+    "uri": "use .path",
+    "from_bytes": "use Checkpoint.from_dict or from_directory",
+    "to_bytes": "use to_dict or to_directory",
+    "from_checkpoint": "it is a Checkpoint already",
+    "get_internal_representation": "use .path",
+}
 
 
 class Checkpoint:
     """A directory of files that a worker reports or resumes from.
 
+    path: a directory here, `cluster://run/checkpoint`, or a path that only the cluster mounts (the head then streams the
+    files, hashes checked). filesystem: a pyarrow FileSystem that `path` lies on.
     `metrics` are those of the report that brought it (empty for a directory that was not reported yet).
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, metrics: Mapping[str, Any] | None = None, name: str = ""
+        self,
+        path: str | os.PathLike[str],
+        filesystem: Any = None,
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        name: str = "",
     ) -> None:
         self.path = os.fspath(path)
+        self.filesystem = filesystem
         self.metrics: dict[str, Any] = dict(metrics or {})
-        self.name = name or pathlib.Path(self.path).name
+        self.name = name or self.path.rstrip("/").rsplit("/", maxsplit=1)[-1]
+        self._owned = False  # made by from_dict: report may move its files
 
+    def __getattr__(self, name: str) -> Any:
+        if name in _OLDER:
+            raise AttributeError(f"Checkpoint.{name} of older versions is not here: {_OLDER[name]}")
+        raise AttributeError(f"'Checkpoint' object has no attribute {name!r}")
+
+    def __fspath__(self) -> str:
+        raise TypeError("a Checkpoint is not a path: use `with checkpoint.as_directory() as directory:`, or its .path")
+
+    # -- making one ---------------------------------------------------------------------------------------------------
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """The checkpoint that lies in `path`. No file is read yet."""
-        return cls(path)
+        return cls(os.path.abspath(os.fspath(path)))  # noqa: PTH100
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Checkpoint:
+        """A checkpoint of one file that holds the values: nested tensors (by torch.save), NumPy arrays, plain objects."""
+        if not isinstance(values, Mapping):
+            raise TypeError(f"Checkpoint.from_dict takes a dict, not {type(values).__name__}")
+        folder = tempfile.mkdtemp(prefix="rtrain-checkpoint-")
+        _save_values(pathlib.Path(folder) / _VALUES, dict(values))
+        made = cls(folder)
+        made._owned = True
+        weakref.finalize(made, shutil.rmtree, folder, True)
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values given to `from_dict`, tensors on the CPU. ValueError for a checkpoint that was made otherwise."""
+        with self.as_directory() as folder:
+            file = pathlib.Path(folder) / _VALUES
+            if not file.is_file():
+                raise ValueError(
+                    f"{self.path} was not made by Checkpoint.from_dict; read its files with as_directory()"
+                )
+            return _load_values(file)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copies the files to `path` (default: a new temporary directory) and returns it. The copy is the caller's."""
-        target = os.fspath(path) if path is not None else tempfile.mkdtemp(prefix="rtrain-checkpoint-")
-        shutil.copytree(self._existing(), target, dirs_exist_ok=True)
-        return target
+        target = pathlib.Path(os.fspath(path) if path is not None else tempfile.mkdtemp(prefix="rtrain-checkpoint-"))
+        target.mkdir(parents=True, exist_ok=True)
+        with _turn(target.with_name(f".{target.name}.rtrain-lock")), self.as_directory() as source:
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        return str(target)
 
     @contextlib.contextmanager
     def as_directory(self) -> Iterator[str]:
-        """The directory itself, to be read and not written."""
-        yield self._existing()
+        """The files in a directory, to be read and not written: the directory itself where it is on this machine, else a
+        copy that the processes of this machine share and the last of them removes."""
+        if self.filesystem is None and pathlib.Path(self._local()).is_dir():
+            yield self._local()
+            return
+        with _shared_copy(self) as copy:
+            yield copy
 
+    def _local(self) -> str:
+        return self.path.removeprefix("file://")
+
+    def _fetch(self, target: pathlib.Path) -> None:
+        if self.filesystem is not None:
+            _copy_from(self.filesystem, self.path, target)
+            return
+        from rtrain.train import _run_directory
+
+        base, _, name = self.path.rstrip("/").rpartition("/")
+        try:
+            directory = _run_directory.open_directory(base)
+            manifest = json.loads(directory.read(f"{name}/{_run_directory.MANIFEST}"))
+        except (FileNotFoundError, ValueError) as error:
+            raise FileNotFoundError(
+                f"the checkpoint directory {self.path} does not exist (removed by retention, or moved?): {error}"
+            ) from error
+        for file in manifest["files"]:
+            to_file = target / file["path"]
+            to_file.parent.mkdir(parents=True, exist_ok=True)
+            digest = directory.fetch(f"{name}/{file['path']}", to_file)
+            if digest != file["sha256"]:
+                raise OSError(
+                    f"{self.path}/{file['path']} is damaged: its hash is {digest[:12]}..., committed was {file['sha256'][:12]}...; "
+                    "take the checkpoint before it"
+                )
+
+    # -- metadata -----------------------------------------------------------------------------------------------------
     @property
     def metadata(self) -> dict[str, Any]:
         return self.get_metadata()
 
     def get_metadata(self) -> dict[str, Any]:
         """What `set_metadata` kept beside the files; empty when nothing was."""
-        try:
-            found = json.loads(self._metadata_file().read_text())
-        except FileNotFoundError:
-            return {}
+        with self.as_directory() as folder:
+            file = pathlib.Path(folder) / METADATA
+            try:
+                found = json.loads(file.read_text())
+            except FileNotFoundError:
+                return {}
         if not isinstance(found, dict):
-            raise ValueError(
-                f"{self._metadata_file()} holds {type(found).__name__}, not an object; write it with set_metadata"
-            )
+            raise ValueError(f"{file} holds {type(found).__name__}, not an object; write it with set_metadata")
         return found
 
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Replaces the metadata, atomically. Call it before the checkpoint is reported."""
-        target = self._metadata_file()
-        aside = target.with_name(f"{_METADATA}.{os.getpid()}")
+        target = pathlib.Path(self._existing()) / METADATA
+        aside = target.with_name(f"{METADATA}.{os.getpid()}")
         aside.write_text(json.dumps(dict(metadata)))
         aside.replace(target)
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
         self.set_metadata({**self.get_metadata(), **metadata})
 
-    def _metadata_file(self) -> pathlib.Path:
-        return pathlib.Path(self._existing()) / _METADATA
-
     def _existing(self) -> str:
-        if not pathlib.Path(self.path).is_dir():
-            raise FileNotFoundError(
-                f"the checkpoint directory {self.path} does not exist (removed by retention, or moved?)"
-            )
-        return self.path
+        if self.filesystem is not None or not pathlib.Path(self._local()).is_dir():
+            raise FileNotFoundError(f"the checkpoint directory {self.path} does not exist on this machine")
+        return self._local()
 
     def __repr__(self) -> str:
         return f"Checkpoint(path={self.path!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Checkpoint) and self.path == other.path
+        return isinstance(other, Checkpoint) and self.path == other.path and self.filesystem == other.filesystem
 
     def __hash__(self) -> int:
         return hash(self.path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.path, self.filesystem, self.metrics, self.name)
+
+
+def _remade(path: str, filesystem: Any, metrics: dict[str, Any], name: str) -> Checkpoint:
+    return Checkpoint(path, filesystem, metrics=metrics, name=name)
+
+
+def _copy_from(filesystem: Any, path: str, target: pathlib.Path) -> None:
+    import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    pyarrow.fs.copy_files(path, str(target), source_filesystem=filesystem)
+
+
+def _save_values(file: pathlib.Path, values: dict[str, Any]) -> None:
+    import sys
+
+    if "torch" in sys.modules:
+        sys.modules["torch"].save(values, str(file))
+        return
+    with file.open("wb") as out:
+        try:
+            pickle.dump(values, out, protocol=4)
+        except Exception:
+            import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+            out.seek(0)
+            out.truncate()
+            cloudpickle.dump(values, out)
+
+
+def _load_values(file: pathlib.Path) -> dict[str, Any]:
+    with file.open("rb") as content:
+        zipped = content.read(2) == b"PK"
+    if zipped:
+        import torch
+
+        found: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=False)
+        return found
+    return dict(pickle.loads(file.read_bytes()))
+
+
+# -- one copy per machine ---------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def _turn(lock: pathlib.Path) -> Iterator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _shared_copy(checkpoint: Checkpoint) -> Iterator[str]:
+    digest = hashlib.sha256(f"{checkpoint.path}|{checkpoint.filesystem!r}".encode()).hexdigest()[:24]
+    base = pathlib.Path(tempfile.gettempdir()) / f"rtrain-checkpoints-{os.getuid()}"
+    copy, readers, lock = base / digest, base / f"{digest}.readers", base / f"{digest}.lock"
+    mine = readers / f"{os.getpid()}-{threading.get_ident()}-{id(object())}"
+    with _turn(lock):
+        _forget_dead(readers)
+        if not copy.is_dir():
+            aside = base / f"{digest}.{os.getpid()}.new"
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            try:
+                checkpoint._fetch(aside)
+            except BaseException:
+                shutil.rmtree(aside, ignore_errors=True)
+                raise
+            aside.rename(copy)
+        readers.mkdir(parents=True, exist_ok=True)
+        mine.touch()
+    try:
+        yield str(copy)
+    finally:
+        with _turn(lock):
+            mine.unlink(missing_ok=True)
+            _forget_dead(readers)
+            if not any(readers.iterdir()):
+                shutil.rmtree(copy, ignore_errors=True)
+                shutil.rmtree(readers, ignore_errors=True)
+
+
+def _forget_dead(readers: pathlib.Path) -> None:
+    """Readers whose process is gone read no more."""
+    for one in readers.iterdir() if readers.is_dir() else ():
+        if not pathlib.Path(f"/proc/{one.name.split('-', maxsplit=1)[0]}").exists():
+            one.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rtrain.train import _metrics, _worker
@@ -19,6 +19,7 @@ from rtrain.train._library import ReportArgs, check, library
 from rtrain.train._session import (
     CheckpointConsistencyMode,
     Facts,
+    LoopEnded,
     PreemptionInfo,
     ReportCall,
     ReportedCheckpoint,
@@ -32,12 +33,17 @@ class ClusterSession:
     def __init__(self) -> None:
         self._facts: Facts | None = None
         self._reported_directories: set[str] = set()
-        self.shards: Any = None  # set by the worker's main: name to this rank's share
+        # What a worker of `fit()` has beyond a bare one; set by its main.
+        self.shards: Any = None
+        self.metadata: dict[str, Any] = {}
+        self.stop: Callable[[str, dict[str, Any]], bool] | None = None
+        self.validates = False
+        self.resume_from: str | None = None
 
     @property
     def facts(self) -> Facts:
         if self._facts is None:
-            self._facts = _read_facts()
+            self._facts = _read_facts(self.metadata)
         return self._facts
 
     def report(self, call: ReportCall) -> None:
@@ -50,11 +56,20 @@ class ClusterSession:
         code = library().rtw_report(handle, ctypes.byref(arguments))
         if code:
             check(code, "report")
+        if self.stop is not None:
+            self._end_when_reached(call)
+
+    def _end_when_reached(self, call: ReportCall) -> None:
+        """Rank 0 asks the run's `stop`; every rank ends at the same report."""
+        assert self.stop is not None
+        reached = bool(self.stop(self.facts.experiment_name, call.metrics)) if self.facts.world_rank == 0 else None
+        if self.broadcast_from_rank_zero(reached):
+            raise LoopEnded(0)
 
     def get_checkpoint(self) -> Checkpoint | None:
         text = library().rtw_checkpoint_json(_worker.handle("get_checkpoint"))
         if text is None:
-            return None
+            return Checkpoint(self.resume_from) if self.resume_from else None
         found = json.loads(text)
         metrics = _metrics.decode(found["metrics"])
         return Checkpoint(
@@ -143,7 +158,7 @@ def _with_files(call: ReportCall, directory: str) -> ReportArgs:
     )
 
 
-def _read_facts() -> Facts:
+def _read_facts(metadata: dict[str, Any]) -> Facts:
     text = library().rtw_context_json(_worker.handle("get_context"))
     if text is None:
         check(6, "get_context")
@@ -162,4 +177,5 @@ def _read_facts() -> Facts:
         storage_path=str(found.get("storage_path") or ""),
         run_path=str(found.get("run_path") or ""),
         user=str(found.get("user") or ""),
+        metadata=metadata,
     )

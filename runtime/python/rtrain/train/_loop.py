@@ -13,6 +13,7 @@ from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._session import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
+    LoopEnded,
     PreemptionInfo,
     ReportCall,
     ReportedCheckpoint,
@@ -46,6 +47,9 @@ def report(
     """
     encoded = _metrics.encode(metrics)
     path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
+    given_away = delete_local_checkpoint_after_upload
+    if given_away is None and isinstance(checkpoint, Checkpoint):
+        given_away = checkpoint._owned
     directory = None if path is None else str(pathlib.Path(path).absolute())
     if directory is None and validation:
         raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
@@ -59,12 +63,16 @@ def report(
         directory=directory,
         directory_name=checkpoint_dir_name,
         upload=checkpoint_upload_mode,
-        owned=bool(delete_local_checkpoint_after_upload),
+        owned=bool(given_away),
         upload_fn=checkpoint_upload_fn,
         validation=validation,
     )
     session = _session.current("report")
-    session.report(call)
+    try:
+        session.report(call)
+    except LoopEnded:
+        _tracking.reported(session.facts, call)
+        raise
     _tracking.reported(session.facts, call)
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rtrain.train._checkpoint import Checkpoint
 
 
+class LoopEnded(SystemExit):
+    """The run's `stop` was reached: the loop ends here, on every rank, and well."""
+
+
 class CheckpointUploadMode(enum.Enum):
     SYNC = 1  # report returns once the checkpoint is committed
     ASYNC = 2  # report returns once the files are staged

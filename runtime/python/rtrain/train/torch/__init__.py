@@ -10,12 +10,14 @@ from rtrain.train.torch._loader import prepare_data_loader
 from rtrain.train.torch._model import prepare_model
 from rtrain.train.torch._place import get_device, get_devices
 from rtrain.train.torch._reproducible import enable_reproducibility
+from rtrain.train.torch._trainer import TorchTrainer
 from rtrain.train.torch._v1 import accelerate, backward, prepare_optimizer
 
 __all__ = [
     "GlobalBatches",
     "MicroBatch",
     "TorchConfig",
+    "TorchTrainer",
     "accelerate",
     "backward",
     "enable_reproducibility",

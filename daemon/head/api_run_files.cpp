@@ -1,0 +1,153 @@
+// A run's directory as far as this machine sees it, for drivers that have no mount; and the small values that a run's
+// workers and driver leave for each other (a return value, what a validation said), which live as long as the record.
+#include <filesystem>
+
+#include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
+#include "storage/uri/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t value_bytes_max = 4 << 20;
+constexpr std::size_t values_max = 1'000;
+
+// Empty: not here.
+std::string directory_here(const Head& head, const Run& run) {
+    const auto uri = storage::parse_uri(run.storage_path.empty() ? "cluster://" : run.storage_path);
+    if (!uri || (uri->scheme != storage::Scheme::cluster && uri->scheme != storage::Scheme::file)) return "";
+    const std::string base = uri->scheme == storage::Scheme::cluster ? head.options.storage_root : uri->path;
+    std::error_code none;
+    return fs::exists(base + "/" + run.name + "/run.json", none) ? base + "/" + run.name : "";
+}
+
+bool plain_path(const std::string& path) {
+    if (path.size() > 1'000 || path.find('\0') != std::string::npos) return false;
+    for (const fs::path& part : fs::path(path))
+        if (part == ".." || part == "." || part == "/") return false;
+    return true;
+}
+
+// What rtrain itself put there: records, code, logs, committed checkpoints. A storage path is the user's word, so
+// nothing else that happens to lie below it is given out.
+bool ours(const std::string& directory, const std::string& path) {
+    const std::string top = *fs::path(path).begin();
+    for (const char* name : {"run.json", "result.json", "driver.pkl", "attempts", "code", "logs"})
+        if (top == name) return true;
+    std::error_code none;
+    return fs::exists(directory + "/" + top + "/.manifest.json", none);
+}
+
+// Links may not lead out of the directory.
+bool inside(const std::string& directory, const std::string& file) {
+    std::error_code failed;
+    const fs::path root = fs::canonical(directory, failed), real = fs::canonical(file, failed);
+    return !failed && real.string().starts_with(root.string() + "/");
+}
+
+json listed(const std::string& directory, const std::string& prefix) {
+    json items = json::array();
+    std::error_code failed;
+    const std::string top = prefix.empty() ? directory : directory + "/" + prefix;
+    for (fs::recursive_directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed)) {
+        const std::string path = fs::path(at->path()).lexically_relative(directory);
+        std::error_code none;
+        if (!at->is_symlink(none) && at->is_regular_file(none) && ours(directory, path))
+            items.push_back({{"path", path}, {"bytes", at->file_size(none)}});
+    }
+    return items;
+}
+
+template <class Then>
+void with_run(Ask& ask, const Then& then) {
+    const auto id = find_run(ask.head, ask.variables["run"]);
+    if (!id) return refuse(ask, id.error());
+    then(ask.head.cluster.runs.at(*id));
+}
+
+std::string values_directory(const Head& head, RunId run) {
+    return head.options.data_dir + "/values/" + std::to_string(run.value);
+}
+
+bool is_key(const std::string& key) {
+    return !key.empty() && key.size() <= 100 && key[0] != '.' &&
+           key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == key.npos;
+}
+
+Error bad_key(const std::string& key) {
+    return {ErrorCode::usage, "'" + key + "' is no key", "use letters, digits, '.', '_' and '-'"};
+}
+
+void answer_listing(Ask& ask, const std::string& directory, const std::string& path) {
+    auto items = std::make_shared<json>();
+    ask.head.loop.offload([items, directory, path] { *items = listed(directory, path); },
+                          [kept = ask, items]() mutable { reply_json(kept, 200, {{"items", std::move(*items)}}); });
+}
+
+}  // namespace
+
+void get_run_file(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        const std::string path = ask.variables["path"], directory = directory_here(ask.head, run);
+        if (!plain_path(path) || (path.empty() && !ask.asked("list")))
+            return refuse(ask, {ErrorCode::usage, "'" + path + "' is no path below the run's directory",
+                                "use relative paths without '..'"});
+        if (directory.empty())
+            return refuse(ask, {ErrorCode::not_found,
+                                "the head does not see the directory of run " + run.name + " at " + run.storage_path,
+                                "read it where that path is mounted, or let runs keep theirs at cluster://"});
+        if (ask.asked("list")) return answer_listing(ask, directory, path);
+        const std::string file = directory + "/" + path;
+        std::error_code none;
+        if (!fs::is_regular_file(file, none) || !ours(directory, path) || !inside(directory, file))
+            return refuse(ask, {ErrorCode::not_found, path + " of run " + run.name + " does not exist", ""});
+        ask.responder->send(net::Response{.status = 200, .content_type = "application/octet-stream", .file = file});
+    });
+}
+
+void get_values(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        json items = json::array();
+        std::error_code none;
+        for (const auto& entry : fs::directory_iterator(values_directory(ask.head, run.id), none))
+            if (const std::string key = entry.path().filename(); is_key(key))
+                items.push_back({{"key", key}, {"bytes", entry.file_size(none)}});
+        reply_json(ask, 200, {{"items", std::move(items)}});
+    });
+}
+
+void get_value(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        const std::string key = ask.variables["key"];
+        if (!is_key(key)) return refuse(ask, bad_key(key));
+        const auto text = read_file(values_directory(ask.head, run.id) + "/" + key);
+        if (!text) return refuse(ask, {ErrorCode::not_found, "run " + run.name + " has no value " + key, ""});
+        ask.responder->send(net::Response{.status = 200, .body = *text, .content_type = "application/octet-stream"});
+    });
+}
+
+void put_value(Ask& ask) {
+    with_run(ask, [&](const Run& run) {
+        const std::string key = ask.variables["key"], directory = values_directory(ask.head, run.id);
+        if (!is_key(key)) return refuse(ask, bad_key(key));
+        if (ask.request.body.size() > value_bytes_max)
+            return refuse(ask,
+                          {ErrorCode::usage, "the value is larger than 4 MiB", "store it as a blob, its hash here"});
+        std::error_code failed;
+        fs::create_directories(directory, failed);
+        const auto there = std::distance(fs::directory_iterator(directory, failed), fs::directory_iterator());
+        if (there >= static_cast<std::ptrdiff_t>(values_max) && !fs::exists(directory + "/" + key))
+            return refuse(ask, {ErrorCode::full, "run " + run.name + " has 1000 values already", ""});
+        if (auto written = write_private(directory + "/" + key, ask.request.body); !written)
+            return refuse(ask, written.error());
+        reply_json(ask, 200, {{"key", key}, {"bytes", ask.request.body.size()}});
+    });
+}
+
+void forget_values(Head& head, RunId run) {
+    std::error_code ignored;  // most runs have none
+    fs::remove_all(values_directory(head, run), ignored);
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,363 @@
+"""What a trainer is given: how many workers with what, the run's name and storage, which checkpoints stay, how often it
+may fail. Fields of older shapes are accepted, do what they did, and are remarked upon once."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rtrain.train import _warnings
+
+_PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+@dataclass
+class ScalingConfig:
+    """How many workers, and what each is given.
+
+    num_workers: a number; `(min, max)` grows and shrinks at checkpoints; 0 runs the loop in this process.
+    use_gpu: a GPU for each worker. resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}; default one
+    GPU where use_gpu is set, else one CPU. placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+    accelerator_type: such as "A100". label_selector: labels that the nodes must have.
+    ValueError for what contradicts itself.
+    """
+
+    num_workers: int | tuple[int, int] = 1
+    use_gpu: bool = False
+    resources_per_worker: Mapping[str, float] | None = None
+    placement_strategy: str = "PACK"
+    accelerator_type: str | None = None
+    label_selector: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None
+    use_tpu: bool = False
+    topology: str | None = None
+    elastic_resize_monitor_interval_s: float = 60.0
+    trainer_resources: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._check_workers()
+        self._check_resources()
+        if self.use_tpu:
+            raise ValueError("use_tpu: this cluster knows no TPUs; run such a program by `rtrain submit job.yaml`")
+        self.placement_strategy = str(self.placement_strategy).upper()
+        if self.placement_strategy not in _PLACEMENTS:
+            raise ValueError(
+                f"placement_strategy is {self.placement_strategy!r}; it is one of {', '.join(_PLACEMENTS)}"
+            )
+        if self.trainer_resources is not None:
+            _warnings.once(
+                "trainer_resources",
+                "ScalingConfig(trainer_resources=) is kept for older scripts: the driver needs none",
+            )
+
+    def _check_workers(self) -> None:
+        given = self.num_workers
+        pair = isinstance(given, tuple | list)
+        numbers = list(given) if isinstance(given, tuple | list) else [given]
+        if len(numbers) != (2 if pair else 1) or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
+            raise ValueError(f"num_workers is {given!r}; it is a whole number, or (min, max)")
+        if pair and not 1 <= numbers[0] <= numbers[1]:
+            raise ValueError(f"num_workers is {given!r}; (min, max) needs 1 <= min <= max")
+        if numbers[0] < 0:
+            raise ValueError(f"num_workers is {given!r}; it cannot be negative")
+        if pair:
+            self.num_workers = (numbers[0], numbers[1])
+
+    def _check_resources(self) -> None:
+        for name, amount in (self.resources_per_worker or {}).items():
+            if (
+                not isinstance(name, str)
+                or isinstance(amount, bool)
+                or not isinstance(amount, int | float)
+                or amount < 0
+            ):
+                raise ValueError(f"resources_per_worker[{name!r}] is {amount!r}; amounts are numbers from 0 on")
+        gpus = (self.resources_per_worker or {}).get("GPU")
+        if self.use_gpu and gpus == 0:
+            raise ValueError('use_gpu=True contradicts resources_per_worker={"GPU": 0}; leave one of them out')
+        if not self.use_gpu and gpus:
+            raise ValueError(f'resources_per_worker={{"GPU": {gpus}}} needs use_gpu=True')
+
+    @property
+    def min_workers(self) -> int:
+        return self.num_workers[0] if isinstance(self.num_workers, tuple) else self.num_workers
+
+    @property
+    def max_workers(self) -> int:
+        return self.num_workers[1] if isinstance(self.num_workers, tuple) else self.num_workers
+
+    @property
+    def elasticity_enabled(self) -> bool:
+        return isinstance(self.num_workers, tuple)
+
+    @property
+    def _resources_per_worker_not_none(self) -> dict[str, float]:
+        if self.resources_per_worker is None:
+            return {"GPU": 1} if self.use_gpu else {"CPU": 1}
+        given = {name: amount for name, amount in self.resources_per_worker.items() if amount}
+        if self.use_gpu:
+            given.setdefault("GPU", 1)
+        return given
+
+    @property
+    def num_cpus_per_worker(self) -> float:
+        return self._resources_per_worker_not_none.get("CPU", 0)
+
+    @property
+    def num_gpus_per_worker(self) -> float:
+        return self._resources_per_worker_not_none.get("GPU", 0)
+
+    @property
+    def additional_resources_per_worker(self) -> dict[str, float]:
+        return {name: n for name, n in self._resources_per_worker_not_none.items() if name not in ("CPU", "GPU")}
+
+    @property
+    def total_resources(self) -> dict[str, float]:
+        """Of all workers, of an elastic run's upper bound."""
+        return {name: amount * self.max_workers for name, amount in self._resources_per_worker_not_none.items()}
+
+    def job(self) -> dict[str, Any]:
+        """The `scaling` of a job spec."""
+        workers = f"{self.min_workers}..{self.max_workers}" if self.elasticity_enabled else self.min_workers
+        resources = {"CPU": 0, **self._resources_per_worker_not_none}
+        wanted: dict[str, Any] = {
+            "workers": workers,
+            "use_gpu": self.use_gpu,
+            "resources_per_worker": resources,
+            "placement": self.placement_strategy,
+        }
+        if self.accelerator_type:
+            wanted["accelerator_type"] = self.accelerator_type
+        if self.topology:
+            wanted["topology"] = self.topology
+        if self.label_selector:
+            wanted["label_selector"] = self._one_selector()
+        return wanted
+
+    def _one_selector(self) -> dict[str, str]:
+        if isinstance(self.label_selector, Mapping):
+            return dict(self.label_selector)
+        several = [dict(one) for one in self.label_selector or []]
+        if len(several) != self.max_workers:
+            raise ValueError(
+                f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})"
+            )
+        if any(one != several[0] for one in several):
+            raise ValueError(
+                "label_selector: workers with different labels cannot be asked for; give one selector for all"
+            )
+        return several[0]
+
+
+@dataclass
+class CheckpointConfig:
+    """Which checkpoints stay. num_to_keep: the best so many (None: all), beside the latest. checkpoint_score_attribute: the
+    metric that they are ranked by (`a/b` names a nested one); without it the newest are the best. A missing or NaN score is
+    the worst."""
+
+    num_to_keep: int | None = None
+    checkpoint_score_attribute: str | None = None
+    checkpoint_score_order: str = "max"
+    checkpoint_frequency: int | None = None
+    checkpoint_at_end: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_to_keep is not None and (isinstance(self.num_to_keep, bool) or self.num_to_keep < 1):
+            raise ValueError(f"num_to_keep is {self.num_to_keep!r}; it is None (all) or a whole number from 1")
+        if self.checkpoint_score_order not in ("max", "min"):
+            raise ValueError(f"checkpoint_score_order is {self.checkpoint_score_order!r}; it is 'max' or 'min'")
+        for name in ("checkpoint_frequency", "checkpoint_at_end"):
+            if getattr(self, name):
+                _warnings.once(
+                    name, f"CheckpointConfig({name}=) does nothing: the training loop decides when it reports one"
+                )
+
+    def job(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"score_order": self.checkpoint_score_order}
+        if self.num_to_keep is not None:
+            found["num_to_keep"] = self.num_to_keep
+        if self.checkpoint_score_attribute:
+            found["score_attribute"] = self.checkpoint_score_attribute
+        return found
+
+
+@dataclass
+class FailureConfig:
+    """How often a run may fail and go on. max_failures: -1 is without end. The other limits are accepted as Ray's: nodes
+    that were drained or lost do not count as the run's failures."""
+
+    max_failures: int = 0
+    fail_fast: bool | str = False
+    controller_failure_limit: int = -1
+    max_preemption_failures: int = -1
+    relax_collectives_on_preemption: bool = False
+    preemption_grace_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_failures, bool) or not isinstance(self.max_failures, int) or self.max_failures < -1:
+            raise ValueError(f"max_failures is {self.max_failures!r}; it is -1 (without end) or a whole number from 0")
+        if self.fail_fast:
+            _warnings.once(
+                "fail_fast", "FailureConfig(fail_fast=) is kept for older scripts: it ends the run at the first failure"
+            )
+            if self.max_failures:
+                raise ValueError("fail_fast and max_failures contradict each other; give one")
+
+
+@dataclass
+class LoggingConfig:
+    """The level of Python's root logger in the workers."""
+
+    log_level: int | str = "INFO"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.log_level, str) and self.log_level.upper() not in _LEVELS:
+            raise ValueError(f"log_level is {self.log_level!r}; it is one of {', '.join(_LEVELS)}")
+        if not isinstance(self.log_level, int | str) or isinstance(self.log_level, bool):
+            raise ValueError(f"log_level is {self.log_level!r}; it is a name such as 'INFO' or a number of logging")
+
+    @property
+    def level(self) -> int:
+        return self.log_level if isinstance(self.log_level, int) else int(getattr(logging, self.log_level.upper()))
+
+
+class DataConfig:
+    """Which datasets are split among the ranks ("all", or their names); the others are given whole to each rank.
+
+    `configure` may be overridden: it gets the datasets, and gives back one dict of shards for each rank.
+    """
+
+    def __init__(
+        self,
+        datasets_to_split: Literal["all"] | list[str] = "all",
+        execution_options: object = None,
+        enable_shard_locality: bool = True,  # noqa: FBT001, FBT002
+    ) -> None:
+        if datasets_to_split != "all" and not (
+            isinstance(datasets_to_split, list | tuple) and all(isinstance(name, str) for name in datasets_to_split)
+        ):
+            raise TypeError(f"datasets_to_split is {datasets_to_split!r}; it is 'all' or a list of names")
+        self.datasets_to_split = datasets_to_split
+        self.execution_options = execution_options
+        self.enable_shard_locality = enable_shard_locality
+
+    def configure(
+        self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None
+    ) -> list[dict[str, Any]]:
+        """One dict of shards for each rank. Override it to split otherwise; it is called on each rank."""
+        from rtrain.train._datasets import split
+        from rtrain.train._session import Facts
+
+        ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
+        return [{key: split(one, rank) if self.splits(key) else one for key, one in datasets.items()} for rank in ranks]
+
+    def splits(self, name: str) -> bool:
+        return self.datasets_to_split == "all" or name in self.datasets_to_split
+
+
+@dataclass
+class ValidationTaskConfig:
+    """Arguments of one validation, over those of the trainer's; timeout_s ends it."""
+
+    fn_kwargs: dict[str, Any] | None = None
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise ValueError(f"timeout_s is {self.timeout_s!r}; it is a number of seconds above 0")
+
+
+@dataclass
+class ValidationConfig:
+    """`fn(checkpoint, **fn_kwargs)` is called for each checkpoint reported with `validation`, and gives metrics that are
+    joined to the checkpoint's own."""
+
+    fn: Callable[..., Mapping[str, Any]]
+    task_config: ValidationTaskConfig | None = None
+    ray_remote_kwargs: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise TypeError(
+                f"ValidationConfig(fn={self.fn!r}): fn is a function of a checkpoint that gives a dict of metrics"
+            )
+
+
+@dataclass
+class RunConfig:
+    """The run: its name (made up when left out; the same name at the same storage_path goes on from its last checkpoint),
+    where it keeps its files (a path on every node, `s3://...`; left out: on the head), how it fails, which checkpoints stay.
+
+    worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
+    stop: {"metric": value} ends the run when it is reached, or `(run name, metrics) -> bool`.
+    """
+
+    name: str | None = None
+    storage_path: str | os.PathLike[str] | None = None
+    storage_filesystem: Any = None
+    failure_config: FailureConfig | None = None
+    checkpoint_config: CheckpointConfig | None = None
+    callbacks: list[Any] | None = None
+    worker_runtime_env: Mapping[str, Any] | None = None
+    logging_config: LoggingConfig | None = None
+    env: Mapping[str, str] | None = None
+    queue: str | None = None
+    priority: int | None = None
+    verbose: int | None = None
+    stop: Mapping[str, float] | Callable[[str, dict[str, Any]], bool] | None = None
+    sync_config: Any = None
+    log_to_file: bool | str | tuple[str, str] = False
+    progress_reporter: Any = None
+    local_dir: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.failure_config = self.failure_config or FailureConfig()
+        self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
+        self.logging_config = self.logging_config or LoggingConfig()
+        if self.local_dir is not None:
+            _warnings.once("local_dir", "RunConfig(local_dir=) is an older name of storage_path")
+            self.storage_path = self.storage_path or self.local_dir
+        for name in ("verbose", "sync_config", "progress_reporter"):
+            if getattr(self, name) is not None:
+                _warnings.once(name, f"RunConfig({name}=) is accepted for older scripts and changes nothing")
+        if self.stop is not None and not callable(self.stop):
+            self._check_stop(self.stop)
+        if self.log_to_file is True:
+            self.log_to_file = ("stdout.log", "stderr.log")
+        elif isinstance(self.log_to_file, str):
+            self.log_to_file = (self.log_to_file, self.log_to_file)
+        self.storage_path = _storage(self.storage_path, self.storage_filesystem)
+
+    @staticmethod
+    def _check_stop(stop: object) -> None:
+        if not isinstance(stop, Mapping):
+            raise TypeError(
+                f"stop is {stop!r}; it is a dict of metrics and values, or a function (name, metrics) -> bool"
+            )
+        for key, value in stop.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise TypeError(f"stop[{key!r}] is {value!r}; it is the number at which the run ends")
+
+
+def _storage(path: str | os.PathLike[str] | None, filesystem: Any) -> str | None:
+    if path is None:
+        if filesystem is not None:
+            raise ValueError("storage_filesystem needs a storage_path on it")
+        return None
+    text = os.fspath(path)
+    if filesystem is not None:
+        kind = str(getattr(filesystem, "type_name", type(filesystem).__name__))
+        schemes = {"local": "", "s3": "s3://", "gcs": "gs://"}
+        if kind not in schemes:
+            raise ValueError(
+                f"storage_filesystem of kind {kind!r} cannot be handed to the nodes; give storage_path as a path or a URI "
+                "(s3://bucket/prefix, gs://bucket/prefix)"
+            )
+        text = text if "://" in text else schemes[kind] + text
+    if "://" in text:
+        return text
+    return os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111

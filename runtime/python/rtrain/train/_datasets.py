@@ -1,0 +1,107 @@
+"""A rank's share of the datasets given to a trainer: torch Datasets by a strided Subset, iterables by every n-th item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rtrain.train._configs import DataConfig
+from rtrain.train._session import Facts
+
+
+class Shards:
+    """The datasets of a run, split when first asked for. A callable is called once per attempt to make its dataset."""
+
+    def __init__(self, datasets: Mapping[str, Any], config: DataConfig | None, facts: Facts) -> None:
+        self._datasets = dict(datasets)
+        self._config = config or DataConfig()
+        self._facts = facts
+        self._made: dict[str, Any] = {}
+        self._configured: list[dict[str, Any]] | None = None
+
+    def shard(self, name: str | None) -> Any:
+        asked = name or (
+            "train" if "train" in self._datasets or len(self._datasets) != 1 else next(iter(self._datasets))
+        )
+        if asked not in self._datasets:
+            there = ", ".join(sorted(self._datasets)) or "none"
+            raise KeyError(f"there is no dataset {asked!r}; the trainer was given: {there}")
+        if asked not in self._made:
+            self._made[asked] = self._make(asked)
+        return self._made[asked]
+
+    def _make(self, name: str) -> Any:
+        if type(self._config).configure is not DataConfig.configure:
+            if self._configured is None:
+                built = {key: _built(value) for key, value in self._datasets.items()}
+                self._configured = self._config.configure(built, self._facts.world_size, None, None)
+            return self._configured[self._facts.world_rank][name]
+        whole = _built(self._datasets[name])
+        return split(whole, self._facts) if self._config.splits(name) else _given_whole(whole)
+
+
+def split(dataset: Any, facts: Facts) -> Any:
+    """This rank's share. A dataset that knows how (`shard_for_ranks`) does it itself."""
+    if hasattr(dataset, "rtrain_shard"):
+        return dataset.rtrain_shard(facts.world_rank, facts.world_size)
+    if facts.world_size == 1:
+        return _given_whole(dataset)
+    if _is_torch_map(dataset):
+        from torch.utils.data import Subset
+
+        return Subset(dataset, range(facts.world_rank, len(dataset), facts.world_size))
+    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__") and not isinstance(dataset, Mapping):
+        return Strided(dataset, facts.world_rank, facts.world_size)
+    if hasattr(dataset, "__iter__"):
+        return EveryNth(dataset, facts.world_rank, facts.world_size)
+    raise TypeError(f"a dataset is an iterable, a sequence or a torch Dataset, not {type(dataset).__name__}")
+
+
+def _built(dataset: Any) -> Any:
+    return (
+        dataset()
+        if callable(dataset) and not hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
+        else dataset
+    )
+
+
+def _given_whole(dataset: Any) -> Any:
+    return dataset.rtrain_shard(0, 1) if hasattr(dataset, "rtrain_shard") else dataset
+
+
+def _is_torch_map(dataset: Any) -> bool:
+    import sys
+
+    torch_data = sys.modules.get("torch.utils.data")
+    if torch_data is None or not isinstance(dataset, torch_data.Dataset):
+        return False
+    return not isinstance(dataset, torch_data.IterableDataset) and hasattr(dataset, "__len__")
+
+
+class Strided:
+    """Items rank, rank + n, rank + 2n ... of a sequence."""
+
+    def __init__(self, items: Any, rank: int, count: int) -> None:
+        self._items = items
+        self._places = range(rank, len(items), count)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, place: int) -> Any:
+        return self._items[self._places[place]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._items[place] for place in self._places)
+
+
+class EveryNth:
+    """Items rank, rank + n, rank + 2n ... of an iterable; each rank reads all and keeps its own."""
+
+    def __init__(self, items: Any, rank: int, count: int) -> None:
+        self._items = items
+        self._rank = rank
+        self._count = count
+
+    def __iter__(self) -> Iterator[Any]:
+        return (item for place, item in enumerate(self._items) if place % self._count == self._rank)

@@ -1,0 +1,261 @@
+"""A driver beside its run: follows events, reports and prints, tells callbacks, waits for the end. The run does not need
+it: it may die and come back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from rtrain._http import Head, HeadError, StreamEvent, part
+from rtrain.train import _metrics, _names
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._errors import UserExceptionWithTraceback
+from rtrain.train._prints import RANKS_SHOWN, Printer
+from rtrain.train._run_context import TrainRunContext, UserCallback
+
+TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
+_WAITING_PAUSE_S = 1.0
+_EXIT_INTERRUPTED = 130
+
+
+class Detached(KeyboardInterrupt):
+    """Ctrl-C, with RTRAIN_TRAIN_ON_INTERRUPT=detach: the run goes on."""
+
+
+@dataclass
+class Driver:
+    """Follows one run until it is terminal. `follow` gives the run back as the head describes it then."""
+
+    head: Head
+    run_id: str
+    name: str
+    callbacks: list[UserCallback]
+    context: TrainRunContext
+    prints: bool = True
+    say: Callable[[str], None] = lambda text: print(f"rtrain: {text}", file=sys.stderr, flush=True)
+    _news: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _interrupts: int = 0
+    _attempts_said: set[int] = field(default_factory=set)
+    _failures_told: set[int] = field(default_factory=set)
+    _explained: str = ""
+    _run: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def route(self) -> str:
+        return f"/v1/runs/{part(self.run_id)}"
+
+    def follow(self) -> dict[str, Any]:
+        self._run = self.head.get(self.route)
+        printer = Printer()
+        threads = [self._thread("events", "/v1/events", {"run": self.run_id})]
+        if self.callbacks:
+            threads.append(self._thread("metrics", f"{self.route}/metrics", {"rank": "all"}))
+        if self.prints:
+            ranks = "all" if int(self._run.get("workers") or 1) <= RANKS_SHOWN else "0"
+            threads.append(self._thread("logs", f"{self.route}/logs", {"rank": ranks}))
+        try:
+            with self._interruptible():
+                self._until_terminal(printer)
+                for thread in threads[1:]:
+                    self._drain(thread, printer)
+        finally:
+            self._ended.set()
+            printer.close()
+        self._tell_failures()
+        return self._run
+
+    def _until_terminal(self, printer: Printer) -> None:
+        while self._run["state"] not in TERMINAL:
+            self._show_state(printer)
+            pause = _WAITING_PAUSE_S if self._run["state"] in ("QUEUED", "RECOVERING") else None
+            self._take(printer, pause)
+        self._show_state(printer)
+
+    def _take(self, printer: Printer, pause: float | None) -> None:
+        """One piece of news; without any within the pause the run is asked for again."""
+        try:
+            kind, what = self._news.get(timeout=pause or 5.0)
+        except queue.Empty:
+            kind, what = "events", None
+        if kind == "events":
+            while not self._news.empty() and self._news.queue[0][0] == "events":
+                self._news.get_nowait()
+            with contextlib.suppress(HeadError):
+                self._run = self.head.get(self.route)
+                self._tell_failures()
+        else:
+            self._one(kind, what, printer)
+
+    def _drain(self, thread: threading.Thread, printer: Printer) -> None:
+        """What was said before the end is shown before `fit` returns."""
+        while thread.is_alive() or not self._news.empty():
+            try:
+                kind, what = self._news.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            if kind != "events":
+                self._one(kind, what, printer)
+
+    def _one(self, kind: str, what: Any, printer: Printer) -> None:
+        if kind == "logs":
+            printer.line(int(what["rank"]), str(what["line"]), str(what["stream"]))
+        elif kind == "metrics":
+            self._tell_report(what)
+        elif kind == "fault":
+            raise what
+
+    # -- threads ------------------------------------------------------------------------------------------------------
+    def _thread(self, kind: str, path: str, query: dict[str, Any]) -> threading.Thread:
+        thread = threading.Thread(target=self._listen, args=(kind, path, query), daemon=True, name=f"rtrain-{kind}")
+        thread.start()
+        return thread
+
+    def _listen(self, kind: str, path: str, query: dict[str, Any]) -> None:
+        try:
+            for event in self.head.follow(path, query, until=self._ended.is_set, away=self._away):
+                if event.name == "end":
+                    return
+                self._news.put((kind, event.data if isinstance(event, StreamEvent) else None))
+        except HeadError as error:
+            if not self._ended.is_set():
+                self._news.put(("fault", error))
+
+    def _away(self, error: HeadError | None) -> None:
+        if threading.current_thread().name == "rtrain-events":
+            self.say(
+                "the head is back" if error is None else f"{error.message}; the run goes on, and so will its lines"
+            )
+
+    # -- what is shown ------------------------------------------------------------------------------------------------
+    def _show_state(self, printer: Printer) -> None:
+        if self._run["state"] == "QUEUED":
+            self._explain()
+        number = int(self._run.get("attempt") or 0)
+        if number and number not in self._attempts_said:
+            self._show_attempt(number, printer)
+
+    def _explain(self) -> None:
+        with contextlib.suppress(HeadError):
+            line = str(self.head.get(f"{self.route}/explain")["headline"]).splitlines()[0]
+            if _without_times(line) != _without_times(self._explained):
+                self._explained = line
+                self.say(line)
+
+    def _show_attempt(self, number: int, printer: Printer) -> None:
+        attempt = next((one for one in self._attempts() if one["number"] == number), None)
+        if attempt is None or (
+            any(not worker["pid"] for worker in attempt["workers"]) and self._run["state"] not in TERMINAL
+        ):
+            return
+        self._attempts_said.add(number)
+        addresses = {}
+        with contextlib.suppress(HeadError):
+            addresses = {one["node"]: one["address"] for one in self.head.items("/v1/nodes")}
+        self.say(f"attempt {number} of {self.name}: {len(attempt['workers'])} workers")
+        for worker in attempt["workers"]:
+            printer.nodes[int(worker["rank"])] = worker["node"]
+            device = "GPU " + ",".join(map(str, worker["gpus"])) if worker["gpus"] else "CPU"
+            self.say(
+                f"  world rank {worker['rank']}, local rank {worker['local_rank']}, node rank {worker['node_rank']}: "
+                f"{worker['node']} ({addresses.get(worker['node'], '?')}), pid {worker['pid']}, {device}"
+            )
+        backend = (self._run.get("job") or {}).get("backend", {}).get("name", "auto")
+        if backend == "auto":
+            backend = "nccl" if attempt["workers"][0]["gpus"] else "gloo"
+        self.say(f"  backend {backend}, master {addresses.get(attempt['workers'][0]['node'], '?')} (rank 0)")
+
+    def _attempts(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.head.items(f"{self.route}/attempts")
+        return found
+
+    # -- callbacks ----------------------------------------------------------------------------------------------------
+    def _tell_report(self, row: dict[str, Any]) -> None:
+        metrics = per_rank(row)
+        checkpoint = None
+        if directory := row.get("checkpoint"):
+            checkpoint = Checkpoint(f"{self.context.run_path}/{directory}", metrics=metrics[0], name=directory)
+        for callback in self.callbacks:
+            callback.after_report(self.context, metrics, checkpoint)
+
+    def _tell_failures(self) -> None:
+        if not self.callbacks:
+            return
+        for attempt in self._attempts():
+            failures = worker_failures(attempt)
+            if attempt["number"] in self._failures_told or not failures or attempt["state"] not in (*TERMINAL, "LOST"):
+                continue
+            self._failures_told.add(attempt["number"])
+            for callback in self.callbacks:
+                callback.after_exception(self.context, {r: UserExceptionWithTraceback(t) for r, t in failures.items()})
+
+    # -- Ctrl-C -------------------------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if self._interrupts:
+            raise KeyboardInterrupt(f"run {self.name} was stopped")
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._interrupts += 1
+        if _names.setting("ON_INTERRUPT", "stop") == "detach":
+            self.say(
+                f"detached; {self.name} goes on. rtrain.train.attach({self.name!r}) comes back, `rtrain stop {self.name}` ends it"
+            )
+            raise Detached()
+        if self._interrupts == 1:
+            self.say(f"stopping {self.name}; press Ctrl-C twice more to leave it at once")
+            threading.Thread(target=self._stop, daemon=True).start()
+        elif self._interrupts >= 3:
+            self.say(f"left; {self.name} is being stopped")
+            os._exit(_EXIT_INTERRUPTED)
+
+    def _stop(self) -> None:
+        try:
+            self.head.post(f"{self.route}/stop")
+        except HeadError as error:
+            self.say(f"{self.name} could not be stopped: {error}")
+
+
+def per_rank(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of every rank of one report, by rank; of rank 0 alone where the head keeps no others."""
+    ranks = row.get("metrics_by_rank")
+    decoded: Any
+    if isinstance(ranks, dict) and ranks:
+        decoded = [_metrics.decode(ranks[rank]) for rank in sorted(ranks, key=int)]
+    else:
+        decoded = [_metrics.decode(row.get("metrics") or {})]
+    return [one if isinstance(one, dict) else {} for one in decoded]
+
+
+def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
+    """World rank to the cause, of those that failed by themselves."""
+    found = {}
+    for worker in attempt["workers"]:
+        cause = str(worker.get("cause") or "")
+        if cause and worker["state"] == "FAILED" and "stopped with its attempt" not in cause:
+            found[int(worker["rank"])] = cause
+    first = attempt.get("first_failure")
+    if first and int(first["rank"]) not in found:
+        found[int(first["rank"])] = str(first["cause"])
+    return found
+
+
+def _without_times(line: str) -> str:
+    return "".join(c for c in json.dumps(line) if not c.isdigit())

@@ -1,0 +1,54 @@
+"""`log_to_file`: what a rank prints is written to files as well, kept with the run's logs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from rtrain.train import _session
+
+
+class _Both:
+    def __init__(self, shown: TextIO, kept: TextIO) -> None:
+        self._shown = shown
+        self._kept = kept
+
+    def write(self, text: str) -> int:
+        self._kept.write(text)
+        return self._shown.write(text)
+
+    def flush(self) -> None:
+        self._kept.flush()
+        self._shown.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._shown, name)
+
+
+def directory() -> pathlib.Path:
+    """`<run>/logs/attempt-NNNNNN` where the run's directory is on this node, else the worker's own directory."""
+    facts = _session.current("log_to_file").facts
+    if facts.run_path and "://" not in facts.run_path and os.access(facts.run_path, os.W_OK):
+        return pathlib.Path(facts.run_path) / "logs" / f"attempt-{facts.attempt:06}"
+    return pathlib.Path.cwd() / "logs"
+
+
+@contextlib.contextmanager
+def copied(names: tuple[str, str]) -> Iterator[None]:
+    rank = _session.current("log_to_file").facts.world_rank
+    place = directory()
+    place.mkdir(parents=True, exist_ok=True)
+    out_name, err_name = (f"rank-{rank:05}-{name}" for name in names)
+    before = sys.stdout, sys.stderr
+    with contextlib.ExitStack() as stack:
+        out = stack.enter_context((place / out_name).open("a", buffering=1))
+        err = out if out_name == err_name else stack.enter_context((place / err_name).open("a", buffering=1))
+        sys.stdout, sys.stderr = _Both(before[0], out), _Both(before[1], err)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before

@@ -1,0 +1,306 @@
+"""What a driver sends along: the directory of its script as an archive (tar in a zstd frame), and the pickled loop.
+
+The frame's blocks are stored, not compressed: Python has no zstd before 3.14, and code is small.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import os
+import pathlib
+import pickle
+import struct
+import sys
+import sysconfig
+import tarfile
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+_FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
+_BLOCK = 128 << 10
+_ZSTD_MAGIC = 0xFD2FB528
+
+
+class PackingError(ValueError):
+    """The working directory, or the training function, cannot be sent. The text names what is in the way."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    content: bytes
+    files: int
+    directory: str
+
+
+def zstd_stored(data: bytes) -> bytes:
+    """A zstd frame that holds `data` as it is: content size in 8 bytes, window from it, stored blocks."""
+    out = [struct.pack("<IBQ", _ZSTD_MAGIC, 0b1110_0000, len(data))]
+    starts = range(0, len(data), _BLOCK) or range(1)
+    for start in starts:
+        piece = data[start : start + _BLOCK]
+        last = start + _BLOCK >= len(data)
+        out.append(struct.pack("<I", (len(piece) << 3) | int(last))[:3])
+        out.append(piece)
+    return b"".join(out)
+
+
+def pack_directory(directory: pathlib.Path) -> Archive:
+    """Everything below it that no ignore file leaves out, the same bytes for the same files."""
+    files = sorted(_files(directory))
+    if len(files) > _FILES_MAX:
+        raise PackingError(
+            f"{directory} holds more than {_FILES_MAX} files; name what stays behind in {directory}/.rtrainignore"
+        )
+    total = sum(path.stat().st_size for path in files)
+    if total > _BYTES_MAX:
+        raise PackingError(
+            f"{directory} holds {total >> 20} MiB ({_BYTES_MAX >> 20} at most); name data and results in "
+            f"{directory}/.rtrainignore, and read them from a path that the nodes share"
+        )
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in files:
+            entry = tar.gettarinfo(str(path), str(path.relative_to(directory)))
+            entry.uid = entry.gid = 0
+            entry.uname = entry.gname = ""
+            entry.mtime = 0
+            entry.mode = 0o755 if entry.mode & 0o100 else 0o644
+            entry.pax_headers = {}
+            if entry.islnk():
+                entry.type, entry.linkname, entry.size = tarfile.REGTYPE, "", path.stat().st_size
+            if entry.isreg():
+                with path.open("rb") as content:
+                    tar.addfile(entry, content)
+    return Archive(zstd_stored(stream.getvalue()), len(files), str(directory))
+
+
+def _files(top: pathlib.Path) -> list[pathlib.Path]:
+    rules = _Rules(top)
+    found: list[pathlib.Path] = []
+    for folder, folders, names in os.walk(top):
+        here = pathlib.Path(folder)
+        rules.read(here)
+        folders[:] = [name for name in folders if not rules.ignored(here / name, directory=True)]
+        for name in names:
+            path = here / name
+            if not rules.ignored(path, directory=False) and path.is_file():
+                found.append(path)
+                if len(found) > _FILES_MAX:
+                    return found
+    return found
+
+
+class _Rules:
+    """.rtrainignore over .gitignore, of each directory for what lies below it; the last rule that fits decides."""
+
+    def __init__(self, top: pathlib.Path) -> None:
+        self._top = top
+        self._rules: list[tuple[pathlib.Path, str, bool, bool, bool]] = []  # base, pattern, keeps, only folders, bound
+
+    def read(self, folder: pathlib.Path) -> None:
+        for name in (".gitignore", ".rtrainignore"):
+            try:
+                lines = (folder / name).read_text().splitlines()
+            except (OSError, UnicodeDecodeError):
+                continue
+            for line in lines:
+                self._add(folder, line.rstrip())
+
+    def _add(self, folder: pathlib.Path, line: str) -> None:
+        if not line or line.startswith("#"):
+            return
+        keeps = line.startswith("!")
+        pattern = line.removeprefix("!")
+        only_folders = pattern.endswith("/")
+        pattern = pattern.rstrip("/")
+        bound = "/" in pattern
+        self._rules.append((folder, pattern.lstrip("/"), keeps, only_folders, bound))
+
+    def ignored(self, path: pathlib.Path, *, directory: bool) -> bool:
+        if path.name in _ALWAYS_IGNORED:
+            return True
+        answer = False
+        for base, pattern, keeps, only_folders, bound in self._rules:
+            if only_folders and not directory:
+                continue
+            try:
+                inside = path.relative_to(base).as_posix()
+            except ValueError:
+                continue
+            fits = _fits(inside, pattern) if bound else fnmatch.fnmatchcase(path.name, pattern)
+            if fits:
+                answer = not keeps
+        return answer
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """`**` crosses folders, `*` does not."""
+    parts, wanted = path.split("/"), pattern.split("/")
+
+    def fit(at: int, want: int) -> bool:
+        if want == len(wanted):
+            return at == len(parts)
+        if wanted[want] == "**":
+            return any(fit(later, want + 1) for later in range(at, len(parts) + 1))
+        return at < len(parts) and fnmatch.fnmatchcase(parts[at], wanted[want]) and fit(at + 1, want + 1)
+
+    return fit(0, 0)
+
+
+def script_directory() -> pathlib.Path | None:
+    """Where the modules beside the driver lie: its script's folder, a notebook's working directory; None for folders that
+    are nobody's project (the home directory, /tmp, a system folder)."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file is not None and not _installed(file):
+        folder = pathlib.Path(file).resolve().parent
+    elif (file is None and hasattr(sys, "ps1")) or "ipykernel" in sys.modules:
+        folder = pathlib.Path.cwd()
+    else:
+        return None
+    nobodys = {
+        pathlib.Path("/"),
+        pathlib.Path("/tmp"),
+        pathlib.Path.home(),
+        pathlib.Path("/usr/bin"),
+        pathlib.Path("/root"),
+    }
+    return None if folder in nobodys else folder
+
+
+def _installed(file: str) -> bool:
+    path = str(pathlib.Path(file).resolve())
+    roots = {
+        str(pathlib.Path(sysconfig.get_path(name)).resolve())
+        for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+    }
+    here = str(pathlib.Path(__file__).resolve().parents[1])
+    return (
+        any(path.startswith(root + os.sep) for root in {*roots, here})
+        or "site-packages" in path
+        or "dist-packages" in path
+    )
+
+
+# -- pickling ---------------------------------------------------------------------------------------------------------
+def dumps(value: object, what: str, packed: pathlib.Path | None = None) -> bytes:
+    """The pickle of `value`. PackingError names the variable in it that cannot be pickled. Functions of modules that the
+    nodes will not have (neither installed nor in `packed`) travel by value."""
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+    by_value = _foreign_modules(value, packed)
+    for module in by_value:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except Exception as error:
+        place = _culprit(value, what, cloudpickle.dumps)
+        raise PackingError(
+            f"{place} cannot be sent to the workers: {type(error).__name__}: {error}. Make it inside of the training function, or "
+            "give what it is made from (a path, an address, a seed)"
+        ) from error
+    finally:
+        for module in by_value:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _foreign_modules(value: object, packed: pathlib.Path | None) -> list[types.ModuleType]:
+    function = getattr(value, "func", value)
+    name = getattr(function, "__module__", None)
+    module = sys.modules.get(name or "")
+    file = getattr(module, "__file__", None)
+    if module is None or name == "__main__" or file is None or _installed(file):
+        return []
+    if packed is not None and pathlib.Path(file).resolve().is_relative_to(packed):
+        return []
+    return [module]
+
+
+def _culprit(value: object, what: str, dump: Callable[[object], bytes]) -> str:
+    for name, inner in _inside(value):
+        try:
+            dump(inner)
+        except Exception:
+            return _culprit(inner, f"{what}{name}", dump)
+    return f"{what} ({type(value).__name__})"
+
+
+def _inside(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return [(f"[{key!r}]", inner) for key, inner in value.items()]
+    if isinstance(value, list | tuple):
+        return [(f"[{place}]", inner) for place, inner in enumerate(value)]
+    if isinstance(value, types.FunctionType):
+        found: list[tuple[str, object]] = []
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
+            try:
+                found.append((f" -> variable {name}", cell.cell_contents))
+            except ValueError:
+                continue
+        for name in value.__code__.co_names:
+            if name in value.__globals__ and not isinstance(value.__globals__[name], types.ModuleType):
+                found.append((f" -> variable {name}", value.__globals__[name]))
+        return found
+    attributes: dict[str, Any] = getattr(value, "__dict__", {})
+    return [] if isinstance(value, type) else [(f".{name}", inner) for name, inner in attributes.items()]
+
+
+@dataclass
+class Payload:
+    """driver.pkl: each part pickled on its own, so that a worker reads only what is its own; the header is plain."""
+
+    header: dict[str, Any]
+    parts: dict[str, bytes]
+
+    def to_bytes(self) -> bytes:
+        return pickle.dumps({"rtrain_driver": 1, "header": self.header, "parts": self.parts}, protocol=4)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: str) -> Payload:
+        try:
+            found = pickle.loads(content)
+            return cls(found["header"], found["parts"])
+        except Exception as error:
+            raise PackingError(
+                f"{where} is not a driver.pkl that this version reads: {type(error).__name__}: {error}"
+            ) from error
+
+    def part(self, name: str) -> Any:
+        try:
+            return pickle.loads(self.parts[name])
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"{name} needs the module {error.name!r}, which is not here; install it on the nodes, or keep it beside the "
+                "driver's script, whose folder is sent along",
+                name=error.name,
+            ) from error
+
+
+def header() -> dict[str, Any]:
+    from rtrain import __version__
+
+    return {"rtrain": __version__, "python": list(sys.version_info[:3])}
+
+
+def check_versions(found: Mapping[str, Any], node: str) -> str:
+    """RuntimeError where the driver's versions and these cannot work together; a remark where they merely differ."""
+    from rtrain import __version__
+
+    theirs, ours = tuple(found["python"][:2]), tuple(sys.version_info[:2])
+    if theirs != ours:
+        raise RuntimeError(
+            f"the driver runs Python {theirs[0]}.{theirs[1]} and node {node} Python {ours[0]}.{ours[1]} ({sys.executable}): a pickled "
+            f"function does not survive that. Run the driver with Python {ours[0]}.{ours[1]}, or install Python "
+            f"{theirs[0]}.{theirs[1]} with rtrain on the nodes"
+        )
+    if str(found["rtrain"]).split(".", maxsplit=1)[0] != __version__.split(".", maxsplit=1)[0]:
+        raise RuntimeError(
+            f"the driver has rtrain {found['rtrain']} and node {node} has {__version__}; install the same major version on both"
+        )
+    if found["rtrain"] != __version__:
+        return f"the driver has rtrain {found['rtrain']}, node {node} has {__version__}"
+    return ""

@@ -1,0 +1,76 @@
+"""The prints of workers on the driver's terminal: prefixed with rank and node, identical lines of several ranks folded."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+_FOLD_S = 0.12  # lines that come within this time are one when their text is
+RANKS_SHOWN = 16
+
+
+class Printer:
+    """Lines come from one thread, are written by another; `close` writes what is left."""
+
+    def __init__(self, nodes: dict[int, str] | None = None) -> None:
+        self.nodes: dict[int, str] = nodes if nodes is not None else {}
+        self._waiting: dict[tuple[str, str], list[int]] = {}
+        self._since: dict[tuple[str, str], float] = {}
+        self._lock = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._write_ripe, daemon=True, name="rtrain-prints")
+        self._thread.start()
+
+    def line(self, rank: int, text: str, stream: str) -> None:
+        with self._lock:
+            key = (stream, text)
+            if rank in self._waiting.get(key, []):
+                self._flush(before=None)
+            self._waiting.setdefault(key, []).append(rank)
+            self._since.setdefault(key, time.monotonic())
+            self._lock.notify()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._flush(before=None)
+            self._lock.notify()
+        self._thread.join()
+
+    def _write_ripe(self) -> None:
+        with self._lock:
+            while not self._closed:
+                self._lock.wait(None if not self._waiting else _FOLD_S / 2)
+                self._flush(before=time.monotonic() - _FOLD_S)
+
+    def _flush(self, before: float | None) -> None:
+        """In the order of their coming; nothing overtakes a line that still waits."""
+        for key in list(self._waiting):
+            if before is not None and self._since[key] > before:
+                return
+            ranks = sorted(self._waiting.pop(key))
+            del self._since[key]
+            out = sys.stderr if key[0] == "err" else sys.stdout
+            print(f"({self._who(ranks)}) {key[1]}", file=out, flush=True)
+
+    def _who(self, ranks: list[int]) -> str:
+        nodes = {self.nodes.get(rank, "") for rank in ranks}
+        node = next(iter(nodes)) if len(nodes) == 1 else f"{len(nodes)} nodes"
+        return f"{ranks_text(ranks)}, {node}" if node else ranks_text(ranks)
+
+
+def ranks_text(ranks: list[int]) -> str:
+    """`rank 3`, `ranks 0-2,5`."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    pieces: list[str] = []
+    start = last = ranks[0]
+    for rank in [*ranks[1:], None]:
+        if rank is not None and rank == last + 1:
+            last = rank
+            continue
+        pieces.append(str(start) if start == last else f"{start}-{last}")
+        if rank is not None:
+            start = last = rank
+    return f"ranks {','.join(pieces)}"

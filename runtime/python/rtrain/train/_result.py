@@ -1,0 +1,177 @@
+"""What a run came to."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain.train import _metrics, _run_directory
+from rtrain.train._checkpoint import Checkpoint
+
+_SHOWN = 8
+
+
+@dataclass
+class Result:
+    """metrics: those of the last report. checkpoint: the latest. best_checkpoints: (checkpoint, metrics) from the worst to
+    the best (by time where no score was asked for). path: the run's directory. return_value: what rank 0's loop gave back.
+    """
+
+    metrics: dict[str, Any] | None = None
+    checkpoint: Checkpoint | None = None
+    error: Exception | None = None
+    path: str | None = None
+    best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] = field(default_factory=list)
+    return_value: Any = None
+    all_metrics: list[dict[str, Any]] = field(default_factory=list)  # one for each report, in their order
+    filesystem: Any = None
+
+    @property
+    def metrics_dataframe(self) -> Any:
+        """A pandas DataFrame, one row for each report. ImportError without pandas."""
+        try:
+            import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        except ImportError as error:
+            raise ImportError(
+                "metrics_dataframe needs pandas (pip install pandas); .all_metrics has the same rows"
+            ) from error
+        return pandas.DataFrame(self.all_metrics)
+
+    @property
+    def config(self) -> Any:
+        raise DeprecationWarning(
+            "Result.config is not kept; the job of each attempt is in attempts/ of the run's directory"
+        )
+
+    def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
+        """The kept checkpoint whose `metric` (`a/b` for a nested one) is the "max" or "min"; NaN is never the best."""
+        if mode not in ("max", "min"):
+            raise ValueError(f"mode is {mode!r}; it is 'max' or 'min'")
+        if not self.best_checkpoints:
+            return None
+        if all(_missing(nested(metrics, metric)) for _, metrics in self.best_checkpoints):
+            there = sorted({key for _, metrics in self.best_checkpoints for key in metrics})
+            raise RuntimeError(f"no kept checkpoint has the metric {metric!r}; there are: {', '.join(there) or 'none'}")
+        return max(enumerate(self.best_checkpoints), key=lambda one: (score(one[1][1], metric, mode), one[0]))[1][0]
+
+    @classmethod
+    def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
+        """The result of a run's directory: here, at the head, or mounted by the cluster only. RuntimeError when there is
+        none."""
+        text = os.fspath(path)
+        if storage_filesystem is not None and "://" not in text:
+            kind = str(getattr(storage_filesystem, "type_name", ""))
+            text = text if kind == "local" else f"{kind}://{text}"
+        try:
+            directory = _run_directory.open_directory(text)
+        except FileNotFoundError as error:
+            raise RuntimeError(f"Experiment folder {text} doesn't exist.") from error
+        return _of_directory(directory)
+
+    def __repr__(self) -> str:
+        return "Result(\n" + "".join(f"  {name}: {text}\n" for name, text in self._rows()) + ")"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in self._rows()
+        )
+        return f"<table>{rows}</table>"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [("metrics", _shown(self.metrics or {}))]
+        rows.append(
+            ("checkpoint", f"{self.checkpoint.path}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none")
+        )
+        best = [f"{one.name} {_shown(metrics)}" for one, metrics in self.best_checkpoints[-3:][::-1]]
+        if best:
+            rows.append(("best", "; ".join(best)))
+        rows.append(("path", str(self.path)))
+        if self.error is not None:
+            rows.append(("error", str(self.error).splitlines()[0]))
+        return rows
+
+
+def nested(metrics: Mapping[str, Any], name: str) -> Any:
+    """metrics["a/b"], else metrics["a"]["b"]."""
+    if name in metrics:
+        return metrics[name]
+    found: Any = metrics
+    for piece in name.split("/"):
+        if not isinstance(found, Mapping) or piece not in found:
+            return None
+        found = found[piece]
+    return found
+
+
+def _missing(value: Any) -> bool:
+    return isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value)
+
+
+def score(metrics: Mapping[str, Any], name: str, order: str) -> float:
+    """Larger is better; what is missing or NaN is the worst, in either order."""
+    value = nested(metrics, name)
+    if _missing(value):
+        return -math.inf
+    return float(value) if order == "max" else -float(value)
+
+
+def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    """From the worst to the best; of equals the newer is better, and what has no score is worse than any."""
+    found = [(one, one.metrics) for one in checkpoints]
+    if name is None:
+        return found
+
+    def key(place: int) -> tuple[bool, float, int]:
+        metrics = found[place][1]
+        return not _missing(nested(metrics, name)), score(metrics, name, order), place
+
+    return [found[place] for place in sorted(range(len(found)), key=key)]
+
+
+def _shown(metrics: Mapping[str, Any]) -> str:
+    texts = [f"{key}={value:.6g}" if isinstance(value, float) else f"{key}={value!r}" for key, value in metrics.items()]
+    return ", ".join(texts[:_SHOWN]) + (f", ... ({len(texts)} in all)" if len(texts) > _SHOWN else "")
+
+
+def rows_of(
+    directory: _run_directory.RunDirectory, keep: Callable[[str], bool] = lambda _: True
+) -> list[dict[str, Any]]:
+    """Every report in the journals of the run's attempts, in their order."""
+    found: list[dict[str, Any]] = []
+    for name in directory.names("attempts"):
+        file = name.rsplit("/", maxsplit=1)[-1]
+        if not (file.startswith("metrics-") and file.endswith(".jsonl") and keep(name)):
+            continue
+        for line in directory.read(name).splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue  # the last line of a journal may be torn
+            metrics: Any = _metrics.decode((row.get("metrics") or {}).get("0"))
+            if isinstance(metrics, dict):
+                found.append(metrics)
+    return found
+
+
+def _of_directory(directory: _run_directory.RunDirectory) -> Result:
+    job = json.loads(directory.read("run.json")).get("job") or {}
+    wanted = job.get("checkpoint") or {} if isinstance(job, dict) else {}
+    kept: list[tuple[int, int, Checkpoint]] = []
+    for name, manifest in _run_directory.manifests(directory).items():
+        metrics: Any = _metrics.decode(manifest["metrics"])
+        checkpoint = Checkpoint(f"{directory.path}/{name}", metrics=metrics, name=name)
+        kept.append((int(manifest["attempt"]), int(manifest["report"]), checkpoint))
+    in_order = [checkpoint for _, _, checkpoint in sorted(kept, key=lambda one: one[:2])]
+    rows = rows_of(directory)
+    return Result(
+        metrics=rows[-1] if rows else (in_order[-1].metrics if in_order else None),
+        checkpoint=in_order[-1] if in_order else None,
+        path=directory.path,
+        best_checkpoints=by_score(in_order, wanted.get("score_attribute"), wanted.get("score_order") or "max"),
+        all_metrics=rows,
+    )

@@ -1,0 +1,64 @@
+"""What a driver's callbacks are told, and their base classes."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from rtrain.train import _names
+from rtrain.train._checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class TrainRunContext:
+    """The run that a callback hears of."""
+
+    run_id: str
+    name: str
+    run_path: str
+    run_config: Any = None
+    scaling_config: Any = None
+    train_loop_config: Any = None
+
+    def get_run_config(self) -> Any:
+        return self.run_config
+
+
+class RTrainCallback:
+    """Base of callbacks; those of other kinds are accepted and not called."""
+
+
+RayTrainCallback = RTrainCallback
+
+
+class UserCallback(RTrainCallback):
+    """Called on the driver. An exception in it ends the run."""
+
+    def before_run(self, run_context: TrainRunContext) -> None:
+        """Before the run is submitted."""
+
+    def after_report(
+        self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None
+    ) -> None:
+        """After each report: the metrics of every rank, by rank, and the checkpoint that was brought."""
+
+    def after_exception(self, run_context: TrainRunContext, worker_exceptions: dict[int, Exception]) -> None:
+        """After an attempt failed: what each failed rank raised."""
+
+    def after_run(self, run_context: TrainRunContext) -> None:
+        """After the run ended, however."""
+
+
+def checked(callbacks: list[Any] | None) -> list[UserCallback]:
+    """Those that are called, with those of RTRAIN_TRAIN_CALLBACKS="module.Class,..." added. ValueError names what is none."""
+    given = list(callbacks or [])
+    for name in filter(None, _names.setting("CALLBACKS").split(",")):
+        module, _, kind = name.strip().rpartition(".")
+        given.append(getattr(importlib.import_module(module), kind)())
+    for one in given:
+        if not isinstance(one, RTrainCallback):
+            raise ValueError(
+                f"RunConfig(callbacks=): {one!r} is not a UserCallback; derive its class from rtrain.train.UserCallback"
+            )
+    return [one for one in given if isinstance(one, UserCallback)]

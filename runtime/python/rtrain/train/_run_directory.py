@@ -1,0 +1,116 @@
+"""A run's directory wherever it is: on this machine, at the head (cluster://), or behind it (a path that only the
+cluster mounts)."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rtrain._http import Head, HeadError, NotFound, file_digest, part
+
+MANIFEST = ".manifest.json"
+
+
+class RunDirectory(Protocol):
+    path: str
+
+    def read(self, name: str) -> bytes:
+        """FileNotFoundError when it is not there."""
+        ...
+
+    def names(self, below: str) -> list[str]:
+        """All files below the folder, as paths relative to the run's directory."""
+        ...
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        """Copies a file; its SHA-256."""
+        ...
+
+
+@dataclass
+class LocalDirectory:
+    path: str
+
+    def read(self, name: str) -> bytes:
+        return (pathlib.Path(self.path) / name).read_bytes()
+
+    def names(self, below: str) -> list[str]:
+        top = pathlib.Path(self.path)
+        return sorted(str(file.relative_to(top)) for file in (top / below).rglob("*") if file.is_file())
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        to_file.write_bytes(self.read(name))
+        return file_digest(to_file)
+
+
+@dataclass
+class RemoteDirectory:
+    """Read through the head; `base` is the route that its files lie below."""
+
+    path: str
+    head: Head
+    base: str
+    prefix: str = ""  # of the paths in a listing
+
+    def read(self, name: str) -> bytes:
+        try:
+            return self.head.content(f"{self.base}/{_quoted(name)}")
+        except NotFound as error:
+            raise FileNotFoundError(f"{self.path}/{name} does not exist") from error
+
+    def names(self, below: str) -> list[str]:
+        found = self.head.get(f"{self.base}/{_quoted(below)}".rstrip("/"), {"list": "1"})["items"]
+        return sorted(str(one["path"]).removeprefix(self.prefix) for one in found)
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        try:
+            return self.head.download(f"{self.base}/{_quoted(name)}", to_file)
+        except NotFound as error:
+            raise FileNotFoundError(f"{self.path}/{name} does not exist") from error
+
+
+def _quoted(name: str) -> str:
+    return "/".join(part(one) for one in name.split("/"))
+
+
+def open_directory(path: str, head: Head | None = None) -> RunDirectory:
+    """The directory of a run. FileNotFoundError when neither this machine nor the head has it."""
+    text = str(path).rstrip("/")
+    if "://" not in text:
+        if (pathlib.Path(text) / "run.json").is_file():
+            return LocalDirectory(text)
+        return _behind_the_head(text, head)
+    scheme, _, rest = text.partition("://")
+    if scheme == "file":
+        return open_directory(rest, head)
+    if scheme == "cluster":
+        asked = head or Head.current()
+        found = RemoteDirectory(text, asked, f"/v1/storage/{_quoted(rest)}", f"{rest}/")
+        found.read("run.json")
+        return found
+    raise ValueError(f"{path}: this version reads runs from paths and cluster://, not {scheme}://")
+
+
+def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
+    missing = FileNotFoundError(f"Experiment folder {path} doesn't exist.")
+    try:
+        asked = head or Head.current()
+        runs = asked.items("/v1/runs", {"name": path.rsplit("/", maxsplit=1)[-1], "all": True})
+    except HeadError as error:
+        raise missing from error
+    for run in runs:
+        if run["run_path"] == path:
+            return RemoteDirectory(path, asked, f"/v1/runs/{part(run['run_id'])}/files")
+    raise missing
+
+
+def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
+    """Committed checkpoints: directory name to manifest."""
+    found = {}
+    for name in directory.names(""):
+        folder, _, file = name.rpartition("/")
+        if file == MANIFEST and folder and "/" not in folder and not folder.startswith("."):
+            found[folder] = json.loads(directory.read(name))
+    return found

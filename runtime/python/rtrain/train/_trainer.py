@@ -1,0 +1,403 @@
+"""`fit()`: the loop and what belongs to it are packed, submitted as a run, followed to its end, and become a Result."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pickle
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from rtrain._http import Conflict, Head, HeadError, NotFound, part
+from rtrain.train import _metrics, _names, _package, _warnings
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._configs import DataConfig, FailureConfig, RunConfig, ScalingConfig, ValidationConfig
+from rtrain.train._driver import TERMINAL, Driver, worker_failures
+from rtrain.train._errors import (
+    ControllerError,
+    NCCLHangError,
+    TrainingStoppedError,
+    UserExceptionWithTraceback,
+    WorkerGroupError,
+    group_message,
+)
+from rtrain.train._result import Result, by_score
+from rtrain.train._run_context import TrainRunContext, checked
+
+WORKER = ["python", "-m", "rtrain.train._worker_main"]
+Loop = Callable[[], Any] | Callable[[dict[str, Any]], Any]
+
+
+class LocalMode(Protocol):
+    def __call__(self, trainer: DataParallelTrainer) -> Result: ...
+
+
+class DataParallelTrainer:
+    """Runs `train_loop_per_worker` on every rank of a run.
+
+    The loop takes no argument or one, the config. `fit()` gives a Result, or raises a TrainingFailedError. The same run name
+    at the same storage path goes on from its last checkpoint.
+    """
+
+    _torch = False
+
+    def __init__(
+        self,
+        train_loop_per_worker: Loop,
+        *,
+        train_loop_config: Mapping[str, Any] | None = None,
+        backend_config: Any = None,
+        scaling_config: ScalingConfig | None = None,
+        run_config: RunConfig | None = None,
+        datasets: Mapping[str, Any] | None = None,
+        dataset_config: DataConfig | None = None,
+        validation_config: ValidationConfig | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+    ) -> None:
+        if not callable(train_loop_per_worker):
+            raise ValueError(f"train_loop_per_worker is {train_loop_per_worker!r}; it is a function")
+        if train_loop_config is not None and not isinstance(train_loop_config, Mapping):
+            raise ValueError(f"train_loop_config is a {type(train_loop_config).__name__}; it is a dict")
+        if resume_from_checkpoint is not None and not isinstance(resume_from_checkpoint, Checkpoint):
+            raise ValueError(f"resume_from_checkpoint is a {type(resume_from_checkpoint).__name__}; it is a Checkpoint")
+        self.train_loop_per_worker = train_loop_per_worker
+        self.train_loop_config = dict(train_loop_config) if train_loop_config is not None else None
+        self.backend_config = backend_config
+        self.scaling_config = scaling_config or ScalingConfig()
+        self.run_config = run_config or RunConfig()
+        self.datasets = dict(datasets or {})
+        self.dataset_config = dataset_config or DataConfig()
+        self.validation_config = validation_config
+        self.metadata = dict(metadata or {})
+        self.resume_from_checkpoint = resume_from_checkpoint
+        for name, given in (("metadata", metadata), ("resume_from_checkpoint", resume_from_checkpoint)):
+            if given is not None:
+                _warnings.once(name, f"Trainer({name}=) is an older shape; it does what it did")
+
+    # -- running ------------------------------------------------------------------------------------------------------
+    def fit(self) -> Result:
+        """Trains and gives the Result. WorkerGroupError names the ranks that failed and shows their tracebacks;
+        ControllerError says why the run could not be started or kept; TrainingStoppedError that somebody stopped it."""
+        from rtrain.train._worker_main import wants_config
+
+        wants_config(self.train_loop_per_worker)
+        local = _local_mode(self.scaling_config)
+        if local is not None:
+            return local(self)
+        return Submission(self, _head()).run()
+
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str], **overrides: Any) -> DataParallelTrainer:
+        """The trainer of the run in `path`, to go on by `fit()`. What is named in the overrides (train_loop_per_worker,
+        train_loop_config, datasets, scaling_config, run_config) takes the place of what the run was made with."""
+        from rtrain.train._restore import restored
+
+        return restored(cls, os.fspath(path), overrides)
+
+    @classmethod
+    def can_restore(cls, path: str | os.PathLike[str]) -> bool:
+        """Whether `path` is the directory of a run that `fit()` made."""
+        from rtrain.train._restore import has_driver
+
+        return has_driver(os.fspath(path))
+
+
+def _local_mode(scaling: ScalingConfig) -> LocalMode | None:
+    """Local mode (`num_workers=0`) or torchrun's, where one of them is meant."""
+    if scaling.max_workers != 0:
+        return None
+    import importlib
+
+    found: LocalMode = importlib.import_module("rtrain.train._local").fit
+    return found
+
+
+def _head() -> Head:
+    return Head.current()
+
+
+def say(text: str) -> None:
+    print(f"rtrain: {text}", file=sys.stderr, flush=True)
+
+
+class Submission:
+    """One `fit()`: from the trainer to the run and back."""
+
+    def __init__(self, trainer: DataParallelTrainer, head: Head) -> None:
+        self.trainer = trainer
+        self.head = head
+        self.name = _names.run_name(trainer.run_config.name)
+        self.callbacks = checked(trainer.run_config.callbacks)
+        self.packed: pathlib.Path | None = None
+
+    def run(self) -> Result:
+        job, driver_pkl = self._job()
+        live = self._live_run(driver_pkl)
+        run = live or self._submit(job, driver_pkl)
+        if not live:
+            for warning in run.get("warnings") or []:
+                say(f"{self.name}: {warning}")
+        context = TrainRunContext(
+            run["run_id"],
+            self.name,
+            run["run_path"],
+            self.trainer.run_config,
+            self.trainer.scaling_config,
+            self.trainer.train_loop_config,
+        )
+        for callback in self.callbacks:
+            callback.before_run(context)
+        return finished(self.head, run, self.callbacks, context)
+
+    # -- what is sent -------------------------------------------------------------------------------------------------
+    def _job(self) -> tuple[dict[str, Any], bytes]:
+        trainer, config = self.trainer, self.trainer.run_config
+        runtime = dict(config.worker_runtime_env or {})
+        if given := runtime.get("working_dir"):
+            self.packed = pathlib.Path(str(given)).expanduser().resolve()
+        else:
+            self.packed = _package.script_directory()
+        driver_pkl = self._payload().to_bytes()
+        failure = config.failure_config or FailureConfig()
+        job: dict[str, Any] = {
+            "version": 1,
+            "name": self.name,
+            "entrypoint": WORKER,
+            "python": {"interpreter": os.environ.get("RTRAIN_PYTHON") or sys.executable},
+            "scaling": trainer.scaling_config.job(),
+            "failure": {"max_failures": failure.max_failures, "fail_fast": bool(failure.fail_fast)},
+            "env": {**_names.propagated(), **_texts(runtime.get("env_vars")), **_texts(config.env)},
+            "labels": dict(config.labels),
+        }
+        if config.checkpoint_config is not None:
+            job["checkpoint"] = config.checkpoint_config.job()
+        if config.storage_path is not None:
+            job["storage_path"] = str(config.storage_path)
+        if config.queue is not None:
+            job["queue"] = config.queue
+        if config.priority is not None:
+            job["priority"] = config.priority
+        if config.stop is not None and not callable(config.stop):
+            job["stop"] = dict(config.stop)
+        backend = getattr(trainer.backend_config, "backend", None)
+        timeout_s = getattr(trainer.backend_config, "timeout_s", None)
+        if timeout_s:
+            job["backend"] = {"timeout_s": int(timeout_s)}
+        if backend in ("nccl", "gloo"):
+            job.setdefault("backend", {})["name"] = backend
+        return job, driver_pkl
+
+    def _payload(self) -> _package.Payload:
+        trainer, config = self.trainer, self.trainer.run_config
+        parts = {
+            "loop": self._dumps(trainer.train_loop_per_worker, "train_loop_per_worker"),
+            "config": self._dumps(trainer.train_loop_config, "train_loop_config"),
+            "data_config": self._dumps(trainer.dataset_config, "dataset_config"),
+            "torch_config": self._dumps(trainer.backend_config, "torch_config"),
+            "trainer": self._dumps(self._rest(), "the trainer"),
+        }
+        if trainer.datasets:
+            parts["datasets"] = self._dumps(trainer.datasets, "datasets")
+        if callable(config.stop):
+            parts["stop"] = self._dumps(config.stop, "RunConfig.stop")
+        if trainer.validation_config is not None:
+            parts["validation"] = self._dumps(trainer.validation_config, "validation_config")
+        header = {
+            **_package.header(),
+            "torch": trainer._torch,
+            "metadata": trainer.metadata,
+            "log_level": config.logging_config.level if config.logging_config else None,
+            "log_to_file": config.log_to_file or None,
+            "validation": trainer.validation_config is not None,
+            "resume_from": trainer.resume_from_checkpoint.path if trainer.resume_from_checkpoint else None,
+        }
+        return _package.Payload(header, parts)
+
+    def _dumps(self, value: object, what: str) -> bytes:
+        return _package.dumps(value, what, self.packed)
+
+    def _rest(self) -> dict[str, Any]:
+        """What `restore` needs beside the loop, its config and the datasets; callbacks stay with their driver."""
+        import copy
+
+        config = copy.copy(self.trainer.run_config)
+        config.callbacks = None
+        config.name = self.name
+        if callable(config.stop):
+            config.stop = None
+        return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+    def _live_run(self, driver_pkl: bytes) -> dict[str, Any] | None:
+        """A live run of this name: joined when its driver was this one, else a Conflict."""
+        import hashlib
+
+        try:
+            found: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
+        except NotFound:
+            return None
+        if found["state"] in TERMINAL or found["name"] != self.name:
+            return None
+        theirs = ((found.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_SHA256")
+        if theirs == hashlib.sha256(driver_pkl).hexdigest():
+            say(f"run {self.name} is {found['state']}: this driver joins it")
+            return found
+        raise Conflict(
+            "conflict",
+            f"a run named {self.name} of {found['user']} is {found['state']}, with another training function or config",
+            f"rtrain.train.attach({self.name!r}) waits for it, `rtrain stop {self.name}` ends it, or take another name",
+        )
+
+    def _submit(self, job: dict[str, Any], driver_pkl: bytes) -> dict[str, Any]:
+        job["env"]["RTRAIN_DRIVER_SHA256"] = self.head.upload_blob(driver_pkl)
+        code = ""
+        if self.packed is not None:
+            archive = _package.pack_directory(self.packed)
+            code = self.head.upload_blob(archive.content)
+            say(f"{archive.directory} travels along: {archive.files} files, {_size(len(archive.content))}")
+        body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": code, "resume": True}
+        run: dict[str, Any] = self.head.post("/v1/runs", body)
+        return run
+
+
+def _texts(values: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (values or {}).items()}
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{max(count // 1024, 1)} KiB"
+
+
+def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext) -> Result:
+    """Follows the run to its end; its Result, or what its failure raises."""
+    driver = Driver(head, run["run_id"], run["name"], callbacks, context)
+    try:
+        ended = driver.follow()
+    finally:
+        for callback in callbacks:
+            callback.after_run(context)
+    result = result_of(head, ended)
+    if result.error is not None:
+        raise result.error
+    return result
+
+
+def result_of(head: Head, run: dict[str, Any]) -> Result:
+    """The Result of a run that has ended, with the reports and checkpoints of earlier runs of its directory."""
+    same = [
+        one
+        for one in head.items("/v1/runs", {"name": run["name"], "all": True})
+        if one["run_path"] == run["run_path"] and one["state"] in TERMINAL
+    ]
+    rows: list[dict[str, Any]] = []
+    kept: dict[str, Checkpoint] = {}
+    for one in reversed(same):
+        route = f"/v1/runs/{part(one['run_id'])}"
+        rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
+        for found in head.items(f"{route}/checkpoints"):
+            if not found["deleting"]:
+                name = found["directory"]
+                kept[name] = Checkpoint(found["path"], metrics=_plain(found["metrics"]), name=name)
+    wanted = (run.get("job") or {}).get("checkpoint") or {}
+    checkpoints = list(kept.values())
+    return Result(
+        metrics=rows[-1] if rows else None,
+        checkpoint=checkpoints[-1] if checkpoints else None,
+        error=_error(head, run),
+        path=run["run_path"],
+        best_checkpoints=by_score(checkpoints, wanted.get("score_attribute"), wanted.get("score_order") or "max"),
+        return_value=_return_value(head, run),
+        all_metrics=rows,
+    )
+
+
+def _plain(metrics: Any) -> dict[str, Any]:
+    found = _metrics.decode(metrics)
+    return found if isinstance(found, dict) else {}
+
+
+def _return_value(head: Head, run: dict[str, Any]) -> Any:
+    if run["state"] != "SUCCEEDED":
+        return None
+    try:
+        content = head.content(f"/v1/runs/{part(run['run_id'])}/values/return-{run['attempt']}")
+    except NotFound:
+        return None
+    value = pickle.loads(content)
+    if isinstance(value, dict) and set(value) == {"blob"}:
+        return pickle.loads(head.content(f"/v1/blobs/{value['blob']}"))
+    return value
+
+
+def _error(head: Head, run: dict[str, Any]) -> Exception | None:
+    if run["state"] == "SUCCEEDED":
+        return None
+    where = f"run {run['name']} ({run['run_path']}); `rtrain describe {run['name']}` tells more"
+    if run["state"] == "STOPPED":
+        return TrainingStoppedError(f"the run was stopped: {run['reason'] or 'by its user'}; {where}")
+    attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
+    failures = worker_failures(attempts[-1]) if attempts else {}
+    if not failures:
+        return ControllerError(f"Training failed: {run['reason']}; {where}")
+    nodes = {int(worker["rank"]): worker["node"] for worker in attempts[-1]["workers"]}
+    first = attempts[-1].get("first_failure")
+    more = f"First to fail: rank {first['rank']} on {first['node']}.\n" if first else ""
+    lines = _last_lines(head, run, min(failures))
+    if lines:
+        more += f"Last lines of rank {min(failures)} on {nodes.get(min(failures), '?')}:\n{lines}\n"
+    kind = NCCLHangError if "hang" in run["reason"].lower() else WorkerGroupError
+    message = group_message(failures, f"{more}{where}")
+    return kind(message, {rank: UserExceptionWithTraceback(text) for rank, text in failures.items()})
+
+
+def _last_lines(head: Head, run: dict[str, Any], rank: int) -> str:
+    import json
+
+    try:
+        text = head.content(f"/v1/runs/{part(run['run_id'])}/logs", {"rank": rank, "tail": 8})
+    except HeadError:
+        return ""
+    return "\n".join("  " + json.loads(line)["line"] for line in text.decode().splitlines() if line)
+
+
+def attach(name: str) -> RunHandle:
+    """A handle of a run by its name or id, from any process: `.result()` waits for its end. NotFound where there is none."""
+    head = _head()
+    return RunHandle(head, head.get(f"/v1/runs/{part(name)}"))
+
+
+class RunHandle:
+    """A run that goes on by itself."""
+
+    def __init__(self, head: Head, run: dict[str, Any]) -> None:
+        self._head = head
+        self._run = run
+
+    @property
+    def run_id(self) -> str:
+        return str(self._run["run_id"])
+
+    @property
+    def name(self) -> str:
+        return str(self._run["name"])
+
+    @property
+    def state(self) -> str:
+        """As the head sees it now: QUEUED, RUNNING, SUCCEEDED ..."""
+        self._run = self._head.get(f"/v1/runs/{part(self.run_id)}")
+        return str(self._run["state"])
+
+    def result(self) -> Result:
+        """Follows the run to its end as `fit()` does: its Result, or what its failure raises."""
+        context = TrainRunContext(self.run_id, self.name, str(self._run["run_path"]))
+        return finished(self._head, self._run, [], context)
+
+    def stop(self) -> None:
+        """Asks for its end; returns at once."""
+        self._head.post(f"/v1/runs/{part(self.run_id)}/stop")
+
+    def __repr__(self) -> str:
+        return f"RunHandle(name={self.name!r}, run_id={self.run_id!r}, state={self._run['state']!r})"

@@ -1,0 +1,199 @@
+"""`python -m rtrain.train._worker_main`: a worker of a run that `fit()` submitted. Reads driver.pkl, makes the process
+group when the loop uses torch, calls the loop, leaves rank 0's return value with the head."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import logging
+import os
+import pathlib
+import pickle
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from rtrain._http import Head, HeadError, part
+from rtrain.train import _errors_text, _names, _session, _worker
+from rtrain.train._library import Stopped, check, library
+from rtrain.train._package import Payload, check_versions, dumps
+from rtrain.train._session import LoopEnded
+
+DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
+_VALUE_MAX = 4 << 20
+
+
+def main() -> int:
+    payload = _read_payload()
+    session = _session.current("main")
+    facts = session.facts
+    if remark := check_versions(payload.header, facts.node):
+        print(f"rtrain: {remark}", file=sys.stderr)
+    logging.basicConfig(level=payload.header.get("log_level", logging.INFO))
+    if working_dir := os.environ.get("RTRAIN_WORKING_DIR"):
+        sys.path.insert(1, working_dir)
+    with _files(payload.header.get("log_to_file")), _cause_is_told():
+        from rtrain.train import _worker_setup
+
+        loop, config = payload.part("loop"), payload.part("config")
+        _worker_setup.prepare(session, payload)
+        group = _TorchGroup(payload)
+        group.watch()
+        try:
+            value = _call(loop, config)
+        except LoopEnded:
+            value = None
+        session.flush(None)
+        if facts.world_rank == 0:
+            _leave(facts.run_id, f"return-{facts.attempt}", value)
+        group.end()
+    return 0
+
+
+def _read_payload() -> Payload:
+    file = os.environ.get("RTRAIN_DRIVER_FILE")
+    if file:
+        return Payload.from_bytes(pathlib.Path(file).read_bytes(), file)
+    digest = os.environ.get(DRIVER_HASH, "")
+    return Payload.from_bytes(Head.current().content(f"/v1/blobs/{digest}"), f"the blob {digest}")
+
+
+def _call(loop: Any, config: Any) -> Any:
+    return loop(config if config is not None else {}) if wants_config(loop) else loop()
+
+
+def wants_config(loop: Any) -> bool:
+    """Whether the loop takes the config. ValueError for one that needs more than that."""
+    try:
+        parameters = list(inspect.signature(loop).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p.name for p in positional if p.default is p.empty]
+    required += [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if len(required) > 1:
+        raise ValueError(
+            f"train_loop_per_worker takes no argument or one (the config), and this one needs {len(required)}: {', '.join(required)}; "
+            "put the values into train_loop_config"
+        )
+    return bool(required) or bool(positional and positional[0].name in ("config", "train_loop_config"))
+
+
+class _TorchGroup:
+    """Makes the process group: at once when the pickled loop brought torch along, else when the loop imports torch."""
+
+    def __init__(self, payload: Payload) -> None:
+        self._payload = payload
+        self._made = False
+
+    def watch(self) -> None:
+        if not self._payload.header.get("torch", True):
+            return
+        if "torch" in sys.modules or _names.enabled("EAGER_TORCH", otherwise=False):
+            self.make()
+        else:
+            sys.meta_path.insert(0, _AfterImport("torch", self.make))
+
+    def make(self) -> None:
+        if self._made:
+            return
+        self._made = True
+        from rtrain.train.torch._group import setup_process_group
+
+        setup_process_group(self._payload.part("torch_config") if "torch_config" in self._payload.parts else None)
+
+    def end(self) -> None:
+        if self._made:
+            from rtrain.train.torch._group import shutdown_process_group
+
+            shutdown_process_group()
+
+
+class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Calls `then` once the module `name` is loaded."""
+
+    def __init__(self, name: str, then: Any) -> None:
+        self._name = name
+        self._then = then
+        self._inner: Any = None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return None
+        self._inner, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        found: ModuleType | None = self._inner.create_module(spec)
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._inner.exec_module(module)
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._inner
+        self._then()
+
+
+def _leave(run_id: str, key: str, value: object) -> None:
+    """Rank 0's return value for the driver; one that cannot be pickled or delivered is said, and is None there."""
+    if value is None:
+        return
+    try:
+        content = dumps(value, "the training function's return value")
+        head = Head.current()
+        if len(content) > _VALUE_MAX:
+            content = pickle.dumps({"blob": head.upload_blob(content)})
+        head.put(f"/v1/runs/{part(run_id)}/values/{key}", content)
+    except (ValueError, HeadError) as error:
+        print(f"rtrain: the return value is not delivered: {error}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _cause_is_told() -> Iterator[None]:
+    """An exception of the loop becomes the text that `describe` and the driver show: the user's deepest frame first."""
+    try:
+        yield
+    except (Stopped, LoopEnded):
+        raise
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            _tell(f"the training function called sys.exit({error.code!r})")
+        raise
+    except BaseException as error:
+        _tell(_errors_text.describe(error))
+        _errors_text.show(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)  # no thread of the loop (a loader's, a collective's) may keep a failed worker alive
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(Exception, SystemExit):
+        check(library().rtw_fail(_worker.handle("main"), text.encode("utf-8", "replace")), "main")
+
+
+@contextlib.contextmanager
+def _files(names: tuple[str, str] | None) -> Iterator[None]:
+    """`log_to_file`: what this rank prints also goes to files that the run keeps."""
+    if not names:
+        yield
+        return
+    from rtrain.train import _log_files
+
+    with _log_files.copied(names):
+        yield
+
+
+if __name__ == "__main__":
+    threading.current_thread().name = "rtrain-worker"
+    sys.exit(main())

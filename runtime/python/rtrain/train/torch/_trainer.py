@@ -1,0 +1,49 @@
+"""TorchTrainer: a DataParallelTrainer whose ranks share a process group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._configs import DataConfig, RunConfig, ScalingConfig, ValidationConfig
+from rtrain.train._trainer import DataParallelTrainer, Loop
+from rtrain.train.torch._config import TorchConfig
+
+
+class TorchTrainer(DataParallelTrainer):
+    """Trains with PyTorch on several ranks.
+
+    train_loop_per_worker: a function of no argument or one, `train_loop_config`; it runs on every rank with the process
+    group made (`torch_config`). datasets: names to iterables, sequences, torch Datasets, or functions that make one.
+    `fit()` gives a Result, or raises a TrainingFailedError.
+    """
+
+    _torch = True
+
+    def __init__(
+        self,
+        train_loop_per_worker: Loop,
+        *,
+        train_loop_config: Mapping[str, Any] | None = None,
+        torch_config: TorchConfig | None = None,
+        scaling_config: ScalingConfig | None = None,
+        run_config: RunConfig | None = None,
+        datasets: Mapping[str, Any] | None = None,
+        dataset_config: DataConfig | None = None,
+        validation_config: ValidationConfig | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        resume_from_checkpoint: Checkpoint | None = None,
+    ) -> None:
+        super().__init__(
+            train_loop_per_worker,
+            train_loop_config=train_loop_config,
+            backend_config=torch_config,
+            scaling_config=scaling_config,
+            run_config=run_config,
+            datasets=datasets,
+            dataset_config=dataset_config,
+            validation_config=validation_config,
+            metadata=metadata,
+            resume_from_checkpoint=resume_from_checkpoint,
+        )
