@@ -29,9 +29,7 @@ _PIECE = 1 << 20
 class HeadError(RuntimeError):
     """The head refused, or could not be asked. `code` is one of the API's words; `next` says what to do."""
 
-    def __init__(
-        self, code: str, message: str, what_next: str = "", problems: list[dict[str, Any]] | None = None
-    ) -> None:
+    def __init__(self, code: str, message: str, what_next: str = "", problems: list[dict[str, Any]] | None = None) -> None:
         lines = [message]
         for problem in problems or []:
             lines.append(f"  {problem.get('path', '')}: {problem.get('message', '')}")
@@ -272,9 +270,7 @@ class Head:
         except ValueError as error:
             raise HeadError("internal", f"the head answered {method} {path} with something that is not JSON") from error
 
-    def _ask(
-        self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]
-    ) -> bytes:
+    def _ask(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
         connection = self._connection()
         again = connection.sock is not None and (body is None or isinstance(body, bytes)) and method != "POST"
         try:
@@ -321,10 +317,7 @@ class Head:
         except ValueError:
             said = {}
         code = said.get("code") or _CODES.get(answer.status, "internal")
-        message = (
-            said.get("message")
-            or f"the head at {self.place.address} answered {method} {path} with HTTP {answer.status}"
-        )
+        message = said.get("message") or f"the head at {self.place.address} answered {method} {path} with HTTP {answer.status}"
         raise _KINDS.get(code, HeadError)(code, message, said.get("next") or "", said.get("problems") or [])
 
     def _unreachable(self, path: str, error: Exception) -> Unreachable:

@@ -82,9 +82,7 @@ class Checkpoint:
         with self.as_directory() as folder:
             file = pathlib.Path(folder) / _VALUES
             if not file.is_file():
-                raise ValueError(
-                    f"{self.path} was not made by Checkpoint.from_dict; read its files with as_directory()"
-                )
+                raise ValueError(f"{self.path} was not made by Checkpoint.from_dict; read its files with as_directory()")
             return _load_values(file)
 
     # -- reading ------------------------------------------------------------------------------------------------------

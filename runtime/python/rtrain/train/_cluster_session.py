@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import json
 import os
+import pathlib
 import pickle
 import shutil
 import tempfile
@@ -35,16 +37,19 @@ class ClusterSession:
         self._reported_directories: set[str] = set()
         # What a worker of `fit()` has beyond a bare one; set by its main.
         self.shards: Any = None
-        self.metadata: dict[str, Any] = {}
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
         self.validates = False
-        self.resume_from: str | None = None
+        self.resume_from: dict[str, str] | None = None
 
     @property
     def facts(self) -> Facts:
         if self._facts is None:
-            self._facts = _read_facts(self.metadata)
+            self._facts = _read_facts()
         return self._facts
+
+    def describe(self, metadata: dict[str, Any]) -> None:
+        """The trainer's `metadata` becomes one of the facts."""
+        self._facts = dataclasses.replace(self.facts, metadata=metadata)
 
     def report(self, call: ReportCall) -> None:
         handle = _worker.handle("report")
@@ -69,12 +74,24 @@ class ClusterSession:
     def get_checkpoint(self) -> Checkpoint | None:
         text = library().rtw_checkpoint_json(_worker.handle("get_checkpoint"))
         if text is None:
-            return Checkpoint(self.resume_from) if self.resume_from else None
+            return self._given_checkpoint()
         found = json.loads(text)
         metrics = _metrics.decode(found["metrics"])
-        return Checkpoint(
-            found["path"], metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"]
-        )
+        return Checkpoint(found["path"], metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"])
+
+    def _given_checkpoint(self) -> Checkpoint | None:
+        """`resume_from_checkpoint` of the trainer: counts while the run has none of its own."""
+        if self.resume_from is None:
+            return None
+        if "blob" not in self.resume_from:
+            return Checkpoint(self.resume_from["path"])
+        from rtrain._http import Head
+        from rtrain.train._package import untar
+
+        folder = pathlib.Path(self.scratch_dir()) / f"resume-{self.facts.world_rank}"
+        if not folder.is_dir():
+            untar(Head.current().content(f"/v1/blobs/{self.resume_from['blob']}"), folder)
+        return Checkpoint(str(folder))
 
     def all_reported_checkpoints(
         self, consistency: CheckpointConsistencyMode, timeout_s: float | None
@@ -158,7 +175,7 @@ def _with_files(call: ReportCall, directory: str) -> ReportArgs:
     )
 
 
-def _read_facts(metadata: dict[str, Any]) -> Facts:
+def _read_facts() -> Facts:
     text = library().rtw_context_json(_worker.handle("get_context"))
     if text is None:
         check(6, "get_context")
@@ -177,5 +194,4 @@ def _read_facts(metadata: dict[str, Any]) -> Facts:
         storage_path=str(found.get("storage_path") or ""),
         run_path=str(found.get("run_path") or ""),
         user=str(found.get("user") or ""),
-        metadata=metadata,
     )

@@ -44,9 +44,7 @@ class ScalingConfig:
             raise ValueError("use_tpu: this cluster knows no TPUs; run such a program by `rtrain submit job.yaml`")
         self.placement_strategy = str(self.placement_strategy).upper()
         if self.placement_strategy not in _PLACEMENTS:
-            raise ValueError(
-                f"placement_strategy is {self.placement_strategy!r}; it is one of {', '.join(_PLACEMENTS)}"
-            )
+            raise ValueError(f"placement_strategy is {self.placement_strategy!r}; it is one of {', '.join(_PLACEMENTS)}")
         if self.trainer_resources is not None:
             _warnings.once(
                 "trainer_resources",
@@ -68,12 +66,7 @@ class ScalingConfig:
 
     def _check_resources(self) -> None:
         for name, amount in (self.resources_per_worker or {}).items():
-            if (
-                not isinstance(name, str)
-                or isinstance(amount, bool)
-                or not isinstance(amount, int | float)
-                or amount < 0
-            ):
+            if not isinstance(name, str) or isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
                 raise ValueError(f"resources_per_worker[{name!r}] is {amount!r}; amounts are numbers from 0 on")
         gpus = (self.resources_per_worker or {}).get("GPU")
         if self.use_gpu and gpus == 0:
@@ -142,13 +135,9 @@ class ScalingConfig:
             return dict(self.label_selector)
         several = [dict(one) for one in self.label_selector or []]
         if len(several) != self.max_workers:
-            raise ValueError(
-                f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})"
-            )
+            raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})")
         if any(one != several[0] for one in several):
-            raise ValueError(
-                "label_selector: workers with different labels cannot be asked for; give one selector for all"
-            )
+            raise ValueError("label_selector: workers with different labels cannot be asked for; give one selector for all")
         return several[0]
 
 
@@ -171,9 +160,7 @@ class CheckpointConfig:
             raise ValueError(f"checkpoint_score_order is {self.checkpoint_score_order!r}; it is 'max' or 'min'")
         for name in ("checkpoint_frequency", "checkpoint_at_end"):
             if getattr(self, name):
-                _warnings.once(
-                    name, f"CheckpointConfig({name}=) does nothing: the training loop decides when it reports one"
-                )
+                _warnings.once(name, f"CheckpointConfig({name}=) does nothing: the training loop decides when it reports one")
 
     def job(self) -> dict[str, Any]:
         found: dict[str, Any] = {"score_order": self.checkpoint_score_order}
@@ -281,9 +268,7 @@ class ValidationConfig:
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
-            raise TypeError(
-                f"ValidationConfig(fn={self.fn!r}): fn is a function of a checkpoint that gives a dict of metrics"
-            )
+            raise TypeError(f"ValidationConfig(fn={self.fn!r}): fn is a function of a checkpoint that gives a dict of metrics")
 
 
 @dataclass
@@ -335,9 +320,7 @@ class RunConfig:
     @staticmethod
     def _check_stop(stop: object) -> None:
         if not isinstance(stop, Mapping):
-            raise TypeError(
-                f"stop is {stop!r}; it is a dict of metrics and values, or a function (name, metrics) -> bool"
-            )
+            raise TypeError(f"stop is {stop!r}; it is a dict of metrics and values, or a function (name, metrics) -> bool")
         for key, value in stop.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError(f"stop[{key!r}] is {value!r}; it is the number at which the run ends")

@@ -20,9 +20,7 @@ class Shards:
         self._configured: list[dict[str, Any]] | None = None
 
     def shard(self, name: str | None) -> Any:
-        asked = name or (
-            "train" if "train" in self._datasets or len(self._datasets) != 1 else next(iter(self._datasets))
-        )
+        asked = name or ("train" if "train" in self._datasets or len(self._datasets) != 1 else next(iter(self._datasets)))
         if asked not in self._datasets:
             there = ", ".join(sorted(self._datasets)) or "none"
             raise KeyError(f"there is no dataset {asked!r}; the trainer was given: {there}")
@@ -59,9 +57,7 @@ def split(dataset: Any, facts: Facts) -> Any:
 
 def _built(dataset: Any) -> Any:
     return (
-        dataset()
-        if callable(dataset) and not hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
-        else dataset
+        dataset() if callable(dataset) and not hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__") else dataset
     )
 
 

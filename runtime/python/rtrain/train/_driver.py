@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import sys
 import threading
@@ -25,6 +26,7 @@ from rtrain.train._run_context import TrainRunContext, UserCallback
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0
 _EXIT_INTERRUPTED = 130
+_EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that follows it
 
 
 class Detached(KeyboardInterrupt):
@@ -132,9 +134,7 @@ class Driver:
 
     def _away(self, error: HeadError | None) -> None:
         if threading.current_thread().name == "rtrain-events":
-            self.say(
-                "the head is back" if error is None else f"{error.message}; the run goes on, and so will its lines"
-            )
+            self.say("the head is back" if error is None else f"{error.message}; the run goes on, and so will its lines")
 
     # -- what is shown ------------------------------------------------------------------------------------------------
     def _show_state(self, printer: Printer) -> None:
@@ -153,9 +153,7 @@ class Driver:
 
     def _show_attempt(self, number: int, printer: Printer) -> None:
         attempt = next((one for one in self._attempts() if one["number"] == number), None)
-        if attempt is None or (
-            any(not worker["pid"] for worker in attempt["workers"]) and self._run["state"] not in TERMINAL
-        ):
+        if attempt is None or (any(not worker["pid"] for worker in attempt["workers"]) and self._run["state"] not in TERMINAL):
             return
         self._attempts_said.add(number)
         addresses = {}
@@ -184,8 +182,18 @@ class Driver:
         checkpoint = None
         if directory := row.get("checkpoint"):
             checkpoint = Checkpoint(f"{self.context.run_path}/{directory}", metrics=metrics[0], name=directory)
-        for callback in self.callbacks:
-            callback.after_report(self.context, metrics, checkpoint)
+        with self._ended_by_callbacks():
+            for callback in self.callbacks:
+                callback.after_report(self.context, metrics, checkpoint)
+
+    @contextlib.contextmanager
+    def _ended_by_callbacks(self) -> Iterator[None]:
+        """An exception in a callback ends the run."""
+        try:
+            yield
+        except Exception:
+            self._stop()
+            raise
 
     def _tell_failures(self) -> None:
         if not self.callbacks:
@@ -195,8 +203,10 @@ class Driver:
             if attempt["number"] in self._failures_told or not failures or attempt["state"] not in (*TERMINAL, "LOST"):
                 continue
             self._failures_told.add(attempt["number"])
-            for callback in self.callbacks:
-                callback.after_exception(self.context, {r: UserExceptionWithTraceback(t) for r, t in failures.items()})
+            told: dict[int, Exception] = {rank: UserExceptionWithTraceback(text) for rank, text in failures.items()}
+            with self._ended_by_callbacks():
+                for callback in self.callbacks:
+                    callback.after_exception(self.context, told)
 
     # -- Ctrl-C -------------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
@@ -250,10 +260,10 @@ def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
     for worker in attempt["workers"]:
         cause = str(worker.get("cause") or "")
         if cause and worker["state"] == "FAILED" and "stopped with its attempt" not in cause:
-            found[int(worker["rank"])] = cause
+            found[int(worker["rank"])] = _EXIT.sub("", cause)
     first = attempt.get("first_failure")
     if first and int(first["rank"]) not in found:
-        found[int(first["rank"])] = str(first["cause"])
+        found[int(first["rank"])] = _EXIT.sub("", str(first["cause"]))
     return found
 
 

@@ -82,9 +82,7 @@ def group_message(failures: Mapping[int, str], more: str = "") -> str:
     for key, ranks in groups.items():
         text = shown[key].strip()
         if len(text) > _SNIPPET:
-            text = (
-                text[: _SNIPPET // 2] + "\n... (shortened; `rtrain describe` has it whole)\n" + text[-_SNIPPET // 2 :]
-            )
+            text = text[: _SNIPPET // 2] + "\n... (shortened; `rtrain describe` has it whole)\n" + text[-_SNIPPET // 2 :]
         parts.append(f"[Rank {','.join(map(str, ranks))} Error Snippet]:\n{text}")
     if more:
         parts.append(more)

@@ -13,9 +13,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH
 def describe(error: BaseException) -> str:
     """`ValueError: boom`, where it was raised in the user's files, and the folded traceback."""
     chain = [error]
-    while (
-        before := chain[-1].__cause__ or (None if chain[-1].__suppress_context__ else chain[-1].__context__)
-    ) is not None:
+    while (before := chain[-1].__cause__ or (None if chain[-1].__suppress_context__ else chain[-1].__context__)) is not None:
         if before in chain:
             break
         chain.append(before)
@@ -40,12 +38,7 @@ def show(error: BaseException) -> None:
 
 def is_users(frame: traceback.FrameSummary) -> bool:
     file = frame.filename
-    if (
-        file.startswith(_OURS + os.sep)
-        or "site-packages" in file
-        or "dist-packages" in file
-        or file.startswith("<frozen")
-    ):
+    if file.startswith(_OURS + os.sep) or "site-packages" in file or "dist-packages" in file or file.startswith("<frozen"):
         return False
     return not file.startswith(os.path.dirname(os.__file__) + os.sep)  # noqa: PTH120
 

@@ -6,6 +6,7 @@ The frame's blocks are stored, not compressed: Python has no zstd before 3.14, a
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import io
 import os
 import pathlib
@@ -35,6 +36,10 @@ class Archive:
     files: int
     directory: str
 
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
 
 def zstd_stored(data: bytes) -> bytes:
     """A zstd frame that holds `data` as it is: content size in 8 bytes, window from it, stored blocks."""
@@ -52,9 +57,7 @@ def pack_directory(directory: pathlib.Path) -> Archive:
     """Everything below it that no ignore file leaves out, the same bytes for the same files."""
     files = sorted(_files(directory))
     if len(files) > _FILES_MAX:
-        raise PackingError(
-            f"{directory} holds more than {_FILES_MAX} files; name what stays behind in {directory}/.rtrainignore"
-        )
+        raise PackingError(f"{directory} holds more than {_FILES_MAX} files; name what stays behind in {directory}/.rtrainignore")
     total = sum(path.stat().st_size for path in files)
     if total > _BYTES_MAX:
         raise PackingError(
@@ -76,6 +79,22 @@ def pack_directory(directory: pathlib.Path) -> Archive:
                 with path.open("rb") as content:
                     tar.addfile(entry, content)
     return Archive(zstd_stored(stream.getvalue()), len(files), str(directory))
+
+
+def tar_of(directory: pathlib.Path) -> bytes:
+    """Every file below it, as a plain tar."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        tar.add(str(directory), arcname=".")
+    return stream.getvalue()
+
+
+def untar(content: bytes, directory: pathlib.Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(directory, filter="data")
+        else:
+            tar.extractall(directory)
 
 
 def _files(top: pathlib.Path) -> list[pathlib.Path]:
@@ -179,17 +198,15 @@ def _installed(file: str) -> bool:
         for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
     }
     here = str(pathlib.Path(__file__).resolve().parents[1])
-    return (
-        any(path.startswith(root + os.sep) for root in {*roots, here})
-        or "site-packages" in path
-        or "dist-packages" in path
-    )
+    return any(path.startswith(root + os.sep) for root in {*roots, here}) or "site-packages" in path or "dist-packages" in path
 
 
 # -- pickling ---------------------------------------------------------------------------------------------------------
 def dumps(value: object, what: str, packed: pathlib.Path | None = None) -> bytes:
     """The pickle of `value`. PackingError names the variable in it that cannot be pickled. Functions of modules that the
     nodes will not have (neither installed nor in `packed`) travel by value."""
+    if isinstance(value, Pickled):
+        return value.content
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     by_value = _foreign_modules(value, packed)
@@ -206,6 +223,30 @@ def dumps(value: object, what: str, packed: pathlib.Path | None = None) -> bytes
     finally:
         for module in by_value:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def fingerprint(loop: object, *pickles: bytes) -> str:
+    """The same for the same program in another process (a pickled function is not: its parts come in any order)."""
+    digest = hashlib.sha256()
+    code = getattr(getattr(loop, "func", loop), "__code__", None)
+    if isinstance(loop, Pickled):
+        digest.update(loop.content)
+    elif code is None:
+        digest.update(repr(type(loop)).encode())
+    else:
+        _mix(digest, code)
+    for content in pickles:
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _mix(digest: Any, code: types.CodeType) -> None:
+    digest.update(code.co_code + repr((code.co_name, code.co_names, code.co_varnames)).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            _mix(digest, constant)
+        elif not isinstance(constant, frozenset):
+            digest.update(repr(constant).encode())
 
 
 def _foreign_modules(value: object, packed: pathlib.Path | None) -> list[types.ModuleType]:
@@ -249,6 +290,20 @@ def _inside(value: object) -> list[tuple[str, object]]:
     return [] if isinstance(value, type) else [(f".{name}", inner) for name, inner in attributes.items()]
 
 
+@dataclass(frozen=True)
+class Pickled:
+    """A part of an earlier driver.pkl, handed on as it is: this process may lack the modules that it needs."""
+
+    name: str
+    content: bytes
+
+    def load(self) -> Any:
+        return Payload({}, {self.name: self.content}).part(self.name)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.load()(*arguments)
+
+
 @dataclass
 class Payload:
     """driver.pkl: each part pickled on its own, so that a worker reads only what is its own; the header is plain."""
@@ -265,9 +320,7 @@ class Payload:
             found = pickle.loads(content)
             return cls(found["header"], found["parts"])
         except Exception as error:
-            raise PackingError(
-                f"{where} is not a driver.pkl that this version reads: {type(error).__name__}: {error}"
-            ) from error
+            raise PackingError(f"{where} is not a driver.pkl that this version reads: {type(error).__name__}: {error}") from error
 
     def part(self, name: str) -> Any:
         try:

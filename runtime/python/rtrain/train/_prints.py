@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-_FOLD_S = 0.12  # lines that come within this time are one when their text is
+_FOLD_S = 0.3  # lines that come within this time are one when their text is
 RANKS_SHOWN = 16
 
 

@@ -30,9 +30,7 @@ def resize_info(facts: Facts) -> ResizeInfo:
     for attempt in head.items(f"/v1/runs/{part(facts.run_id)}/attempts"):
         if attempt["number"] < facts.attempt:
             before = int(attempt["world_size"])
-    workers = (
-        head.get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
-    )
+    workers = head.get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
     least, most = limits(workers)
     return ResizeInfo(facts.world_size, before, least, most)
 

@@ -27,9 +27,8 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
             raise TypeError(f"restore() has no override {name!r}; there are: {', '.join(_OVERRIDES)}")
     place = path.rstrip("/")
     try:
-        payload = _package.Payload.from_bytes(
-            _run_directory.open_directory(place).read("driver.pkl"), f"{place}/driver.pkl"
-        )
+        directory = _run_directory.open_directory(place)
+        payload = _package.Payload.from_bytes(directory.read("driver.pkl"), f"{place}/driver.pkl")
     except FileNotFoundError as error:
         raise ValueError(
             f"{place} cannot be restored: it has no driver.pkl, so no `fit()` made it (`rtrain restore {place}` goes on with "
@@ -43,15 +42,25 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
     if "stop" in payload.parts and run_config.stop is None:
         run_config.stop = payload.part("stop")
     arguments: dict[str, Any] = {
-        "train_loop_config": overrides.get("train_loop_config", payload.part("config")),
+        "train_loop_config": overrides.get("train_loop_config"),
         "scaling_config": overrides.get("scaling_config") or rest["scaling_config"],
         "run_config": run_config,
         "dataset_config": payload.part("data_config"),
         "metadata": payload.header.get("metadata") or None,
+        "datasets": overrides.get("datasets"),
     }
-    if "datasets" in payload.parts or "datasets" in overrides:
-        arguments["datasets"] = overrides.get("datasets") or payload.part("datasets")
     if "validation" in payload.parts:
         arguments["validation_config"] = payload.part("validation")
     arguments["torch_config" if kind._torch else "backend_config"] = payload.part("torch_config")
-    return kind(overrides.get("train_loop_per_worker") or payload.part("loop"), **arguments)
+    kept = {name: _package.Pickled(name, payload.parts[name]) for name in ("loop", "config", "datasets") if name in payload.parts}
+    trainer = kind(overrides.get("train_loop_per_worker") or kept["loop"], **arguments)
+    for name, override in (("config", "train_loop_config"), ("datasets", "datasets")):
+        if overrides.get(override) is None and name in kept:
+            trainer._kept[name] = kept[name]
+    if overrides.get("train_loop_per_worker") is None:
+        trainer._code = _code_of(directory, payload.header.get("code") or "")
+    return trainer
+
+
+def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, bytes]:
+    return (digest, directory.read(f"code/{digest}.tar.zst")) if digest else ("", b"")

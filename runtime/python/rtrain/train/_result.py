@@ -37,16 +37,12 @@ class Result:
         try:
             import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
         except ImportError as error:
-            raise ImportError(
-                "metrics_dataframe needs pandas (pip install pandas); .all_metrics has the same rows"
-            ) from error
+            raise ImportError("metrics_dataframe needs pandas (pip install pandas); .all_metrics has the same rows") from error
         return pandas.DataFrame(self.all_metrics)
 
     @property
     def config(self) -> Any:
-        raise DeprecationWarning(
-            "Result.config is not kept; the job of each attempt is in attempts/ of the run's directory"
-        )
+        raise DeprecationWarning("Result.config is not kept; the job of each attempt is in attempts/ of the run's directory")
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
         """The kept checkpoint whose `metric` (`a/b` for a nested one) is the "max" or "min"; NaN is never the best."""
@@ -77,16 +73,12 @@ class Result:
         return "Result(\n" + "".join(f"  {name}: {text}\n" for name, text in self._rows()) + ")"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in self._rows()
-        )
+        rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in self._rows())
         return f"<table>{rows}</table>"
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("metrics", _shown(self.metrics or {}))]
-        rows.append(
-            ("checkpoint", f"{self.checkpoint.path}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none")
-        )
+        rows.append(("checkpoint", f"{self.checkpoint.path}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none"))
         best = [f"{one.name} {_shown(metrics)}" for one, metrics in self.best_checkpoints[-3:][::-1]]
         if best:
             rows.append(("best", "; ".join(best)))
@@ -138,9 +130,7 @@ def _shown(metrics: Mapping[str, Any]) -> str:
     return ", ".join(texts[:_SHOWN]) + (f", ... ({len(texts)} in all)" if len(texts) > _SHOWN else "")
 
 
-def rows_of(
-    directory: _run_directory.RunDirectory, keep: Callable[[str], bool] = lambda _: True
-) -> list[dict[str, Any]]:
+def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
     """Every report in the journals of the run's attempts, in their order."""
     found: list[dict[str, Any]] = []
     for name in directory.names("attempts"):

@@ -38,9 +38,7 @@ class UserCallback(RTrainCallback):
     def before_run(self, run_context: TrainRunContext) -> None:
         """Before the run is submitted."""
 
-    def after_report(
-        self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None
-    ) -> None:
+    def after_report(self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
         """After each report: the metrics of every rank, by rank, and the checkpoint that was brought."""
 
     def after_exception(self, run_context: TrainRunContext, worker_exceptions: dict[int, Exception]) -> None:

@@ -73,6 +73,8 @@ class DataParallelTrainer:
         self.validation_config = validation_config
         self.metadata = dict(metadata or {})
         self.resume_from_checkpoint = resume_from_checkpoint
+        self._kept: dict[str, _package.Pickled] = {}  # parts of the run that this trainer was restored from
+        self._code: tuple[str, bytes] | None = None  # its code archive
         for name, given in (("metadata", metadata), ("resume_from_checkpoint", resume_from_checkpoint)):
             if given is not None:
                 _warnings.once(name, f"Trainer({name}=) is an older shape; it does what it did")
@@ -83,7 +85,8 @@ class DataParallelTrainer:
         ControllerError says why the run could not be started or kept; TrainingStoppedError that somebody stopped it."""
         from rtrain.train._worker_main import wants_config
 
-        wants_config(self.train_loop_per_worker)
+        if not isinstance(self.train_loop_per_worker, _package.Pickled):
+            wants_config(self.train_loop_per_worker)
         local = _local_mode(self.scaling_config)
         if local is not None:
             return local(self)
@@ -132,10 +135,11 @@ class Submission:
         self.name = _names.run_name(trainer.run_config.name)
         self.callbacks = checked(trainer.run_config.callbacks)
         self.packed: pathlib.Path | None = None
+        self.code, self.archive = "", b""
 
     def run(self) -> Result:
         job, driver_pkl = self._job()
-        live = self._live_run(driver_pkl)
+        live = self._live_run(job)
         run = live or self._submit(job, driver_pkl)
         if not live:
             for warning in run.get("warnings") or []:
@@ -158,9 +162,11 @@ class Submission:
         runtime = dict(config.worker_runtime_env or {})
         if given := runtime.get("working_dir"):
             self.packed = pathlib.Path(str(given)).expanduser().resolve()
-        else:
+        elif trainer._code is None:
             self.packed = _package.script_directory()
-        driver_pkl = self._payload().to_bytes()
+        self._pack()
+        payload = self._payload()
+        identity = _package.fingerprint(trainer.train_loop_per_worker, self.code.encode(), payload.parts["config"])
         failure = config.failure_config or FailureConfig()
         job: dict[str, Any] = {
             "version": 1,
@@ -169,7 +175,12 @@ class Submission:
             "python": {"interpreter": os.environ.get("RTRAIN_PYTHON") or sys.executable},
             "scaling": trainer.scaling_config.job(),
             "failure": {"max_failures": failure.max_failures, "fail_fast": bool(failure.fail_fast)},
-            "env": {**_names.propagated(), **_texts(runtime.get("env_vars")), **_texts(config.env)},
+            "env": {
+                **_names.propagated(),
+                **_texts(runtime.get("env_vars")),
+                **_texts(config.env),
+                "RTRAIN_DRIVER_ID": identity,
+            },
             "labels": dict(config.labels),
         }
         if config.checkpoint_config is not None:
@@ -180,41 +191,59 @@ class Submission:
             job["queue"] = config.queue
         if config.priority is not None:
             job["priority"] = config.priority
-        if config.stop is not None and not callable(config.stop):
-            job["stop"] = dict(config.stop)
         backend = getattr(trainer.backend_config, "backend", None)
         timeout_s = getattr(trainer.backend_config, "timeout_s", None)
         if timeout_s:
             job["backend"] = {"timeout_s": int(timeout_s)}
         if backend in ("nccl", "gloo"):
             job.setdefault("backend", {})["name"] = backend
-        return job, driver_pkl
+        return job, payload.to_bytes()
+
+    def _pack(self) -> None:
+        if self.packed is not None:
+            archive = _package.pack_directory(self.packed)
+            self.code, self.archive = archive.digest, archive.content
+            say(f"{archive.directory} travels along: {archive.files} files, {_size(len(archive.content))}")
+        elif self.trainer._code is not None:
+            self.code, self.archive = self.trainer._code
 
     def _payload(self) -> _package.Payload:
         trainer, config = self.trainer, self.trainer.run_config
         parts = {
             "loop": self._dumps(trainer.train_loop_per_worker, "train_loop_per_worker"),
-            "config": self._dumps(trainer.train_loop_config, "train_loop_config"),
+            "config": self._dumps(trainer._kept.get("config", trainer.train_loop_config), "train_loop_config"),
             "data_config": self._dumps(trainer.dataset_config, "dataset_config"),
             "torch_config": self._dumps(trainer.backend_config, "torch_config"),
             "trainer": self._dumps(self._rest(), "the trainer"),
         }
-        if trainer.datasets:
-            parts["datasets"] = self._dumps(trainer.datasets, "datasets")
-        if callable(config.stop):
+        if datasets := trainer._kept.get("datasets", trainer.datasets):
+            parts["datasets"] = self._dumps(datasets, "datasets")
+        if config.stop is not None:
             parts["stop"] = self._dumps(config.stop, "RunConfig.stop")
         if trainer.validation_config is not None:
             parts["validation"] = self._dumps(trainer.validation_config, "validation_config")
         header = {
             **_package.header(),
+            "code": self.code,
             "torch": trainer._torch,
             "metadata": trainer.metadata,
             "log_level": config.logging_config.level if config.logging_config else None,
             "log_to_file": config.log_to_file or None,
             "validation": trainer.validation_config is not None,
-            "resume_from": trainer.resume_from_checkpoint.path if trainer.resume_from_checkpoint else None,
+            "resume_from": self._resume_from(),
         }
         return _package.Payload(header, parts)
+
+    def _resume_from(self) -> dict[str, str] | None:
+        """A committed checkpoint by its path; a directory that only this machine has travels as a blob."""
+        given = self.trainer.resume_from_checkpoint
+        if given is None:
+            return None
+        folder = pathlib.Path(given.path)
+        if given.filesystem is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
+            return {"path": given.path}
+        with given.as_directory() as directory:
+            return {"path": given.path, "blob": self.head.upload_blob(_package.tar_of(pathlib.Path(directory)))}
 
     def _dumps(self, value: object, what: str) -> bytes:
         return _package.dumps(value, what, self.packed)
@@ -226,23 +255,20 @@ class Submission:
         config = copy.copy(self.trainer.run_config)
         config.callbacks = None
         config.name = self.name
-        if callable(config.stop):
-            config.stop = None
+        config.stop = None
         return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
 
     # -- the run ------------------------------------------------------------------------------------------------------
-    def _live_run(self, driver_pkl: bytes) -> dict[str, Any] | None:
+    def _live_run(self, job: dict[str, Any]) -> dict[str, Any] | None:
         """A live run of this name: joined when its driver was this one, else a Conflict."""
-        import hashlib
-
         try:
             found: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
         except NotFound:
             return None
         if found["state"] in TERMINAL or found["name"] != self.name:
             return None
-        theirs = ((found.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_SHA256")
-        if theirs == hashlib.sha256(driver_pkl).hexdigest():
+        theirs = ((found.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID")
+        if theirs == job["env"]["RTRAIN_DRIVER_ID"]:
             say(f"run {self.name} is {found['state']}: this driver joins it")
             return found
         raise Conflict(
@@ -253,12 +279,9 @@ class Submission:
 
     def _submit(self, job: dict[str, Any], driver_pkl: bytes) -> dict[str, Any]:
         job["env"]["RTRAIN_DRIVER_SHA256"] = self.head.upload_blob(driver_pkl)
-        code = ""
-        if self.packed is not None:
-            archive = _package.pack_directory(self.packed)
-            code = self.head.upload_blob(archive.content)
-            say(f"{archive.directory} travels along: {archive.files} files, {_size(len(archive.content))}")
-        body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": code, "resume": True}
+        if self.archive:
+            self.head.upload_blob(self.archive)
+        body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.code, "resume": True}
         run: dict[str, Any] = self.head.post("/v1/runs", body)
         return run
 

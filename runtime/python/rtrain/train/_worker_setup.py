@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from rtrain.train._package import Payload
 from rtrain.train._session import Session
 
@@ -12,10 +15,25 @@ def prepare(session: Session, payload: Payload) -> None:
 
     if not isinstance(session, ClusterSession):
         return
-    session.metadata = payload.header.get("metadata") or {}
+    session.describe(payload.header.get("metadata") or {})
     if "datasets" in payload.parts:
         session.shards = Shards(payload.part("datasets"), payload.part("data_config"), session.facts)
     if "stop" in payload.parts:
-        session.stop = payload.part("stop")
+        session.stop = _stop_function(payload.part("stop"))
     session.validates = bool(payload.header.get("validation"))
     session.resume_from = payload.header.get("resume_from")
+
+
+def _stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:
+    """`{"metric": value}` is reached when any metric is at its value or above."""
+    if not isinstance(stop, Mapping):
+        asked: Callable[[str, dict[str, Any]], bool] = stop
+        return asked
+
+    from rtrain.train._result import nested
+
+    def reached(_name: str, metrics: dict[str, Any]) -> bool:
+        found = ((nested(metrics, key), value) for key, value in stop.items())
+        return any(isinstance(one, int | float) and not isinstance(one, bool) and one >= value for one, value in found)
+
+    return reached

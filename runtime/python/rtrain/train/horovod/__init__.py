@@ -2,9 +2,7 @@
 
 from rtrain.train._refused import refused
 
-_INSTEAD = (
-    "use `rtrain.train.torch.TorchTrainer`; `prepare_model` synchronises gradients as hvd.DistributedOptimizer did"
-)
+_INSTEAD = "use `rtrain.train.torch.TorchTrainer`; `prepare_model` synchronises gradients as hvd.DistributedOptimizer did"
 
 HorovodTrainer = refused("HorovodTrainer", _INSTEAD, __name__)
 HorovodConfig = refused("HorovodConfig", _INSTEAD, __name__)

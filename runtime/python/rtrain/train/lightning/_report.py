@@ -20,9 +20,7 @@ class RTrainReportCallback(Callback):
 
     CHECKPOINT_NAME = "checkpoint.ckpt"
 
-    def __init__(
-        self, checkpoint_upload_mode: train.CheckpointUploadMode | None = None, validation: Any = False
-    ) -> None:
+    def __init__(self, checkpoint_upload_mode: train.CheckpointUploadMode | None = None, validation: Any = False) -> None:
         super().__init__()
         self._options: dict[str, Any] = {"checkpoint_upload_mode": checkpoint_upload_mode}
         if validation:

@@ -21,9 +21,7 @@ class TorchConfig:
 
     def __post_init__(self) -> None:
         if self.backend is not None and (not isinstance(self.backend, str) or not self.backend):
-            raise ValueError(
-                f"TorchConfig(backend={self.backend!r}): use None (automatic) or a name such as {_BACKENDS[1:]}"
-            )
+            raise ValueError(f"TorchConfig(backend={self.backend!r}): use None (automatic) or a name such as {_BACKENDS[1:]}")
         if self.init_method not in ("env", "tcp"):
             raise ValueError(
                 f"TorchConfig(init_method={self.init_method!r}): use 'env' (MASTER_ADDR and MASTER_PORT) or 'tcp' (the "

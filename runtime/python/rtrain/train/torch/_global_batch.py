@@ -81,9 +81,7 @@ class GlobalBatches(Sampler[list[int]]):
         order = self._order()
         for step in range(self.first_step, self.steps):
             for micro in self._micro(step):
-                chosen = micro or range(
-                    micro.start, micro.start + 1
-                )  # no sample is left for it: one more, of no weight
+                chosen = micro or range(micro.start, micro.start + 1)  # no sample is left for it: one more, of no weight
                 yield order[chosen.start : chosen.stop]
 
     def __len__(self) -> int:

@@ -102,9 +102,7 @@ def _share_of(sampler: Any, dataset: Any) -> Any:
     if not plain:
         return RankShare(sampler, here)
     shuffled = type(sampler) is RandomSampler
-    return DistributedSampler(
-        dataset, here.world_size, here.world_rank, shuffle=shuffled, seed=_reproducible.seed() or 0
-    )
+    return DistributedSampler(dataset, here.world_size, here.world_rank, shuffle=shuffled, seed=_reproducible.seed() or 0)
 
 
 def _epochs(loader: DataLoader[Any]) -> None:

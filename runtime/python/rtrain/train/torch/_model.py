@@ -61,9 +61,7 @@ def _strategy(asked: str | None) -> str | None:
         return None
     name = asked.lower() if isinstance(asked, str) else asked
     if name not in STRATEGIES:
-        raise ValueError(
-            f"prepare_model(parallel_strategy={asked!r}): use one of {', '.join(STRATEGIES)}, or None for no wrap"
-        )
+        raise ValueError(f"prepare_model(parallel_strategy={asked!r}): use one of {', '.join(STRATEGIES)}, or None for no wrap")
     return str(name)
 
 
@@ -110,8 +108,7 @@ def _fully_shard() -> Any:
         return importlib.import_module("torch.distributed._composable.fsdp").fully_shard
     except ImportError as error:
         raise RuntimeError(
-            f"prepare_model(parallel_strategy='fsdp2') needs torch 2.4 or later, this is {torch.__version__}; "
-            "use 'fsdp'"
+            f"prepare_model(parallel_strategy='fsdp2') needs torch 2.4 or later, this is {torch.__version__}; use 'fsdp'"
         ) from error
 
 

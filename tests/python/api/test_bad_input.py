@@ -1,0 +1,125 @@
+"""What a driver says before anything is sent, and what older scripts write."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from rtrain import train
+from rtrain.train import (
+    CheckpointConfig,
+    DataConfig,
+    DataParallelTrainer,
+    FailureConfig,
+    LoggingConfig,
+    RunConfig,
+    ScalingConfig,
+    ValidationConfig,
+    ValidationTaskConfig,
+    _package,
+)
+
+
+def nothing():
+    pass
+
+
+def test_what_cannot_be_pickled_is_named_by_variable(cluster):
+    lock = threading.Lock()
+
+    def holds():
+        print(lock)
+
+    with pytest.raises(ValueError, match=r"train_loop_per_worker -> variable lock \(lock\) cannot be sent"):
+        DataParallelTrainer(holds).fit()
+    with pytest.raises(ValueError, match=r"train_loop_config\['deep'\]\[1\] \(lock\) cannot be sent"):
+        DataParallelTrainer(nothing, train_loop_config={"deep": [1, lock]}).fit()
+
+
+def test_a_loop_with_two_required_arguments_is_refused():
+    with pytest.raises(ValueError, match="needs 2: config, other"):
+        DataParallelTrainer(lambda config, other: None).fit()
+    with pytest.raises(ValueError, match="it is a function"):
+        DataParallelTrainer("train")
+    with pytest.raises(ValueError, match="it is a dict"):
+        DataParallelTrainer(nothing, train_loop_config=[1])
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "text"),
+    [
+        (lambda: ScalingConfig(num_workers=-1), ValueError, "negative"),
+        (lambda: ScalingConfig(num_workers=(4, 2)), ValueError, "1 <= min <= max"),
+        (lambda: ScalingConfig(num_workers=2.5), ValueError, "whole number"),
+        (lambda: ScalingConfig(use_gpu=True, resources_per_worker={"GPU": 0}), ValueError, "contradicts"),
+        (lambda: ScalingConfig(resources_per_worker={"GPU": 1}), ValueError, "needs use_gpu=True"),
+        (lambda: ScalingConfig(resources_per_worker={"CPU": -1}), ValueError, "CPU"),
+        (lambda: ScalingConfig(placement_strategy="NEAR"), ValueError, "PACK"),
+        (lambda: ScalingConfig(use_tpu=True), ValueError, "rtrain submit"),
+        (lambda: CheckpointConfig(num_to_keep=0), ValueError, "num_to_keep"),
+        (lambda: CheckpointConfig(checkpoint_score_order="up"), ValueError, "'max' or 'min'"),
+        (lambda: FailureConfig(max_failures=-2), ValueError, "max_failures"),
+        (lambda: FailureConfig(max_failures=2, fail_fast=True), ValueError, "contradict"),
+        (lambda: LoggingConfig(log_level="LOUD"), ValueError, "log_level"),
+        (lambda: DataConfig(datasets_to_split=3), TypeError, "datasets_to_split"),
+        (lambda: ValidationConfig(fn=1), TypeError, "function"),
+        (lambda: ValidationTaskConfig(timeout_s=0), ValueError, "timeout_s"),
+        (lambda: RunConfig(stop={"epoch": "3"}), TypeError, "stop"),
+        (lambda: RunConfig(stop=3), TypeError, "stop"),
+        (
+            lambda: RunConfig(callbacks=[1]) and DataParallelTrainer(nothing, run_config=RunConfig(callbacks=[1])).fit(),
+            ValueError,
+            "UserCallback",
+        ),
+    ],
+)
+def test_configs_are_checked(make, kind, text, cluster):
+    with pytest.raises(kind, match=text):
+        make()
+
+
+def test_sizes_and_resources_are_told_as_ray_tells_them():
+    config = ScalingConfig(num_workers=(2, 4), resources_per_worker={"CPU": 2, "memory": 10})
+    assert (config.min_workers, config.max_workers, config.elasticity_enabled) == (2, 4, True)
+    assert config.total_resources == {"CPU": 8, "memory": 40}
+    assert (config.num_cpus_per_worker, config.additional_resources_per_worker) == (2, {"memory": 10})
+    assert ScalingConfig(use_gpu=True).job()["resources_per_worker"] == {"CPU": 0, "GPU": 1}
+    assert ScalingConfig(num_workers=(2, 4)).job()["workers"] == "2..4"
+
+
+def test_a_run_s_name_is_checked():
+    with pytest.raises(ValueError, match="the run's name"):
+        DataParallelTrainer(nothing, run_config=RunConfig(name="a/b")).fit()
+
+
+def test_other_versions_of_python_and_package_are_named():
+    header = _package.header()
+    assert _package.check_versions(header, "n1") == ""
+    assert "0.9" in _package.check_versions({**header, "rtrain": "0.9"}, "n1")
+    with pytest.raises(RuntimeError, match=r"the driver runs Python 3\.2 and node n1 Python"):
+        _package.check_versions({**header, "python": [3, 2, 0]}, "n1")
+    with pytest.raises(RuntimeError, match="same major version"):
+        _package.check_versions({**header, "rtrain": "7.1"}, "n1")
+
+
+def test_a_metric_that_is_no_number_names_its_key(cluster):
+    def loop():
+        train.report({"fine": 1, "bad": {"inner": object()}})
+
+    with pytest.raises(train.WorkerGroupError, match=r"metrics\['bad'\]\['inner'\] is a object"):
+        DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("metric"))).fit()
+
+
+def test_an_archive_is_deterministic_and_heeds_ignore_files(tmp_path):
+    (tmp_path / "a.py").write_text("a")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "big.bin").write_text("b")
+    (tmp_path / "data" / "kept.txt").write_text("k")
+    (tmp_path / ".gitignore").write_text("*.bin\n/other/\n")
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").write_text("c")
+    first, second = _package.pack_directory(tmp_path), _package.pack_directory(tmp_path)
+    assert first.digest == second.digest
+    assert first.files == 3
+    (tmp_path / ".rtrainignore").write_text("!big.bin\nkept.txt\n")
+    assert {path.name for path in _package._files(tmp_path)} == {"a.py", ".gitignore", ".rtrainignore", "big.bin"}

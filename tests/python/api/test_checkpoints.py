@@ -1,0 +1,167 @@
+"""Checkpoints from a driver's side: kept, ranked, read without a mount, gone on from."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import shutil
+
+import pytest
+from rtrain import train
+from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, FailureConfig, Result, RunConfig, ScalingConfig
+
+
+def counting(config):
+    """Counts epochs, resuming; brings a checkpoint each epoch."""
+    start = 0
+    checkpoint = train.get_checkpoint()
+    if checkpoint is not None:
+        with checkpoint.as_directory() as directory:
+            start = json.loads((pathlib.Path(directory) / "state.json").read_text())["epoch"] + 1
+    for epoch in range(start, config["epochs"]):
+        if epoch == config.get("fails_at"):
+            raise RuntimeError(f"epoch {epoch} went wrong")
+        metrics = {"epoch": epoch, "started_at": start, **config.get("metrics", {}).get(epoch, {})}
+        with train.checkpoint_dir() as directory:
+            (pathlib.Path(directory) / "state.json").write_text(json.dumps({"epoch": epoch}))
+            (pathlib.Path(directory) / f"rank-{train.get_context().get_world_rank()}").touch()
+            train.report(metrics, checkpoint=Checkpoint.from_directory(directory))
+
+
+def trainer(name, storage=None, keep=None, workers=1, **config):
+    return DataParallelTrainer(
+        counting,
+        train_loop_config=config,
+        scaling_config=ScalingConfig(num_workers=workers),
+        run_config=RunConfig(name=name, storage_path=storage, checkpoint_config=keep),
+    )
+
+
+def epochs_of(result):
+    return [row["epoch"] for row in result.all_metrics]
+
+
+def test_checkpoints_are_kept_by_score_and_the_wrong_ones_never_win(cluster):
+    scores = {0: {"loss": 3.0}, 1: {"loss": 1.0}, 2: {}, 3: {"loss": math.nan}, 4: {"loss": 2.0}}
+    keep = CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="loss", checkpoint_score_order="min")
+    result = trainer(cluster.name("best"), keep=keep, epochs=5, metrics=scores).fit()
+    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [4, 1]
+    assert result.get_best_checkpoint("loss", "min").metrics["epoch"] == 1
+    assert result.get_best_checkpoint("loss", "max").metrics["epoch"] == 4
+    assert result.checkpoint.metrics["epoch"] == 4
+    with pytest.raises(RuntimeError, match="no kept checkpoint has the metric 'acc'.*loss"):
+        result.get_best_checkpoint("acc", "max")
+    with pytest.raises(ValueError, match="mode"):
+        result.get_best_checkpoint("loss", "best")
+    with result.checkpoint.as_directory() as directory:
+        assert json.loads((pathlib.Path(directory) / "state.json").read_text()) == {"epoch": 4}
+    assert not pathlib.Path(directory).exists()
+    text = repr(result)
+    assert "epoch=4" in text
+    assert result.checkpoint.path in text
+    assert "<table>" in result._repr_html_()
+
+
+def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_path):
+    name, storage = cluster.name("again"), tmp_path / "runs"
+    with pytest.raises(train.WorkerGroupError, match="epoch 2 went wrong"):
+        trainer(name, storage, epochs=4, fails_at=2).fit()
+    result = trainer(name, storage, epochs=4).fit()
+    assert (epochs_of(result), result.metrics["started_at"]) == ([0, 1, 2, 3], 2)
+    assert len(result.best_checkpoints) == 4
+    again = trainer(name, storage, epochs=4).fit()  # all is done: ends at once, and still has everything
+    assert epochs_of(again) == [0, 1, 2, 3]
+    assert again.checkpoint == result.checkpoint
+    more = trainer(name, storage, epochs=5, workers=2).fit()
+    assert (more.metrics["epoch"], more.metrics["started_at"]) == (4, 4)
+    with more.checkpoint.as_directory() as directory:
+        assert {file.name for file in pathlib.Path(directory).iterdir()} >= {"rank-0", "rank-1", "state.json"}
+    states = [run["state"] for run in cluster.json("runs", "--all")["items"] if run["name"] == name]
+    assert sorted(states) == ["FAILED", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"]
+
+
+def test_a_failed_attempt_is_repeated_from_its_last_checkpoint(cluster, tmp_path):
+    marker = tmp_path / "failed-once"
+
+    def loop():
+        start = 0 if train.get_checkpoint() is None else train.get_checkpoint().to_dict()["epoch"] + 1
+        for epoch in range(start, 3):
+            train.report({"epoch": epoch, "attempt": train.get_context().get_attempt()}, Checkpoint.from_dict({"epoch": epoch}))
+            train.flush()
+            if epoch == 1 and not marker.exists():
+                marker.touch()
+                raise RuntimeError("once")
+
+    result = DataParallelTrainer(
+        loop, run_config=RunConfig(name=cluster.name("retry"), failure_config=FailureConfig(max_failures=1))
+    ).fit()
+    assert [(row["epoch"], row["attempt"]) for row in result.all_metrics] == [(0, 1), (1, 1), (2, 2)]
+
+
+def test_restore_needs_only_the_path(cluster, tmp_path, driver):
+    name, storage = cluster.name("restore"), tmp_path / "runs"
+    script = f"""
+        from rtrain import train
+        from rtrain.train import DataParallelTrainer, RunConfig, Checkpoint
+        from helper import last
+        def loop(config):
+            from_checkpoint = train.get_checkpoint()
+            start = from_checkpoint.to_dict()["epoch"] + 1 if from_checkpoint else 0
+            for epoch in range(start, config["epochs"]):
+                train.report({{"epoch": last(epoch)}}, Checkpoint.from_dict({{"epoch": epoch}}))
+        DataParallelTrainer(loop, train_loop_config={{"epochs": 2}},
+            run_config=RunConfig(name="{name}", storage_path="{storage}")).fit()
+        """
+    process = driver(script, helper="def last(epoch):\n    return epoch\n")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "travels along: 2 files" in err
+    shutil.rmtree(tmp_path / "project-0")
+    path = f"{storage}/{name}/"
+    assert DataParallelTrainer.can_restore(path)
+    assert not DataParallelTrainer.can_restore(str(storage))
+    with pytest.raises(ValueError, match="cannot be restored"):
+        DataParallelTrainer.restore(str(tmp_path))
+    restored = DataParallelTrainer.restore(path, train_loop_config={"epochs": 4})
+    result = restored.fit()
+    assert epochs_of(result) == [0, 1, 2, 3]
+
+
+def test_a_result_is_read_back_from_its_directory(cluster, tmp_path):
+    name, storage = cluster.name("path"), tmp_path / "runs"
+    trainer(name, storage, epochs=3, keep=CheckpointConfig(num_to_keep=2)).fit()
+    result = Result.from_path(f"{storage}/{name}")
+    assert epochs_of(result) == [0, 1, 2]
+    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [1, 2]
+    assert result.checkpoint.to_directory(tmp_path / "mine") == str(tmp_path / "mine")
+    assert (tmp_path / "mine" / "state.json").is_file()
+    with pytest.raises(RuntimeError, match=r"Experiment folder .* doesn't exist\."):
+        Result.from_path(storage / "nothing")
+
+
+def test_the_head_streams_files_that_the_driver_has_no_mount_for_and_damage_is_named(cluster, tmp_path):
+    name = cluster.name("stream")
+    result = trainer(name, epochs=1).fit()
+    kept = cluster.daemons.folder / "head" / "storage" / name / result.checkpoint.name / "state.json"
+    kept.write_text('{"epoch": 7}')
+    with pytest.raises(OSError, match=r"state\.json is damaged"), result.checkpoint.as_directory():
+        pass
+    from_head = Result.from_path(f"cluster://{name}")
+    assert epochs_of(from_head) == [0]
+
+
+def test_a_checkpoint_of_another_run_is_where_to_begin(cluster):
+    def loop():
+        found = train.get_checkpoint()
+        train.report({"began": found.to_dict()["epoch"]}, Checkpoint.from_dict({"epoch": 1}))
+        train.flush()
+        if train.get_context().get_attempt() == 1:
+            raise RuntimeError("once")
+
+    result = DataParallelTrainer(
+        loop,
+        run_config=RunConfig(name=cluster.name("from"), failure_config=FailureConfig(max_failures=1)),
+        resume_from_checkpoint=Checkpoint.from_dict({"epoch": 41}),
+    ).fit()
+    assert [row["began"] for row in result.all_metrics] == [41, 1]

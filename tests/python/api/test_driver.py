@@ -1,0 +1,259 @@
+"""A driver beside its run: prints, callbacks, stop, Ctrl-C, its own death, two of them."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+from rtrain import train
+from rtrain._http import Conflict, Head, NotFound
+from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig, UserCallback
+
+
+def wait_for(what, condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def test_the_driver_shows_ranks_nodes_and_prints_and_folds_what_is_the_same(cluster, capfd):
+    def loop():
+        rank = train.get_context().get_world_rank()
+        train.collective.barrier()
+        print("all say this")
+        train.collective.barrier()
+        print(f"only {rank} says this")
+
+    DataParallelTrainer(
+        loop,
+        scaling_config=ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD"),
+        run_config=RunConfig(name=cluster.name("prints")),
+    ).fit()
+    out, err = capfd.readouterr()
+    assert "(ranks 0-1, 2 nodes) all say this" in out
+    assert out.count("all say this") == 1
+    assert "(rank 1, node-" in out
+    assert "only 1 says this" in out
+    assert "world rank 0, local rank 0, node rank 0: node-" in err
+    assert "(127.0.0.1), pid " in err
+    assert "backend gloo, master 127.0.0.1" in err
+
+
+class Told(UserCallback):
+    def __init__(self):
+        self.reports, self.failures, self.order = [], [], []
+
+    def before_run(self, run_context):
+        self.order.append("before")
+
+    def after_report(self, run_context, metrics, checkpoint):
+        self.reports.append((run_context.name, metrics, checkpoint.name if checkpoint else None))
+
+    def after_exception(self, run_context, worker_exceptions):
+        self.failures.append({rank: str(error).splitlines()[0] for rank, error in worker_exceptions.items()})
+
+    def after_run(self, run_context):
+        self.order.append("after")
+
+
+def test_callbacks_hear_of_every_rank_s_report_and_of_failures(cluster):
+    def loop():
+        context = train.get_context()
+        train.report({"rank": context.get_world_rank(), "attempt": context.get_attempt()})
+        if context.get_attempt() == 1:
+            raise ValueError("first try")
+
+    told, name = Told(), cluster.name("told")
+    DataParallelTrainer(
+        loop,
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=name, callbacks=[told], failure_config=FailureConfig(max_failures=1)),
+    ).fit()
+    assert told.order == ["before", "after"]
+    assert [report[1] for report in told.reports] == [
+        [{"rank": 0, "attempt": attempt}, {"rank": 1, "attempt": attempt}] for attempt in (1, 2)
+    ]
+    assert told.failures
+    assert set(told.failures[0].values()) == {"ValueError: first try"}
+
+
+def test_an_error_in_a_callback_ends_the_run(cluster):
+    class Wrong(UserCallback):
+        def after_report(self, run_context, metrics, checkpoint):
+            raise ZeroDivisionError("in the callback")
+
+    def loop():
+        for _ in range(600):
+            train.report({})
+            time.sleep(0.1)
+
+    name = cluster.name("wrong")
+    with pytest.raises(ZeroDivisionError, match="in the callback"):
+        DataParallelTrainer(loop, run_config=RunConfig(name=name, callbacks=[Wrong()])).fit()
+    wait_for("the end", lambda: cluster.json("describe", name)["state"] in ("STOPPED", "FAILED"))
+
+
+@pytest.mark.parametrize("stop", [{"epoch": 2}, lambda name, metrics: metrics["epoch"] >= 2], ids=["dict", "function"])
+def test_stop_ends_every_rank_at_the_report_that_reaches_it(cluster, stop):
+    def loop():
+        rank = train.get_context().get_world_rank()
+        for epoch in range(100):
+            metrics = {"epoch": epoch if rank == 0 else 0}
+            train.report(metrics, Checkpoint.from_dict({"epoch": epoch}) if rank == 0 else None)
+
+    result = DataParallelTrainer(
+        loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=cluster.name("stop"), stop=stop)
+    ).fit()
+    assert result.metrics == {"epoch": 2}
+    assert result.checkpoint.to_dict() == {"epoch": 2}
+
+
+def test_log_to_file_keeps_what_ranks_print(cluster, tmp_path):
+    def loop():
+        print("into the file")
+
+    name = cluster.name("files")
+    DataParallelTrainer(
+        loop, run_config=RunConfig(name=name, storage_path=tmp_path / "runs", log_to_file=("mine.txt", "errors.txt"))
+    ).fit()
+    assert [file.read_text() for file in (tmp_path / "runs" / name).rglob("rank-00000-mine.txt")] == ["into the file\n"]
+
+
+def test_worker_environment_and_names_of_the_run(cluster, monkeypatch):
+    monkeypatch.setenv("RAY_TRAIN_SOMETHING", "7")
+
+    def loop():
+        import os
+
+        context = train.get_context()
+        return {
+            "own": os.environ.get("OWN"),
+            "given": os.environ.get("GIVEN"),
+            "theirs": os.environ.get("RAY_TRAIN_SOMETHING"),
+            "names": {context.get_trial_name(), context.get_experiment_name()},
+            "metadata": context.get_metadata(),
+        }
+
+    name = cluster.name("env")
+    config = RunConfig(name=name, env={"OWN": "1"}, worker_runtime_env={"env_vars": {"GIVEN": "2"}})
+    value = DataParallelTrainer(loop, run_config=config, metadata={"by": "me"}).fit().return_value
+    assert value == {"own": "1", "given": "2", "theirs": "7", "names": {name}, "metadata": {"by": "me"}}
+
+
+WAITS = """
+    import pathlib, sys, time
+    from rtrain import train
+    from rtrain.train import DataParallelTrainer, RunConfig
+    def loop(config):
+        train.report({{"step": 1}})
+        while not pathlib.Path(config["go"]).exists():
+            time.sleep(0.05)
+        train.report({{"step": 2}})
+    result = DataParallelTrainer(loop, train_loop_config={{"go": {go!r}}}, run_config=RunConfig(name={name!r})).fit()
+    print("ended with", result.metrics)
+    """
+
+
+def reported(name):
+    def asked():
+        try:
+            return Head.current().get(f"/v1/runs/{name}")["last_report"]
+        except NotFound:
+            return None
+
+    return asked
+
+
+def test_a_dead_driver_s_run_goes_on_and_is_joined_again(cluster, driver, tmp_path):
+    name, go = cluster.name("dies"), tmp_path / "go"
+    first = driver(WAITS.format(name=name, go=str(go)))
+    wait_for("a report", reported(name))
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert train.attach(name).state == "RUNNING"
+    second = driver(WAITS.format(name=name, go=str(go)))
+    with pytest.raises(Conflict, match="with another training function or config"):
+        DataParallelTrainer(lambda: None, run_config=RunConfig(name=name)).fit()
+    handle = train.attach(name)
+    for line in second.stderr:
+        if "this driver joins it" in line:
+            break
+    go.touch()
+    assert handle.result().metrics == {"step": 2}
+    out, err = second.communicate(timeout=60)
+    assert "ended with {'step': 2}" in out, err
+    with pytest.raises(NotFound):
+        train.attach("nobody-s-run")
+
+
+def test_ctrl_c_stops_the_run(cluster, driver, tmp_path):
+    name = cluster.name("interrupted")
+    process = driver(WAITS.format(name=name, go=str(tmp_path / "never")))
+    wait_for("a report", reported(name))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in err
+    assert f"stopping {name}" in err
+    assert cluster.json("describe", name)["state"] == "STOPPED"
+
+
+def test_ctrl_c_detaches_where_that_is_asked_for(cluster, driver, tmp_path):
+    name, go = cluster.name("detached"), tmp_path / "go"
+    script = 'import os; os.environ["RTRAIN_TRAIN_ON_INTERRUPT"] = "detach"\n' + WAITS.format(name=name, go=str(go)).replace(
+        "\n    ", "\n"
+    )
+    process = driver(script)
+    wait_for("a report", reported(name))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert "detached" in err
+    go.touch()
+    assert train.attach(name).result().metrics == {"step": 2}
+
+
+def test_a_stopped_run_says_so(cluster, tmp_path):
+    def loop():
+        time.sleep(600)
+
+    name = cluster.name("stopped")
+    import threading
+
+    def stop():
+        wait_for(
+            "it to run",
+            lambda: (
+                cluster.json("runs")["items"]
+                and any(r["name"] == name and r["state"] == "RUNNING" for r in cluster.json("runs")["items"])
+            ),
+        )
+        train.attach(name).stop()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(train.TrainingStoppedError, match="the run was stopped"):
+        DataParallelTrainer(loop, run_config=RunConfig(name=name)).fit()
+    thread.join()
+
+
+def test_while_queued_the_reason_is_said(cluster, capfd):
+    name = cluster.name("queued")
+    import threading
+
+    def cancel():
+        wait_for("it to be queued", lambda: any(run["name"] == name for run in cluster.json("runs")["items"]))
+        time.sleep(1.5)
+        train.attach(name).stop()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(train.TrainingStoppedError):
+        DataParallelTrainer(
+            lambda: None, scaling_config=ScalingConfig(resources_per_worker={"CPU": 500}), run_config=RunConfig(name=name)
+        ).fit()
+    thread.join()
+    assert "QUEUED" in capfd.readouterr().err
