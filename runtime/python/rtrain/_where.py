@@ -164,8 +164,7 @@ def _connect(address: str | None, wishes: dict[str, float], storage: Any, enviro
         raise ConnectionError(f"rtrain.init(address={address!r}): {error}") from error
     if wishes:
         warnings.warn(
-            f"num_cpus, num_gpus and resources are for a cluster that init() starts; the one at {head.place.address} has "
-            "its own",
+            f"num_cpus, num_gpus and resources are for a cluster that init() starts; the one at {head.place.address} has its own",
             stacklevel=4,
         )
     return _Connection(ClusterInfo(head.place.address, local=False, runtime_env=environment), os.getpid(), before, None)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import signal
-import time
+import threading
 
 import pytest
+from local_cluster import wait_for
 from rtrain import train
 from rtrain._http import Conflict, Head, NotFound
 from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig, UserCallback
-
-
-def wait_for(what, condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"waited {seconds} s for {what}")
 
 
 def test_the_driver_shows_ranks_nodes_and_prints_and_folds_what_is_the_same(cluster, capfd):
@@ -89,7 +81,7 @@ def test_an_error_in_a_callback_ends_the_run(cluster):
     def loop():
         for _ in range(600):
             train.report({})
-            time.sleep(0.1)
+            threading.Event().wait(0.1)
 
     name = cluster.name("wrong")
     with pytest.raises(ZeroDivisionError, match="in the callback"):
@@ -145,13 +137,13 @@ def test_worker_environment_and_names_of_the_run(cluster, monkeypatch):
 
 
 WAITS = """
-    import pathlib, sys, time
+    import pathlib, threading
     from rtrain import train
     from rtrain.train import DataParallelTrainer, RunConfig
     def loop(config):
         train.report({{"step": 1}})
         while not pathlib.Path(config["go"]).exists():
-            time.sleep(0.05)
+            threading.Event().wait(0.05)
         train.report({{"step": 2}})
     result = DataParallelTrainer(loop, train_loop_config={{"go": {go!r}}}, run_config=RunConfig(name={name!r})).fit()
     print("ended with", result.metrics)
@@ -218,10 +210,9 @@ def test_ctrl_c_detaches_where_that_is_asked_for(cluster, driver, tmp_path):
 
 def test_a_stopped_run_says_so(cluster, tmp_path):
     def loop():
-        time.sleep(600)
+        threading.Event().wait(600)
 
     name = cluster.name("stopped")
-    import threading
 
     def stop():
         wait_for(
@@ -242,11 +233,15 @@ def test_a_stopped_run_says_so(cluster, tmp_path):
 
 def test_while_queued_the_reason_is_said(cluster, capfd):
     name = cluster.name("queued")
-    import threading
+    lines = []
+
+    def said():
+        lines.append(capfd.readouterr().err)
+        return "".join(lines)
 
     def cancel():
         wait_for("it to be queued", lambda: any(run["name"] == name for run in cluster.json("runs")["items"]))
-        time.sleep(1.5)
+        wait_for("the reason to be said", lambda: "QUEUED" in said())
         train.attach(name).stop()
 
     thread = threading.Thread(target=cancel)
@@ -256,4 +251,4 @@ def test_while_queued_the_reason_is_said(cluster, capfd):
             lambda: None, scaling_config=ScalingConfig(resources_per_worker={"CPU": 500}), run_config=RunConfig(name=name)
         ).fit()
     thread.join()
-    assert "QUEUED" in capfd.readouterr().err
+    assert "QUEUED" in said()

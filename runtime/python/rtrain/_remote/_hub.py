@@ -315,7 +315,9 @@ class Hub:
         try:
             slot.connected(dial((host, int(port)), slot.name, slot.key, 5.0))
         except OSError as error:
-            text = f"{slot.what} runs on {address} and neither side reaches the other: {error}; run the driver with `rtrain submit`"
+            text = (
+                f"{slot.what} runs on {address} and neither side reaches the other: {error}; run the driver with `rtrain submit`"
+            )
             slot.died(text)
             self.stop_run(slot, wait=False)
 

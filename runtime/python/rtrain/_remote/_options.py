@@ -42,8 +42,12 @@ class Options:
         known = {name: value for name, value in given.items() if name in Options.__dataclass_fields__}
         wrong = sorted(set(given) - set(known) - set(_IGNORED))
         if wrong:
-            raise TypeError(f"rtrain.remote has no option {', '.join(wrong)}; there are {', '.join(Options.__dataclass_fields__)}")
-        made = replace(self, **{name: value for name, value in known.items() if value is not None or name in ("num_cpus", "num_gpus")})
+            raise TypeError(
+                f"rtrain.remote has no option {', '.join(wrong)}; there are {', '.join(Options.__dataclass_fields__)}"
+            )
+        made = replace(
+            self, **{name: value for name, value in known.items() if value is not None or name in ("num_cpus", "num_gpus")}
+        )
         if made.lifetime == "detached":
             raise ValueError("an actor ends with its last handle or its driver; lifetime='detached' is not supported")
         if made.num_returns < 1:
@@ -60,7 +64,11 @@ class Options:
             amounts["GPU"] = self.num_gpus
         if self.memory:
             amounts["memory"] = int(self.memory)
-        scaling: dict[str, Any] = {"workers": 1, "use_gpu": bool(self.num_gpus), "resources_per_worker": {**amounts, **self.resources}}
+        scaling: dict[str, Any] = {
+            "workers": 1,
+            "use_gpu": bool(self.num_gpus),
+            "resources_per_worker": {**amounts, **self.resources},
+        }
         if self.accelerator_type:
             scaling["accelerator_type"] = self.accelerator_type
         if self.label_selector:

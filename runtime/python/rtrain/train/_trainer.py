@@ -119,6 +119,9 @@ def _local_mode(scaling: ScalingConfig) -> LocalMode | None:
 
 
 def _head() -> Head:
+    from rtrain import _where
+
+    _where.ensure()
     return Head.current()
 
 
@@ -158,8 +161,10 @@ class Submission:
 
     # -- what is sent -------------------------------------------------------------------------------------------------
     def _job(self) -> tuple[dict[str, Any], bytes]:
+        from rtrain import _where
+
         trainer, config = self.trainer, self.trainer.run_config
-        runtime = dict(config.worker_runtime_env or {})
+        runtime = {**_where.runtime_env(), **(config.worker_runtime_env or {})}
         if given := runtime.get("working_dir"):
             self.packed = pathlib.Path(str(given)).expanduser().resolve()
         elif trainer._code is None:
