@@ -29,6 +29,7 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.allow_root_workers = options.allow_root_workers;
     agent.end_workers = options.until_pid != 0;
     agent.scratch = options.scratch;
+    agent.scratch_quota = options.scratch_quota;
     agent.fake_gpus = options.fake_gpus;
     agent.accelerator_type = options.accelerator_type;
     for (const auto& [key, value] : options.labels) agent.labels[key] = value;

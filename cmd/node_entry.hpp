@@ -18,6 +18,7 @@ struct NodeOptions {
     std::string address;  // other agents reach it there; empty: its end of the connection to the head
     std::uint16_t peer_port = 7434;
     std::string resources, fake_gpus, accelerator_type, scratch;
+    std::int64_t scratch_quota = 0;  // bytes; 0: none
     std::map<std::string, std::string> labels;
     bool allow_root_workers = false;
     int until_pid = 0;  // the agent ends with that process, and its workers with it; 0: it stays

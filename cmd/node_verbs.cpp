@@ -9,6 +9,7 @@
 #include "cmd/process.hpp"
 #include "cmd/settings.hpp"
 #include "cmd/status_text.hpp"
+#include "cmd/units.hpp"
 #include "daemon/agent/agent.hpp"
 
 namespace rtrain::cmd {
@@ -34,6 +35,15 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     options.fake_gpus = arguments.text("fake-gpus");
     options.accelerator_type = arguments.text("accelerator-type");
     if (arguments.has("scratch")) options.scratch = absolute(arguments.text("scratch"));
+    if (arguments.has("scratch-quota")) {
+        const auto quota = parse_bytes(arguments.text("scratch-quota"));
+        if (!quota)
+            return Error{
+                .code = ErrorCode::usage,
+                .message = "--scratch-quota: \"" + arguments.text("scratch-quota") + "\" is not an amount of bytes",
+                .next = "for example --scratch-quota 100GiB"};
+        options.scratch_quota = *quota;
+    }
     options.allow_root_workers = arguments.has("allow-root-workers");
     for (const std::string& label : arguments.list("label")) {
         const auto equals = label.find('=');
@@ -119,6 +129,11 @@ Result<int> node_undrain(Invocation& call) {
     return on_node(call, call.arguments.argument(0), "undrain", json::object(), "takes workers again");
 }
 
+const Flag scratch_quota{.name = "scratch-quota",
+                         .takes = Value::text,
+                         .shown = "SIZE",
+                         .help = "name the runs when their scratch holds more: 100GiB"};
+
 }  // namespace
 
 std::vector<Command> node_commands() {
@@ -168,6 +183,7 @@ std::vector<Command> node_commands() {
                     .takes = Value::file,
                     .shown = "DIR",
                     .help = "fast disk of this node, for the workers' TMPDIR"},
+                   scratch_quota,
                    data,
                    {.name = "detach", .help = "return once it has joined; its log is <data>/agent.log"}},
          .handler = node_join},

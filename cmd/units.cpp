@@ -2,6 +2,7 @@
 #include "cmd/units.hpp"
 
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -17,6 +18,21 @@ struct Unit {
 constexpr std::array<Unit, 5> units{{{"d", 86'400'000}, {"h", 3'600'000}, {"m", 60'000}, {"s", 1'000}, {"ms", 1}}};
 
 }  // namespace
+
+std::optional<std::int64_t> parse_bytes(std::string_view text) {
+    std::int64_t count = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (failed != std::errc{} || count <= 0) return std::nullopt;
+    std::string_view name = text.substr(static_cast<std::size_t>(end - text.data()));
+    if (name.ends_with("iB")) name.remove_suffix(1);
+    if (name.empty()) return count;
+    constexpr std::string_view letters = "KMGT";
+    const auto power = letters.find(name.front());
+    if (name.size() != 2 || name[1] != 'i' || power == letters.npos) return std::nullopt;
+    for (std::size_t i = 0; i <= power; ++i)
+        if (__builtin_mul_overflow(count, std::int64_t{1024}, &count)) return std::nullopt;
+    return count;
+}
 
 std::optional<std::int64_t> parse_duration(std::string_view text) {
     if (text.empty()) return std::nullopt;

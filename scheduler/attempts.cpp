@@ -9,8 +9,8 @@
 namespace rtrain::core {
 namespace {
 
-constexpr std::size_t avoided_at_most = 8;         // nodes; the oldest blame is forgotten
-constexpr std::uint32_t preparations_at_most = 5;  // failed in a row, before any worker ran
+constexpr std::size_t avoided_at_most = 8;       // nodes; the oldest blame is forgotten
+constexpr std::uint32_t beginnings_at_most = 5;  // failed in a row, before any worker had reported
 
 Duration backoff(const FailurePolicy& policy, std::uint32_t failures) {
     std::int64_t wait = std::max<std::int64_t>(policy.backoff_first.ms, 0);
@@ -18,13 +18,14 @@ Duration backoff(const FailurePolicy& policy, std::uint32_t failures) {
     return {std::min(wait, std::max(policy.backoff_last.ms, policy.backoff_first.ms))};
 }
 
-// Attempts in a row, the last ones, that ended uncounted before their workers ran.
-std::uint32_t preparations_failed(const Cluster& cluster, RunId run) {
+// Attempts in a row, the last ones, that ended uncounted before their workers ran, or met.
+std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
     std::uint32_t count = 0;
     auto at = cluster.attempts.upper_bound({.run = run, .number = UINT32_MAX});
     while (at != cluster.attempts.begin()) {
         --at;
-        if (at->first.run != run || at->second.counted || at->second.started_at.ms != 0) break;
+        if (at->first.run != run || at->second.counted) break;
+        if (at->second.started_at.ms != 0 && !port_was_taken(at->second)) break;
         ++count;
     }
     return count;
@@ -48,7 +49,7 @@ NodeId result_writer(const Cluster& cluster, const Run& run) {
 void recover(Change& change, const Attempt& attempt) {
     Run& run = change.edit(attempt.id.run);
     const FailurePolicy& policy = run.spec.failure;
-    if (attempt.first_failure && policy.avoid_bad_nodes)
+    if (attempt.first_failure && policy.avoid_bad_nodes && attempt.counted)
         avoid(change, run.id, attempt.workers[attempt.first_failure->value].seat.node);
     if (attempt.counted) ++run.failures;
     if (attempt.counted && policy.max_failures >= 0 && run.failures > static_cast<std::uint32_t>(policy.max_failures)) {
@@ -57,14 +58,15 @@ void recover(Change& change, const Attempt& attempt) {
             change, run.id, RunState::failed,
             attempt.cause + " (failure " + std::to_string(run.failures) + ", failure.max_failures is " + allowed + ")");
     }
-    const std::uint32_t preparations = preparations_failed(change.seen(), run.id);
-    if (!attempt.counted && preparations >= preparations_at_most)
-        return end_run(
-            change, run.id, RunState::failed,
-            attempt.cause + " (" + std::to_string(preparations) + " attempts in a row could not be prepared)");
+    if (policy.fail_fast) return end_run(change, run.id, RunState::failed, attempt.cause + " (failure.fail_fast)");
+    const std::uint32_t beginnings = beginnings_failed(change.seen(), run.id);
+    if (!attempt.counted && beginnings >= beginnings_at_most)
+        return end_run(change, run.id, RunState::failed,
+                       attempt.cause + " (" + std::to_string(beginnings) + " attempts in a row could not be " +
+                           (port_was_taken(attempt) ? "begun)" : "prepared)"));
     run.state = RunState::recovering;
     run.reason = attempt.cause;
-    run.retry_at = change.now() + backoff(policy, attempt.counted ? run.failures : preparations);
+    run.retry_at = change.now() + backoff(policy, attempt.counted ? run.failures : beginnings);
     change.note(run.name + " waits " + std::to_string((run.retry_at - change.now()).ms) +
                 " ms before its next attempt");
 }
@@ -88,6 +90,12 @@ void finish_attempt(Change& change, AttemptId id) {
 }
 
 }  // namespace
+
+bool port_was_taken(const Attempt& attempt) {
+    if (!attempt.first_failure) return false;
+    const auto& exit = attempt.workers[attempt.first_failure->value].exit;
+    return exit && exit->address_in_use;
+}
 
 const Attempt* live_attempt(const Cluster& cluster, RunId id) {
     const auto run = cluster.runs.find(id);

@@ -14,6 +14,7 @@ const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null: none
 // a claim skipped have no record, so the next recorded number is the one.
 const Attempt* meant_attempt(const Cluster& cluster, AttemptId asked);
 std::vector<NodeId> nodes_of(const Attempt& attempt);  // by rank, rank 0's first
+bool port_was_taken(const Attempt& attempt);           // its first failure
 bool claimed(const Attempt& attempt);
 bool on_node(const Attempt& attempt, const NodeId& node);
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node);

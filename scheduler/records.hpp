@@ -44,6 +44,7 @@ struct FailurePolicy {
     Duration backoff_first{1'000};
     Duration backoff_last{300'000};
     bool avoid_bad_nodes = true;
+    bool fail_fast = false;  // the first attempt that fails or is lost ends the run, whatever the cause
     bool operator==(const FailurePolicy&) const = default;
 };
 
@@ -88,9 +89,10 @@ struct ExitCause {
     std::optional<std::int32_t> exit_code;
     std::optional<std::int32_t> signal;
     bool out_of_memory = false;
-    bool stopped_by_us = false;  // died of the signal its agent sent to end the attempt
-    bool never_started = false;  // entrypoint missing, code could not be unpacked, ...
-    std::string detail;          // evidence: "61.8 of 62 GiB", last error text, ...
+    bool stopped_by_us = false;   // died of the signal its agent sent to end the attempt
+    bool never_started = false;   // entrypoint missing, code could not be unpacked, ...
+    bool address_in_use = false;  // the rendezvous port, before any report: tried again with another, not counted
+    std::string detail;           // evidence: "61.8 of 62 GiB", last error text, ...
     bool success() const { return exit_code == 0 && !never_started; }
     bool operator==(const ExitCause&) const = default;
 };

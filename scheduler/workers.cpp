@@ -85,7 +85,8 @@ void failed(Change& change, AttemptId id, Rank rank) {
     Attempt& attempt = change.edit(id);
     find_first_failure(attempt);
     const std::string cause = attempt.first_failure ? attempt.cause : cause_of(attempt, rank);
-    fail_attempt(change, id, AttemptState::failed, cause, Counts::yes);
+    // Nobody's fault: another program took the port between the agent's look and the worker's bind.
+    fail_attempt(change, id, AttemptState::failed, cause, port_was_taken(attempt) ? Counts::no : Counts::yes);
 }
 
 }  // namespace
@@ -162,7 +163,9 @@ void on(Change& change, const WorkerExited& event) {
     worker.exit = event.cause;
     worker.exit_wall_us = event.exit_wall_us;
     if (attempt.state == AttemptState::stopping) {
-        if (attempt.end_as == AttemptState::failed && attempt.counted) find_first_failure(attempt);
+        if (attempt.end_as != AttemptState::failed || !attempt.counted) return;
+        find_first_failure(attempt);
+        attempt.counted = !port_was_taken(attempt);  // the news of rank 0's end came after that of its peers
         return;
     }
     if (!event.cause.success()) return failed(change, id, event.rank);

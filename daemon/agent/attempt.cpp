@@ -21,21 +21,6 @@ bool all_exited(const LocalAttempt& attempt) {
                        [](const auto& one) { return one.second.exited; });
 }
 
-// SIGTERM now, SIGKILL after the grace; a second order may only shorten it.
-void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms) {
-    const Time kill_at = step.now + Duration{std::max<std::int64_t>(grace_ms, 0)};
-    for (auto& [rank, worker] : attempt.workers) {
-        if (worker.exited) continue;
-        if (worker.connected && !worker.signalled)
-            step.out.push_back(ToWorker{key(attempt), rank, worker::Wanted{worker::Wish::stop}});
-        if (worker.started && !worker.signalled)
-            step.out.push_back(SignalWorker{key(attempt), rank, grace_ms > 0 ? SIGTERM : SIGKILL});
-        worker.signalled = true;
-    }
-    if (!attempt.kill_at || kill_at < *attempt.kill_at) attempt.kill_at = kill_at;
-    if (attempt.phase == Phase::running || attempt.phase == Phase::fetching) attempt.phase = Phase::ending;
-}
-
 void gone(Step& step, AttemptKey key) {
     step.out.push_back(CloseAttempt{key});
     step.state.attempts.erase(key);
@@ -57,6 +42,47 @@ LocalAttempt* find_ref(Step& step, const AttemptRef& ref) {
     for (auto& [key, attempt] : step.state.attempts)
         if (key.run == ref.run && attempt.image.number == ref.number) return &attempt;
     return nullptr;
+}
+
+}  // namespace
+
+// SIGTERM now, SIGKILL after the grace; a second order may only shorten it.
+void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms) {
+    const Time kill_at = step.now + Duration{std::max<std::int64_t>(grace_ms, 0)};
+    for (auto& [rank, worker] : attempt.workers) {
+        if (worker.exited) continue;
+        if (worker.connected && !worker.signalled)
+            step.out.push_back(ToWorker{key(attempt), rank, worker::Wanted{worker::Wish::stop}});
+        if (worker.started && !worker.signalled)
+            step.out.push_back(SignalWorker{key(attempt), rank, grace_ms > 0 ? SIGTERM : SIGKILL});
+        worker.signalled = true;
+    }
+    if (!attempt.kill_at || kill_at < *attempt.kill_at) attempt.kill_at = kill_at;
+    if (attempt.phase == Phase::running || attempt.phase == Phase::fetching) attempt.phase = Phase::ending;
+}
+
+namespace {
+
+// attempts/NNNNNN/end.json, by the agent of rank 0: what it knows by itself, and the head's words once it has them.
+void say_end(Step& step, const LocalAttempt& attempt) {
+    if (!attempt.coordinates || (attempt.phase == Phase::drained && !attempt.stop_asked)) return;
+    storage::AttemptEnd end{.number = attempt.image.number,
+                            .state = attempt.end_as,
+                            .cause = attempt.stop_why,
+                            .started_wall_ms = attempt.started_wall_ms,
+                            .ended_wall_ms = step.wall_ms()};
+    bool all_well = true, stopped = false;
+    for (const auto& [rank, worker] : attempt.workers) {
+        if (!worker.exit) continue;
+        const ExitCause& cause = *worker.exit;
+        end.ranks[rank] = {.exit_code = cause.exit_code, .signal = cause.signal, .detail = cause.detail};
+        all_well = all_well && cause.success();
+        stopped = stopped || cause.stopped_by_us;
+        if (!cause.success() && !cause.stopped_by_us && !end.first_failure) end.first_failure = rank;
+    }
+    if (end.state.empty()) end.state = all_well ? "SUCCEEDED" : stopped && !end.first_failure ? "STOPPED" : "FAILED";
+    if (end.cause.empty() && end.first_failure) end.cause = "rank " + std::to_string(*end.first_failure) + " failed";
+    step.out.push_back(WriteEnd{key(attempt), std::move(end)});
 }
 
 }  // namespace
@@ -102,6 +128,7 @@ void on(Step& step, const PreparationDone& input) {
     image.master_port = input.master_port;
     image.upload = input.upload;
     image.local_run_path = input.local_run_path;
+    image.policy = input.policy;
     attempt->phase = Phase::prepared;
     if (attempt->stop_asked) return settle_end(step, input.attempt);
     step.out.push_back(KeepAttempt{image});
@@ -139,6 +166,7 @@ void on(Step& step, const CheckpointFetched& input) {
         return settle_end(step, input.attempt);
     }
     attempt->phase = Phase::running;
+    attempt->started_wall_ms = step.wall_ms();
     open_group(*attempt);
     step.out.push_back(KeepAttempt{attempt->image});
     step.out.push_back(StartWorkers{*attempt->image.launch});
@@ -150,6 +178,7 @@ void on(Step& step, const AttemptFound& input) {
     LocalAttempt attempt;
     attempt.image = input.image;
     attempt.adopted = true;
+    if (!step.state.registered && !step.state.alone_since) step.state.alone_since = step.now;
     const AttemptKey id = key(attempt);
     attempt.phase = Phase::prepared;
     if (input.image.launch) {
@@ -192,8 +221,10 @@ void on(Step& step, const WorkerEnded& input) {
     if (worker.exited) return;
     worker.exited = true;
     ExitCause cause = input.cause;
+    cause.address_in_use = input.cause.address_in_use && attempt->local && attempt->local->passed == 0;
     cause.stopped_by_us = worker.signalled && !cause.success() && !cause.out_of_memory;
     if (!cause.success() && !worker.fail_text.empty()) cause.detail = worker.fail_text;
+    worker.exit = cause;
     tell_head(
         step,
         Exited{.attempt = reference(*attempt), .rank = input.rank, .cause = cause, .exit_wall_us = input.wall_us});
@@ -209,6 +240,8 @@ void stop(Step& step, const Stop& order) {
     LocalAttempt* attempt = find_ref(step, order.attempt);
     if (!attempt) return tell_head(step, Emptied{order.attempt});  // unknown or over: nothing of it is here
     attempt->stop_asked = true;
+    attempt->stop_why = order.why;
+    attempt->end_as = order.end_as;
     const AttemptKey id = key(*attempt);
     if (attempt->phase == Phase::preparing) return;  // settled when the preparation has ended
     end_workers(step, *attempt, order.grace_ms);
@@ -259,6 +292,7 @@ void settle_end(Step& step, AttemptKey id) {
     }
     attempt->give_up_uploads_at.reset();
     if (!attempt->logs_done) return;
+    say_end(step, *attempt);
     attempt->phase = Phase::drained;
     if (!attempt->stop_asked) return;  // the head has not heard of the end yet, or waits for other nodes
     tell_head(step, Emptied{reference(*attempt)});

@@ -36,6 +36,7 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
     Delivery delivery;
     Outputs acts;
     GroupSink sink{acts, delivery.news, delivery.to_coordinator, delivery.to_local, step.wall_ms()};
+    const std::uint64_t passed = attempt.local ? attempt.local->passed : 0;
     act(sink);
     while (!delivery.to_coordinator.empty() || !delivery.to_local.empty()) {
         const auto up = std::move(delivery.to_coordinator);
@@ -46,6 +47,10 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
             if (attempt.coordinator) from_node(*attempt.coordinator, step.now, step.state.node, message, sink);
         for (const GroupMessage& message : down)
             if (attempt.local) from_coordinator(*attempt.local, step.now, message, sink);
+    }
+    if (attempt.local && attempt.local->passed != passed) {
+        attempt.released_at = step.now;
+        for (auto& [rank, worker] : attempt.workers) worker_was_busy(step, worker);
     }
     for (GroupNews& news : delivery.news)
         std::visit([&](auto& one) { tell_head(step, NewsBody(std::move(one))); }, news);
@@ -104,6 +109,10 @@ void on(Step& step, const WorkerSaid& input) {
     LocalWorker& worker = attempt->workers[input.rank];
     if (const auto* report = std::get_if<worker::Report>(&input.message)) {
         worker.silent_ms = 0;
+        worker_was_busy(step, worker);
+        const bool first_time =
+            report->index == attempt->local->passed + 1 && !attempt->local->come.contains(input.rank);
+        if (first_time && attempt->released_at.ms > 0) worker.interval_ms = (step.now - attempt->released_at).ms;
         return with_group(step, *attempt, [&](GroupSink& sink) {
             rank_reported(*attempt->local, step.now, input.rank, *report, sink);
         });
@@ -112,10 +121,7 @@ void on(Step& step, const WorkerSaid& input) {
         return with_group(step, *attempt,
                           [&](GroupSink& sink) { rank_broadcast(*attempt->local, input.rank, *broadcast, sink); });
     if (std::holds_alternative<worker::Stage>(input.message)) step.out.push_back(MakeStage{input.attempt, input.rank});
-    if (const auto* pulse = std::get_if<worker::Pulse>(&input.message)) {
-        worker.silent_ms = pulse->silent_ms;
-        worker.cpu_ms = pulse->cpu_ms;
-    }
+    if (const auto* pulse = std::get_if<worker::Pulse>(&input.message)) hear_pulse(step, *attempt, input.rank, *pulse);
     if (const auto* fail = std::get_if<worker::Fail>(&input.message)) worker.fail_text = fail->text;
 }
 

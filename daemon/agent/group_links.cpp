@@ -133,7 +133,9 @@ void GroupLinks::cut_member(const std::shared_ptr<net::Socket>& socket, const st
 void GroupLinks::dial(AttemptKey attempt, const protocol::PeerNode& coordinator) {
     auto dial = std::make_shared<Dial>();
     dial->coordinator = coordinator;
-    dials_[attempt] = std::move(dial);
+    auto& current = dials_[attempt];
+    const auto before = std::exchange(current, std::move(dial));
+    if (before && before->socket) before->socket->close("the coordinator has moved");
     try_dial(attempt);
 }
 

@@ -108,6 +108,16 @@ pid_t spawn_shim(const std::string& program, const WorkerStart& worker, int read
     return error == 0 ? pid : -error;
 }
 
+// For the shim. Without it the worker runs where the agent runs.
+void write_place(const WorkerStart& worker) {
+    std::string text;
+    if (!worker.cgroup.empty()) text += "cgroup " + worker.cgroup + "\n";
+    if (!worker.processors.empty()) text += "processors " + worker.processors + "\n";
+    if (text.empty()) return;
+    const std::string file = worker.directory + "/place";
+    if (!write_whole(file, text, 0600, Durable::no)) ::unlink(file.c_str());
+}
+
 }  // namespace
 
 struct Launcher::Child {
@@ -145,6 +155,7 @@ void Launcher::start(const WorkerStart& worker) {
     // A pipe end that is 3 already would keep its close-on-exec: dup2 onto itself does not clear it.
     const int ready_end =
         ends[1] == ready_descriptor ? ::fcntl(ends[1], F_DUPFD_CLOEXEC, ready_descriptor + 1) : ends[1];
+    write_place(worker);
     auto child = std::make_unique<Child>();
     child->worker = worker;
     child->worker.environment.clear();  // secrets: not kept in memory for the life of the worker
@@ -199,16 +210,24 @@ void Launcher::over(const Name& name) {
     if (child->ours && child->shim > 0) ::waitpid(child->shim, nullptr, WNOHANG);
     const auto words = read_words(child->worker.directory + "/exit");
     if (!words.empty()) {
-        const std::uint64_t kills = oom_kills();
-        const bool memory_ran_out = kills > oom_kills_;
-        const ExitCause cause = cause_of_exit(words, child->worker.program, child->worker.err, memory_ran_out);
-        if (cause.out_of_memory) oom_kills_ = kills;
+        const bool killed = words.contains("signal") || number(words, "code") == 128 + SIGKILL;
+        const bool no_memory = killed && memory_ran_out(name.first);
+        const ExitCause cause = cause_of_exit(words, child->worker.program, child->worker.err, no_memory);
         return events_.ended(name.first, name.second, cause, number(words, "wall_us"));
     }
     const auto started = read_words(child->worker.directory + "/started");
     if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
     const ExitCause cause{.signal = SIGKILL, .detail = "its shim (the worker's parent process) was killed"};
     events_.ended(name.first, name.second, cause, wall_us());
+}
+
+// The attempt's cgroup knows better than the whole machine; each kill explains one end.
+bool Launcher::memory_ran_out(AttemptKey attempt) {
+    const auto own = events_.oom_kills(attempt);
+    std::uint64_t& seen = own ? oom_kills_of_[attempt] : oom_kills_;
+    if ((own ? *own : oom_kills()) <= seen) return false;
+    ++seen;
+    return true;
 }
 
 std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
@@ -236,17 +255,32 @@ void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number)
     if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
 }
 
-std::string last_line(const std::string& file) {
+std::string end_of(const std::string& file, std::size_t most) {
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) return {};
-    std::string tail(4096, '\0');
+    std::string tail(most, '\0');
     const off_t end = ::lseek(descriptor, 0, SEEK_END);
-    const ssize_t got = ::pread(descriptor, tail.data(), tail.size(), std::max<off_t>(0, end - 4096));
+    const ssize_t got =
+        ::pread(descriptor, tail.data(), tail.size(), std::max<off_t>(0, end - static_cast<off_t>(most)));
     ::close(descriptor);
     tail.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return tail;
+}
+
+std::string last_line(const std::string& file) {
+    std::string tail = end_of(file, 4096);
     while (!tail.empty() && std::strchr(" \t\r\n", tail.back())) tail.pop_back();
     const auto newline = tail.rfind('\n');
     return (newline == std::string::npos ? tail : tail.substr(newline + 1)).substr(0, 300);
+}
+
+// In the words of libc, of Python's errno and of torch's TCPStore. The machine believes it before the first report
+// only.
+bool says_address_in_use(const std::string& err_file) {
+    const std::string tail = end_of(err_file, 64 << 10);
+    for (const char* words : {"Address already in use", "address already in use", "EADDRINUSE"})
+        if (tail.find(words) != std::string::npos) return true;
+    return false;
 }
 
 std::uint64_t oom_kills() {
@@ -286,6 +320,7 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const s
         return cause;
     }
     if (!cause.signal) cause.detail = last_line(err_file);
+    cause.address_in_use = says_address_in_use(err_file);
     const bool of_shell = !program.empty() && (program.front() == "sh" || program.front() == "/bin/sh");
     const bool not_found = cause.exit_code == 127 && cause.detail.find("not found") != std::string::npos;
     const bool not_allowed = cause.exit_code == 126 && cause.detail.find("ermission denied") != std::string::npos;

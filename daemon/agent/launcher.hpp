@@ -27,10 +27,13 @@ struct WorkerStart {
     std::int64_t wait_ms = 0;  // before it becomes its program
     std::vector<std::string> program;
     std::map<std::string, std::string> environment;
+    std::string cgroup{}, processors{};  // "0-3,8"; empty: where the agent runs
 };
 struct WorkerEvents {
     std::function<void(AttemptKey, std::uint32_t rank, std::int64_t pid)> started;
     std::function<void(AttemptKey, std::uint32_t rank, const ExitCause&, std::int64_t wall_us)> ended;
+    // Of this attempt alone, where somebody counts them.
+    std::function<std::optional<std::uint64_t>(AttemptKey)> oom_kills = [](AttemptKey) { return std::nullopt; };
 };
 
 class Launcher {
@@ -56,13 +59,17 @@ class Launcher {
     std::string shim_;
     WorkerEvents events_;
     std::map<Name, std::unique_ptr<Child>> children_;
-    std::uint64_t oom_kills_ = 0;
+    bool memory_ran_out(AttemptKey attempt);            // since it was asked last
+    std::uint64_t oom_kills_ = 0;                       // on this machine
+    std::map<AttemptKey, std::uint64_t> oom_kills_of_;  // in the cgroups of attempts
 };
 
 // What the shim's `exit` file says, with the evidence of this node: last lines of stderr, out of memory.
 ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
                         const std::string& err_file, bool memory_ran_out);
 std::string last_line(const std::string& file);
+std::string end_of(const std::string& file, std::size_t most);
+bool says_address_in_use(const std::string& err_file);
 std::uint64_t oom_kills();  // by this kernel, ever
 // Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment; how many there were.
 // The node is asked for because two agents of one cluster may share a machine.

@@ -47,7 +47,8 @@ LogShipper::~LogShipper() {
     ::close(inotify_);
 }
 
-void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks) {
+void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
+                        std::uint64_t bytes_max) {
     const AttemptKey key = key_of(attempt);
     Followed& followed = followed_[key];
     const auto known = read_words(files_.logs(key) + "/acknowledged");
@@ -57,6 +58,7 @@ void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<s
             File file{.attempt = attempt, .rank = rank, .stream = stream, .path = files_.log(key, rank, stream)};
             if (const auto at = known.find(name_of(rank, stream)); at != known.end())
                 file.acknowledged = file.sent = std::strtoull(at->second.c_str(), nullptr, 10);
+            file.bytes_max = bytes_max;
             followed.files.push_back(std::move(file));
         }
     if (inotify_ >= 0 && followed.watch < 0)
@@ -90,8 +92,30 @@ void LogShipper::schedule(AttemptKey attempt) {
     });
 }
 
-bool LogShipper::pump_file(File& file) {
+// Its worker only appends, so that what is cut off behind the limit comes back at the end of the last line, to be cut
+// off again. Nothing before the limit is ever touched.
+std::uint64_t LogShipper::held_to_limit(File& file) {
     const std::uint64_t size = size_of(file.path);
+    if (file.bytes_max == 0 || size <= file.bytes_max) return size;
+    const std::string line = "\nrtrain: the log ends here: it has reached logs.max (" + std::to_string(file.bytes_max) +
+                             " bytes); what followed was not kept\n";
+    const std::uint64_t end = file.bytes_max + line.size();
+    if (!file.cut && read_piece(file.path, file.bytes_max, line.size()) != line) {
+        const int descriptor = ::open(file.path.c_str(), O_WRONLY | O_CLOEXEC);
+        if (descriptor < 0) return file.bytes_max;
+        const bool written = ::ftruncate(descriptor, static_cast<off_t>(file.bytes_max)) == 0 &&
+                             ::pwrite(descriptor, line.data(), line.size(), static_cast<off_t>(file.bytes_max)) ==
+                                 static_cast<ssize_t>(line.size());
+        ::close(descriptor);
+        if (!written) return file.bytes_max;
+    }
+    file.cut = true;
+    if (size_of(file.path) > end && ::truncate(file.path.c_str(), static_cast<off_t>(end)) != 0) return end;
+    return end;
+}
+
+bool LogShipper::pump_file(File& file) {
+    const std::uint64_t size = held_to_limit(file);
     while (file.sent < size && file.sent - file.acknowledged < window) {
         std::string bytes = read_piece(file.path, file.sent, std::min(piece, size - file.sent));
         if (bytes.empty()) break;
@@ -115,9 +139,11 @@ bool LogShipper::pump_file(File& file) {
 void LogShipper::pump(AttemptKey attempt) {
     const auto found = followed_.find(attempt);
     if (found == followed_.end()) return;
-    if (connected_)
-        for (File& file : found->second.files)
-            if (!pump_file(file)) break;
+    bool sending = connected_;
+    for (File& file : found->second.files) {
+        if (!sending) held_to_limit(file);
+        sending = sending && pump_file(file);
+    }
     settle(found->second);
 }
 

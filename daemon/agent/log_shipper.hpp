@@ -21,7 +21,9 @@ class LogShipper {
     LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send);
     ~LogShipper();
 
-    void follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks);
+    // `bytes_max`: of one file; 0: no limit. Up to it the node's file is whole; then one line says where it ends.
+    void follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
+                std::uint64_t bytes_max = 0);
     // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on
     // (then it follows when there is).
     void finish(AttemptKey attempt, std::function<void()> done);
@@ -39,7 +41,10 @@ class LogShipper {
         std::string stream, path;
         std::uint64_t acknowledged = 0, sent = 0;
         bool ended = false, last_sent = false;
+        std::uint64_t bytes_max = 0;
+        bool cut = false;
     };
+    static std::uint64_t held_to_limit(File& file);  // the size that counts
     struct Followed {
         std::vector<File> files;
         int watch = -1;

@@ -21,6 +21,7 @@ void on(Step& step, const TimerFired&) {
     for (const AttemptKey key : keys) {
         group_time(step, step.state.attempts.at(key));
         attempt_time(step, step.state.attempts.at(key));
+        watch_time(step, step.state.attempts.at(key));
         settle_end(step, key);
     }
 }
@@ -37,6 +38,7 @@ std::optional<Time> next_wake(const AgentState& state) {
     for (const auto& [key, attempt] : state.attempts) {
         earlier(at, attempt.kill_at);
         earlier(at, attempt.give_up_uploads_at);
+        earlier(at, next_watch(state, attempt));
         if (attempt.local) earlier(at, next_wake(*attempt.local));
         if (attempt.coordinator) earlier(at, next_wake(*attempt.coordinator));
     }

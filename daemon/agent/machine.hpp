@@ -19,7 +19,12 @@ struct LocalWorker {
     bool started = false, exited = false, connected = false;
     bool signalled = false;  // by us, to end the attempt
     std::string fail_text;   // the cause it gave itself
-    std::int64_t silent_ms = 0, cpu_ms = 0;
+    std::int64_t silent_ms = 0, cpu_ms = 0, data_wait_ms = -1;
+    std::optional<Time> pulse_at;  // the last sign of life of its library
+    std::int64_t interval_ms = 0;  // its last step: from a release to its coming with the next report
+    Time busy_at;                  // it was last seen to do something
+    bool hung = false;             // and was killed for it
+    std::optional<ExitCause> exit;
     bool operator==(const LocalWorker&) const = default;
 };
 
@@ -34,7 +39,12 @@ struct LocalAttempt {
     std::map<std::string, bool> nodes_gone;  // of the group: their connection was cut
     bool stop_asked = false;                 // the head waits for Emptied
     bool failed = false;                     // a worker of it failed
-    std::optional<Time> kill_at;             // SIGKILL for those that are left
+    bool scratch_full = false;               // said that the node's scratch is beyond its quota
+    bool isolated = false;                   // ended by this agent, which had not heard of the head for too long
+    Time released_at;                        // the last report passed
+    std::string stop_why, end_as;            // the head's words
+    std::int64_t started_wall_ms = 0;
+    std::optional<Time> kill_at;  // SIGKILL for those that are left
     std::optional<Time> give_up_uploads_at;
     bool logs_asked = false, logs_done = false;
     bool operator==(const LocalAttempt&) const = default;
@@ -46,6 +56,8 @@ struct AgentState {
     std::int64_t wall_minus_now_ms = 0;   // set before each step by who owns the clocks
     std::int64_t stop_grace_ms = 10'000;  // for attempts that this agent ends by itself
     bool connected = false, registered = false;
+    std::optional<Time> alone_since;  // not registered since
+    std::int64_t scratch_quota = 0;   // bytes of the node's scratch directory; 0: none
     std::int64_t heartbeat_ms = 1'000;
     Time heartbeat_at;
     std::uint64_t next_news = 1;

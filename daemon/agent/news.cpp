@@ -23,6 +23,7 @@ void on(Step& step, const HeadConnected&) {
 void on(Step& step, const HeadDisconnected&) {
     step.state.connected = false;
     step.state.registered = false;
+    if (!step.state.alone_since) step.state.alone_since = step.now;
 }
 
 void beat(Step& step) {
@@ -33,7 +34,10 @@ void beat(Step& step) {
                 beat.workers.push_back({.attempt = reference(attempt),
                                         .rank = rank,
                                         .cpu_ms = worker.cpu_ms,
-                                        .silent_ms = worker.silent_ms});
+                                        .silent_ms = worker.silent_ms,
+                                        .heartbeat_age_ms = worker.pulse_at ? (step.now - *worker.pulse_at).ms : -1,
+                                        .data_wait_ms = worker.data_wait_ms,
+                                        .interval_ms = worker.interval_ms});
     step.out.push_back(std::move(beat));
     step.state.heartbeat_at = step.now + Duration{step.state.heartbeat_ms};
 }
@@ -54,6 +58,7 @@ void hear(Step& step, const Welcome& welcome) {
     if (state.next_news <= welcome.news_seen && state.outbox.empty()) state.next_news = welcome.news_seen + 1;
     state.heartbeat_ms = welcome.heartbeat_ms;
     state.registered = true;
+    state.alone_since.reset();
     Register registration = state.inventory;
     registration.next_news = state.next_news;
     for (const auto& [key, attempt] : state.attempts) registration.held.push_back(reference(attempt));
@@ -75,6 +80,23 @@ void hear(Step& step, const Launch& order) { launch(step, order); }
 void hear(Step& step, const Stop& order) { stop(step, order); }
 void hear(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
 void hear(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
+// Groups dial the coordinator where it is now.
+void hear(Step& step, const PeerMoved& news) {
+    for (auto& [key, attempt] : step.state.attempts) {
+        bool moved = false;
+        for (PeerNode& peer : attempt.image.prepare.nodes) {
+            if (peer.node != news.node || (peer.address == news.address && peer.port == news.port)) continue;
+            peer.address = news.address;
+            peer.port = news.port;
+            moved = true;
+        }
+        if (!moved || attempt.phase == Phase::preparing) continue;
+        step.out.push_back(KeepAttempt{attempt.image});
+        const bool dials =
+            attempt.local && !attempt.coordinates && attempt.image.prepare.nodes.front().node == news.node;
+        if (dials) step.out.push_back(DialCoordinator{key, attempt.image.prepare.nodes.front()});
+    }
+}
 void hear(Step& step, const Forget& order) {
     if (!step.state.attempts.contains(key_of(order.attempt))) step.out.push_back(ForgetAttempt{key_of(order.attempt)});
 }

@@ -98,6 +98,18 @@ void remove_tree(const std::string& path) {
     std::filesystem::remove_all(path, ignored);
 }
 
+std::int64_t bytes_below(const std::string& directory) {
+    namespace fs = std::filesystem;
+    std::int64_t bytes = 0;
+    std::error_code failed;
+    for (auto at = fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied, failed);
+         !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
+        struct stat info{};
+        if (::lstat(at->path().c_str(), &info) == 0) bytes += std::int64_t{info.st_blocks} * 512;
+    }
+    return bytes;
+}
+
 std::map<std::string, std::string> read_words(const std::string& path) {
     std::map<std::string, std::string> words;
     std::ifstream file(path);
@@ -144,6 +156,8 @@ std::string encode(const AttemptImage& image) {
              {"master_port", image.master_port},
              {"upload", static_cast<int>(image.upload)},
              {"local_run_path", image.local_run_path},
+             {"hang_timeout_ms", image.policy.hang_timeout_ms},
+             {"isolation_timeout_ms", image.policy.isolation_timeout_ms},
              {"passed", image.passed},
              {"named", image.named}};
     if (image.uploading) out["uploading"] = json_of(*image.uploading);
@@ -171,6 +185,8 @@ Result<AttemptImage> decode_image(const std::string& text) {
         image.master_port = in.value("master_port", std::uint16_t{0});
         image.upload = static_cast<UploadMode>(in.value("upload", 0));
         image.local_run_path = in.value("local_run_path", "");
+        image.policy.hang_timeout_ms = in.value("hang_timeout_ms", std::int64_t{0});
+        image.policy.isolation_timeout_ms = in.value("isolation_timeout_ms", std::int64_t{0});
         image.passed = in.value("passed", std::uint64_t{0});
         image.named = in.value("named", std::uint64_t{0});
         if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);

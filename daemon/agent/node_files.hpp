@@ -29,6 +29,7 @@ struct NodeFiles {
     std::string log(AttemptKey key, std::uint32_t rank, const std::string& stream) const;
     std::string scratch(AttemptKey key) const;
     std::string code(const std::string& sha256) const { return data_dir + "/code/" + sha256; }
+    std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }  // the checkpoint it starts from
     std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }
 };
 
@@ -39,6 +40,7 @@ Status write_whole(const std::string& path, const std::string& bytes, std::uint3
 Result<std::string> read_whole(const std::string& path);
 Status make_directory(const std::string& path, std::uint32_t mode);  // with its parents
 void remove_tree(const std::string& path);
+std::int64_t bytes_below(const std::string& directory);                  // on disk; links are not followed
 std::map<std::string, std::string> read_words(const std::string& path);  // lines "name value"; absent: empty
 
 // Attempts of before a restart. An image that cannot be read is reported in `damaged` and left alone.

@@ -85,9 +85,9 @@ std::string probe_directory(const AttemptGear& gear) {
 bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.prepare.nodes.size() > 1; }
 
 Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
-    if (gear.store->local())  // the head checks its own root
-        if (Status fine = storage::probe(*gear.store, gear.prepare.run_name + "-" + facts.node); !fine)
-            return trouble(fine.error(), facts.node, "storage path " + gear.prepare.storage_path);
+    const std::string path = gear.prepare.storage_path.empty() ? "cluster://" : gear.prepare.storage_path;
+    if (Status fine = storage::probe(*gear.store, gear.prepare.run_name + "-" + facts.node); !fine)
+        return trouble(fine.error(), facts.node, "storage path " + path);
     if (!shared_path(gear)) return Done{};
     Status left = make_directory(probe_directory(gear), 0777);
     if (left) left = write_whole(probe_directory(gear) + "/" + facts.node, facts.node, 0644, Durable::yes);
@@ -261,7 +261,9 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
                           .job_json = prepare.job_json,
                           .wall_ms = wall_ms};
     for (const protocol::PeerNode& peer : prepare.nodes) wanted.nodes.push_back(peer.node);
-    auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from);
+    // What is downloaded to be checked is what the workers start from: `fetch_checkpoint` finds it there.
+    auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from,
+                                          facts.files.restored(key_of(prepare.attempt)));
     if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
     return *claimed;
 }

@@ -117,6 +117,7 @@ Status Service::start() {
                                           options_.data_dir + "/peer-port", feed_it);
     if (!links) return links.error();
     links_ = std::move(*links);
+    cgroups_ = Cgroups::open(Cgroups::own_group(), identity_.node + "-" + identity_.cluster_id);
     launcher_ = std::make_unique<Launcher>(
         loop_, program,
         WorkerEvents{.started = [this](AttemptKey key, std::uint32_t rank,
@@ -125,7 +126,10 @@ Status Service::start() {
                          [this](AttemptKey key, std::uint32_t rank, const ExitCause& cause, std::int64_t wall_us) {
                              if (Held* one = held(key)) one->killed = one->killed || cause.signal.has_value();
                              feed(WorkerEnded{key, rank, cause, wall_us});
-                         }});
+                         },
+                     .oom_kills = [this](AttemptKey key) -> std::optional<std::uint64_t> {
+                         return cgroups_ ? cgroups_->oom_kills(key) : std::nullopt;
+                     }});
     logs_ = std::make_unique<LogShipper>(loop_, files_, [this](const protocol::LogChunk& chunk) {
         return head_ && state_.registered && head_->send(protocol::encode(protocol::FromAgent{chunk}));
     });
@@ -145,6 +149,7 @@ Status Service::start() {
                         .held = {},
                         .next_news = 1,
                         .facts = inventory_.facts};
+    state_.scratch_quota = options_.scratch_quota;
     state_.next_news = outbox_.next();
     state_.outbox = outbox_.kept();
     std::vector<std::string> damaged;
@@ -182,7 +187,7 @@ void Service::adopt(const AttemptImage& image) {
                                               files_.log(key, worker.rank, "err"));
             if (pid) found.workers[worker.rank] = *pid;
         }
-        logs_->follow(image.launch->attempt, ranks);
+        logs_->follow(image.launch->attempt, ranks, static_cast<std::uint64_t>(gear->job.logs_max_bytes));
     }
     say("adopted attempt " + attempt_text(image.prepare, image.number) + " with " +
         std::to_string(found.workers.size()) + " workers");

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "daemon/agent/cgroup.hpp"
 #include "daemon/agent/group_links.hpp"
 #include "daemon/agent/identity.hpp"
 #include "daemon/agent/inventory.hpp"
@@ -84,11 +85,14 @@ class Service {
     void on(const DialCoordinator& out);
     void on(const ToGroup& out);
     void on(const FinishLogs& out);
+    void on(const WriteEnd& out);
     void on(const CloseAttempt& out);
     void on(const ForgetAttempt& out);
     void on(const RemoveCheckpoint& out);
     void on(const WriteResultFile& out);
 
+    void sample_gpus();
+    void measure_scratch();
     void await_probes(const Gear& gear, std::int64_t give_up_at_ms);
     void finish_preparation(const Gear& gear);
     void prepared(const Gear& gear, const storage::ClaimAnswer& claimed);
@@ -122,6 +126,9 @@ class Service {
     std::unique_ptr<Launcher> launcher_;
     std::unique_ptr<LogShipper> logs_;
     std::shared_ptr<storage::Store> on_head_;
+    std::optional<Cgroups> cgroups_;
+    std::vector<protocol::GpuPulse> gpus_;  // as last sampled
+    bool sampling_gpus_ = false, measuring_scratch_ = false;
 };
 
 std::int64_t boot_ms();  // CLOCK_BOOTTIME

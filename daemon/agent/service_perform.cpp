@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "daemon/agent/environment.hpp"
+#include "daemon/agent/gpu_pulse.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
 #include "daemon/agent/uploads.hpp"
@@ -30,6 +31,13 @@ std::int64_t resident_bytes(std::int64_t pid) {
 UploadMode mode_of(const std::string& text) {
     if (text == "sync") return UploadMode::sync;
     return text == "none" ? UploadMode::none : UploadMode::async;
+}
+
+// Below the backend's timeout nothing is called a hang: until then a collective may still come to its end.
+AttemptPolicy policy_of(const spec::Job& job) {
+    AttemptPolicy policy{.isolation_timeout_ms = job.isolation_timeout_ms.value_or(0)};
+    if (job.hang_timeout_ms) policy.hang_timeout_ms = std::max(*job.hang_timeout_ms, job.backend_timeout_s * 1000);
+    return policy;
 }
 
 std::string local_run_path(const AttemptGear& gear) {
@@ -69,7 +77,21 @@ void Service::on(SendHeartbeat& out) {
     }
     send(protocol::Heartbeat{.memory_used = kib(memory, "MemTotal:") - kib(memory, "MemAvailable:"),
                              .memory_total = kib(memory, "MemTotal:"),
-                             .workers = std::move(out.workers)});
+                             .workers = std::move(out.workers),
+                             .gpus = gpus_});
+    sample_gpus();
+}
+
+// For the next heartbeat: a driver in trouble may take its time.
+void Service::sample_gpus() {
+    if (sampling_gpus_ || !has_real_gpus(inventory_.devices)) return;
+    sampling_gpus_ = true;
+    offload([] { return gpu_stats(); },
+            [this](const std::vector<GpuStats>& stats) {
+                sampling_gpus_ = false;
+                gpus_ = gpu_pulses(stats, inventory_.devices);
+                feed(GpusSampled{busy_gpus(gpus_)});
+            });
 }
 
 void Service::on(const ResendLogs&) { logs_->resend(); }
@@ -132,7 +154,8 @@ void Service::prepared(const Gear& gear, const storage::ClaimAnswer& claimed) {
                          .number = claimed.number,
                          .from = claimed.from,
                          .upload = mode_of(gear->job.upload),
-                         .local_run_path = local_run_path(*gear)};
+                         .local_run_path = local_run_path(*gear),
+                         .policy = policy_of(gear->job)};
     if (Held* one = held(done.attempt)) one->reports_before = claimed.reports_before;
     for (const std::string& damaged : claimed.damaged)
         done.notices.push_back("a damaged checkpoint was passed over: " + damaged);
@@ -161,7 +184,7 @@ void Service::on(const FetchCheckpoint& out) {
         std::string why, path, metrics;
     };
     offload(
-        [gear = one->gear, from = out.from, to = files_.attempt(out.attempt) + "/restore"]() -> Fetched {
+        [gear = one->gear, from = out.from, to = files_.restored(out.attempt)]() -> Fetched {
             auto path = storage::fetch_checkpoint(*gear->store, gear->prepare.run_name, from, to, {});
             if (!path) return {"checkpoint " + from + ": " + path.error().message, "", ""};
             const auto text = gear->store->get(gear->prepare.run_name + "/" + from + "/.manifest.json");
@@ -251,7 +274,9 @@ void Service::on(const FinishLogs& out) {
     const Held* one = held(out.attempt);
     if (!one) return feed(LogsDone{out.attempt});
     offload(
-        [gear = one->gear, facts = facts(), number = one->number, killed = one->killed, node = identity_.node] {
+        [gear = one->gear, facts = facts(), number = one->number, killed = one->killed, node = identity_.node,
+         groups = cgroups_, key = out.attempt] {
+            if (groups) groups->kill(key);
             if (killed) kill_strays(attempt_text(gear->prepare, number), node);
             return copy_logs(*gear, facts, number);
         },
@@ -259,6 +284,18 @@ void Service::on(const FinishLogs& out) {
             if (!copied) warn("logs are not beside the run: " + copied.error().message);
             logs_->finish(key, [this, key] { loop_.post([this, key] { feed(LogsDone{key}); }); });
         });
+}
+
+void Service::on(const WriteEnd& out) {
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    loop_.offload(
+        [gear = one->gear, end = out.end] {
+            if (Status written = storage::write_end(*gear->store, gear->prepare.run_name, end); !written)
+                warn("the end of attempt " + attempt_text(gear->prepare, end.number) +
+                     " is not beside it: " + written.error().message);
+        },
+        [] {});
 }
 
 void Service::on(const CloseAttempt& out) {
@@ -269,11 +306,13 @@ void Service::on(const CloseAttempt& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
     loop_.offload(
-        [gear = one->gear, folder, scratch = files_.scratch(out.attempt)] {
+        [gear = one->gear, folder, scratch = files_.scratch(out.attempt), restored = files_.restored(out.attempt),
+         groups = cgroups_, key = out.attempt] {
             remove_tree(scratch);
             remove_tree(gear->staging);
             remove_tree(gear->spool);
-            remove_tree(folder + "/restore");
+            remove_tree(restored);
+            if (groups) groups->remove(key);
             const std::filesystem::path staging = gear->staging;
             if (!gear->store->local()) return;
             if (gear->prepare.claim) remove_tree(staging.parent_path() / "nodes");

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "daemon/agent/affinity.hpp"
 #include "daemon/agent/entrypoint.hpp"
 #include "daemon/agent/environment.hpp"
 #include "daemon/agent/say.hpp"
@@ -19,6 +20,7 @@ namespace rtrain::agent {
 namespace {
 
 using nlohmann::json;
+constexpr std::int64_t scratch_every_ms = 5'000;
 
 // Rank 0 hosts the rendezvous store. A rank that dials it before it listens is sent away and, with PyTorch's store,
 // comes again only after half a second and more: so rank 0 gets a little lead, and the whole gang starts sooner.
@@ -85,11 +87,13 @@ void Service::on(const StartWorkers& out) {
     one->launch = out.launch;
     one->launch.secrets.clear();
     one->number = out.launch.attempt.number;
+    measure_scratch();
     admit(key, one->gear, one->number);
     std::vector<std::uint32_t> ranks;
     for (const protocol::LaunchWorker& worker : out.launch.workers) ranks.push_back(worker.rank);
     Status ready = make_directory(files_.logs(key), 0711);
-    if (ready) logs_->follow(out.launch.attempt, ranks);
+    const auto logs_max = static_cast<std::uint64_t>(one->gear->job.logs_max_bytes);
+    if (ready) logs_->follow(out.launch.attempt, ranks, logs_max);
     Held with_secrets = *one;
     with_secrets.launch = out.launch;
     for (const protocol::LaunchWorker& worker : out.launch.workers) {
@@ -150,8 +154,33 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
         start.environment["HOME"] = gear.user.home;
         start.environment["USER"] = start.environment["LOGNAME"] = gear.user.name;
     }
+    start.processors =
+        processor_list(processors_for(gear.job.cpu_affinity, worker, one.launch.workers.size(), inventory_));
+    if (cgroups_)
+        if (const auto group = cgroups_->make(key)) start.cgroup = *group;
     launcher_->start(start);
     return Done{};
+}
+
+// As long as there are attempts: a walk over their scratch directories, on the pool, with a pause after it.
+void Service::measure_scratch() {
+    if (options_.scratch_quota <= 0 || measuring_scratch_ || held_.empty()) return;
+    measuring_scratch_ = true;
+    std::map<AttemptKey, std::string> places;
+    for (const auto& [key, one] : held_) places[key] = files_.scratch(key);
+    offload(
+        [places] {
+            ScratchMeasured measured;
+            for (const auto& [key, place] : places) measured.bytes[key] = bytes_below(place);
+            return measured;
+        },
+        [this](ScratchMeasured measured) {
+            feed(std::move(measured));
+            loop_.after(scratch_every_ms, [this] {
+                measuring_scratch_ = false;
+                measure_scratch();
+            });
+        });
 }
 
 void Service::on(const SignalWorker& out) { launcher_->signal(out.attempt, out.rank, out.signal); }
@@ -198,7 +227,8 @@ void Service::on(const MakeStage& out) {
     const std::string unique = std::to_string(boot_ms()) + "-" + std::to_string(++one->stages);
     auto place = make_stage(*one->gear, out.rank, unique, one->staged_bytes);
     if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
-    workers_->send(out.attempt, out.rank, worker::Staged{place ? *place : ""});
+    worker::Staged staged{place ? *place : "", place ? "" : identity_.node + ": " + place.error().message};
+    workers_->send(out.attempt, out.rank, staged);
 }
 
 }  // namespace rtrain::agent

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -90,6 +91,46 @@ static void write_exit(const struct request* r, int status, int error, const str
     write_file(r->dir, "exit", text);
 }
 
+/* `place` in the worker's directory, if it is there: "cgroup DIRECTORY" and "processors 0-3,8", one a line. Both are
+ * wishes: a worker that cannot have them runs without. */
+static void take_processors(const char* list) {
+    cpu_set_t wanted;
+    CPU_ZERO(&wanted);
+    for (const char* at = list; *at;) {
+        char* end;
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        if (end == at) return;
+        if (*end == '-') last = strtoul(end + 1, &end, 10);
+        for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &wanted);
+        at = *end == ',' ? end + 1 : end;
+        if (*end && *end != ',') return;
+    }
+    sched_setaffinity(0, sizeof wanted, &wanted);
+}
+
+static void enter_cgroup(const char* group) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/cgroup.procs", group);
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    if (write(file, "0", 1) != 1) errno = 0; /* it runs where the agent runs */
+    close(file);
+}
+
+static void take_place(const char* dir) {
+    char path[4200], text[8192];
+    snprintf(path, sizeof path, "%s/place", dir);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) close(file);
+    text[got > 0 ? got : 0] = 0;
+    char* rest = NULL;
+    for (char* line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "cgroup ", 7) == 0) enter_cgroup(line + 7);
+        if (strncmp(line, "processors ", 11) == 0) take_processors(line + 11);
+    }
+}
+
 static int become(const struct request* r) {
     if (r->uid < 0) return 0;
     if (initgroups(r->user, (gid_t)r->gid) != 0 || setgid((gid_t)r->gid) != 0 || setuid((uid_t)r->uid) != 0) return -1;
@@ -103,6 +144,7 @@ static void run_worker(const struct request* r, pid_t shim, int failed) {
     int out = open(r->out, O_WRONLY | O_CREAT | O_APPEND, 0640);
     int err = open(r->err, O_WRONLY | O_CREAT | O_APPEND, 0640);
     int ok = in >= 0 && out >= 0 && err >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2;
+    take_place(r->dir); /* while we are still who may */
     ok = ok && become(r) == 0 && chdir(r->cwd) == 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of user, which clears it */
     if (getppid() != shim) _exit(1);

@@ -38,7 +38,16 @@ void on(Step& step, const WorkerStarted_& input);
 void on(Step& step, const WorkerEnded& input);
 void on(Step& step, const LogsDone& input);
 void attempt_time(Step& step, LocalAttempt& attempt);
+void on(Step& step, const GpusSampled& input);
+void on(Step& step, const ScratchMeasured& input);
 void settle_end(Step& step, AttemptKey key);  // drained, emptied, gone: as far as it has come
+
+// ---- watch.cpp: workers that hang, agents that are alone
+void worker_was_busy(Step& step, LocalWorker& worker);
+void hear_pulse(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& pulse);
+void watch_time(Step& step, LocalAttempt& attempt);
+std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& attempt);
+void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // attempt.cpp
 
 // ---- group.cpp: workers' words and the report group
 // --------------------------------------------------------------------

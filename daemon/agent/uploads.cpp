@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "storage/checkpoint/run_directory.hpp"
@@ -57,11 +58,12 @@ std::string explain(const Error& error, const AttemptGear& gear) {
            " bytes free): " + error.message;
 }
 
-// Twice what came last, and never less than a small reserve: others write there too.
-bool has_room(const AttemptGear& gear, std::int64_t expected) {
+// A file system that does not say counts as roomy: writing will tell.
+std::int64_t free_bytes(const std::string& directory) {
     std::error_code failed;
-    const auto space = fs::space(gear.store->local_path(""), failed);
-    return failed || space.available >= static_cast<std::uintmax_t>(std::max(reserve_bytes, 2 * expected));
+    const auto space = fs::space(directory, failed);
+    constexpr std::uintmax_t most = std::numeric_limits<std::int64_t>::max();
+    return static_cast<std::int64_t>(failed ? most : std::min<std::uintmax_t>(space.available, most));
 }
 
 json listed(const std::vector<protocol::StagedFile>& files) {
@@ -112,9 +114,25 @@ Status list_sizes(const AttemptGear& gear, const std::string& below, std::map<st
 
 }  // namespace
 
+// On storage: twice what came last, and never less than a small reserve, since others write there too.
+StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> storage_free, std::int64_t node_free) {
+    if (storage_free && *storage_free >= std::max(reserve_bytes, 2 * expected)) return StagePlace::storage;
+    return expected <= node_free / 5 ? StagePlace::spool : StagePlace::nowhere;
+}
+
 Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,
                                std::int64_t expected) {
-    const std::string& below = gear.store->local() && !has_room(gear, expected) ? gear.spool : gear.staging;
+    std::optional<std::int64_t> storage_free;
+    if (gear.store->local()) storage_free = free_bytes(gear.store->local_path(""));
+    if (Status made = make_directory(gear.spool, 0711); !made) return made.error();
+    const StagePlace chosen = place_to_stage(expected, storage_free, free_bytes(gear.spool));
+    if (chosen == StagePlace::nowhere)
+        return Error{ErrorCode::full,
+                     "no room to stage a checkpoint of some " + std::to_string(expected >> 20) + " MiB" +
+                         (storage_free ? " on " + gear.prepare.storage_path : "") +
+                         ", and more than a fifth of what is free below " + gear.spool,
+                     "make room on one of the two"};
+    const std::string& below = chosen == StagePlace::spool ? gear.spool : gear.staging;
     const std::string place = below + "/" + rank_text(rank) + "-" + unique;
     if (Status made = make_directory(place, gear.user.uid >= 0 ? 0711 : 0755); !made) return made.error();
     if (gear.user.uid >= 0 &&

@@ -9,6 +9,11 @@
 
 namespace rtrain::agent {
 
+// Room for a checkpoint of `expected` bytes; free bytes of the storage path (none: it is not a directory here) and of
+// the node's own disk. Two checkpoints are on a node at most: one on its way, one staged; the spool takes a fifth of
+// what is free, since the disk is not ours alone.
+enum class StagePlace { storage, spool, nowhere };
+StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> storage_free, std::int64_t node_free);
 // On the storage path, where its files need no copy; on the node's own disk when there is hardly room for `expected`
 // bytes there, so that it is the upload that fails on a full disk, and not the program that writes its files.
 Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,

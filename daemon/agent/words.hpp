@@ -38,6 +38,12 @@ struct UploadImage {
     std::map<std::string, std::vector<std::string>> skips{};  // by node: what it leaves out
     bool operator==(const UploadImage&) const = default;
 };
+// What the job asks of its agents. 0: off.
+struct AttemptPolicy {
+    std::int64_t hang_timeout_ms = 0;       // since a rank's last report; never below the backend's own timeout
+    std::int64_t isolation_timeout_ms = 0;  // without the head
+    bool operator==(const AttemptPolicy&) const = default;
+};
 // What an agent's restart needs of an attempt; the adapter keeps it on disk.
 struct AttemptImage {
     protocol::Prepare prepare{};
@@ -46,6 +52,7 @@ struct AttemptImage {
     std::uint16_t master_port = 0;
     UploadMode upload = UploadMode::async;
     std::string local_run_path{};
+    AttemptPolicy policy{};
     std::optional<protocol::Launch> launch{};
     std::uint64_t passed = 0;          // reports whose barrier is known to be passed
     std::uint64_t named = 0;           // checkpoint directories this attempt has named
@@ -72,6 +79,7 @@ struct PreparationDone {
     std::uint16_t master_port = 0;
     UploadMode upload = UploadMode::async;
     std::string local_run_path{};  // empty: not reachable as files here
+    AttemptPolicy policy{};
     std::vector<std::string> notices{};
     bool operator==(const PreparationDone&) const = default;
 };
@@ -110,11 +118,14 @@ struct GroupConnected { AttemptKey attempt{}; bool operator==(const GroupConnect
 struct GroupCut { AttemptKey attempt{}; std::string node{}; bool operator==(const GroupCut&) const = default; };  // empty node: the coordinator
 struct LogsDone { AttemptKey attempt{}; bool operator==(const LogsDone&) const = default; };
 struct CheckpointGone { std::uint64_t run = 0; std::string directory{}, why{}; bool operator==(const CheckpointGone&) const = default; };
+struct ScratchMeasured { std::map<AttemptKey, std::int64_t> bytes{}; bool operator==(const ScratchMeasured&) const = default; };
+struct GpusSampled { std::set<std::uint32_t> busy{}; bool operator==(const GpusSampled&) const = default; };  // device numbers
 struct TimerFired { bool operator==(const TimerFired&) const = default; };
 
 using Input = std::variant<HeadConnected, HeadDisconnected, HeadSaid, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
                            WorkerEnded, WorkerJoined, WorkerSaid, WorkerCut, StagedListed, Uploaded, ManifestWritten, GroupSaid,
-                           GroupConnected, GroupCut, LogsDone, CheckpointGone, TimerFired>;
+                           GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled,
+                           TimerFired>;
 
 // ---- outputs ------------------------------------------------------------------------------------------------------
 struct ToHead { protocol::FromAgent message{}; bool operator==(const ToHead&) const = default; };
@@ -156,6 +167,7 @@ struct ToGroup {  // empty node: the coordinator
     bool operator==(const ToGroup&) const = default;
 };
 struct FinishLogs { AttemptKey attempt{}; bool operator==(const FinishLogs&) const = default; };  // no process is left: read to the end, copy
+struct WriteEnd { AttemptKey attempt{}; storage::AttemptEnd end{}; bool operator==(const WriteEnd&) const = default; };
 struct CloseAttempt { AttemptKey attempt{}; bool operator==(const CloseAttempt&) const = default; };  // over: sockets, scratch, strays
 struct ForgetAttempt { AttemptKey attempt{}; bool operator==(const ForgetAttempt&) const = default; };  // its files may go
 struct RemoveCheckpoint { protocol::Delete order{}; bool operator==(const RemoveCheckpoint&) const = default; };
@@ -166,7 +178,7 @@ using Output =
     std::variant<ToHead, KeepNews, DropNews, CloseHead, SendHeartbeat, ResendLogs, LogsAcknowledged, StartPreparation,
                  KeepAttempt, FetchCheckpoint, StartWorkers, SignalWorker, WelcomeWorker, ToWorker, MakeStage,
                  ListStaged, DropStaged, Upload, WriteManifest, DropUncommitted, JournalMetrics, DialCoordinator,
-                 ToGroup, FinishLogs, CloseAttempt, ForgetAttempt, RemoveCheckpoint, WriteResultFile>;
+                 ToGroup, FinishLogs, WriteEnd, CloseAttempt, ForgetAttempt, RemoveCheckpoint, WriteResultFile>;
 using Outputs = std::vector<Output>;
 
 }  // namespace rtrain::agent

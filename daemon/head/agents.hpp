@@ -61,6 +61,8 @@ class Agents {
     void refuse(Session& session, const std::string& message, const std::string& next);
     void welcome(const std::string& node, Session& session, const protocol::Hello& hello);
     void register_node(const std::string& node, Session& session, const protocol::Register& said);
+    void tell_where_peers_are(const std::string& node, const Session& session);
+    void tell_that_it_moved(const std::string& node, const NodeRegistered& now);
     void take_news(const std::string& node, const protocol::News& news);
     void notice(const std::string& node, const protocol::Notice& said);
     void take_log(const std::string& node, const protocol::LogChunk& chunk);

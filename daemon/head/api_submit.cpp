@@ -97,9 +97,7 @@ struct NotCarriedOut {
     bool asked;
 };
 std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
-    return {{"failure.hang_timeout", job.hang_timeout_ms.has_value()},
-            {"failure.fail_fast", job.fail_fast},
-            {"python.preload", !job.preload.empty()},
+    return {{"python.preload", !job.preload.empty()},
             {"tracking", !job.tracking.empty()},
             {"scaling.trainer_resources", !job.trainer_resources.empty()},
             {"scaling.workers: min..max (it runs with min)", job.workers_max > job.workers}};

@@ -1,6 +1,7 @@
 // What agents say. News are numbered: a number that was seen is dropped; all are acknowledged once durable.
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "daemon/head/scrape.hpp"
 #include "daemon/head/shell.hpp"
@@ -69,7 +70,34 @@ void Agents::register_node(const std::string& node, Session& session, const prot
     seen.connected = true;
     seen.gpu_model = said.gpu_model;
     seen.facts = said.facts;
-    head_.take(registered(head_.cluster, NodeId{node}, said, session.far_address));
+    Event event = registered(head_.cluster, NodeId{node}, said, session.far_address);
+    tell_that_it_moved(node, std::get<NodeRegistered>(event));
+    tell_where_peers_are(node, session);
+    head_.take(std::move(event));
+}
+
+// An agent that came back at another address or port: the groups of its attempts must dial it there.
+void Agents::tell_that_it_moved(const std::string& node, const NodeRegistered& now) {
+    const auto before = head_.cluster.nodes.find(NodeId{node});
+    if (before == head_.cluster.nodes.end()) return;
+    if (before->second.address == now.address && before->second.port == now.port) return;
+    const protocol::PeerMoved news{.node = node, .address = now.address, .port = now.port};
+    for (const auto& [other, session] : sessions_)
+        if (session.registered && other != node) send(other, news);
+}
+
+// What it missed while it was away.
+void Agents::tell_where_peers_are(const std::string& node, const Session& session) {
+    std::set<NodeId> peers;
+    for (const protocol::AttemptRef& ref : session.held)
+        if (const Attempt* attempt = find_attempt(head_.cluster, ref))
+            for (const Worker& worker : attempt->workers) peers.insert(worker.seat.node);
+    for (const NodeId& peer : peers) {
+        const auto known = head_.cluster.nodes.find(peer);
+        if (peer.value == node || known == head_.cluster.nodes.end() || known->second.address.empty()) continue;
+        send(node,
+             protocol::PeerMoved{.node = peer.value, .address = known->second.address, .port = known->second.port});
+    }
 }
 
 void Agents::take_news(const std::string& node, const protocol::News& news) {

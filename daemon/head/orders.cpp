@@ -103,8 +103,10 @@ struct ToOrder {
     Answer operator()(const StopAttempt& effect) const {
         const Attempt* attempt = attempt_of(cluster, effect.attempt, effect.incarnation);
         const protocol::AttemptRef given_up{effect.attempt.run.value, effect.incarnation, effect.attempt.number};
-        return protocol::Stop{
-            .attempt = attempt ? reference(*attempt) : given_up, .grace_ms = effect.grace.ms, .why = effect.why};
+        return protocol::Stop{.attempt = attempt ? reference(*attempt) : given_up,
+                              .grace_ms = effect.grace.ms,
+                              .why = effect.why,
+                              .end_as = attempt ? to_text(attempt->end_as) : ""};
     }
 
     Answer operator()(const DeleteCheckpoint& effect) const {

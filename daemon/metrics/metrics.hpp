@@ -20,7 +20,8 @@ namespace rtrain::metrics {
 struct LiveWorker {
     AttemptId attempt;
     Rank rank;
-    std::int64_t resident_bytes = 0, cpu_ms = 0, silent_ms = 0;
+    std::int64_t resident_bytes = 0, cpu_ms = 0;
+    std::optional<double> heartbeat_age_seconds;
     std::optional<double> data_wait_seconds;  // since its start
 };
 struct LiveGpu {

@@ -22,6 +22,7 @@ std::string reason_of(const Attempt& attempt) {
     if (first >= attempt.workers.size() || !attempt.workers[first].exit) return "other";
     const ExitCause& cause = *attempt.workers[first].exit;
     if (cause.never_started) return "never_started";
+    if (cause.address_in_use) return "address_in_use";
     if (cause.out_of_memory) return "out_of_memory";
     return cause.signal ? "signal" : "exit";
 }
@@ -90,7 +91,8 @@ void add_workers(Families& families, const Cluster& cluster, const Live& live) {
         if (attempt == cluster.attempts.end() || terminal(attempt->second.state)) continue;
         SampleLabels labels = {{"run_id", run_id_text(cluster.meta.cluster_id, worker.attempt.run)},
                                {"rank", std::to_string(worker.rank.value)}};
-        families.add("worker_heartbeat_age_seconds", labels, static_cast<double>(worker.silent_ms) / 1e3);
+        if (worker.heartbeat_age_seconds)
+            families.add("worker_heartbeat_age_seconds", labels, *worker.heartbeat_age_seconds);
         families.add("worker_resident_memory_bytes", labels, static_cast<double>(worker.resident_bytes));
         families.add("worker_cpu_seconds_total", labels, static_cast<double>(worker.cpu_ms) / 1e3);
         if (worker.data_wait_seconds) families.add("worker_data_wait_seconds_total", labels, *worker.data_wait_seconds);

@@ -21,11 +21,18 @@ void fields(V& v, Register& m) {
 template <class V>
 void fields(V& v, WorkerPulse& m) {
     v("attempt", m.attempt), v("rank", m.rank), v("resident_bytes", m.resident_bytes), v("cpu_ms", m.cpu_ms);
-    v("silent_ms", m.silent_ms);
+    v("silent_ms", m.silent_ms), v("heartbeat_age_ms", m.heartbeat_age_ms), v("data_wait_ms", m.data_wait_ms);
+    v("interval_ms", m.interval_ms);
+}
+template <class V>
+void fields(V& v, GpuPulse& m) {
+    v("uuid", m.uuid), v("utilization_percent", m.utilization_percent), v("memory_used", m.memory_used);
+    v("memory_total", m.memory_total), v("power_mw", m.power_mw), v("temperature_c", m.temperature_c);
+    v("xids", m.xids);
 }
 template <class V>
 void fields(V& v, Heartbeat& m) {
-    v("memory_used", m.memory_used), v("memory_total", m.memory_total), v("workers", m.workers);
+    v("memory_used", m.memory_used), v("memory_total", m.memory_total), v("workers", m.workers), v("gpus", m.gpus);
 }
 template <class V>
 void fields(V& v, Prepared& m) {
@@ -44,6 +51,7 @@ template <class V>
 void fields(V& v, ExitCause& m) {
     v("exit_code", m.exit_code), v("signal", m.signal), v("out_of_memory", m.out_of_memory);
     v("stopped_by_us", m.stopped_by_us), v("never_started", m.never_started), v("detail", m.detail);
+    v("address_in_use", m.address_in_use);
 }
 template <class V>
 void fields(V& v, Exited& m) {
@@ -117,7 +125,7 @@ void fields(V& v, Launch& m) {
 }
 template <class V>
 void fields(V& v, Stop& m) {
-    v("attempt", m.attempt), v("grace_ms", m.grace_ms), v("why", m.why);
+    v("attempt", m.attempt), v("grace_ms", m.grace_ms), v("why", m.why), v("end_as", m.end_as);
 }
 template <class V>
 void fields(V& v, Delete& m) {
@@ -127,6 +135,10 @@ void fields(V& v, Delete& m) {
 template <class V>
 void fields(V& v, Result_& m) {
     v("run", m.run), v("run_name", m.run_name), v("storage_path", m.storage_path), v("result_json", m.result_json);
+}
+template <class V>
+void fields(V& v, PeerMoved& m) {
+    v("node", m.node), v("address", m.address), v("port", m.port);
 }
 template <class V>
 void fields(V& v, Forget& m) {
@@ -175,8 +187,8 @@ using NewsItem = decltype(News::what);
 template <class Variant>
 constexpr const char* const* names = nullptr;
 constexpr const char* agent_names[] = {"hello", "register", "heartbeat", "news", "log"};
-constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack", "prepare",
-                                      "launch",  "stop",   "delete",   "result",  "forget"};
+constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack", "prepare",   "launch",
+                                      "stop",    "delete", "result",   "forget",  "peer_moved"};
 constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
                                       "reported", "committed",      "deleted", "notice"};
 constexpr const char* group_names[] = {"join", "report", "arrived", "uploaded", "released", "committed", "broadcast"};

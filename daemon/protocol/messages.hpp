@@ -13,6 +13,7 @@
 
 #include "daemon/protocol/attempt_ref.hpp"
 #include "daemon/protocol/group.hpp"
+#include "daemon/protocol/pulse.hpp"
 #include "scheduler/records.hpp"
 #include "scheduler/result.hpp"
 
@@ -39,14 +40,6 @@ struct Register {
     std::uint64_t next_news = 1;
     std::map<std::string, std::string> facts{};  // hostname, kernel, interpreter versions ...: shown by `describe`
     bool operator==(const Register&) const = default;
-};
-struct WorkerPulse {
-    AttemptRef attempt{}; std::uint32_t rank = 0; std::int64_t resident_bytes = 0, cpu_ms = 0, silent_ms = 0;
-    bool operator==(const WorkerPulse&) const = default;
-};
-struct Heartbeat {
-    std::int64_t memory_used = 0, memory_total = 0; std::vector<WorkerPulse> workers{};
-    bool operator==(const Heartbeat&) const = default;
 };
 
 // News: `seq` counts from 1 per agent installation.
@@ -165,6 +158,7 @@ struct Launch {
 };
 struct Stop {
     AttemptRef attempt{}; std::int64_t grace_ms = 0; std::string why{};
+    std::string end_as{};  // "FAILED" ...: what the attempt becomes; empty: the head has no record of it
     bool operator==(const Stop&) const = default;
 };
 struct Delete {
@@ -183,8 +177,15 @@ struct Forget {
     bool operator==(const Forget&) const = default;
 };
 
+// a node of some attempt of yours is reached elsewhere now
+struct PeerMoved {
+    std::string node{}, address{}; std::uint16_t port = 0;
+    bool operator==(const PeerMoved&) const = default;
+};
+
 using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk>;
-using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget>;
+using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget,
+                              PeerMoved>;
 
 std::string encode(const FromAgent&);
 std::string encode(const FromHead&);

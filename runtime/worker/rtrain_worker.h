@@ -46,7 +46,9 @@ const char* rtw_context_json(rtw_worker* worker);
 const char* rtw_checkpoint_json(rtw_worker* worker);
 
 /* A fresh directory on the storage path's file system; give it to rtw_report with owned = 1 and its files are taken
- * over without a copy. */
+ * over without a copy. Where the storage path has less room than twice the last checkpoint (and 64 MiB), the directory
+ * lies on the node's own disk, so that not the program's write meets the full disk but the upload. RTW_STORAGE: there
+ * is room for it nowhere. What fills up while the program writes, it sees as any program does. */
 int rtw_checkpoint_dir(rtw_worker* worker, const char** path);
 
 typedef struct {
@@ -58,7 +60,10 @@ typedef struct {
 } rtw_report_args;
 
 /* A barrier over the attempt's ranks. Returns once this rank's files are staged and every rank has come (SYNC: once the
- * checkpoint is committed). An upload that failed earlier and for good is returned here as RTW_STORAGE. */
+ * checkpoint is committed). A full disk leaves the report without its checkpoint (said on stderr and in the run's
+ * events), and is RTW_STORAGE with SYNC. Files that cannot be read or copied for another reason are RTW_STORAGE, after
+ * the barrier, so that the other ranks do not wait. An upload that failed earlier and for good is returned here as
+ * RTW_STORAGE too. */
 int rtw_report(rtw_worker* worker, const rtw_report_args* args);
 
 /* Waits until every checkpoint reported so far is committed, at most timeout_ms (-1: without end). */
@@ -70,6 +75,10 @@ int32_t rtw_wanted(rtw_worker* worker);
 
 /* All ranks wait for each other; rank 0's bytes reach all (NULL data elsewhere). */
 int rtw_broadcast(rtw_worker* worker, const char* data, uint64_t bytes, const char** out, uint64_t* out_bytes);
+
+/* Adds to the time that this worker has waited for its input, shown as rtrain_worker_data_wait_seconds_total. Cheap,
+ * from any thread. */
+void rtw_data_wait(rtw_worker* worker, int64_t microseconds);
 
 /* The text shown as the cause when this worker exits with a failure (a traceback). */
 int rtw_fail(rtw_worker* worker, const char* text);

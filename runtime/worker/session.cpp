@@ -145,6 +145,7 @@ void Session::hear(FromAgent message) {
         refused_ = refuse->message;
     } else if (auto* staged = std::get_if<Staged>(&message)) {
         staged_ = staged->path;
+        staged_error_ = staged->error;
         staging_ = false;
     } else if (auto* reported = std::get_if<Reported>(&message)) {
         unanswered_.erase(reported->index);
@@ -210,7 +211,8 @@ void Session::pulse() {
     if (!link_.open() && !caller_waits_ && refused_.empty()) dial_fault_ = dial();
     if (!link_.open() || link_.backlog()) return;  // an agent that does not read gets no more to read
     const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_);
-    send(Pulse{.silent_ms = silent.count(), .cpu_ms = cpu_ms()});
+    const std::int64_t waited_us = data_wait_us_;
+    send(Pulse{.silent_ms = silent.count(), .cpu_ms = cpu_ms(), .data_wait_ms = waited_us < 0 ? -1 : waited_us / 1000});
 }
 
 void Session::pulse_loop() {

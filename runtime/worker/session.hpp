@@ -55,6 +55,7 @@ class Session {  // every int is an RTW_ code
     int broadcast(std::optional<std::string> data, std::string& out);
     int fail(const std::string& text);
     int wanted();
+    void add_data_wait(std::chrono::microseconds waited);
 
   private:
     using Lock = std::unique_lock<std::mutex>;
@@ -69,7 +70,8 @@ class Session {  // every int is an RTW_ code
     int wait_for_agent(Lock&, const char* doing, std::optional<Clock::time_point> deadline);
     int gone(const char* doing) const;
     int ask_for_directory(Lock&, std::string& path);
-    int stage_files(Lock&, const ReportCall&, Report&);
+    int stage_files(Lock&, const ReportCall&, Report&, std::string& fault);
+    int find_place(Lock&, const ReportCall&, std::string& path, std::string& full, std::string& fault);
     int send_report(Lock&, Report);
     int take_upload_fault();
     void send(const FromWorker&);
@@ -84,13 +86,14 @@ class Session {  // every int is an RTW_ code
     std::optional<ResumeFrom> newest_;
     std::optional<Clock::time_point> lost_at_, stop_heard_;
     std::atomic<int> wanted_{0};
+    std::atomic<std::int64_t> data_wait_us_{-1};  // -1: nobody measures it
 
     std::uint64_t next_report_ = 1, next_broadcast_ = 1;
     std::map<std::uint64_t, std::string> unanswered_;             // report index -> frame
     std::optional<std::pair<std::uint64_t, std::string>> asked_;  // the broadcast not answered yet
     std::map<std::uint64_t, std::string> heard_;                  // broadcast index -> rank 0's bytes
     bool staging_ = false;                                        // `stage` is sent, `staged` not heard
-    std::string staged_;
+    std::string staged_, staged_error_;
     std::vector<std::string> own_directories_;  // given out by `stage`, not reported yet
     std::vector<std::uint64_t> uncommitted_;
     std::deque<std::pair<std::uint64_t, std::string>> recent_metrics_;

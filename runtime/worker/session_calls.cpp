@@ -64,8 +64,10 @@ int Session::ask_for_directory(Lock& lock, std::string& path) {
     send(Stage{});
     const int code = wait_until(lock, "asking for a checkpoint directory", {}, [this] { return !staging_; });
     if (code != RTW_OK) return code;
-    if (staged_.empty())
-        return failed(RTW_IO, "the agent could not make a checkpoint directory; see `rtrain describe`");
+    if (staged_.empty()) {
+        if (staged_error_.empty()) staged_error_ = "the agent could not make a checkpoint directory";
+        return failed(RTW_STORAGE, staged_error_ + "; see `rtrain events`");
+    }
     path = staged_;
     return RTW_OK;
 }
@@ -79,39 +81,50 @@ int Session::stage(std::string& path) {
     return code;
 }
 
+// Where this report's files end up. `full`: no room for them; `fault`: something else is wrong with the storage. Both
+// leave the report without its checkpoint, and the barrier whole: the other ranks are not kept waiting.
+int Session::find_place(Lock& lock, const ReportCall& call, std::string& path, std::string& full, std::string& fault) {
+    const std::string& from = *call.directory;
+    if (const auto own = std::find(own_directories_.begin(), own_directories_.end(), from);
+        own != own_directories_.end()) {
+        path = from;
+        own_directories_.erase(own);
+        std::error_code ignored;
+        std::filesystem::remove(std::filesystem::path(path) / ".manifest.json", ignored);
+        return RTW_OK;
+    }
+    const int code = ask_for_directory(lock, path);
+    if (code == RTW_STORAGE) full = staged_error_;
+    if (code != RTW_OK) return code == RTW_STORAGE ? RTW_OK : code;
+    lock.unlock();  // the heartbeat goes on while bytes are copied
+    const StagingFault staging =
+        call.files == ReportCall::Files::given_away ? move_tree(from, path) : copy_tree(from, path);
+    lock.lock();
+    if (staging.error != 0) (staging.full() ? full : fault) = staging.message;
+    return RTW_OK;
+}
+
 // Fills in where this report's files lie. A full disk is not the program's fault: unless it asked for certainty (sync),
 // the report goes out without files and says why, and the training goes on.
-int Session::stage_files(Lock& lock, const ReportCall& call, Report& report) {
+int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std::string& fault) {
     if (!call.directory) return RTW_OK;
-    const std::string& from = *call.directory;
     std::error_code error;
-    if (!std::filesystem::is_directory(from, error)) {
-        return failed(RTW_INVALID, "the checkpoint '" + from + "' is not a directory" +
+    if (!std::filesystem::is_directory(*call.directory, error)) {
+        return failed(RTW_INVALID, "the checkpoint '" + *call.directory + "' is not a directory" +
                                        (error ? ": " + error.message() : std::string{}) +
                                        "; give `report` a directory with files");
     }
-    std::string to;
-    StagingFault fault;
-    if (const auto own = std::find(own_directories_.begin(), own_directories_.end(), from);
-        own != own_directories_.end()) {
-        to = from;
-        own_directories_.erase(own);
-        std::filesystem::remove(std::filesystem::path(to) / ".manifest.json", error);
-    } else {
-        const int code = ask_for_directory(lock, to);
-        if (code != RTW_OK) return code;
-        lock.unlock();  // the heartbeat goes on while bytes are copied
-        fault = call.files == ReportCall::Files::given_away ? move_tree(from, to) : copy_tree(from, to);
-        lock.lock();
-    }
-    if (fault.error == 0) {
-        report.checkpoint = StagedFiles{.path = to, .directory_name = call.directory_name};
+    std::string path, full;
+    if (const int code = find_place(lock, call, path, full, fault); code != RTW_OK) return code;
+    report.checkpoint_error = full.empty() ? fault : full;
+    if (report.checkpoint_error.empty()) {
+        report.checkpoint = StagedFiles{.path = path, .directory_name = call.directory_name};
         return RTW_OK;
     }
-    if (!fault.full()) return failed(RTW_IO, fault.message);
-    report.checkpoint_error = fault.message;
-    std::fprintf(stderr, "rtrain: report %llu goes without its checkpoint, training goes on: %s\n",
-                 static_cast<unsigned long long>(next_report_), fault.message.c_str());
+    if (call.upload == Upload::sync) fault = report.checkpoint_error;
+    std::fprintf(stderr, "rtrain: report %llu goes without its checkpoint%s: %s\n",
+                 static_cast<unsigned long long>(next_report_), fault.empty() ? ", training goes on" : "",
+                 report.checkpoint_error.c_str());
     return RTW_OK;
 }
 
@@ -144,8 +157,8 @@ int Session::report(ReportCall call) {
     Lock lock(state_);
     if (unanswered_.size() >= unanswered_max) return gone("reporting");
     Report report{.metrics_json = std::move(call.metrics_json), .upload = call.upload};
-    if (const int code = stage_files(lock, call, report); code != RTW_OK) return code;
-    const std::string not_staged = call.upload == Upload::sync ? report.checkpoint_error : "";
+    std::string not_staged;  // told to the program once the barrier is passed
+    if (const int code = stage_files(lock, call, report, not_staged); code != RTW_OK) return code;
     const int code = send_report(lock, std::move(report));
     last_report_ = Clock::now();
     if (code != RTW_OK) return code;
@@ -202,6 +215,11 @@ int Session::wanted() {
     const Lock lock(state_, std::try_to_lock);
     if (lock.owns_lock() && !caller_waits_) read_news();
     return wanted_;
+}
+
+void Session::add_data_wait(std::chrono::microseconds waited) {
+    std::int64_t before = data_wait_us_;
+    while (!data_wait_us_.compare_exchange_weak(before, std::max<std::int64_t>(before, 0) + waited.count())) {}
 }
 
 std::string Session::context_json() {

@@ -6,15 +6,57 @@ namespace rtrain::storage {
 
 using nlohmann::json;
 
+namespace {
+
+json or_null(const std::optional<std::int32_t>& value) { return value ? json(*value) : json(); }
+
+template <class T>
+std::optional<T> or_none(const json& value) {
+    return value.is_null() ? std::nullopt : std::optional<T>(value.get<T>());
+}
+
+json ranks_json(const AttemptEnd& end) {
+    json ranks = json::object();
+    for (const auto& [rank, one] : end.ranks)
+        ranks[std::to_string(rank)] = {
+            {"exit_code", or_null(one.exit_code)}, {"signal", or_null(one.signal)}, {"detail", one.detail}};
+    return ranks;
+}
+
+}  // namespace
+
 Status write_end(Store& store, const std::string& run_name, const AttemptEnd& end) {
     const json value = {{"schema_version", 1},
                         {"attempt", end.number},
                         {"state", end.state},
                         {"cause", end.cause},
                         {"first_failure_rank", end.first_failure ? json(*end.first_failure) : json()},
+                        {"ranks", ranks_json(end)},
                         {"started_wall_ms", end.started_wall_ms},
                         {"ended_wall_ms", end.ended_wall_ms}};
     return store.put(end_path(run_name, end.number), file_text(value));
+}
+
+Result<AttemptEnd> read_end(Store& store, const std::string& run_name, std::uint32_t number) {
+    const auto value = read_object(store, end_path(run_name, number));
+    if (!value) return value.error();
+    try {
+        AttemptEnd end{.number = value->at("attempt").get<std::uint32_t>(),
+                       .state = value->at("state").get<std::string>(),
+                       .cause = value->at("cause").get<std::string>(),
+                       .first_failure = or_none<std::uint32_t>(value->at("first_failure_rank")),
+                       .started_wall_ms = value->at("started_wall_ms").get<std::int64_t>(),
+                       .ended_wall_ms = value->at("ended_wall_ms").get<std::int64_t>(),
+                       .ranks = {}};
+        for (const auto& [rank, one] : value->at("ranks").items())
+            end.ranks[static_cast<std::uint32_t>(std::stoul(rank))] = {
+                .exit_code = or_none<std::int32_t>(one.at("exit_code")),
+                .signal = or_none<std::int32_t>(one.at("signal")),
+                .detail = one.at("detail").get<std::string>()};
+        return end;
+    } catch (const std::exception& wrong) {
+        return Error{ErrorCode::damaged, end_path(run_name, number) + ": " + wrong.what(), ""};
+    }
 }
 
 Status write_result(Store& store, const std::string& run_name, const RunOutcome& outcome) {

@@ -25,9 +25,12 @@ struct Listing {
 
 Result<Claim> decode_claim(const std::string& text, const std::string& path);
 Result<Listing> read_listing(Store& store, const std::string& run_name);
-Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing);
+// `keep_in`: where the files of a store that is not local are left once they are checked; empty: nowhere.
+Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing,
+                                        const std::string& keep_in = {});
 // What keeps a committed checkpoint from being used: missing, short and changed files. Files beside it do not.
 Result<std::vector<std::string>> file_faults(Store& store, const std::string& run_name,
-                                             const CommittedCheckpoint& committed, const Listing& listing);
+                                             const CommittedCheckpoint& committed, const Listing& listing,
+                                             const std::string& keep_in = {});
 
 }  // namespace rtrain::storage

@@ -63,7 +63,10 @@ struct ClaimAnswer {
     std::uint64_t reports_before = 0;  // on the live branch, up to `from`
     std::vector<std::string> damaged;  // newer ones that were passed over: "checkpoint_000007-a001: model.pt: ..."
 };
-Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim wanted, const std::string& restore_from);
+// `keep_in`: a local directory for the files of `from` where the store is not local: they were downloaded to be
+// checked, and `fetch_checkpoint` into it does not download them again.
+Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim wanted, const std::string& restore_from,
+                                  const std::string& keep_in = {});
 Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // by number
 
 struct CommittedCheckpoint {
@@ -88,13 +91,21 @@ Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const 
                                      const std::string& to_local, const Progress& progress);
 Result<std::string> hash_file(const std::string& local_path);  // sha256, lower-case hex
 
+struct RankEnd {
+    std::optional<std::int32_t> exit_code, signal;
+    std::string detail;
+    bool operator==(const RankEnd&) const = default;
+};
 struct AttemptEnd {  // attempts/NNNNNN/end.json
     std::uint32_t number = 0;
     std::string state, cause;
     std::optional<std::uint32_t> first_failure;  // rank
     std::int64_t started_wall_ms = 0, ended_wall_ms = 0;
+    std::map<std::uint32_t, RankEnd> ranks;  // of rank 0's node
+    bool operator==(const AttemptEnd&) const = default;
 };
 Status write_end(Store&, const std::string& run_name, const AttemptEnd&);
+Result<AttemptEnd> read_end(Store&, const std::string& run_name, std::uint32_t number);
 struct RunOutcome {  // result.json
     std::string name, cluster_id, run_id, state, reason;
     std::uint32_t attempts = 0;  // highest number: a result older than the newest claim says nothing about it

@@ -33,8 +33,15 @@ class Scratch {  // a local directory for files of a store that is not local
     std::string path_;
 };
 
-Result<std::string> hash_stored(Store& store, const std::string& path) {
+Result<std::string> hash_stored(Store& store, const std::string& path, const std::string& keep_at) {
     if (store.local()) return hash_file(store.local_path(path));
+    if (!keep_at.empty()) {
+        std::error_code failed;
+        fs::create_directories(fs::path(keep_at).parent_path(), failed);
+        if (failed) return Error{ErrorCode::io, "making the directory of " + keep_at + ": " + failed.message(), ""};
+        if (auto got = store.get_file(path, keep_at, {}); !got) return got.error();
+        return hash_file(keep_at);
+    }
     const Scratch scratch;
     if (scratch.path().empty())
         return Error{ErrorCode::io, "verifying " + path + ": no directory for temporary files", "set TMPDIR"};
@@ -53,12 +60,12 @@ std::map<std::string, std::int64_t> files_below(const Listing& listing, const st
 
 // Empty: as committed.
 Result<std::string> fault_of(Store& store, const std::string& directory, const ManifestFile& file,
-                             const std::map<std::string, std::int64_t>& present) {
+                             const std::map<std::string, std::int64_t>& present, const std::string& keep_in) {
     const auto seen = present.find(file.path);
     if (seen == present.end()) return file.path + ": missing";
     if (seen->second != file.bytes)
         return file.path + ": " + std::to_string(seen->second) + " bytes, committed were " + std::to_string(file.bytes);
-    const auto hash = hash_stored(store, directory + "/" + file.path);
+    const auto hash = hash_stored(store, directory + "/" + file.path, keep_in.empty() ? "" : keep_in + "/" + file.path);
     if (!hash && hash.error().code == ErrorCode::not_found) return file.path + ": missing";
     if (!hash) return hash.error();
     if (*hash != file.sha256)
@@ -103,17 +110,20 @@ Status fetch_file(Store& store, const std::string& path, const ManifestFile& fil
 }  // namespace
 
 Result<std::vector<std::string>> file_faults(Store& store, const std::string& run_name,
-                                             const CommittedCheckpoint& committed, const Listing& listing) {
+                                             const CommittedCheckpoint& committed, const Listing& listing,
+                                             const std::string& keep_in) {
     if (!committed.damage.empty())
         return std::vector<std::string>{std::string(manifest_name) + ": " + committed.damage};
     const std::string directory = run_name + "/" + committed.manifest.directory;
     const auto present = files_below(listing, directory);
     std::vector<std::string> faults;
     for (const ManifestFile& file : committed.manifest.files) {
-        auto fault = fault_of(store, directory, file, present);
+        auto fault = fault_of(store, directory, file, present, keep_in);
         if (!fault) return fault.error();
         if (!fault->empty()) faults.push_back(std::move(*fault));
     }
+    std::error_code ignored;  // what is left there is checked by its hash before it is used
+    if (!faults.empty() && !keep_in.empty()) fs::remove_all(keep_in, ignored);
     return faults;
 }
 
@@ -133,11 +143,12 @@ Result<std::vector<std::string>> verify_checkpoint(Store& store, const std::stri
     return faults;
 }
 
-Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing) {
+Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing,
+                                        const std::string& keep_in) {
     SoundCheckpoint answer;
     for (auto committed = listing.checkpoints.rbegin(); committed != listing.checkpoints.rend(); ++committed) {
         if (!committed->live) continue;
-        const auto faults = file_faults(store, run_name, *committed, listing);
+        const auto faults = file_faults(store, run_name, *committed, listing, keep_in);
         if (!faults) return faults.error();
         if (faults->empty()) {
             answer.manifest = committed->manifest;

@@ -3,7 +3,7 @@
 #include <array>
 #include <charconv>
 
-#include "storage/spec/rules.hpp"
+#include "storage/spec/row_words.hpp"
 
 namespace rtrain::spec {
 namespace {
@@ -57,6 +57,23 @@ Result<Amount> amount_from(std::string_view resource, const Value& value) {
         return amount;
     }
     return parse_amount(text);
+}
+
+std::int64_t byte_count(std::string_view text) {
+    std::int64_t count = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
+    const std::string_view name(end,
+                                std::min<std::size_t>(2, text.size() - static_cast<std::size_t>(end - text.data())));
+    for (const Unit& unit : byte_units)
+        if (failed == std::errc{} && unit.name == name) return count * unit.size;
+    return count;
+}
+
+nlohmann::json byte_count_json(std::int64_t bytes) {
+    for (auto unit = byte_units.rbegin(); unit != byte_units.rend(); ++unit)
+        if (bytes % unit->size == 0 && bytes / unit->size < 1'000'000)
+            return std::to_string(bytes / unit->size) + std::string(unit->name);
+    return bytes;
 }
 
 std::int64_t whole_number(const Value& value) {

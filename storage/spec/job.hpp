@@ -30,6 +30,7 @@ struct Job {
     LabelSelector label_selector;
     std::vector<std::string> nodes, exclude_nodes;
     std::optional<std::string> topology;
+    std::string cpu_affinity = "near_gpus";  // near_gpus even none
     bool wait_for_nodes = true;
     Resources trainer_resources;
     std::string backend = "auto";
@@ -38,8 +39,7 @@ struct Job {
     std::string queue = "default";
     std::int32_t priority = 50;
     FailurePolicy failure;
-    bool fail_fast = false;
-    std::optional<std::int64_t> hang_timeout_ms;
+    std::optional<std::int64_t> hang_timeout_ms, isolation_timeout_ms;
     std::string storage_path;  // empty: cluster://
     Retention retention;
     std::string upload = "async";  // async sync none
@@ -49,6 +49,7 @@ struct Job {
     std::map<std::string, double> stop;
     std::string logs_show = "auto";
     std::int64_t logs_keep_ms = 14LL * 24 * 3600 * 1000;
+    std::int64_t logs_max_bytes = std::int64_t{10} << 30;  // of one rank's stream on its node
     std::vector<std::string> tracking;
     std::map<std::string, std::string> labels;
     bool operator==(const Job&) const = default;

@@ -30,6 +30,8 @@ std::vector<std::string> texts(const Value& list);
 std::map<std::string, std::string> text_map(const Value& map);
 nlohmann::json or_null(const std::string& text);
 nlohmann::json duration_or_null(const std::optional<std::int64_t>& ms);
+std::int64_t byte_count(std::string_view text);  // "10Gi", "10GiB", as the pattern of its row has it
+nlohmann::json byte_count_json(std::int64_t bytes);
 std::int64_t taken_duration(Reading& reading, const std::string& path, const Value& value, std::string_view text);
 
 std::span<const Rule> job_rules();

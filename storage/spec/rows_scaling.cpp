@@ -113,6 +113,8 @@ constexpr Rule rows[] = {
     {"scaling.topology", SOME_TEXT, "the name of a node label such as rack",
      [](R& r, const V& v) { r.job.topology = v.text; },
      [](const Job& j) { return j.topology ? json(*j.topology) : json(); }},
+    {"scaling.cpu_affinity", R"({"enum":["near_gpus","even","none"]})", "near_gpus, even or none",
+     [](R& r, const V& v) { r.job.cpu_affinity = v.text; }, [](const Job& j) { return json(j.cpu_affinity); }},
     {"scaling.wait_for_nodes", FLAG, a_flag, [](R& r, const V& v) { r.job.wait_for_nodes = is_true(v); },
      [](const Job& j) { return json(j.wait_for_nodes); }},
     {"scaling.trainer_resources", AMOUNTS, "a map of resources and amounts such as {CPU: 1}",

@@ -12,7 +12,6 @@ RunSpec run_spec(const Job& job) {
                  .wait_for_nodes = job.wait_for_nodes,
                  .stop_grace = {job.stop_grace_ms},
                  .stop_at = job.stop};
-    if (job.fail_fast) spec.failure.max_failures = 0;
     if (job.wall_time_ms) spec.wall_time_limit = Duration{*job.wall_time_ms};
     if (job.queue_time_ms) spec.queue_time_limit = Duration{*job.queue_time_ms};
     spec.gang.strategy = job.placement;

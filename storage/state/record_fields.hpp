@@ -64,7 +64,8 @@ template <>
 struct Fields<FailurePolicy> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(FailurePolicy, max_failures), RTRAIN_FIELD(FailurePolicy, backoff_first),
-                   RTRAIN_FIELD(FailurePolicy, backoff_last), RTRAIN_FIELD(FailurePolicy, avoid_bad_nodes));
+                   RTRAIN_FIELD(FailurePolicy, backoff_last), RTRAIN_FIELD(FailurePolicy, avoid_bad_nodes),
+                   RTRAIN_FIELD(FailurePolicy, fail_fast));
 };
 template <>
 struct Fields<Retention> {
@@ -82,10 +83,10 @@ struct Fields<RunSpec> {
 };
 template <>
 struct Fields<ExitCause> {
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(ExitCause, exit_code), RTRAIN_FIELD(ExitCause, signal),
-                   RTRAIN_FIELD(ExitCause, out_of_memory), RTRAIN_FIELD(ExitCause, stopped_by_us),
-                   RTRAIN_FIELD(ExitCause, never_started), RTRAIN_FIELD(ExitCause, detail));
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(ExitCause, exit_code), RTRAIN_FIELD(ExitCause, signal), RTRAIN_FIELD(ExitCause, out_of_memory),
+        RTRAIN_FIELD(ExitCause, stopped_by_us), RTRAIN_FIELD(ExitCause, never_started),
+        RTRAIN_FIELD(ExitCause, address_in_use), RTRAIN_FIELD(ExitCause, detail));
 };
 template <>
 struct Fields<Worker> {

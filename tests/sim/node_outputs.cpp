@@ -153,6 +153,7 @@ struct Carry {
     void operator()(const MakeStage&) const {}
     void operator()(const DropStaged&) const {}
     void operator()(const JournalMetrics&) const {}
+    void operator()(const WriteEnd&) const {}
 };
 
 void SimNode::input(const Input& what) {

@@ -215,8 +215,8 @@ def test_a_wrong_token_is_6_and_a_wrong_context_3(cluster):
 
 
 def test_what_a_spec_asks_for_and_this_version_does_not_do_is_said_beside_the_run(cluster, tmp_path):
-    cluster.rtrain("submit", job(tmp_path, "asks", "true", failure={"hang_timeout": "5m"}))
+    cluster.rtrain("submit", job(tmp_path, "asks", "true", python={"preload": ["math"]}))
     warnings = cluster.json("describe", "asks")["warnings"]
-    assert "failure.hang_timeout is not carried out by this version" in warnings
+    assert "python.preload is not carried out by this version" in warnings
     cluster.rtrain("submit", job(tmp_path, "asks-nothing", "true"))
     assert not [w for w in cluster.json("describe", "asks-nothing")["warnings"] if "not carried out" in w]

@@ -83,6 +83,7 @@ TEST_CASE("an attempt's image is read back as it was") {
         .master_port = 20'001,
         .upload = UploadMode::sync,
         .local_run_path = "/runs/digits",
+        .policy = {.hang_timeout_ms = 600'000, .isolation_timeout_ms = 60'000},
         .launch = launch_order({}),
         .passed = 7,
         .named = 2,
@@ -109,6 +110,27 @@ TEST_CASE("what a worker writes is sent with its offset, as it comes") {
     story.write("two\n");
     REQUIRE(story.until([&] { return story.received() == "one\ntwo\n"; }));
     CHECK(story.sent.back().offset == 4);
+}
+
+TEST_CASE("a log is whole up to logs.max, ends with a line that says so, and stays there while its worker floods") {
+    LogStory story;
+    story.shipper.resend();
+    story.shipper.follow({17, 1, 1}, {0}, 10);
+    story.write("12345\n");
+    REQUIRE(story.until([&] { return story.received() == "12345\n"; }));
+    for (int i = 0; i < 100; ++i) story.write("flood flood flood\n");
+    const auto kept = [&] { return *read_whole(story.files.log(attempt_1, 0, "out")); };
+    REQUIRE(story.until([&] { return story.received().ends_with("not kept\n"); }));
+    story.write("and more\n");
+    REQUIRE(story.until([&] { return kept().ends_with("not kept\n"); }));
+    CHECK(kept().starts_with("12345\nfloo\nrtrain: the log ends here: it has reached logs.max (10 bytes)"));
+    CHECK(story.received() == kept());
+
+    story.shipper.follow({17, 1, 1}, {0}, 10);  // the next agent: nothing is written twice
+    story.write("late\n");
+    REQUIRE(story.until([&] { return kept().ends_with("not kept\n"); }));
+    const std::string text = kept();
+    CHECK(std::count(text.begin(), text.end(), '\n') == 3);
 }
 
 TEST_CASE("a new connection gets the logs from the last acknowledged offset on, also from a new agent") {

@@ -139,6 +139,21 @@ TEST_CASE("a worker that still waits before its program can be stopped") {
     CHECK(text_of(start.out) == "");
 }
 
+TEST_CASE("a worker enters the cgroup and takes the processors that it was given") {
+    Story story;
+    const std::string group = story.folder.path + "/group";
+    REQUIRE(make_directory(group, 0755));
+    REQUIRE(write_whole(group + "/cgroup.procs", "", 0644, Durable::no));
+    WorkerStart worker = story.worker({"sh", "-c", "grep Cpus_allowed_list /proc/self/status"});
+    worker.cgroup = group;
+    worker.processors = "0";
+    story.launcher->start(worker);
+    REQUIRE(story.until([&] { return story.ended.contains(0); }));
+    CHECK(story.ended[0].success());
+    CHECK(*read_whole(group + "/cgroup.procs") == "0");  // the kernel's word for "the one who writes"
+    CHECK(*read_whole(worker.out) == "Cpus_allowed_list:\t0\n");
+}
+
 TEST_CASE("a worker dies with its shim") {
     Story story;
     const auto start = story.worker({"sleep", "1000"});

@@ -137,3 +137,17 @@ TEST_CASE("a node that must be told of a release again is told what to leave out
     REQUIRE(again.size() == 1);
     CHECK(std::get<protocol::GroupReleased>(again[0].message).skip == std::vector<std::string>{"model.pt"});
 }
+
+TEST_CASE("a node dials the coordinator where it is after it came back at another port") {
+    Machine machine = running({.nodes = {{0}, {1}}, .here = 1});
+    const std::string coordinator = machine.state.attempts.at(attempt_1).image.prepare.nodes.front().node;
+    const protocol::PeerMoved moved{.node = coordinator, .address = "10.0.0.1", .port = 7'500};
+
+    const Outputs out = machine.head(moved);
+
+    REQUIRE(all<DialCoordinator>(out).size() == 1);
+    CHECK(all<DialCoordinator>(out)[0].peer.port == 7'500);
+    CHECK(all<KeepAttempt>(out)[0].image.prepare.nodes.front().port == 7'500);
+    CHECK(machine.head(moved).empty());  // said again: nothing changes
+    CHECK(machine.head(protocol::PeerMoved{.node = "n9", .address = "10.0.0.9", .port = 1}).empty());
+}

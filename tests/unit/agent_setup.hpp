@@ -54,6 +54,7 @@ struct Shape {
     std::vector<std::vector<std::uint32_t>> nodes{{0, 1}};  // ranks per node; this is n1
     std::uint32_t here = 0;                                 // index of this node
     UploadMode upload = UploadMode::async;
+    AttemptPolicy policy{};
 };
 
 inline protocol::Prepare prepare_order(const Shape& shape) {
@@ -83,8 +84,11 @@ inline Machine running(const Shape& shape = {}) {
     Machine machine;
     machine.connect();
     machine.head(prepare_order(shape));
-    machine.feed(
-        PreparationDone{.attempt = attempt_1, .number = 1, .upload = shape.upload, .local_run_path = "/runs/digits"});
+    machine.feed(PreparationDone{.attempt = attempt_1,
+                                 .number = 1,
+                                 .upload = shape.upload,
+                                 .local_run_path = "/runs/digits",
+                                 .policy = shape.policy});
     machine.head(launch_order(shape));
     machine.feed(CheckpointFetched{attempt_1, ""});
     for (const std::uint32_t rank : shape.nodes[shape.here]) {

@@ -65,15 +65,21 @@ TEST_CASE("an upload that broke off between two files names both of them once it
 }
 
 TEST_CASE("files are staged on the node's own disk when the storage path has hardly room for them") {
+    constexpr std::int64_t gib = std::int64_t{1} << 30;
+    CHECK(place_to_stage(gib, 2 * gib, 0) == StagePlace::storage);
+    CHECK(place_to_stage(gib, 2 * gib - 1, 5 * gib) == StagePlace::spool);
+    CHECK(place_to_stage(gib, std::nullopt, 5 * gib) == StagePlace::spool);  // cluster://
+    CHECK(place_to_stage(gib, 2 * gib - 1, 5 * gib - 1) == StagePlace::nowhere);
+    CHECK(place_to_stage(0, 1 << 20, 1) == StagePlace::spool);  // nothing is known yet, and storage is nearly full
+
     UploadStory story;
     const auto roomy = make_stage(story.gear, 0, "1", 0);
     REQUIRE(roomy);
     CHECK(roomy->starts_with(story.gear.staging));
-
-    constexpr std::int64_t more_than_any_disk = std::int64_t{1} << 60;
-    const auto tight = make_stage(story.gear, 0, "2", more_than_any_disk);
-    REQUIRE(tight);
-    CHECK(tight->starts_with(story.gear.spool));
+    const auto hopeless = make_stage(story.gear, 0, "2", std::int64_t{1} << 59);
+    REQUIRE_FALSE(hopeless);
+    CHECK(hopeless.error().code == ErrorCode::full);
+    CHECK(hopeless.error().message.find(story.gear.spool) != std::string::npos);
 }
 
 TEST_CASE("an upload whose agent died before it could say so names the same files again, if they are there") {

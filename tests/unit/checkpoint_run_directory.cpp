@@ -315,6 +315,40 @@ TEST_CASE("from a store that is not local, files are fetched once, checked, and 
     CHECK(plan_garbage(far, "r")->items.size() == 1);  // left behind by its successor
 }
 
+TEST_CASE("what a claim downloads to check it is not downloaded again by the workers who start from it") {
+    RunFolder run;
+    FarStore far(*run.store);
+    run.claim();
+    const std::string good = run.commit(1, 1), bad = run.commit(1, 2);
+    const bool damaged = GENERATE(false, true);
+    if (damaged) run.scribble(bad, "weightz");
+    const std::string place = run.path + "/node/restore";
+
+    const auto claim = claim_attempt(far, "r", {.number = 1, .run_id = "c0ffee-1"}, "", place);
+
+    CHECK(claim->from == (damaged ? good : bad));
+    CHECK(far.fetched == (damaged ? 2 : 1));
+    CHECK(*fetch_checkpoint(far, "r", claim->from, place, {}) == place);
+    CHECK(far.fetched == (damaged ? 2 : 1));
+    CHECK(std::distance(fs::directory_iterator(place), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("the end of an attempt is read back as it was written") {
+    RunFolder run;
+    const AttemptEnd end{.number = 3,
+                         .state = "FAILED",
+                         .cause = "rank 1 on n2: exited with code 3",
+                         .first_failure = 1,
+                         .started_wall_ms = 5,
+                         .ended_wall_ms = 9,
+                         .ranks = {{0, {.signal = 15}}, {1, {.exit_code = 3, .detail = "ValueError"}}}};
+    REQUIRE(write_end(*run.store, "r", end).ok());
+    CHECK(*read_end(*run.store, "r", 3) == end);
+    CHECK(read_end(*run.store, "r", 4).error().code == ErrorCode::not_found);
+    REQUIRE(run.store->put("r/attempts/000005/end.json", "{}").ok());
+    CHECK(read_end(*run.store, "r", 5).error().code == ErrorCode::damaged);
+}
+
 TEST_CASE("garbage: uncommitted and dead checkpoints of a finished run, with their bytes") {
     RunFolder run;
     run.claim();

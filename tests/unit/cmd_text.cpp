@@ -37,6 +37,16 @@ TEST_CASE("sizes have three digits or so") {
     CHECK(bytes_text(200LL << 30) == "200 GiB");
 }
 
+TEST_CASE("amounts of bytes are read with the units of two's powers, and nothing else") {
+    CHECK(parse_bytes("4096") == 4'096);
+    CHECK(parse_bytes("512Mi") == 512LL << 20);
+    CHECK(parse_bytes("100GiB") == 100LL << 30);
+    for (const char* wrong : {"", "0", "-1", "1GB", "1G", "GiB", "9Ei", "9999999999Ti", "1GiBx"}) {
+        INFO(wrong);
+        CHECK_FALSE(parse_bytes(wrong));
+    }
+}
+
 TEST_CASE("terminal escapes are shown, not obeyed") {
     CHECK(shown("\x1b[31mred\x1b[0m") == "\\x1b[31mred\\x1b[0m");
     CHECK(shown("a\tb\nc") == "a\tb\nc");

@@ -88,7 +88,7 @@ Live live(std::int64_t wall_ms) {
                             .rank = {1},
                             .resident_bytes = 4'096,
                             .cpu_ms = 1'500,
-                            .silent_ms = 250,
+                            .heartbeat_age_seconds = 0.25,
                             .data_wait_seconds = std::nullopt});
     return live;
 }

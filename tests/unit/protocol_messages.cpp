@@ -47,6 +47,7 @@ class Draw {
         out.out_of_memory = coin();
         out.stopped_by_us = coin();
         out.never_started = coin();
+        out.address_in_use = coin();
         out.detail = text();
         if (coin())
             out.exit_code = static_cast<std::int32_t>(number(255));
@@ -75,7 +76,8 @@ std::vector<FromAgent> agent_words(Draw& d) {
                      .facts = {{d.text(), d.text()}}},
             Heartbeat{.memory_used = d.wide(),
                       .memory_total = d.wide(),
-                      .workers = {{d.attempt(), small(d), d.wide(), d.wide(), d.wide()}}},
+                      .workers = {{d.attempt(), small(d), d.wide(), d.wide(), d.wide(), d.wide(), d.wide(), d.wide()}},
+                      .gpus = {{d.text(), d.wide(), d.wide(), d.wide(), d.wide(), d.wide(), {{13, d.number(9)}}}}},
             LogChunk{.attempt = d.attempt(),
                      .rank = small(d),
                      .stream = "out",
@@ -125,7 +127,8 @@ std::vector<FromHead> head_words(Draw& d) {
             Stop{d.attempt(), d.wide(), d.text()},
             Delete{d.number(~0ull), d.text(), d.text(), d.text(), small(d)},
             Result_{d.number(~0ull), d.text(), d.text(), d.text()},
-            Forget{d.attempt()}};
+            Forget{d.attempt()},
+            PeerMoved{d.text(), d.text(), port(d)}};
 }
 
 std::vector<GroupMessage> group_words(Draw& d) {

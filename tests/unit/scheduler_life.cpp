@@ -96,6 +96,46 @@ TEST_CASE("the first failure is the earliest death that we did not cause, even w
           "rank 1 on n2: killed by signal 9 (out of memory: 61.8 of 62 GiB) (failure 1, failure.max_failures is 0)");
 }
 
+TEST_CASE("a rendezvous port that another program took is no failure of the run: five tries, each with another port") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2});
+    ExitCause taken = exit_code(1);
+    taken.address_in_use = true;
+    for (int tries = 1; tries <= 4; ++tries) {
+        // Rank 1 could not reach rank 0; the first failure decides, whatever news comes first.
+        if (tries % 2 == 0) world.exits(run, 1, exit_code(1), 6'000);
+        world.exits(run, 0, taken, 5'000);
+        if (tries % 2 == 1) world.exits(run, 1, exit_code(1), 6'000);
+        world.empties(run);
+        REQUIRE(world.run(run).state == RunState::recovering);
+        CHECK(world.run(run).failures == 0);
+        CHECK(world.run(run).nodes_avoided.empty());
+        world.pass(world.run(run).retry_at.ms - world.now.ms);
+        world.prepare(run);
+        world.start(run);
+    }
+    world.exits(run, 0, taken, 5'000);
+    world.empties(run);
+    CHECK(world.run(run).state == RunState::failed);
+    CHECK(world.run(run).reason.find("5 attempts in a row") != std::string::npos);
+}
+
+TEST_CASE("with fail_fast the first failure ends the run, whatever its cause and whatever max_failures says") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2, .max_failures = -1, .fail_fast = true});
+    const bool lost = GENERATE(false, true);
+    if (lost) {
+        world.tell(NodeLost{.node = world.node_of(run, 1)});
+    } else {
+        world.exits(run, 1, killed(9), 5'000);
+    }
+    world.empties(run);
+    CHECK(world.run(run).state == RunState::failed);
+    CHECK(world.run(run).reason.find("failure.fail_fast") != std::string::npos);
+}
+
 TEST_CASE("the backoff doubles up to its end") {
     World world;
     world.nodes(1);

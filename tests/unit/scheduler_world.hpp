@@ -18,6 +18,7 @@ struct Job {
     Amount gpus{};
     Strategy placement = Strategy::pack;
     std::int32_t max_failures = 0;
+    bool fail_fast = false;
     std::int32_t priority = 50;
     bool wait_for_nodes = true;
     Retention retention{};
@@ -44,6 +45,7 @@ inline RunSubmitted submission(const Job& job) {
     event.spec.priority = job.priority;
     event.spec.wait_for_nodes = job.wait_for_nodes;
     event.spec.failure.max_failures = job.max_failures;
+    event.spec.failure.fail_fast = job.fail_fast;
     event.spec.retention = job.retention;
     event.spec.wall_time_limit = job.wall_time;
     event.spec.queue_time_limit = job.queue_time;

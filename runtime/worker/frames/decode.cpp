@@ -36,6 +36,7 @@ class Fields {
         if (value && value->is_object()) return value->dump(-1, ' ', false, Json::error_handler_t::replace);
         return wrong(name, "an object"), std::string{"{}"};
     }
+    bool has(const char* name) const { return object_.contains(name); }
     const Json* object_or_null(const char* name) {
         const Json* value = find(name);
         if (!value || value->is_null()) return nullptr;
@@ -130,7 +131,8 @@ Broadcast broadcast(Fields& f) {
 
 Pulse pulse(Fields& f) {
     return {.silent_ms = f.number<std::int64_t>("silent_ms", 0, time_max),
-            .cpu_ms = f.number<std::int64_t>("cpu_ms", 0, time_max)};
+            .cpu_ms = f.number<std::int64_t>("cpu_ms", 0, time_max),
+            .data_wait_ms = f.has("data_wait_ms") ? f.number<std::int64_t>("data_wait_ms", 0, time_max) : -1};
 }
 
 Welcome welcome(Fields& f) {
@@ -195,7 +197,7 @@ Result<FromAgent> decode_from_agent(std::string_view body) {
     return decoded<FromAgent>(body, "agent", [](const std::string& type, Fields& f) -> std::optional<FromAgent> {
         if (type == "reported") return reported(f);
         if (type == "committed") return committed(f);
-        if (type == "staged") return Staged{f.text("path")};
+        if (type == "staged") return Staged{f.text("path"), f.text_or_null("error").value_or("")};
         if (type == "broadcast") return broadcast(f);
         if (type == "wanted") return Wanted{static_cast<Wish>(f.number<int>("what", 0, 2))};
         if (type == "welcome") return welcome(f);

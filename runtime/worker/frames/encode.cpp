@@ -61,7 +61,9 @@ struct ToJson {
         return {{"type", "broadcast"}, {"index", m.index}, {"data", data}};
     }
     Json operator()(const Pulse& m) const {
-        return {{"type", "pulse"}, {"silent_ms", m.silent_ms}, {"cpu_ms", m.cpu_ms}};
+        Json value = {{"type", "pulse"}, {"silent_ms", m.silent_ms}, {"cpu_ms", m.cpu_ms}};
+        if (m.data_wait_ms >= 0) value["data_wait_ms"] = m.data_wait_ms;
+        return value;
     }
     Json operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }
     Json operator()(const Welcome& m) const {
@@ -77,7 +79,7 @@ struct ToJson {
                 {"checkpoint", from}};
     }
     Json operator()(const Refuse& m) const { return {{"type", "refuse"}, {"message", m.message}}; }
-    Json operator()(const Staged& m) const { return {{"type", "staged"}, {"path", m.path}}; }
+    Json operator()(const Staged& m) const { return {{"type", "staged"}, {"path", m.path}, {"error", m.error}}; }
     Json operator()(const Reported& m) const {
         return {{"type", "reported"}, {"index", m.index}, {"directory", or_null(m.directory)}};
     }

@@ -52,6 +52,7 @@ struct Report {
 };
 struct Pulse {
     std::int64_t silent_ms = 0, cpu_ms = 0;
+    std::int64_t data_wait_ms = -1;  // it waited for input, since its start; -1: it does not tell
     bool operator==(const Pulse&) const = default;
 };
 struct Fail {
@@ -83,7 +84,8 @@ struct Refuse {
     bool operator==(const Refuse&) const = default;
 };
 struct Staged {
-    std::string path;
+    std::string path;  // empty: there is none, and `error` says why
+    std::string error{};
     bool operator==(const Staged&) const = default;
 };
 struct Reported {

@@ -1,0 +1,11 @@
+"""Every rank reports once; then rank 1 does nothing any more, and the others wait for it in their next report."""
+
+import os
+import threading
+
+from rtrain import train
+
+train.report({"step": 1})
+if os.environ["RANK"] == "1":
+    threading.Event().wait()
+train.report({"step": 2})

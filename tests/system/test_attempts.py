@@ -1,0 +1,133 @@
+"""What agents do around an attempt: its rendezvous port, hangs, isolation, its logs' limit, its scratch, how it ended."""
+
+import json
+import os
+import pathlib
+
+import pytest
+from jobs_on_disk import JOBS, write_job
+from local_cluster import LocalCluster, wait_for
+
+
+class WithQuota(LocalCluster):
+    """Its agents know a quota of their scratch directories."""
+
+    def command(self, name, *arguments):
+        quota = ["--scratch-quota", "1Mi"] if arguments[:2] == ("node", "join") else []
+        return super().command(name, *arguments, *quota)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = WithQuota(tmp_path / "cluster", nodes=1, resources="CPU=4")
+    yield made
+    made.stop()
+
+
+def alive(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def end_of(folder, run, attempt=1):
+    path = pathlib.Path(folder) / run / "attempts" / f"{attempt:06}" / "end.json"
+    return json.loads(wait_for(f"{path.name} of {run}", lambda: path.exists() and path.read_text()))
+
+
+def test_a_rendezvous_port_that_is_taken_is_tried_again_with_another_and_not_counted(cluster, tmp_path):
+    entrypoint = ["python", str(JOBS / "takes_the_port.py"), str(tmp_path)]
+    policy = {"max_failures": 0, "backoff": "100ms..1s"}
+    cluster.rtrain("submit", write_job(tmp_path, "taken", entrypoint, failure=policy, storage_path=str(tmp_path)))
+    cluster.wait_state("taken", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "taken")
+    assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 2, facts["reason"]
+    assert "in use" in facts["attempt_list"][0]["cause"]
+    ports = (tmp_path / "ports").read_text().split()
+    assert len(ports) == 2 and ports[0] != ports[1]
+
+
+def test_how_an_attempt_ended_is_written_beside_it(cluster, tmp_path):
+    script = "if [ $RANK = 1 ]; then echo no such layer >&2; exit 3; fi; read x <> <(:)"
+    cluster.rtrain("submit", write_job(tmp_path, "ends", ["bash", "-c", script], workers=2, storage_path=str(tmp_path)))
+    cluster.wait_state("ends", "FAILED")
+    end = wait_for(
+        "the head's words", lambda: (found := end_of(tmp_path, "ends")) and "exited with code 3" in found["cause"] and found
+    )
+    assert end["state"] == "FAILED" and end["first_failure_rank"] == 1
+    assert end["ranks"]["1"] == {"exit_code": 3, "signal": None, "detail": "no such layer"}
+    assert end["started_wall_ms"] <= end["ended_wall_ms"]
+    cluster.rtrain("submit", write_job(tmp_path, "well", ["true"], storage_path=str(tmp_path)))
+    cluster.wait_state("well", "SUCCEEDED")
+    assert end_of(tmp_path, "well")["state"] == "SUCCEEDED"
+
+
+def test_a_rank_that_hangs_is_killed_and_named(cluster, tmp_path):
+    policy = {"max_failures": 0, "hang_timeout": "2s"}
+    backend = {"name": "gloo", "timeout_s": 1}
+    job = write_job(tmp_path, "hangs", ["python", str(JOBS / "hangs.py")], workers=2, failure=policy, backend=backend)
+    cluster.rtrain("submit", job)
+    cluster.wait_state("hangs", "FAILED", "SUCCEEDED")
+    facts = cluster.json("describe", "hangs")
+    assert facts["state"] == "FAILED" and "failure.hang_timeout" in facts["reason"], facts["reason"]
+    assert facts["attempt_list"][0]["first_failure"]["rank"] == 1
+
+
+def test_an_isolated_agent_ends_its_attempts_by_itself(cluster, tmp_path):
+    policy = {"isolation_timeout": "1s"}
+    cluster.rtrain("submit", write_job(tmp_path, "alone", ["sleep", "600"], workers=2, failure=policy))
+    cluster.wait_state("alone", "RUNNING")
+    pids = [worker["pid"] for worker in cluster.json("describe", "alone")["attempt_list"][-1]["workers"]]
+    cluster.kill("head")
+    wait_for("the workers to be ended", lambda: not any(alive(pid) for pid in pids))
+    cluster.restart("head")
+    cluster.wait_state("alone", "FAILED")
+    assert "failure.isolation_timeout" in cluster.rtrain("events", "--run", "alone")
+
+
+def test_a_log_is_whole_up_to_its_limit_and_then_says_so(cluster, tmp_path):
+    fields = {"logs": {"max": "64Ki"}, "storage_path": str(tmp_path)}
+    cluster.rtrain("submit", write_job(tmp_path, "flood", ["seq", "1", "1000000"], **fields))
+    cluster.wait_state("flood", "SUCCEEDED")
+    kept = wait_for("the log", lambda: list(tmp_path.glob("flood/logs/attempt-000001/rank-00000.out")))[0].read_text()
+    whole = "".join(f"{i}\n" for i in range(1, 20_000))[: 64 << 10]
+    assert kept.startswith(whole) and len(kept) < len(whole) + 200
+    assert kept.splitlines()[-1].startswith("rtrain: the log ends here: it has reached logs.max (65536 bytes)")
+    shown = cluster.rtrain("logs", "flood")
+    assert "logs.max" in shown.splitlines()[-1]
+
+
+def test_a_scratch_directory_beyond_its_quota_is_named_and_emptied_with_the_attempt(cluster, tmp_path):
+    script = 'head -c 3000000 /dev/urandom > "$TMPDIR/heap"; while [ ! -e "$0" ]; do read -t 0.05 x <> <(:) || true; done'
+    cluster.rtrain("submit", write_job(tmp_path, "scratch", ["bash", "-c", script, str(tmp_path / "go")]))
+    wait_for("the quota to be named", lambda: "--scratch-quota" in cluster.rtrain("events", "--run", "scratch"))
+    assert list(cluster.folder.glob("node-1/scratch/*/heap"))
+    (tmp_path / "go").touch()
+    cluster.wait_state("scratch", "SUCCEEDED")
+    wait_for("the scratch to be empty", lambda: not list(cluster.folder.glob("node-1/scratch/*/*")))
+
+
+def test_a_storage_of_the_head_that_takes_no_file_is_named_by_the_node_that_found_out(cluster, tmp_path):
+    storage = cluster.folder / "head" / "storage"
+    wait_for("the storage root", storage.is_dir)
+    storage.rename(storage.with_suffix(".away"))
+    storage.write_text("a file in the way")
+    cluster.rtrain("submit", write_job(tmp_path, "nowhere", ["true"]))
+    wait_for("the node to be named", lambda: "node-1: storage path cluster://" in cluster.rtrain("events", "--run", "nowhere"))
+    cluster.rtrain("stop", "nowhere")
+
+
+@pytest.mark.skipif(not os.access("/sys/fs/cgroup/unified/cgroup.procs", os.W_OK), reason="no cgroup v2 that may be written")
+def test_an_attempt_has_a_cgroup_of_its_own_where_the_machine_lets_it(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "grouped", ["sleep", "600"], workers=2))
+    cluster.wait_state("grouped", "RUNNING")
+    pids = [worker["pid"] for worker in cluster.json("describe", "grouped")["attempt_list"][-1]["workers"]]
+    groups = {
+        line for pid in pids for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines() if line.startswith("0::")
+    }
+    assert len(groups) == 1 and "/rtrain-node-1-" in groups.pop()
+    cluster.rtrain("stop", "grouped")
+    cluster.wait_state("grouped", "STOPPED")
+    wait_for("the group to go", lambda: not list(pathlib.Path("/sys/fs/cgroup/unified").glob("rtrain-node-1-*")))

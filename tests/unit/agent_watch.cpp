@@ -1,0 +1,169 @@
+// Stories of what an agent sees by waiting: workers that hang, a head that does not come back; and how it writes down
+// the end of an attempt.
+#include <signal.h>
+
+#include <limits>
+
+#include "daemon/agent/gpu_pulse.hpp"
+#include "daemon/agent/machine.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+// Two ranks that have passed their first report, with a hang timeout of a minute.
+Machine past_the_first_report() {
+    Machine machine = running({.policy = {.hang_timeout_ms = 60'000}});
+    machine.feed(report(0, 1));
+    machine.feed(report(1, 1));
+    return machine;
+}
+
+// Seconds in which the ranks pulse; rank 1 uses no processor, rank 0 none either unless it waits in its report.
+std::vector<SignalWorker> idle(Machine& machine, int seconds) {
+    std::vector<SignalWorker> killed;
+    for (int i = 0; i < seconds; ++i) {
+        for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerSaid{attempt_1, rank, worker::Pulse{}});
+        for (const SignalWorker& one : all<SignalWorker>(machine.later(1'000))) killed.push_back(one);
+    }
+    return killed;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that does nothing for hang_timeout while another waits for it is killed, and said to hang") {
+    Machine machine = past_the_first_report();
+    machine.feed(report(0, 2));
+    CHECK(idle(machine, 59).empty());
+    CHECK(idle(machine, 2) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
+
+    const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
+    const ExitCause cause = news<protocol::Exited>(ended)[0].cause;
+    CHECK_FALSE(cause.stopped_by_us);
+    CHECK(cause.detail.find("failure.hang_timeout") != std::string::npos);
+}
+
+TEST_CASE("nothing hangs before the first report, while a checkpoint is written, or while processor or GPU are busy") {
+    Machine fresh = running({.policy = {.hang_timeout_ms = 60'000}});
+    CHECK(idle(fresh, 200).empty());
+
+    Machine writes = past_the_first_report();
+    for (const std::uint32_t rank : {0u, 1u}) writes.feed(report_with_files(rank, 2));
+    writes.feed(StagedListed{.attempt = attempt_1, .index = 2, .files = {{.rank = 0, .path = "model.pt", .bytes = 1}}});
+    CHECK(idle(writes, 200).empty());
+
+    Machine computes = past_the_first_report();
+    for (int i = 1; i <= 200; ++i) {
+        for (const std::uint32_t rank : {0u, 1u})
+            computes.feed(WorkerSaid{attempt_1, rank, worker::Pulse{.cpu_ms = 100 * i}});
+        REQUIRE(all<SignalWorker>(computes.later(1'000)).empty());
+    }
+
+    Machine on_gpu = past_the_first_report();
+    for (protocol::LaunchWorker& worker : on_gpu.state.attempts.at(attempt_1).image.launch->workers)
+        worker.gpus = {worker.rank};
+    for (int i = 0; i < 200; ++i) {
+        on_gpu.feed(GpusSampled{{0, 1}});
+        REQUIRE(idle(on_gpu, 1).empty());
+    }
+}
+
+TEST_CASE("without hang_timeout an idle rank is left alone") {
+    Machine machine = running();
+    machine.feed(report(0, 1));
+    machine.feed(report(1, 1));
+    CHECK(idle(machine, 5'000).empty());
+}
+
+TEST_CASE("an agent without its head for isolation_timeout ends its workers; one that comes back in time does not") {
+    Machine machine = running({.policy = {.isolation_timeout_ms = 30'000}});
+    machine.feed(HeadDisconnected{});
+    CHECK(next_wake(machine.state) == machine.now + Duration{30'000});
+    CHECK(all<SignalWorker>(machine.later(29'000)).empty());
+    const bool back = GENERATE(false, true);
+    if (back) machine.connect();
+    const Outputs late = machine.later(1'000);
+    CHECK(all<SignalWorker>(late).size() == (back ? 0 : 2));
+    CHECK(news<protocol::Notice>(late).size() == (back ? 0 : 1));
+}
+
+TEST_CASE("a rendezvous port that is taken is told apart before the first report only") {
+    const bool reported = GENERATE(false, true);
+    Machine machine = running();
+    if (reported)
+        for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
+    const Outputs out = machine.feed(WorkerEnded{attempt_1, 0, {.exit_code = 1, .address_in_use = true}, 7});
+    CHECK(news<protocol::Exited>(out)[0].cause.address_in_use == !reported);
+}
+
+TEST_CASE("the end of an attempt is written beside it: first what the agent knows, then the head's words") {
+    Machine machine = running();
+    machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 3, .detail = "ValueError"}, 7});
+    machine.feed(WorkerEnded{attempt_1, 0, {.signal = SIGTERM}, 8});
+    const auto own = all<WriteEnd>(machine.feed(LogsDone{attempt_1}));
+    REQUIRE(own.size() == 1);
+    CHECK(own[0].end.state == "FAILED");
+    CHECK(own[0].end.first_failure == 1u);
+    CHECK(own[0].end.ranks.at(1) == storage::RankEnd{.exit_code = 3, .detail = "ValueError"});
+
+    const auto told = all<WriteEnd>(machine.head(
+        protocol::Stop{.attempt = {17, 1, 1}, .why = "rank 1 on n1: exited with code 3", .end_as = "FAILED"}));
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].end.cause == "rank 1 on n1: exited with code 3");
+}
+
+TEST_CASE("a scratch directory beyond its quota is named to each attempt that uses it, once until it was below") {
+    Machine machine = running();
+    machine.state.scratch_quota = 100LL << 30;
+    const auto measured = [&](std::int64_t gib) {
+        return news<protocol::Notice>(machine.feed(ScratchMeasured{{{attempt_1, gib << 30}, {{18, 2}, 1LL << 30}}}));
+    };
+    CHECK(measured(99).empty());
+    const auto said = measured(101);
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].reason == "scratch_full");
+    CHECK(said[0].text.find("holds 102.0 GiB, its quota is 100.0 GiB (--scratch-quota)") != std::string::npos);
+    CHECK(measured(105).empty());
+    CHECK(measured(1).empty());
+    CHECK(measured(101).size() == 1);
+}
+
+TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last step and its wait for input") {
+    Machine machine = past_the_first_report();
+    machine.feed(WorkerSaid{attempt_1, 1, worker::Pulse{.cpu_ms = 40, .data_wait_ms = 12}});
+    machine.now = machine.now + Duration{400};
+    machine.feed(report(1, 2));
+    const auto beat = all<SendHeartbeat>(machine.later(600));
+    REQUIRE(beat.size() == 1);
+    const protocol::WorkerPulse& rank_1 = beat[0].workers[1];
+    CHECK(rank_1.heartbeat_age_ms == 1'000);
+    CHECK(rank_1.data_wait_ms == 12);
+    CHECK(rank_1.interval_ms == 400);
+    CHECK(beat[0].workers[0].heartbeat_age_ms == -1);
+}
+
+TEST_CASE("GPUs are told of in the scheduler's order; what a device does not tell is left open, and counts as busy") {
+    std::vector<GpuDevice> devices(3);
+    for (std::size_t i = 0; i < 3; ++i) devices[i].uuid = "GPU-" + std::to_string(i);
+    GpuStats idle_one, busy_one;
+    idle_one.uuid = "GPU-2";
+    idle_one.power_watts = 61.5;
+    idle_one.temperature_celsius = std::numeric_limits<double>::quiet_NaN();
+    busy_one.uuid = "GPU-0";
+    busy_one.utilization_ratio = 0.9;
+    busy_one.xids = {{79, 1}};
+
+    const auto pulses = gpu_pulses({idle_one, busy_one}, devices);
+
+    REQUIRE(pulses.size() == 3);
+    CHECK(pulses[0].utilization_percent == 90);
+    CHECK(pulses[0].xids.at(79) == 1);
+    CHECK(pulses[1] == protocol::GpuPulse{.uuid = "GPU-1"});
+    CHECK(pulses[2].power_mw == 61'500);
+    CHECK(pulses[2].temperature_c == -1);
+    CHECK(busy_gpus(pulses) == std::set<std::uint32_t>{0, 1});
+}
