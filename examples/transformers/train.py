@@ -2,17 +2,21 @@
 
 The model is built from a configuration and the sentences are made up, so nothing is downloaded: does a sentence of twelve
 words hold more words of the first half of the vocabulary, or of the second?
+
+python train.py [--workers 2] [--epochs 4] [--storage DIR]
 """
 
+import argparse
 import os
+import pathlib
 
 import rtrain.train
 import torch
-from rtrain.train.huggingface.transformers import RTrainReportCallback, prepare_trainer
+from rtrain.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from rtrain.train.huggingface import TransformersTrainer
 from torch.utils.data import Dataset
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
-EPOCHS = int(os.environ.get("EPOCHS", "4"))
 WORDS, LENGTH = 64, 12
 
 
@@ -42,6 +46,7 @@ def accuracy(prediction):
 
 
 def train_loop(config):
+    """Runs on every worker. TransformersTrainer sees to it that each save of the Trainer is reported."""
     arguments = TrainingArguments(
         output_dir="trainer", num_train_epochs=config["epochs"], per_device_train_batch_size=16, learning_rate=5e-3,
         eval_strategy="epoch", save_strategy="epoch", logging_strategy="epoch", report_to=[], disable_tqdm=True,
@@ -50,8 +55,6 @@ def train_loop(config):
     trainer = Trainer(
         model(), arguments, train_dataset=Sentences(512, 1), eval_dataset=Sentences(128, 2), compute_metrics=accuracy
     )
-    trainer.add_callback(RTrainReportCallback())
-    trainer = prepare_trainer(trainer)
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
         trainer.train()
@@ -60,5 +63,26 @@ def train_loop(config):
         trainer.train(resume_from_checkpoint=os.path.join(directory, "checkpoint"))
 
 
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--epochs", type=int, default=4)
+    options.add_argument("--storage", type=lambda text: str(pathlib.Path(text).absolute()), default=None)
+    given = options.parse_args()
+    trainer = TransformersTrainer(
+        train_loop,
+        train_loop_config={"epochs": given.epochs},
+        scaling_config=ScalingConfig(num_workers=given.workers, use_gpu=torch.cuda.is_available()),
+        run_config=RunConfig(
+            name="transformers",
+            storage_path=given.storage,
+            failure_config=FailureConfig(max_failures=3),
+            checkpoint_config=CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="eval_accuracy"),
+        ),
+    )
+    result = trainer.fit()
+    print(f"accuracy {result.metrics['eval_accuracy']:.3f} after epoch {result.metrics['epoch']:.0f}")
+
+
 if __name__ == "__main__":
-    train_loop({"epochs": EPOCHS})
+    main()

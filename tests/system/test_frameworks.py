@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import pytest
 from jobs_on_disk import write_job
@@ -24,8 +26,11 @@ def trained(cluster, folder, example, *options, env, step="step", **fields):
     cluster.rtrain("submit", path, *options)
     cluster.wait_state(example, "SUCCEEDED", "FAILED")
     assert cluster.json("describe", example)["state"] == "SUCCEEDED", cluster.rtrain("logs", example, "--rank", "all")
-    manifests = (folder / "storage" / example).glob("*/.manifest.json")
-    found = [(path.parent, json.loads(path.read_text())) for path in manifests]
+    return manifests(folder / "storage" / example, step)
+
+
+def manifests(run, step):
+    found = [(path.parent, json.loads(path.read_text())) for path in run.glob("*/.manifest.json")]
     return sorted(found, key=lambda entry: entry[1]["metrics"][step])
 
 
@@ -33,14 +38,23 @@ def files(checkpoint):
     return {str(path.relative_to(checkpoint)) for path in pathlib.Path(checkpoint).rglob("*") if path.is_file()}
 
 
-def test_transformers_reports_each_save_with_every_ranks_files_and_resumes(cluster, tmp_path):
-    checkpoints = trained(cluster, tmp_path, "transformers", env={"EPOCHS": "2"})
+def driven(cluster, folder, epochs):
+    """Runs the Transformers example, which is a driver; what it printed, and its run's checkpoints."""
+    command = [sys.executable, str(ROOT / "examples/transformers/train.py"), "--epochs", str(epochs), "--storage", str(folder)]
+    done = subprocess.run(command, env={**cluster.env, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout, manifests(folder / "transformers", "step")
+
+
+def test_a_transformers_trainer_reports_each_save_with_every_ranks_files_and_resumes(cluster, tmp_path):
+    said, checkpoints = driven(cluster, tmp_path, 2)
+    assert "after epoch 2" in said and float(said.split("accuracy ")[1].split()[0]) > 0.5
     assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [1, 2]
     names = ("model.safetensors", "trainer_state.json", "optimizer.pt", "rng_state_0.pth", "rng_state_1.pth")
     assert {f"checkpoint/{name}" for name in names} <= files(checkpoints[-1][0])
-    assert checkpoints[-1][1]["metrics"]["eval_accuracy"] > 0.5
-    again = trained(cluster, tmp_path, "transformers", "--resume", env={"EPOCHS": "3"})
-    assert [manifest["metrics"]["epoch"] for _, manifest in again] == [1, 2, 3]  # only the third was trained
+    said, checkpoints = driven(cluster, tmp_path, 3)
+    assert "after epoch 3" in said
+    assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [1, 2, 3]  # only the third was trained
 
 
 def test_lightning_reports_each_epoch_divides_the_data_and_resumes(cluster, tmp_path):

@@ -1,0 +1,101 @@
+"""Part 2: the same training, with the images in Parquet files that the workers read.
+
+python part2_parquet.py [--workers 2] [--epochs 3] [--width 64] [--storage DIR] [--data DIR]
+"""
+
+import argparse
+import pathlib
+
+import numpy
+import pyarrow
+import rtrain.train
+import torch
+from digits import TEST_IMAGES, accuracy, images, resnet18
+from pyarrow import parquet
+from rtrain.train import RunConfig, ScalingConfig
+from rtrain.train.torch import TorchTrainer, get_device, prepare_data_loader, prepare_model
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+ROWS_PER_FILE = 400
+
+
+def write_files(folder):
+    """The training images as Parquet: a row is 64 pixels and a label."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels, labels = images()
+    for number, start in enumerate(range(0, len(labels) - TEST_IMAGES, ROWS_PER_FILE)):
+        rows = slice(start, min(start + ROWS_PER_FILE, len(labels) - TEST_IMAGES))
+        columns = {"pixels": list(pixels[rows].flatten(1).numpy()), "label": labels[rows].numpy()}
+        parquet.write_table(pyarrow.table(columns), folder / f"part-{number:03}.parquet")
+
+
+class ParquetImages(Dataset):
+    """The rows of all files of a folder. Only the folder's name travels to the workers; each reads when it first needs a row."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+        self.rows = sum(parquet.read_metadata(path).num_rows for path in self._paths())
+        self.table = None
+
+    def _paths(self):
+        return sorted(pathlib.Path(self.folder).glob("*.parquet"))
+
+    def __len__(self):
+        return self.rows
+
+    def __getitem__(self, row):
+        if self.table is None:
+            table = pyarrow.concat_tables(parquet.read_table(path) for path in self._paths())
+            self.table = numpy.stack(table["pixels"].to_numpy()).reshape(-1, 1, 8, 8), table["label"].to_numpy()
+        pixels, labels = self.table
+        return torch.from_numpy(pixels[row]), int(labels[row])
+
+
+def train_loop(config):
+    """`get_dataset_shard` gives this rank's rows, so the loader needs no distributed sampler."""
+    torch.manual_seed(0)
+    shard = rtrain.train.get_dataset_shard("train")
+    loader = prepare_data_loader(DataLoader(shard, batch_size=32, shuffle=True), add_dist_sampler=False)
+    pixels, labels = images()
+    test = pixels[-TEST_IMAGES:].to(get_device()), labels[-TEST_IMAGES:].to(get_device())
+    model = prepare_model(resnet18(config["width"]))
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    for epoch in range(config["epochs"]):
+        loader.sampler.set_epoch(epoch)
+        for batch, names in loader:
+            loss = nn.functional.cross_entropy(model(batch), names)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        metrics = {"epoch": epoch, "rows": len(shard), "loss": loss.item(), "accuracy": accuracy(model.module, *test)}
+        with rtrain.train.checkpoint_dir() as directory:
+            if rtrain.train.get_context().get_world_rank() == 0:
+                torch.save(model.module.state_dict(), f"{directory}/model.pt")
+                rtrain.train.report(metrics, checkpoint=rtrain.train.Checkpoint.from_directory(directory))
+            else:
+                rtrain.train.report(metrics)
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--epochs", type=int, default=3)
+    options.add_argument("--width", type=int, default=64)
+    options.add_argument("--storage", type=lambda text: str(pathlib.Path(text).absolute()), default=None)
+    options.add_argument("--data", type=lambda text: pathlib.Path(text).absolute(), default=pathlib.Path("/tmp/digits"))
+    given = options.parse_args()
+    write_files(given.data)
+    trainer = TorchTrainer(
+        train_loop,
+        train_loop_config={"epochs": given.epochs, "width": given.width},
+        datasets={"train": ParquetImages(given.data)},
+        scaling_config=ScalingConfig(num_workers=given.workers, use_gpu=torch.cuda.is_available()),
+        run_config=RunConfig(name="tutorial-2", storage_path=given.storage),
+    )
+    result = trainer.fit()
+    print(f"accuracy {result.metrics['accuracy']:.3f} from {result.metrics['rows']} rows on each worker; {result.checkpoint}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The Python examples as people run them: a script on its own, against a real cluster, or where there is none."""
+
+import subprocess
+import sys
+
+import pytest
+from local_cluster import ROOT, LocalCluster
+
+EXAMPLES = ROOT / "examples"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = LocalCluster(tmp_path_factory.mktemp("cluster") / "c", nodes=2, resources="CPU=1")
+    yield made
+    made.stop()
+
+
+def run(script, *options, env, program=(sys.executable,)):
+    """The last lines that the example printed."""
+    paths = {"PYTHONPATH": str(ROOT / "runtime" / "python"), "OMP_NUM_THREADS": "1"}
+    command = [*program, str(EXAMPLES / script), *map(str, options)]
+    done = subprocess.run(command, env={**env, **paths}, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_part_1_trains_a_resnet_on_two_workers(cluster, tmp_path):
+    said = run("tutorial/part1_images.py", "--width", 8, "--epochs", 2, "--storage", tmp_path, env=cluster.env)
+    assert "after 2 epochs" in said and float(said.split("accuracy ")[1].split()[0]) > 0.5, said
+
+
+def test_part_2_reads_each_row_of_the_parquet_files_on_one_worker(cluster, tmp_path):
+    options = ("--width", 8, "--epochs", 1, "--storage", tmp_path, "--data", tmp_path / "digits")
+    said = run("tutorial/part2_parquet.py", *options, env=cluster.env)
+    assert "from 719 rows on each worker" in said, said  # 1,437 rows: rank 0 has one more
+
+
+def test_part_3_recovers_is_taken_up_again_and_answers_from_an_actor(cluster, tmp_path):
+    said = run("tutorial/part3_recovery.py", "--width", 8, "--epochs", 2, "--storage", tmp_path, env=cluster.env)
+    assert "in attempt 2" in said and "taken up again: epoch 2" in said, said
+    assert float(said.split("the actor names ")[1].split()[0]) > 0.5, said
+
+
+def test_an_elastic_run_takes_the_room_there_is(cluster, tmp_path):
+    said = run("elastic/train.py", "--epochs", 2, "--storage", tmp_path, env=cluster.env)
+    assert "epoch 1: loss" in said and "28 steps of 64 on " in said, said
