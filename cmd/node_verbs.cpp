@@ -121,8 +121,12 @@ Result<int> node_leave(Invocation& call) {
 }
 
 Result<int> node_drain(Invocation& call) {
-    return on_node(call, call.arguments.argument(0), "drain", {{"reason", call.arguments.text("reason")}},
-                   "takes no new workers");
+    json body = {{"reason", call.arguments.text("reason")}};
+    const bool deadline = call.arguments.has("deadline");
+    if (deadline) body["deadline_ms"] = call.arguments.duration_ms("deadline", 0);
+    return on_node(call, call.arguments.argument(0), "drain", body,
+                   deadline ? "takes no new workers; its runs are asked to checkpoint and move, until the deadline"
+                            : "takes no new workers; its runs move at their next checkpoint when there is room");
 }
 
 Result<int> node_undrain(Invocation& call) {
@@ -134,15 +138,18 @@ const Flag scratch_quota{.name = "scratch-quota",
                          .shown = "SIZE",
                          .help = "name the runs when their scratch holds more: 100GiB"};
 
+Flag data_flag() {
+    return {.name = "data",
+            .takes = Value::file,
+            .shown = "DIR",
+            .help = "the agent's data (default: <data home>/nodes/<name>)"};
+}
+
 }  // namespace
 
 std::vector<Command> node_commands() {
     const char* group = "Nodes";
-    const Argument node{.name = "NODE", .value = Value::node};
-    const Flag data{.name = "data",
-                    .takes = Value::file,
-                    .shown = "DIR",
-                    .help = "the agent's data (default: <data home>/nodes/<name>)"};
+    const Flag data = data_flag();
     return {
         {.words = "node join",
          .group = group,
@@ -186,24 +193,35 @@ std::vector<Command> node_commands() {
                    scratch_quota,
                    data,
                    {.name = "detach", .help = "return once it has joined; its log is <data>/agent.log"}},
-         .handler = node_join},
-        {.words = "node leave",
-         .group = group,
-         .help = "take a node out of the cluster (default: this machine)",
-         .arguments = {{.name = "NODE", .value = Value::node, .optional = true}},
-         .flags = {data, {.name = "dry-run", .help = "say what runs on it"}},
-         .handler = node_leave},
-        {.words = "node drain",
-         .group = group,
-         .help = "place nothing new on a node",
-         .arguments = {node},
-         .flags = {{.name = "reason", .takes = Value::text, .shown = "TEXT", .help = "for the others to read"}},
-         .handler = node_drain},
-        {.words = "node undrain",
-         .group = group,
-         .help = "place on it again",
-         .arguments = {node},
-         .handler = node_undrain}};
+         .handler = node_join}};
+}
+
+// Those that take a node out of use and back.
+std::vector<Command> node_use_commands() {
+    const char* group = "Nodes";
+    const Argument node{.name = "NODE", .value = Value::node};
+    const Flag data = data_flag();
+    return {{.words = "node leave",
+             .group = group,
+             .help = "take a node out of the cluster (default: this machine)",
+             .arguments = {{.name = "NODE", .value = Value::node, .optional = true}},
+             .flags = {data, {.name = "dry-run", .help = "say what runs on it"}},
+             .handler = node_leave},
+            {.words = "node drain",
+             .group = group,
+             .help = "place nothing new on a node, and move its runs at their next checkpoint",
+             .arguments = {node},
+             .flags = {{.name = "deadline",
+                        .takes = Value::duration,
+                        .shown = "TIME",
+                        .help = "then what is still there is stopped and moved, from its last checkpoint"},
+                       {.name = "reason", .takes = Value::text, .shown = "TEXT", .help = "for the others to read"}},
+             .handler = node_drain},
+            {.words = "node undrain",
+             .group = group,
+             .help = "place on it again; also lifts a quarantine",
+             .arguments = {node},
+             .handler = node_undrain}};
 }
 
 }  // namespace rtrain::cmd

@@ -1,4 +1,4 @@
-// rtrain status|runs|runs rm|queue|nodes|stop: what the cluster holds, and ending a run.
+// rtrain status|runs|runs rm|queue|nodes: what the cluster holds.
 #include <nlohmann/json.hpp>
 
 #include "cmd/api.hpp"
@@ -112,55 +112,6 @@ Result<int> nodes(Invocation& call) {
     return 0;
 }
 
-bool ended(const json& run) {
-    const std::string state = string_of(run, "state");
-    return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
-}
-
-// --checkpoint: stops once the next checkpoint is committed, so that no step is lost.
-Status next_checkpoint(Invocation& call, Api& api, const std::string& target, std::int64_t deadline_ms) {
-    Result<json> run = api.get(target);
-    if (!run) return run.error();
-    const std::string before = string_of(*run, "latest_checkpoint");
-    call.out.talk("waiting for the next checkpoint of " + string_of(*run, "name"));
-    while (!ended(*run) && string_of(*run, "latest_checkpoint") == before) {
-        if (wall_now_ms() > deadline_ms)
-            return Error{.code = ErrorCode::timed_out,
-                         .message = string_of(*run, "name") + " committed no checkpoint in time; it goes on",
-                         .next = "rtrain stop " + string_of(*run, "name") + " ends it at once, from " +
-                                 string_of(*run, "latest_checkpoint")};
-        if (wait_or_interrupt(200)) return Done{};
-        run = api.get(target);
-        if (!run) return run.error();
-    }
-    return Done{};
-}
-
-Result<int> stop(Invocation& call) {
-    Result<Api> api = Api::open(call);
-    if (!api) return api.error();
-    const std::string target = "/v1/runs/" + url_part(call.arguments.argument(0));
-    const std::int64_t deadline_ms = wall_now_ms() + call.arguments.duration_ms("timeout", 600'000);
-    const bool waits = call.arguments.has("checkpoint") || call.arguments.has("wait");
-    if (waits) watch_interrupts(nullptr, nullptr);
-    if (call.arguments.has("checkpoint"))
-        if (Status waited = next_checkpoint(call, *api, target, deadline_ms); !waited) return waited.error();
-    if (interrupted()) return 130;
-    Result<json> run = api->post(target + "/stop", json::object());
-    if (!run) return run.error();
-    while (call.arguments.has("wait") && !ended(*run)) {
-        if (wall_now_ms() > deadline_ms)
-            return Error{.code = ErrorCode::timed_out,
-                         .message = run_line(*run) + ": it has not ended in time",
-                         .next = "rtrain describe " + string_of(*run, "name")};
-        if (wait_or_interrupt(100)) return 130;
-        run = api->get(target);
-        if (!run) return run.error();
-    }
-    call.out.one(*run, "name", run_line(*run) + "\n");
-    return 0;
-}
-
 }  // namespace
 
 std::vector<Command> run_commands() {
@@ -168,10 +119,6 @@ std::vector<Command> run_commands() {
     const Flag watch{.name = "watch", .help = "again and again, until Ctrl-C", .letter = 'w'};
     const Flag interval{
         .name = "interval", .takes = Value::duration, .shown = "TIME", .help = "of --watch (default 1s)"};
-    const Flag timeout{.name = "timeout",
-                       .takes = Value::duration,
-                       .shown = "TIME",
-                       .help = "how long to wait (default 10m); then exit 8"};
     return {{.words = "status",
              .group = "Cluster",
              .help = "show the cluster at a glance",
@@ -207,15 +154,7 @@ std::vector<Command> run_commands() {
              .group = "Runs",
              .help = "list the waiting runs in their order, with the reason",
              .flags = {watch, interval},
-             .handler = queue},
-            {.words = "stop",
-             .group = "Runs",
-             .help = "stop a run",
-             .arguments = {run},
-             .flags = {{.name = "checkpoint", .help = "once its next checkpoint is committed"},
-                       {.name = "wait", .help = "until it has stopped"},
-                       timeout},
-             .handler = stop}};
+             .handler = queue}};
 }
 
 }  // namespace rtrain::cmd

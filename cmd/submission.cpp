@@ -76,13 +76,14 @@ Result<json> hand_over(Api& api, const Submission& submission) {
     constexpr std::int64_t pause_ms = 500;
     Result<json> secrets = secret_values(submission.job.secrets);
     if (!secrets) return secrets.error();
-    const json body = {{"job", json::parse(spec::to_json(submission.job))},
-                       {"key", unique_key()},
-                       {"code_sha256", submission.code_sha256},
-                       {"secrets", *secrets},
-                       {"resume", submission.resume},
-                       {"restore_from", submission.restore_from},
-                       {"new", submission.make_new}};
+    json body = {{"job", json::parse(spec::to_json(submission.job))},
+                 {"key", unique_key()},
+                 {"code_sha256", submission.code_sha256},
+                 {"secrets", *secrets},
+                 {"resume", submission.resume},
+                 {"restore_from", submission.restore_from},
+                 {"new", submission.make_new}};
+    if (!submission.array.empty()) body["array"] = submission.array;
     for (int left = tries;; --left) {
         Result<json> run = api.post("/v1/runs", body);
         if (run || left == 1 || run.error().code != ErrorCode::unreachable) return run;
@@ -94,6 +95,12 @@ Result<int> told_and_followed(Invocation& call, Api& api, const json& run) {
     const std::string name = string_of(run, "name");
     for (const json& warning : run.value("warnings", json::array()))
         call.out.talk("warning: " + (warning.is_string() ? warning.get<std::string>() : warning.dump()));
+    if (const json members = run.value("array_runs", json()); members.is_array()) {
+        std::string text;
+        for (const json& one : members) text += string_of(one, "name") + " is " + string_of(one, "state") + "\n";
+        call.out.one(run, "array", text);
+        return 0;
+    }
     if (!call.arguments.has("follow")) {
         call.out.one(run, "name", run_line(run) + "\n");
         if (call.out.for_people()) call.out.talk("follow it with: rtrain logs " + name + " -f");

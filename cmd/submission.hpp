@@ -15,6 +15,7 @@ struct Submission {
     std::string restore_from;  // a checkpoint by name; empty: the newest
     bool resume = false;
     bool make_new = false;  // a taken name becomes name-2
+    std::string array;      // "1-8%2": a run for each; empty: one run
 };
 
 // Packs the directory and uploads it unless the head has it: its hash.

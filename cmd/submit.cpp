@@ -65,8 +65,15 @@ Result<int> submit(Invocation& call) {
         return Error{.code = ErrorCode::usage,
                      .message = "--resume and --new exclude each other",
                      .next = usage_line(call.command)};
+    if (call.arguments.has("array"))
+        for (const char* other : {"resume", "new", "follow"})
+            if (call.arguments.has(other))
+                return Error{.code = ErrorCode::usage,
+                             .message = std::string("--array makes several runs: it does not go with --") + other,
+                             .next = usage_line(call.command)};
     Result<JobFile> file = read_job_file(call, path);
     if (!file) return file.error();
+    for (const std::string& before : call.arguments.list("after")) file->job.after.push_back(before);
     if (file->job.name.empty()) file->job.name = made_up_name(file->stem);
     const std::string directory = code_directory(*file);
     if (Status there = check_directory(directory); !there) return there.error();
@@ -77,7 +84,8 @@ Result<int> submit(Invocation& call) {
                           .code_sha256 = "",
                           .restore_from = "",
                           .resume = call.arguments.has("resume"),
-                          .make_new = call.arguments.has("new")};
+                          .make_new = call.arguments.has("new"),
+                          .array = call.arguments.text("array")};
     if (!directory.empty()) {
         Result<std::string> shipped = ship_directory(call, *api, directory);
         if (!shipped) return shipped.error();
@@ -102,6 +110,15 @@ std::vector<Command> submit_commands() {
                     .shown = "FIELD=VALUE",
                     .help = "change the spec",
                     .repeated = true},
+                   {.name = "after",
+                    .takes = Value::run,
+                    .shown = "RUN[:ended]",
+                    .help = "start once that run has succeeded (or ended)",
+                    .repeated = true},
+                   {.name = "array",
+                    .takes = Value::text,
+                    .shown = "1-8[%2]",
+                    .help = "a run for each index, NAME-1 ..., at most 2 at a time; RTRAIN_ARRAY_INDEX tells which"},
                    {.name = "dry-run", .help = "check, pack and ask where it would start; send nothing"},
                    {.name = "resume", .help = "a run of this name exists: go on from its last checkpoint"},
                    {.name = "new", .help = "a run of this name exists: take name-2"},

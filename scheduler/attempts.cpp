@@ -26,7 +26,7 @@ std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
         --at;
         if (at->first.run != run || at->second.counted) break;
         if (at->second.started_at.ms != 0 && !port_was_taken(at->second)) break;
-        ++count;
+        count += at->second.state == AttemptState::failed;  // not one that we stopped, nor one lost with its node
     }
     return count;
 }
@@ -66,6 +66,9 @@ void recover(Change& change, const Attempt& attempt) {
                            (port_was_taken(attempt) ? "begun)" : "prepared)"));
     run.state = RunState::recovering;
     run.reason = attempt.cause;
+    const bool shrinks = run.spec.elastic && attempt.end_as == AttemptState::lost && !attempt.counted;
+    run.retry_at = change.now();
+    if (shrinks) return change.note(run.name + " goes on with the workers that fit");
     run.retry_at = change.now() + backoff(policy, attempt.counted ? run.failures : beginnings);
     change.note(run.name + " waits " + std::to_string((run.retry_at - change.now()).ms) +
                 " ms before its next attempt");
@@ -77,12 +80,17 @@ void finish_attempt(Change& change, AttemptId id) {
     attempt.ended_at = change.now();
     change.look_for_room();
     change.about(id.run);
+    judge_nodes(change, attempt);
     const Run& run = change.edit(id.run);
     if (attempt.end_as == AttemptState::succeeded) {
         end_run(change, id.run, RunState::succeeded, attempt.cause);
-    } else if (run.state == RunState::stopping) {
+    } else if (run.state == RunState::stopping || !run.stop_by.empty()) {
         const bool asked = !run.stop_by.empty();
-        end_run(change, id.run, asked ? RunState::stopped : RunState::failed, run.reason);
+        const std::string before = "stopped by " + run.stop_by + ", its attempt had ended: " + attempt.cause;
+        const bool stopping = run.state == RunState::stopping;
+        end_run(change, id.run, asked ? RunState::stopped : RunState::failed, stopping ? run.reason : before);
+    } else if (attempt.end_as == AttemptState::stopped) {
+        place_anew(change, attempt);
     } else {
         recover(change, attempt);
     }
@@ -152,6 +160,7 @@ void place_attempt(Change& change, RunId id, const Seats& seats) {
     Run& run = change.edit(id);
     Attempt attempt;
     attempt.id = {.run = id, .number = ++run.attempts};
+    run.grow_since.reset();
     attempt.incarnation = static_cast<std::uint32_t>(change.edit_meta().next_incarnation++);
     attempt.placed_at = change.now();
     for (const Seat& seat : seats) {
@@ -229,6 +238,8 @@ void end_run(Change& change, RunId id, RunState state, const std::string& reason
     change.about(id);
     change.note(run.name + " is " + to_text(state) + (reason.empty() ? "" : ": " + reason));
     change.look_for_room();
+    settle_dependents(change, id, state);
+    settle_array(change, run);
     if (run.attempts > 0) change.act(WriteResult{.run = id, .node = result_writer(change.seen(), run)});
 }
 

@@ -124,6 +124,7 @@ void on(Change& change, const CheckpointCommitted& event) {
     change.about(id);
     change.note(run.name + " committed " + event.directory);
     retain(change, id);
+    if (newest) commit_answers(change, attempt->id);
 }
 
 void on(Change& change, const CheckpointDeleted& event) {

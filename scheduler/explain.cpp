@@ -1,6 +1,7 @@
 // "Why is it pending": the headline, the place in the queue, the nodes' reasons, and who holds what.
 #include <algorithm>
 
+#include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
 
 namespace rtrain {
@@ -25,11 +26,12 @@ std::string text_of(const Resources& resources) {
     return text.empty() ? "nothing" : text;
 }
 
-std::string needs(const GangRequest& gang) {
+// `least`: "2 to " of an elastic one.
+std::string needs(const GangRequest& gang, const std::string& least) {
     const std::string each = text_of(gang.bundles.front().demand);
     const bool alike = std::all_of(gang.bundles.begin(), gang.bundles.end(),
                                    [&](const Bundle& bundle) { return bundle == gang.bundles.front(); });
-    const std::string count = std::to_string(gang.bundles.size());
+    const std::string count = least + std::to_string(gang.bundles.size());
     if (gang.bundles.size() == 1) return "Needs 1 worker with " + each + ".";
     return alike ? "Needs " + count + " workers x " + each + ", all at once."
                  : "Needs " + count + " unlike workers, all at once.";
@@ -85,6 +87,9 @@ std::string attempt_text(const Cluster& cluster, const Run& run) {
     const Attempt* attempt = core::live_attempt(cluster, run.id);
     if (attempt == nullptr) return "";
     std::string text = " Attempt " + std::to_string(attempt->id.number) + " is " + to_text(attempt->state);
+    if (core::asks_pending(*attempt))
+        text +=
+            ", asked for a checkpoint (" + std::string(to_text(attempt->ask->reason)) + ": " + attempt->ask->why + ")";
     if (attempt->nodes_waiting.empty()) return text + ".";
     text +=
         attempt->state == AttemptState::placed ? ", these nodes still prepare:" : ", these nodes are not empty yet:";
@@ -108,14 +113,19 @@ Explanation explain(const Cluster& cluster, Time now, RunId id) {
         answer.headline += "." + attempt_text(cluster, run) + (run.reason.empty() ? "" : " " + run.reason + ".");
         return answer;
     }
-    answer.headline += ", position " + std::to_string(answer.queue->position) + " of " +
-                       std::to_string(answer.queue->length) + " in queue \"" + run.spec.queue + "\". " +
-                       needs(run.spec.gang);
+    answer.headline +=
+        ", position " + std::to_string(answer.queue->position) + " of " + std::to_string(answer.queue->length) +
+        " in queue \"" + run.spec.queue + "\". " +
+        needs(gang_of(run.spec, workers_max(run)), run.spec.elastic ? std::to_string(workers_min(run)) + " to " : "");
     if (run.state == RunState::recovering && run.retry_at > now)
         answer.headline += " The next attempt waits " + std::to_string((run.retry_at - now).ms) + " ms more, because " +
                            run.reason + ".";
     if (run.reason.starts_with("waits behind")) answer.headline += " It " + run.reason + ".";
-    GangRequest request = run.spec.gang;
+    if (const std::string held = core::held_back(cluster, run); !held.empty()) {
+        answer.headline += " It " + held + ".";
+        return answer;
+    }
+    GangRequest request = gang_of(run.spec, workers_min(run));
     request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     answer.placement = explain_placement(node_views(cluster), request);
     answer.holders = holders_of(cluster);

@@ -39,7 +39,7 @@ void Inspection::state_of(const Run& run, const std::string& name) {
     const AttemptState state = lives ? last->second.state : AttemptState::lost;
     switch (run.state) {
         case RunState::queued:
-            return expect(run.attempts == 0, name + " is QUEUED but had attempts");
+            return expect(!lives, name + " is QUEUED with a live attempt");
         case RunState::starting:
             return expect(lives && state != AttemptState::running,
                           name + " is STARTING without an attempt that starts");
@@ -74,8 +74,12 @@ void Inspection::runs() {
 
 void Inspection::gang_of(const Attempt& attempt, const std::string& name) {
     const auto& bundles = cluster_.runs.at(attempt.id.run).spec.gang.bundles;
-    expect(attempt.workers.size() == bundles.size(), name + " holds " + std::to_string(attempt.workers.size()) +
-                                                         " of " + std::to_string(bundles.size()) + " bundles");
+    const Run& run = cluster_.runs.at(attempt.id.run);
+    const bool one_size = !run.spec.elastic && run.workers_asked == 0;
+    const std::size_t least = one_size ? bundles.size() : run.spec.elastic ? run.spec.elastic->workers_min : 1;
+    expect(attempt.workers.size() >= least && attempt.workers.size() <= bundles.size(),
+           name + " holds " + std::to_string(attempt.workers.size()) + " bundles of " + std::to_string(least) + " to " +
+               std::to_string(bundles.size()));
     for (std::size_t i = 0; i < std::min(bundles.size(), attempt.workers.size()); ++i) {
         Amount shares;
         for (const GpuShare& share : attempt.workers[i].seat.gpus) shares = shares + share.amount;

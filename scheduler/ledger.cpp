@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "scheduler/controller.hpp"
+#include "scheduler/elastic.hpp"
 
 namespace rtrain {
 namespace {
@@ -18,6 +18,10 @@ std::optional<Time> limit_of(const Run& run) {
     if (run.state != RunState::stopping && run.started.ms != 0 && run.spec.wall_time_limit)
         limit = run.started + *run.spec.wall_time_limit;
     return limit;
+}
+
+std::string array_key(const std::string& array, const std::string& user) {
+    return std::to_string(user.size()) + ":" + user + array;
 }
 
 void add_text(std::string& key, const std::string& text) { key += std::to_string(text.size()) + ":" + text; }
@@ -62,7 +66,7 @@ const Ledger& in_step(const Cluster& cluster, Ledger& made) {
 }
 
 GangRequest request_of(const Run& run) {
-    GangRequest request = run.spec.gang;
+    GangRequest request = gang_of(run.spec, workers_min(run));
     request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     return request;
 }
@@ -74,7 +78,8 @@ const Resources& demand_of(const Run& run, std::size_t rank) {
 
 Resources demand_of(const Run& run) {
     Resources total;
-    for (const Bundle& bundle : run.spec.gang.bundles) add(total, bundle.demand);
+    const std::uint32_t workers = workers_min(run);
+    for (std::uint32_t i = 0; i < workers; ++i) add(total, run.spec.gang.bundles[i].demand);
     return total;
 }
 
@@ -125,7 +130,9 @@ void Ledger::forget_run(RunId id) {
     if (known.reserved) reservations_.erase({*known.reserved, id});
     if (known.limit) limits_.erase({*known.limit, id});
     if (known.retry) retries_.erase({*known.retry, id});
-    submitted_.erase({known.user, known.submit_key});
+    const auto first = submitted_.find({known.user, known.submit_key});
+    if (first != submitted_.end() && first->second == id) submitted_.erase(first);
+    forget_waits(id, known);
     runs_.erase(found);
 }
 
@@ -139,9 +146,11 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     known.user = run.user;
     known.submit_key = run.submit_key;
     known.live = !terminal(run.state);
-    known.waits = run.state == RunState::queued || run.state == RunState::recovering;
+    known.waits =
+        (run.state == RunState::queued || run.state == RunState::recovering) && run.after.empty() && !run.array_waits;
     if (known.live) live_names_.insert_or_assign(run.name, id);
-    if (!run.submit_key.empty()) submitted_.insert_or_assign({run.user, run.submit_key}, id);
+    // The runs of a job array have one key: the first stands for all.
+    if (!run.submit_key.empty()) submitted_.try_emplace({run.user, run.submit_key}, id);
     if (known.waits) {
         known.line = {.priority = run.spec.priority, .queue = run.spec.queue};
         known.shape = shape_of(request_of(run));
@@ -159,7 +168,40 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     if (known.limit) limits_.insert({*known.limit, id});
     if (run.state == RunState::recovering) known.retry = run.retry_at;
     if (known.retry) retries_.insert({*known.retry, id});
+    renew_waits(run, known);
     runs_.emplace(id, std::move(known));
+}
+
+// What is not the queue's: predecessors, places in a job array, growth.
+void Ledger::renew_waits(const Run& run, Known& known) {
+    if (terminal(run.state)) return;
+    for (const After& one : run.after) known.after.push_back(one.run);
+    for (const RunId before : known.after) dependents_.insert({before, run.id});
+    if (run.array_waits && run.after.empty()) known.array = array_key(run.array, run.user);
+    if (!known.array.empty()) array_waiting_.insert({known.array, run.id});
+    if (run.spec.elastic && run.state == RunState::running) elastic_.insert(run.id);
+    if (run.spec.elastic && run.grow_since) known.grows = *run.grow_since + run.spec.elastic->grow_after;
+    if (known.grows) growths_.insert({*known.grows, run.id});
+}
+
+void Ledger::forget_waits(RunId id, const Known& known) {
+    for (const RunId before : known.after) dependents_.erase({before, id});
+    if (!known.array.empty()) array_waiting_.erase({known.array, id});
+    if (known.grows) growths_.erase({*known.grows, id});
+    elastic_.erase(id);
+}
+
+std::vector<RunId> Ledger::dependents(RunId run) const {
+    std::vector<RunId> ids;
+    for (auto at = dependents_.lower_bound({run, RunId{}}); at != dependents_.end() && at->first == run; ++at)
+        ids.push_back(at->second);
+    return ids;
+}
+
+std::optional<RunId> Ledger::next_of(const std::string& array, const std::string& user) const {
+    const std::string key = array_key(array, user);
+    const auto next = array_waiting_.lower_bound({key, RunId{}});
+    return next == array_waiting_.end() || next->first != key ? std::nullopt : std::optional(next->second);
 }
 
 std::optional<RunId> Ledger::live_run(const std::string& name) const {
@@ -176,8 +218,11 @@ std::optional<RunId> Ledger::submitted(const std::string& user, const std::strin
 // passed it.
 std::optional<Time> Ledger::next_wake(Time after) const {
     std::optional<Time> wake;
-    if (!limits_.empty()) wake = limits_.begin()->first;
-    for (const auto* times : {&retries_, &reservations_}) {
+    const auto earlier = [&wake](Time time) { wake = !wake || time < *wake ? time : *wake; };
+    if (!limits_.empty()) earlier(limits_.begin()->first);
+    if (!asked_.empty()) earlier(asked_.begin()->first);
+    if (!drained_.empty()) earlier(drained_.begin()->first);
+    for (const auto* times : {&retries_, &reservations_, &growths_}) {
         const auto next = times->upper_bound({after, RunId{UINT64_MAX}});
         if (next != times->end() && (!wake || next->first < *wake)) wake = next->first;
     }
@@ -196,12 +241,12 @@ bool Ledger::retries_within(Time after, Time until) const {
         const auto next = times.upper_bound({after, RunId{UINT64_MAX}});
         return next != times.end() && next->first <= until;
     };
-    return due(retries_) || due(reservations_);
+    return due(retries_) || due(reservations_) || due(growths_);
 }
 
 void Ledger::update(const Cluster& cluster, const Stale& stale) {
-    for (const NodeId& id : stale.nodes) renew_node(cluster, id);
-    for (const AttemptId id : stale.attempts) renew_attempt(cluster, id);
+    for (const NodeId& id : stale.nodes) renew_node(cluster, id), renew_drain(cluster, id);
+    for (const AttemptId id : stale.attempts) renew_attempt(cluster, id), renew_ask(cluster, id);
     for (const RunId id : stale.runs) renew_run(cluster, id);
 }
 

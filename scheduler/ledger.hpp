@@ -72,6 +72,11 @@ class Ledger {
     bool room_for(const Resources& total) const;            // no: the free amounts of all ready nodes together are less
     bool ever(std::uint32_t shape) const;                   // whether the present nodes could hold it, were they empty
     std::optional<RunId> live_run(const std::string& name) const;
+    std::vector<RunId> dependents(RunId run) const;                                         // that wait for its end
+    std::optional<RunId> next_of(const std::string& array, const std::string& user) const;  // held back by its number
+    const std::set<RunId>& elastic() const { return elastic_; }                             // running, of changing size
+    std::vector<AttemptId> asked_until(Time now) const;                                     // whose deadline has come
+    std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
     const std::map<std::string, Resources>& held() const { return held_; }  // by queue
     std::optional<Time> next_wake(Time after) const;
@@ -91,7 +96,9 @@ class Ledger {
         std::uint32_t shape = 0;
         Waiter waiter;
         Duration length;
-        std::optional<Time> limit, retry, reserved;
+        std::optional<Time> limit, retry, reserved, grows;
+        std::vector<RunId> after;
+        std::string array;
     };
     struct Standing {
         Resources held;
@@ -100,6 +107,10 @@ class Ledger {
     };
     void renew_run(const Cluster& cluster, RunId id);
     void forget_run(RunId id);
+    void renew_waits(const Run& run, Known& known);
+    void forget_waits(RunId id, const Known& known);
+    void renew_ask(const Cluster& cluster, AttemptId id);
+    void renew_drain(const Cluster& cluster, const NodeId& id);
     void renew_attempt(const Cluster& cluster, AttemptId id);
     void renew_node(const Cluster& cluster, const NodeId& id);
     void hold(const Cluster& cluster, const Attempt& attempt);
@@ -115,7 +126,14 @@ class Ledger {
     std::set<RunId> fresh_, reserving_;
     std::map<std::string, RunId> live_names_;
     std::map<std::pair<std::string, std::string>, RunId> submitted_;
-    std::set<std::pair<Time, RunId>> limits_, retries_, reservations_;
+    std::set<std::pair<Time, RunId>> limits_, retries_, reservations_, growths_;
+    std::set<RunId> elastic_;
+    std::set<std::pair<RunId, RunId>> dependents_;           // the run, and who waits for it
+    std::set<std::pair<std::string, RunId>> array_waiting_;  // by user and array
+    std::set<std::pair<Time, AttemptId>> asked_;
+    std::map<AttemptId, Time> asked_until_;
+    std::set<std::pair<Time, NodeId>> drained_;
+    std::map<NodeId, Time> drained_until_;
     std::vector<Shape> shapes_;
     std::map<std::string, std::uint32_t> shape_numbers_;
     std::vector<std::string> shape_keys_;

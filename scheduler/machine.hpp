@@ -1,6 +1,7 @@
 // The parts of `decide`, one function per event and the steps that they share. Inside of the core only.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,11 +32,51 @@ void node_is_empty(Change& change, AttemptId id, const NodeId& node);  // of a s
 void end_run(Change& change, RunId id, RunState state, const std::string& reason);
 void avoid(Change& change, RunId run, const NodeId& node);
 
+// ---- asked for a checkpoint, and what follows it (asks.cpp)
+// ----------------------------------------------------------
+bool asks_pending(const Attempt& attempt);
+void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask);  // of a running attempt; `asked` is filled in
+void repeat_ask(Change& change, const Attempt& attempt, const NodeId& node);
+void leave(Change& change, AttemptId id);                 // what follows its ask, now
+void commit_answers(Change& change, AttemptId id);        // a commit of it has come
+void enforce_asks(Change& change);                        // deadlines
+void place_anew(Change& change, const Attempt& attempt);  // it has ended for its ask
+
+// ---- elastic.cpp
+// -----------------------------------------------------------------------------------------------------
+using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;                     // what its quota says
+void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have);  // open: nobody waits
+bool some_may_grow(const Cluster& cluster);
+const std::vector<NodeView>& nodes_now(Change& change);
+bool still_resizes(Change& change, const Attempt& attempt);  // at its commit
+
+// ---- drain.cpp
+// -------------------------------------------------------------------------------------------------------
+Error no_such_node(const NodeId& node);                    // nodes.cpp
+bool still_moves(Change& change, const Attempt& attempt);  // at its commit
+void ask_if_draining(Change& change, AttemptId id);        // an attempt that begins to run
+void enforce_drains(Change& change);                       // deadlines
+void judge_nodes(Change& change, const Attempt& attempt);  // at its end: evidence for and against its nodes
+
+// ---- after.cpp
+// -------------------------------------------------------------------------------------------------------
+std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec);
+std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec);
+void settle_dependents(Change& change, RunId id, RunState state);  // `id` has ended
+void settle_array(Change& change, const Run& ended);
+std::string held_back(const Cluster& cluster, const Run& run);  // why it is not to be placed yet; empty: it is
+
+// ---- runs.cpp ------------------------------------------------------------------------------------------------------
+Error no_such_run(const Cluster& cluster, RunId run);
+void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& reason);
+
 // ---- one per event ------------------------------------------------------------------------------------------------
 void on(Change& change, const HeadStarted& event);  // runs.cpp
 void on(Change& change, const RunSubmitted& event);
 void on(Change& change, const RunStopAsked& event);
 void on(Change& change, const RunRemoved& event);
+void on(Change& change, const RunCheckpointAsked& event);  // asks.cpp
+void on(Change& change, const RunResizeAsked& event);      // elastic.cpp
 void on(Change& change, const StopMetricReached& event);
 void on(Change& change, const TimePassed& event);
 void on(Change& change, const QueuesConfigured& event);

@@ -1,4 +1,4 @@
-// Nodes come, come back, fall silent, leave and drain. A node's registration is the whole truth about what it holds:
+// Nodes come, come back, fall silent and leave. A node's registration is the whole truth about what it holds:
 // here the head's records are held against it, and what may have been lost on the way is said again.
 #include <algorithm>
 
@@ -8,10 +8,6 @@ namespace rtrain::core {
 namespace {
 
 constexpr Duration result_repeats{600'000};  // a result written this long ago may have been lost on the way
-
-Error no_such_node(const NodeId& node) {
-    return {ErrorCode::not_found, "no node is called \"" + node.value + "\"", "rtrain nodes lists them"};
-}
 
 void record_node(Change& change, const NodeRegistered& event) {
     const auto known = change.seen().nodes.find(event.node);
@@ -76,6 +72,7 @@ void repeat_held(Change& change, const Attempt& attempt, const NodeId& node) {
     if (attempt.state == AttemptState::starting && some_unstarted)
         change.act(LaunchWorkers{.attempt = attempt.id, .node = node});
     if (attempt.state == AttemptState::stopping) stop_on_node(change, attempt, node, attempt.cause);
+    repeat_ask(change, attempt, node);
 }
 
 void give_up(Change& change, AttemptId held, const Attempt* known, const NodeId& node) {
@@ -153,17 +150,40 @@ bool done_there(const Attempt& attempt, const NodeId& node) {
            });
 }
 
+// The ranks elsewhere often fail of a node's loss before the loss is noticed: then the node was first.
+void lost_while_failing(Change& change, AttemptId id, const NodeId& node, const std::string& cause, Counts counts) {
+    const Attempt& attempt = change.seen().attempts.at(id);
+    const bool unheard = std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+        return worker.seat.node == node && worker.state != WorkerState::exited;
+    });
+    if (attempt.end_as != AttemptState::failed || !attempt.counted || !unheard) return;
+    Attempt& lost = change.edit(id);
+    lost.end_as = AttemptState::lost;
+    lost.counted = counts == Counts::yes;
+    lost.cause = cause + "; then " + lost.cause;
+    lost.first_failure.reset();
+    lost.first_failure_lead_us = 0;
+}
+
 void lose_attempts(Change& change, const NodeId& node, const std::string& cause, Counts counts) {
     for (const AttemptId id : live_on(change.seen(), node)) {
         const Attempt& attempt = change.seen().attempts.at(id);
-        if (attempt.state == AttemptState::stopping)
+        const bool elastic = change.seen().runs.at(id.run).spec.elastic.has_value();
+        const Counts against = elastic ? Counts::no : counts;
+        if (attempt.state == AttemptState::stopping) {
+            lost_while_failing(change, id, node, cause, against);
             node_is_empty(change, id, node);
-        else if (!done_there(attempt, node))
-            fail_attempt(change, id, AttemptState::lost, cause, counts);
+        } else if (!done_there(attempt, node)) {
+            fail_attempt(change, id, AttemptState::lost, cause, against);
+        }
     }
 }
 
 }  // namespace
+
+Error no_such_node(const NodeId& node) {
+    return {ErrorCode::not_found, "no node is called \"" + node.value + "\"", "rtrain nodes lists them"};
+}
 
 void on(Change& change, const NodeRegistered& event) {
     record_node(change, event);
@@ -194,32 +214,6 @@ void on(Change& change, const NodeLeft& event) {
     lose_attempts(change, event.node, "node " + event.node.value + " left the cluster", Counts::no);
     change.erase(event.node);
     change.about(event.node);
-    change.nodes_changed();
-}
-
-void on(Change& change, const NodeDrained& event) {
-    const auto known = change.seen().nodes.find(event.node);
-    if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
-    Node& node = change.edit(event.node);
-    (node.state == NodeState::lost ? node.back_as : node.state) = NodeState::draining;
-    node.state_reason = "drained by " + event.by + (event.reason.empty() ? "" : ": " + event.reason);
-    change.about(event.node);
-    change.note("node " + event.node.value + " is DRAINING, " + node.state_reason);
-    change.nodes_changed();
-}
-
-void on(Change& change, const NodeUndrained& event) {
-    const auto known = change.seen().nodes.find(event.node);
-    if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
-    Node& node = change.edit(event.node);
-    if (node.state == NodeState::lost) {
-        node.back_as = NodeState::ready;
-    } else {
-        node.state = NodeState::ready;
-        node.state_reason.clear();
-    }
-    change.about(event.node);
-    change.note("node " + event.node.value + " takes bundles again");
     change.nodes_changed();
 }
 

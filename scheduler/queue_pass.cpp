@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "scheduler/backfill.hpp"
+#include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
 #include "scheduler/placement_room.hpp"
 #include "scheduler/queue_order.hpp"
@@ -38,6 +39,12 @@ std::string never_fits(const std::vector<NodeView>& nodes, const GangRequest& ga
     return text;
 }
 
+Resources demand_of_first(const Run& run, std::size_t workers) {
+    Resources total;
+    for (std::size_t rank = 0; rank < workers; ++rank) add(total, demand_of(run, rank));
+    return total;
+}
+
 struct Held {  // a reservation that stands in this pass
     RunId run;
     std::uint32_t shape = 0;
@@ -63,6 +70,8 @@ class Pass {
     void give_reason(RunId id, const std::string& reason);
     std::string reason_of(const Run& run, std::uint32_t shape) const;
     void let_go_of_others();
+    PlacementAnswer grown(const Run& run, PlacementAnswer smallest);
+    void grow();
 
     Change& change_;
     Ledger& ledger_;
@@ -139,6 +148,33 @@ Pass::Next Pass::blocked(const Turn& turn) {
     return Next::skip;
 }
 
+// An elastic run takes as many workers as fit and its quota allows.
+PlacementAnswer Pass::grown(const Run& run, PlacementAnswer smallest) {
+    if (smallest.verdict != Verdict::feasible_now || workers_min(run) == workers_max(run)) return smallest;
+    GangRequest largest = gang_of(run.spec, workers_max(run));
+    largest.nodes_avoided.insert(largest.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
+    const auto allowed = [&](std::uint32_t workers) {
+        return !quotas_.refuses(run.spec.queue, demand_of_first(run, workers));
+    };
+    Sized sized = place_largest(ledger_.nodes(), largest, workers_min(run), allowed);
+    return sized.answer.verdict == Verdict::feasible_now ? std::move(sized.answer) : std::move(smallest);
+}
+
+// Runs that may grow get what no waiting run could use, within their quota.
+void Pass::grow() {
+    if (!some_may_grow(change_.seen())) return;
+    std::vector<NodeView> open = ledger_.nodes();
+    for (const auto& [line, batches] : ledger_.waiting())
+        for (const auto& [shape, batch] : batches) {
+            const Shape& waiting = ledger_.shape(shape);
+            if (!ledger_.ever(shape) || quotas_.refuses(line.queue, waiting.total)) continue;
+            std::erase_if(open, [&](const NodeView& node) { return could_use(node, waiting.gang); });
+        }
+    grow_elastic(change_, open, [&](const Run& run, std::uint32_t more) {
+        return !quotas_.refuses(run.spec.queue, demand_of_first(run, more));
+    });
+}
+
 Pass::Next Pass::consider(const Turn& turn) {
     const Run& run = change_.seen().runs.at(turn.run);
     if (refused_by_quota(turn, run)) return Next::skip;
@@ -151,9 +187,9 @@ Pass::Next Pass::consider(const Turn& turn) {
     const Shape& shape = ledger_.shape(turn.shape);
     const bool some_closed = shut_out(run);
     if (ledger_.room_for(shape.total)) {
-        const PlacementAnswer answer = place(ledger_.nodes(), shape.gang);
+        const PlacementAnswer answer = grown(run, place(ledger_.nodes(), shape.gang));
         if (answer.verdict == Verdict::feasible_now) {
-            quotas_.count(turn.line->queue, shape.total);
+            quotas_.count(turn.line->queue, demand_of_first(run, answer.seats.size()));
             place_attempt(change_, turn.run, answer.seats);
             change_.settle();
             return Next::on;
@@ -220,6 +256,7 @@ void Pass::run() {
     for (const Held& held : held_) ledger_.set(held.at.nodes, Ledger::Door::open);
     change_.settle();
     let_go_of_others();
+    grow();
     if (!ledger_.fresh().empty() || change_.nodes_have_changed()) tell_reasons();
     change_.settle();
 }

@@ -43,6 +43,13 @@ constexpr Words<Verdict, 4> verdicts{{{Verdict::feasible_now, "feasible now"},
                                       {Verdict::infeasible, "infeasible"},
                                       {Verdict::invalid, "invalid"}}};
 
+constexpr Words<AfterWhat, 2> after_whats{{{AfterWhat::succeeded, "succeeded"}, {AfterWhat::ended, "ended"}}};
+constexpr Words<AskReason, 5> ask_reasons{{{AskReason::by_operator, "operator"},
+                                           {AskReason::resize, "resize"},
+                                           {AskReason::drain, "drain"},
+                                           {AskReason::preemption, "preemption"},
+                                           {AskReason::stop, "stop"}}};
+
 template <class Value, std::size_t Size>
 const char* word(const Words<Value, Size>& words, Value value) {
     for (const auto& [known, text] : words)
@@ -66,10 +73,14 @@ const char* to_text(WorkerState s) { return word(worker_states, s); }
 const char* to_text(NodeState s) { return word(node_states, s); }
 const char* to_text(Strategy s) { return word(strategies, s); }
 const char* to_text(Verdict v) { return word(verdicts, v); }
+const char* to_text(AfterWhat what) { return word(after_whats, what); }
+const char* to_text(AskReason reason) { return word(ask_reasons, reason); }
 std::optional<RunState> run_state(std::string_view text) { return value_of(run_states, text); }
 std::optional<AttemptState> attempt_state(std::string_view text) { return value_of(attempt_states, text); }
 std::optional<WorkerState> worker_state(std::string_view text) { return value_of(worker_states, text); }
 std::optional<NodeState> node_state(std::string_view text) { return value_of(node_states, text); }
 std::optional<Strategy> strategy(std::string_view text) { return value_of(strategies, text); }
+std::optional<AfterWhat> after_what(std::string_view text) { return value_of(after_whats, text); }
+std::optional<AskReason> ask_reason(std::string_view text) { return value_of(ask_reasons, text); }
 
 }  // namespace rtrain

@@ -11,6 +11,7 @@
 
 #include "scheduler/ids.hpp"
 #include "scheduler/placement.hpp"
+#include "scheduler/policies.hpp"
 #include "scheduler/queues.hpp"
 #include "scheduler/resources.hpp"
 
@@ -39,25 +40,10 @@ std::optional<WorkerState> worker_state(std::string_view);
 std::optional<NodeState> node_state(std::string_view);
 std::optional<Strategy> strategy(std::string_view);
 
-struct FailurePolicy {
-    std::int32_t max_failures = 0;  // -1: without end
-    Duration backoff_first{1'000};
-    Duration backoff_last{300'000};
-    bool avoid_bad_nodes = true;
-    bool fail_fast = false;  // the first attempt that fails or is lost ends the run, whatever the cause
-    bool operator==(const FailurePolicy&) const = default;
-};
-
-struct Retention {
-    std::optional<std::uint32_t> num_to_keep;  // none: all
-    std::string score_attribute;               // empty: by age
-    bool higher_is_better = true;
-    bool operator==(const Retention&) const = default;
-};
-
 // What the core needs to know of a job; the whole job is `Run::job_json`, which the core passes on unread.
 struct RunSpec {
-    GangRequest gang;  // one bundle per worker
+    GangRequest gang;  // one bundle per worker; elastic: as many as it may ever have
+    std::optional<Elastic> elastic;
     std::int32_t priority = 50;
     std::string queue = "default";
     FailurePolicy failure;
@@ -67,6 +53,8 @@ struct RunSpec {
     std::optional<Duration> queue_time_limit;
     Duration stop_grace{10'000};
     std::map<std::string, double> stop_at;  // metric -> value that ends the run (>=)
+    bool checkpoint_on_drain = true;        // asked for a checkpoint, and moved, when a node of it drains
+    std::vector<After> after;               // predecessors
     bool operator==(const RunSpec&) const = default;
 };
 
@@ -81,6 +69,8 @@ struct Node {
     Time registered;
     std::string state_reason;              // who drained it and why, or why it is lost
     NodeState back_as = NodeState::ready;  // lost: what it registers as (a drained one stays drained)
+    std::optional<Time> drain_deadline;    // draining: what is still there then is stopped and moved
+    std::vector<NodeFailure> failures;     // since the last success: the evidence for a quarantine
     bool operator==(const Node&) const = default;
 };
 
@@ -123,6 +113,7 @@ struct Attempt {
     std::optional<Rank> first_failure;
     std::int64_t first_failure_lead_us = 0;  // before any other worker's death
     bool counted = false;                    // counts against max_failures
+    std::optional<CheckpointAsk> ask;        // pending, or what the attempt was stopped for
     bool operator==(const Attempt&) const = default;
 };
 
@@ -163,6 +154,12 @@ struct Run {
     std::vector<std::string> warnings;
     std::vector<NodeId> nodes_reserved;  // waiting at the head of its queue: nobody else may keep these from it
     Time reserved_from;                  // when it is expected to start there; 0: nobody knows
+    std::uint32_t workers_asked = 0;     // `rtrain resize`: so many, and no more; 0: as the spec says
+    std::optional<Time> grow_since;      // elastic: since when there has been room for more workers
+    std::vector<After> after;            // predecessors that it still waits for
+    bool array_waits = false;            // as many of its array run as may at a time
+    std::string array;                   // the job array it belongs to; empty: none
+    std::uint32_t array_index = 0, array_parallel = 0;  // 0: any number at a time
     bool operator==(const Run&) const = default;
 };
 
@@ -172,6 +169,7 @@ struct Meta {
     std::uint64_t next_run = 1;
     std::uint64_t next_incarnation = 1;
     Time now;  // last persisted time
+    QuarantinePolicy quarantine;
     bool operator==(const Meta&) const = default;
 };
 

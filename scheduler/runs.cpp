@@ -1,6 +1,7 @@
 // What people and time do to runs: submit, stop, remove, limits.
 #include <algorithm>
 
+#include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
 #include "scheduler/placement_room.hpp"
 #include "scheduler/shares.hpp"
@@ -10,10 +11,6 @@ namespace {
 
 std::string text_of(const Cluster& cluster, const Run& run) {
     return "\"" + run.name + "\" (" + run_id_text(cluster.meta.cluster_id, run.id) + ")";
-}
-
-Error no_such_run(const Cluster& cluster, RunId run) {
-    return {ErrorCode::not_found, "no run " + run_id_text(cluster.meta.cluster_id, run), "rtrain runs lists them"};
 }
 
 // The run that this very submission has made before.
@@ -45,27 +42,101 @@ std::string first_reasons(const PlacementAnswer& answer) {
     return text.empty() ? "there is no node" : text;
 }
 
+std::string array_member(const std::string& name, std::uint32_t index) { return name + "-" + std::to_string(index); }
+
+std::optional<RunId> live_under_name(const Ledger& ledger, const RunSubmitted& event) {
+    if (event.array.empty()) return ledger.live_run(event.name);
+    for (const std::uint32_t index : event.array)
+        if (const auto live = ledger.live_run(array_member(event.name, index))) return live;
+    return std::nullopt;
+}
+
 std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) {
-    if (const auto live = cluster.ledger.live_run(event.name)) {
+    if (const auto live = live_under_name(cluster.ledger, event)) {
         const Run& run = cluster.runs.at(*live);
         return Error{ErrorCode::conflict,
                      "run " + text_of(cluster, run) + " is " + to_text(run.state) + " under this name",
                      "choose another name, or rtrain stop " + run.name};
     }
     if (!known_queue(cluster.queues, event.spec.queue)) return no_such_queue(cluster.queues, event.spec.queue);
+    if (auto error = wrong_after(cluster, event.spec)) return error;
     const auto& nodes = cluster.ledger.nodes();
-    const auto wrong = placing::invalid_because(nodes, event.spec.gang);
+    const auto most = static_cast<std::uint32_t>(event.spec.gang.bundles.size());
+    const GangRequest gang = gang_of(event.spec, event.spec.elastic ? event.spec.elastic->workers_min : most);
+    const auto wrong = placing::invalid_because(nodes, gang);
     PlacementAnswer answer;
-    if (!event.spec.wait_for_nodes && !wrong) answer = place(nodes, event.spec.gang);
+    if (!event.spec.wait_for_nodes && !wrong) answer = place(nodes, gang);
     if (wrong) return Error{ErrorCode::invalid, *wrong, "correct the job's resources"};
     if (!event.spec.wait_for_nodes && answer.verdict == Verdict::infeasible) {
-        const PlacementAnswer why = explain_placement(nodes, event.spec.gang);
+        const PlacementAnswer why = explain_placement(nodes, gang);
         return Error{ErrorCode::unplaceable, "no present node could ever hold it: " + first_reasons(why),
                      why.nearest_change.empty()
                          ? "rtrain plan shows what is missing; scaling.wait_for_nodes: true queues it"
                          : why.nearest_change};
     }
     return std::nullopt;
+}
+
+bool over(const std::optional<Duration>& limit, Time since, Time now) { return limit && since + *limit <= now; }
+
+void enforce_limits(Change& change, RunId id) {
+    const Run& run = change.seen().runs.at(id);
+    const bool never_placed = run.state == RunState::queued && run.attempts == 0;
+    if (never_placed && over(run.spec.queue_time_limit, run.submitted, change.now()))
+        return end_run(change, id, RunState::failed, "it was not placed within limits.queue_time");
+    const bool ends = terminal(run.state) || run.state == RunState::stopping || run.started.ms == 0;
+    if (!ends && over(run.spec.wall_time_limit, run.started, change.now()))
+        stop_run(change, id, AttemptState::failed, "limits.wall_time was reached");
+}
+
+// One run of the submission; `index` of its job array.
+void submit_one(Change& change, const RunSubmitted& event, std::optional<std::uint32_t> index) {
+    Run run;
+    run.id = {change.edit_meta().next_run++};
+    run.name = event.name;
+    run.user = event.user;
+    run.spec = event.spec;
+    run.job_json = event.job_json;
+    run.storage_path = event.storage_path;
+    run.resume = event.resume;
+    run.restore_from = event.restore_from;
+    run.submit_key = event.submit_key;
+    run.submitted = change.now();
+    run.submitted_wall_ms = event.wall_ms;
+    run.warnings = event.warnings;
+    run.after = still_to_come(change.seen(), event.spec);
+    if (index) {
+        run.array = event.name;
+        run.array_index = *index;
+        run.array_parallel = event.array_parallel;
+        run.name = array_member(event.name, *index);
+        const auto place = std::find(event.array.begin(), event.array.end(), *index) - event.array.begin();
+        run.array_waits = event.array_parallel > 0 && static_cast<std::uint32_t>(place) >= event.array_parallel;
+    }
+    run.reason = held_back(change.seen(), run);
+    if (!index || *index == event.array.front()) {
+        change.created(run.id);
+        change.about(run.id);
+    }
+    if (!index) change.note(run.name + " was submitted by " + run.user);
+    change.add(std::move(run));
+    change.look_for_room();
+}
+
+// --checkpoint: asked for one first. An attempt that does not train yet has nothing to save.
+bool checkpoint_first(Change& change, const RunStopAsked& event) {
+    const Attempt* live = live_attempt(change.seen(), event.run);
+    if (!event.checkpoint || live == nullptr || live->state != AttemptState::running) return false;
+    CheckpointAsk ask{.reason = AskReason::stop, .why = "stopped by " + change.seen().runs.at(event.run).stop_by};
+    if (event.deadline) ask.deadline = change.now() + *event.deadline;
+    ask_checkpoint(change, live->id, std::move(ask));
+    return true;
+}
+
+}  // namespace
+
+Error no_such_run(const Cluster& cluster, RunId run) {
+    return {ErrorCode::not_found, "no run " + run_id_text(cluster.meta.cluster_id, run), "rtrain runs lists them"};
 }
 
 void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& reason) {
@@ -82,22 +153,9 @@ void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& 
     if (live->state != AttemptState::stopping) begin_stop(change, live->id, end_as, reason);
 }
 
-bool over(const std::optional<Duration>& limit, Time since, Time now) { return limit && since + *limit <= now; }
-
-void enforce_limits(Change& change, RunId id) {
-    const Run& run = change.seen().runs.at(id);
-    const bool never_placed = run.state == RunState::queued && run.attempts == 0;
-    if (never_placed && over(run.spec.queue_time_limit, run.submitted, change.now()))
-        return end_run(change, id, RunState::failed, "it was not placed within limits.queue_time");
-    const bool ends = terminal(run.state) || run.state == RunState::stopping || run.started.ms == 0;
-    if (!ends && over(run.spec.wall_time_limit, run.started, change.now()))
-        stop_run(change, id, AttemptState::failed, "limits.wall_time was reached");
-}
-
-}  // namespace
-
-void on(Change& change, const HeadStarted&) {
-    change.edit_meta();
+void on(Change& change, const HeadStarted& event) {
+    Meta& meta = change.edit_meta();
+    if (event.quarantine) meta.quarantine = *event.quarantine;
     change.note("the head started");
     change.look_for_room();
 }
@@ -109,24 +167,10 @@ void on(Change& change, const RunSubmitted& event) {
         return;
     }
     if (auto error = refusal(change.seen(), event)) return change.refuse(*std::move(error));
-    Run run;
-    run.id = {change.edit_meta().next_run++};
-    run.name = event.name;
-    run.user = event.user;
-    run.spec = event.spec;
-    run.job_json = event.job_json;
-    run.storage_path = event.storage_path;
-    run.resume = event.resume;
-    run.restore_from = event.restore_from;
-    run.submit_key = event.submit_key;
-    run.submitted = change.now();
-    run.submitted_wall_ms = event.wall_ms;
-    run.warnings = event.warnings;
-    change.created(run.id);
-    change.about(run.id);
-    change.note(run.name + " was submitted by " + run.user);
-    change.add(std::move(run));
-    change.look_for_room();
+    if (event.array.empty()) return submit_one(change, event, {});
+    for (const std::uint32_t index : event.array) submit_one(change, event, index);
+    change.note("array " + event.name + " of " + std::to_string(event.array.size()) + " runs was submitted by " +
+                event.user);
 }
 
 void on(Change& change, const RunStopAsked& event) {
@@ -145,6 +189,7 @@ void on(Change& change, const RunStopAsked& event) {
     }
     if (run.state == RunState::stopping) return;  // it is ending for a reason of its own
     change.edit(event.run).stop_by = event.by.empty() ? "someone" : event.by;
+    if (checkpoint_first(change, event)) return;
     stop_run(change, event.run, AttemptState::stopped, "stopped by " + change.seen().runs.at(event.run).stop_by);
 }
 
@@ -190,6 +235,8 @@ void on(Change& change, const QueuesConfigured& event) {
 void on(Change& change, const TimePassed&) {
     change.edit_meta();
     for (const RunId id : change.seen().ledger.limits_until(change.now())) enforce_limits(change, id);
+    enforce_asks(change);
+    enforce_drains(change);
 }
 
 }  // namespace rtrain::core

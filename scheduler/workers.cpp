@@ -35,6 +35,8 @@ void begin_running(Change& change, AttemptId id) {
     run.state = RunState::running;
     change.about(id.run);
     change.note(run.name + " attempt " + std::to_string(id.number) + " is RUNNING");
+    if (run.spec.elastic) change.look_for_room();  // it may grow from now on
+    ask_if_draining(change, id);
 }
 
 bool failing(const Worker& worker) { return worker.exit && !worker.exit->success() && !worker.exit->stopped_by_us; }

@@ -58,6 +58,12 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
     std::move(acts.begin(), acts.end(), std::back_inserter(step.out));
 }
 
+bool answered(const LocalAttempt& attempt) {
+    return std::any_of(attempt.local->settled.begin(), attempt.local->settled.end(), [&](const auto& one) {
+        return one.first > attempt.asked->after && !one.second.directory.empty();
+    });
+}
+
 LocalAttempt* with_ranks(Step& step, AttemptKey key) {
     LocalAttempt* attempt = find(step, key);
     return attempt && attempt->local ? attempt : nullptr;
@@ -92,6 +98,19 @@ void resume_checkpoint(Step& step, LocalAttempt& attempt) {
     resume_upload(*attempt.local, *attempt.image.uploading, step.out);
 }
 
+// Ranks that are not connected yet hear of it when they come. What is asked twice is said twice: it may have been lost.
+void ask(Step& step, const Ask& order) {
+    LocalAttempt* attempt = with_ranks(step, key_of(order.attempt));
+    if (!attempt || attempt->phase != Phase::running) return;
+    AskedFor asked{.wish = {.what = worker::Wish::checkpoint, .reason = order.reason, .workers = order.workers},
+                   .after = attempt->local->passed};
+    if (order.left_ms >= 0) asked.wish.deadline_wall_ms = step.wall_ms() + order.left_ms;
+    for (const auto& [rank, worker] : attempt->workers)
+        if (worker.connected && !worker.signalled)
+            step.out.push_back(ToWorker{key_of(order.attempt), rank, asked.wish});
+    attempt->asked = std::move(asked);
+}
+
 void on(Step& step, const WorkerJoined& input) {
     LocalAttempt* attempt = with_ranks(step, input.attempt);
     if (!attempt || !attempt->workers.contains(input.rank)) return;
@@ -101,6 +120,8 @@ void on(Step& step, const WorkerJoined& input) {
     with_group(step, *attempt, [&](GroupSink& sink) { rank_joined(*attempt->local, input.rank, input.hello, sink); });
     if (worker.signalled || attempt->stop_asked)
         step.out.push_back(ToWorker{input.attempt, input.rank, worker::Wanted{worker::Wish::stop}});
+    else if (attempt->asked && !answered(*attempt))
+        step.out.push_back(ToWorker{input.attempt, input.rank, attempt->asked->wish});
 }
 
 void on(Step& step, const WorkerSaid& input) {

@@ -28,6 +28,12 @@ struct LocalWorker {
     bool operator==(const LocalWorker&) const = default;
 };
 
+struct AskedFor {  // the head wants a checkpoint; said to each rank, also to one that comes later
+    worker::Wanted wish;
+    std::uint64_t after = 0;  // reports passed when it was asked: a later one that is committed answers it
+    bool operator==(const AskedFor&) const = default;
+};
+
 struct LocalAttempt {
     AttemptImage image;
     Phase phase = Phase::preparing;
@@ -46,6 +52,7 @@ struct LocalAttempt {
     std::int64_t started_wall_ms = 0;
     std::optional<Time> kill_at;  // SIGKILL for those that are left
     std::optional<Time> give_up_uploads_at;
+    std::optional<AskedFor> asked;
     bool logs_asked = false, logs_done = false;
     bool operator==(const LocalAttempt&) const = default;
 };

@@ -78,6 +78,7 @@ void hear(Step& step, const LogAck& ack) { step.out.push_back(LogsAcknowledged{a
 void hear(Step& step, const Prepare& order) { prepare(step, order); }
 void hear(Step& step, const Launch& order) { launch(step, order); }
 void hear(Step& step, const Stop& order) { stop(step, order); }
+void hear(Step& step, const Ask& order) { ask(step, order); }
 void hear(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
 void hear(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
 // Groups dial the coordinator where it is now.

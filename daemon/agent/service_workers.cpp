@@ -190,22 +190,26 @@ std::string Service::context_json(const Held& one, std::uint32_t rank) const {
     std::uint32_t local_rank = 0;
     for (const protocol::LaunchWorker& worker : one.launch.workers)
         if (worker.rank == rank) local_rank = worker.local_rank;
-    const json context{{"run_id", prepare.run_id},
-                       {"run_name", prepare.run_name},
-                       {"attempt", one.number},
-                       {"reports_before", one.reports_before},
-                       {"world_rank", rank},
-                       {"world_size", prepare.world_size},
-                       {"local_rank", local_rank},
-                       {"local_world_size", one.launch.workers.size()},
-                       {"node_rank", one.launch.node_rank},
-                       {"node", identity_.node},
-                       {"storage_path", prepare.storage_path},
-                       {"run_path", run_path_of(*one.gear)},
-                       {"user", prepare.user},
-                       {"checkpoint_upload", one.gear->job.upload},
-                       {"scratch_dir", files_.scratch(key_of(prepare.attempt))},
-                       {"world_ranks_by_node", ranks_by_node(prepare)}};
+    json context{{"run_id", prepare.run_id},
+                 {"run_name", prepare.run_name},
+                 {"attempt", one.number},
+                 {"reports_before", one.reports_before},
+                 {"world_rank", rank},
+                 {"world_size", prepare.world_size},
+                 {"local_rank", local_rank},
+                 {"local_world_size", one.launch.workers.size()},
+                 {"node_rank", one.launch.node_rank},
+                 {"node", identity_.node},
+                 {"storage_path", prepare.storage_path},
+                 {"run_path", run_path_of(*one.gear)},
+                 {"user", prepare.user},
+                 {"checkpoint_upload", one.gear->job.upload},
+                 {"scratch_dir", files_.scratch(key_of(prepare.attempt))},
+                 {"world_ranks_by_node", ranks_by_node(prepare)}};
+    if (prepare.workers_before > 0) {
+        context["previous_world_size"] = prepare.workers_before;
+        context["previous_end"] = prepare.ended_before;
+    }
     return context.dump();
 }
 

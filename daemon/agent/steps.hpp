@@ -53,6 +53,7 @@ void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // 
 // --------------------------------------------------------------------
 void open_group(LocalAttempt& attempt);
 void resume_checkpoint(Step& step, LocalAttempt& attempt);  // that was on its way when the agent before died
+void ask(Step& step, const protocol::Ask& order);
 void on(Step& step, const WorkerJoined& input);
 void on(Step& step, const WorkerSaid& input);
 void on(Step& step, const WorkerCut& input);

@@ -21,11 +21,15 @@ void post_plan(Ask&);
 void get_runs(Ask&);
 void get_run(Ask&);
 void delete_run(Ask&);
-void post_stop(Ask&);
 void get_attempts(Ask&);
 void get_checkpoints(Ask&);
 void get_explain(Ask&);
 void get_queue(Ask&);
+
+// api_asks.cpp
+void post_stop(Ask&);
+void post_checkpoint_ask(Ask&);
+void post_resize(Ask&);
 
 // api_logs.cpp, api_metrics.cpp, api_events.cpp
 void get_logs(Ask&);

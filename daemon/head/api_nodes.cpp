@@ -42,7 +42,12 @@ void post_drain(Ask& ask) {
     if (!body) return refuse(ask, body.error());
     const json reason = body->value("reason", json(""));
     if (!reason.is_string()) return refuse(ask, {ErrorCode::usage, "reason must be a string", ""});
-    change_node(ask, NodeDrained{NodeId{ask.variables["node"]}, ask.caller.user, reason.get<std::string>()});
+    const json deadline = body->value("deadline_ms", json());
+    if (!deadline.is_null() && !(deadline.is_number_unsigned() && deadline.get<double>() < 4e10))
+        return refuse(ask, {ErrorCode::usage, "deadline_ms must be a whole number of milliseconds", ""});
+    NodeDrained event{.node = NodeId{ask.variables["node"]}, .by = ask.caller.user, .reason = reason};
+    if (!deadline.is_null()) event.deadline = Duration{deadline.get<std::int64_t>()};
+    change_node(ask, std::move(event));
 }
 
 void post_undrain(Ask& ask) { change_node(ask, NodeUndrained{NodeId{ask.variables["node"]}}); }

@@ -1,4 +1,4 @@
-// Runs: lists, one run, stop, remove; attempts, checkpoints, explanations and the queue.
+// Runs: lists, one run, remove; attempts, checkpoints, explanations and the queue.
 #include <filesystem>
 
 #include "daemon/head/api.hpp"
@@ -73,21 +73,6 @@ void get_runs(Ask& ask) {
 
 void get_run(Ask& ask) {
     with_run(ask, [&](const Run& run) { reply_json(ask, 200, full_run_json(ask.head, run)); });
-}
-
-void post_stop(Ask& ask) {
-    with_run(ask, [&](const Run& run) {
-        if (terminal(run.state)) return reply_json(ask, 200, full_run_json(ask.head, run));
-        const RunId id = run.id;
-        ask.head.take(RunStopAsked{id, ask.caller.user, wall_ms()}, [kept = ask, id](const Decision& decision) mutable {
-            const auto found = kept.head.cluster.runs.find(id);
-            if (found == kept.head.cluster.runs.end())
-                return refuse(kept, find_run(kept.head, kept.variables["run"]).error());
-            const bool ended = decision.refused && terminal(found->second.state);
-            if (decision.refused && !ended) return refuse(kept, *decision.refused);
-            reply_json(kept, ended ? 200 : 202, full_run_json(kept.head, found->second));
-        });
-    });
 }
 
 void delete_run(Ask& ask) {

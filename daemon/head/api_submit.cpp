@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/submission_parts.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/store.hpp"
@@ -14,6 +15,7 @@ struct Submission {
     std::string key, code_sha256, restore_from;
     json secrets = json::object();
     bool resume = false, fresh_name = false;
+    JobArray array;
 };
 
 bool is_sha256(const std::string& text) {
@@ -61,6 +63,12 @@ Submission read_submission(const Head& head, const json& body, Problems& problem
     if (body.contains("secrets") && !body["secrets"].is_object() && !body["secrets"].is_null())
         problems.push_back({.path = "secrets", .message = "must be an object of names and values"});
     check_secrets(out, problems);
+    if (const std::string array = text_field(body, "array", problems); !array.empty()) {
+        auto parsed = parse_array(array);
+        if (parsed) out.array = *std::move(parsed);
+        if (!parsed)
+            problems.push_back({.path = "array", .message = parsed.error().message, .suggestion = parsed.error().next});
+    }
     if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
     if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
         problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
@@ -99,13 +107,13 @@ struct NotCarriedOut {
 std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
     return {{"python.preload", !job.preload.empty()},
             {"tracking", !job.tracking.empty()},
-            {"scaling.trainer_resources", !job.trainer_resources.empty()},
-            {"scaling.workers: min..max (it runs with min)", job.workers_max > job.workers}};
+            {"scaling.trainer_resources", !job.trainer_resources.empty()}};
 }
 
 std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
     std::vector<std::string> out;
     if (on_cluster_storage(job) && !head.storage_warning.empty()) out.push_back(head.storage_warning);
+    for (const std::string& warning : unknown_nodes(head.cluster, job)) out.push_back(warning);
     for (const NotCarriedOut& one : not_carried_out(job))
         if (one.asked) out.push_back(std::string(one.field) + " is not carried out by this version");
     return out;
@@ -118,30 +126,37 @@ const Run* made_before(const Head& head, const std::string& key, const std::stri
     return nullptr;
 }
 
-RunSubmitted event_of(const Head& head, const Submission& submission, const std::string& user) {
+RunSubmitted event_of(const Head& head, const Submission& submission, const std::vector<After>& after,
+                      const std::string& user) {
+    RunSpec spec = spec::run_spec(submission.job);
+    spec.after = after;
     return {.name = submission.job.name,
             .user = user,
             .submit_key = submission.key,
             .job_json = spec::to_json(submission.job),
             .storage_path = submission.job.storage_path.empty() ? "cluster://" : submission.job.storage_path,
-            .spec = spec::run_spec(submission.job),
+            .spec = std::move(spec),
             .resume = submission.resume,
             .restore_from = submission.restore_from,
             .warnings = warnings_for(head, submission.job),
-            .wall_ms = wall_ms()};
+            .wall_ms = wall_ms(),
+            .array = submission.array.indices,
+            .array_parallel = submission.array.parallel};
 }
 
 void accept(Ask& ask, const Submission& submission) {
+    const auto after = predecessors(ask.head, submission.job.after);
+    if (!after) return refuse(ask, after.error());
     const std::string secrets = submission.secrets.empty() ? "" : submission.secrets.dump();
     if (auto saved = SubmissionFiles::save(ask.head, submission.key, submission.code_sha256, secrets); !saved)
         return refuse(ask, saved.error());
     const RunId next{ask.head.cluster.meta.next_run};
-    ask.head.take(event_of(ask.head, submission, ask.caller.user),
+    ask.head.take(event_of(ask.head, submission, *after, ask.caller.user),
                   [kept = ask, next](const Decision& decision) mutable {
                       if (decision.refused) return refuse(kept, *decision.refused);
                       RTRAIN_CHECK(decision.created.has_value(), "a submission that is not refused names its run");
                       const int status = *decision.created < next ? 200 : 201;  // its key had made that run before
-                      reply_json(kept, status, full_run_json(kept.head, kept.head.cluster.runs.at(*decision.created)));
+                      reply_json(kept, status, submitted_json(kept.head, *decision.created));
                   });
 }
 
@@ -152,7 +167,7 @@ void post_run(Ask& ask) {
     if (!body) return refuse(ask, body.error());
     if (const Run* before =
             made_before(ask.head, body->value("key", json()).is_string() ? (*body)["key"] : "", ask.caller.user))
-        return reply_json(ask, 200, full_run_json(ask.head, *before));
+        return reply_json(ask, 200, submitted_json(ask.head, before->id));
     Problems problems;
     Submission submission = read_submission(ask.head, *body, problems);
     if (!problems.empty())
@@ -164,7 +179,14 @@ void post_run(Ask& ask) {
                       problems);
     if (submission.key.empty()) submission.key = security::random_hex(16);
     if (submission.fresh_name) submission.job.name = free_name(ask.head, submission.job);
-    if (!submission.resume && taken(ask.head, submission.job, submission.job.name))
+    if (!submission.array.indices.empty() && (submission.fresh_name || submission.resume))
+        return refuse(ask, {ErrorCode::usage, "an array has neither new nor resume", "give the job another name"});
+    for (const std::uint32_t index : submission.array.indices)
+        if (const std::string member = submission.job.name + "-" + std::to_string(index);
+            taken(ask.head, submission.job, member))
+            return refuse(ask, {ErrorCode::conflict, "there is a run '" + member + "' at this storage path",
+                                "give the job another name"});
+    if (submission.array.indices.empty() && !submission.resume && taken(ask.head, submission.job, submission.job.name))
         return refuse(ask, {ErrorCode::conflict, "there is a run '" + submission.job.name + "' at this storage path",
                             "--resume goes on from its last checkpoint, --new takes the name " +
                                 free_name(ask.head, submission.job)});
@@ -178,7 +200,7 @@ void post_plan(Ask& ask) {
     if (!job.job)
         return refuse(ask, {ErrorCode::invalid, "the job has problems", "rtrain validate shows all of them"},
                       job.problems);
-    reply_json(ask, 200, answer_json(explain_placement(node_views(ask.head.cluster), spec::run_spec(*job.job).gang)));
+    reply_json(ask, 200, answer_json(planned(node_views(ask.head.cluster), spec::run_spec(*job.job))));
 }
 
 }  // namespace rtrain::head

@@ -35,6 +35,18 @@ std::vector<protocol::PeerNode> peers(const Cluster& cluster, const Attempt& att
     return out;
 }
 
+const Attempt* attempt_before(const Cluster& cluster, AttemptId id) {
+    auto at = cluster.attempts.lower_bound(id);
+    if (at == cluster.attempts.begin()) return nullptr;
+    --at;
+    return at->first.run == id.run ? &at->second : nullptr;
+}
+
+// One word for the training loop: what it was asked to leave for, or a failure.
+std::string why_ended(const Attempt& attempt) {
+    return attempt.state == AttemptState::stopped && attempt.ask ? to_text(attempt.ask->reason) : "failure";
+}
+
 std::string storage_of(const Run& run) { return run.storage_path.empty() ? "cluster://" : run.storage_path; }
 
 struct ToOrder {
@@ -51,6 +63,7 @@ struct ToOrder {
         const Attempt* attempt = attempt_of(cluster, effect.attempt, effect.incarnation);
         const Run* run = run_of(effect.attempt.run);
         if (!attempt || !run) return std::nullopt;
+        const Attempt* before = attempt_before(cluster, attempt->id);
         return protocol::Prepare{.attempt = reference(*attempt),
                                  .cluster_id = cluster.meta.cluster_id,
                                  .run_id = run_id_text(cluster.meta.cluster_id, run->id),
@@ -64,7 +77,11 @@ struct ToOrder {
                                  .world_size = static_cast<std::uint32_t>(attempt->workers.size()),
                                  .nodes = peers(cluster, *attempt),
                                  .code_sha256 = facts.code_sha256,
-                                 .attempts_before = attempt->id.number - std::min(attempt->id.number, 1u)};
+                                 .attempts_before = attempt->id.number - std::min(attempt->id.number, 1u),
+                                 .workers_before = before ? static_cast<std::uint32_t>(before->workers.size()) : 0,
+                                 .ended_before = before ? why_ended(*before) : "",
+                                 .array_index = run->array_index,
+                                 .array = run->array};
     }
 
     Answer operator()(const LaunchWorkers& effect) const {
@@ -107,6 +124,15 @@ struct ToOrder {
                               .grace_ms = effect.grace.ms,
                               .why = effect.why,
                               .end_as = attempt ? to_text(attempt->end_as) : ""};
+    }
+
+    Answer operator()(const AskCheckpoint& effect) const {
+        const Attempt* attempt = attempt_of(cluster, effect.attempt, 0);
+        if (!attempt) return std::nullopt;
+        return protocol::Ask{.attempt = reference(*attempt),
+                             .reason = to_text(effect.reason),
+                             .left_ms = effect.left ? effect.left->ms : -1,
+                             .workers = effect.workers};
     }
 
     Answer operator()(const DeleteCheckpoint& effect) const {

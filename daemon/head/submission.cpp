@@ -40,7 +40,10 @@ std::map<std::string, std::string> SubmissionFiles::secrets(const Head& head, co
     return out;
 }
 
+// The runs of a job array have one submission.
 void SubmissionFiles::forget_secrets(const Head& head, const Run& run) {
+    for (const auto& [id, other] : head.cluster.runs)
+        if (id != run.id && other.submit_key == run.submit_key && !terminal(other.state)) return;
     std::error_code ignored;  // most runs have none
     std::filesystem::remove(secrets_path(head, run.submit_key), ignored);
 }

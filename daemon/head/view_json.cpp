@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "scheduler/elastic.hpp"
+
 namespace rtrain::head {
 namespace {
 
@@ -24,6 +26,28 @@ json nodes_of(const Head& head, const Run& run) {
     std::set<std::string> seen;
     for (const Worker& worker : attempts.back()->workers)
         if (seen.insert(worker.seat.node.value).second) out.push_back(worker.seat.node.value);
+    return out;
+}
+
+// Those it has, else those it would have at least.
+std::size_t workers_of(const std::vector<const Attempt*>& attempts, const Run& run) {
+    const bool waits = attempts.empty() || (terminal(attempts.back()->state) && !terminal(run.state));
+    return waits ? workers_min(run) : attempts.back()->workers.size();
+}
+
+json asked_of(const Head& head, const std::vector<const Attempt*>& attempts) {
+    if (attempts.empty() || attempts.back()->state != AttemptState::running || !attempts.back()->ask) return nullptr;
+    const CheckpointAsk& ask = *attempts.back()->ask;
+    return {{"reason", to_text(ask.reason)},
+            {"why", ask.why},
+            {"asked", time_json(head, ask.asked)},
+            {"deadline", ask.deadline ? time_json(head, *ask.deadline) : json()},
+            {"workers", ask.workers == 0 ? json() : json(ask.workers)}};
+}
+
+json after_of(const Head& head, const Run& run) {
+    json out = json::array();
+    for (const After& one : run.after) out.push_back({{"run_id", head.run_id(one.run)}, {"until", to_text(one.what)}});
     return out;
 }
 
@@ -80,7 +104,8 @@ std::string needs_text(const RunSpec& spec) {
     std::string inner;
     for (const auto& [name, amount] : bundles.front().demand)
         inner += (inner.empty() ? "" : ", ") + name + ": " + to_text(amount);
-    return std::to_string(bundles.size()) + " x {" + inner + "}";
+    const std::string least = spec.elastic ? std::to_string(spec.elastic->workers_min) + ".." : "";
+    return least + std::to_string(bundles.size()) + " x {" + inner + "}";
 }
 
 std::string cause_text(const ExitCause& cause) {
@@ -136,7 +161,9 @@ json run_json(const Head& head, const Run& run) {
             {"attempts", attempts.size()},
             {"failures", run.failures},
             {"max_failures", run.spec.failure.max_failures},
-            {"workers", run.spec.gang.bundles.size()},
+            {"workers", workers_of(attempts, run)},
+            {"workers_min", workers_min(run)},
+            {"workers_max", workers_max(run)},
             {"needs", needs_of(run)},
             {"queue", run.spec.queue},
             {"priority", run.spec.priority},
@@ -148,6 +175,10 @@ json run_json(const Head& head, const Run& run) {
             {"latest_checkpoint", std::move(latest)},
             {"restored_from", run.restore_from.empty() ? json() : json(run.restore_from)},
             {"warnings", run.warnings},
+            {"checkpoint_asked", asked_of(head, attempts)},
+            {"after", after_of(head, run)},
+            {"array", run.array.empty() ? json() : json(run.array)},
+            {"array_index", run.array.empty() ? json() : json(run.array_index)},
             {"labels", std::move(labels)}};
 }
 
@@ -219,6 +250,8 @@ json node_json(const Head& head, const Node& node, const NodeView& view) {
             {"registered", time_json(head, node.registered)},
             {"last_heartbeat_ms", known.heard_ms == 0 ? json() : json(monotonic_ms() - known.heard_ms)},
             {"reason", node.state_reason},
+            {"drain_deadline", node.drain_deadline ? time_json(head, *node.drain_deadline) : json()},
+            {"failures", node.failures.size()},
             {"memory_used", known.pulse.memory_used},
             {"memory_total", known.pulse.memory_total},
             {"version", known.program_version},

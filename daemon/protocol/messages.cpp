@@ -111,6 +111,8 @@ void fields(V& v, Prepare& m) {
     v("user", m.user), v("storage_path", m.storage_path), v("job_json", m.job_json), v("claim", m.claim);
     v("resume", m.resume), v("restore_from", m.restore_from), v("world_size", m.world_size), v("nodes", m.nodes);
     v("code_sha256", m.code_sha256), v("attempts_before", m.attempts_before);
+    v("workers_before", m.workers_before), v("ended_before", m.ended_before), v("array_index", m.array_index);
+    v("array", m.array);
 }
 template <class V>
 void fields(V& v, LaunchWorker& m) {
@@ -126,6 +128,10 @@ void fields(V& v, Launch& m) {
 template <class V>
 void fields(V& v, Stop& m) {
     v("attempt", m.attempt), v("grace_ms", m.grace_ms), v("why", m.why), v("end_as", m.end_as);
+}
+template <class V>
+void fields(V& v, Ask& m) {
+    v("attempt", m.attempt), v("reason", m.reason), v("left_ms", m.left_ms), v("workers", m.workers);
 }
 template <class V>
 void fields(V& v, Delete& m) {
@@ -187,8 +193,8 @@ using NewsItem = decltype(News::what);
 template <class Variant>
 constexpr const char* const* names = nullptr;
 constexpr const char* agent_names[] = {"hello", "register", "heartbeat", "news", "log"};
-constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack", "prepare",   "launch",
-                                      "stop",    "delete", "result",   "forget",  "peer_moved"};
+constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack", "prepare",    "launch",
+                                      "stop",    "delete", "result",   "forget",  "peer_moved", "ask"};
 constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
                                       "reported", "committed",      "deleted", "notice"};
 constexpr const char* group_names[] = {"join", "report", "arrived", "uploaded", "released", "committed", "broadcast"};

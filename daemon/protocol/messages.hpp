@@ -13,6 +13,7 @@
 
 #include "daemon/protocol/attempt_ref.hpp"
 #include "daemon/protocol/group.hpp"
+#include "daemon/protocol/orders.hpp"
 #include "daemon/protocol/pulse.hpp"
 #include "scheduler/records.hpp"
 #include "scheduler/result.hpp"
@@ -124,58 +125,7 @@ struct LogAck {
     AttemptRef attempt{}; std::uint32_t rank = 0; std::string stream{}; std::uint64_t offset = 0;
     bool operator==(const LogAck&) const = default;
 };
-struct PeerNode {
-    std::string node{}, address{}; std::uint16_t port = 0; std::vector<std::uint32_t> ranks{};
-    bool operator==(const PeerNode&) const = default;
-};
-struct Prepare {
-    AttemptRef attempt{};               // number: the one to claim at least
-    std::string cluster_id{}, run_id{}, run_name{}, user{}, storage_path{}, job_json{};
-    bool claim = false;               // this node runs rank 0: claim on storage, choose the master port
-    bool resume = false;
-    std::string restore_from{};
-    std::uint32_t world_size = 0;
-    std::vector<PeerNode> nodes{};      // all nodes of the attempt, rank 0's first
-    std::string code_sha256{};          // empty: no working directory
-    std::uint32_t attempts_before = 0;
-    bool operator==(const Prepare&) const = default;
-};
-struct LaunchWorker {
-    std::uint32_t rank = 0, local_rank = 0; std::vector<std::uint32_t> gpus{};
-    std::vector<std::int64_t> gpu_ticks{}; std::int64_t cpu_ticks = 0;
-    bool operator==(const LaunchWorker&) const = default;
-};
-struct Launch {
-    AttemptRef attempt{};               // number settled
-    std::string from{}, master_address{};
-    std::uint16_t master_port = 0;
-    std::uint32_t node_rank = 0;
-    std::vector<LaunchWorker> workers{};
-    std::map<std::string, std::string> secrets{};
-    std::string token{};                // RTRAIN_TOKEN, limited to the run's user
-    std::uint64_t checkpoint_counter = 0;  // commits of this run so far: numbers new directories
-    bool operator==(const Launch&) const = default;
-};
-struct Stop {
-    AttemptRef attempt{}; std::int64_t grace_ms = 0; std::string why{};
-    std::string end_as{};  // "FAILED" ...: what the attempt becomes; empty: the head has no record of it
-    bool operator==(const Stop&) const = default;
-};
-struct Delete {
-    std::uint64_t run = 0; std::string run_name{}, storage_path{}, directory{};
-    std::uint32_t newest_attempt = 0;
-    bool operator==(const Delete&) const = default;
-};
-// write result.json
-struct Result_ {
-    std::uint64_t run = 0; std::string run_name{}, storage_path{}, result_json{};
-    bool operator==(const Result_&) const = default;
-};
-// everything of it is acknowledged: its files on the node may go
-struct Forget {
-    AttemptRef attempt{};
-    bool operator==(const Forget&) const = default;
-};
+// Orders about attempts and runs: orders.hpp.
 
 // a node of some attempt of yours is reached elsewhere now
 struct PeerMoved {
@@ -185,7 +135,7 @@ struct PeerMoved {
 
 using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk>;
 using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget,
-                              PeerMoved>;
+                              PeerMoved, Ask>;
 
 std::string encode(const FromAgent&);
 std::string encode(const FromHead&);

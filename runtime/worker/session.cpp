@@ -157,6 +157,7 @@ void Session::hear(FromAgent message) {
         asked_.reset();
     } else if (auto* wanted = std::get_if<Wanted>(&message)) {
         wanted_ = static_cast<int>(wanted->what);
+        wish_ = *wanted;
         if (wanted->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
     }
 }

@@ -23,6 +23,8 @@ struct Job {
     std::string interpreter = "python3";
     std::vector<std::string> preload;
     std::uint32_t workers = 1, workers_max = 1;  // elastic when they differ
+    std::int64_t grow_after_ms = 30'000;         // elastic: room for more must have been there for so long
+    std::vector<std::string> after;              // "RUN", "RUN:succeeded" or "RUN:ended"
     bool use_gpu = false;
     Resources resources_per_worker;  // complete: defaults filled in
     Strategy placement = Strategy::pack;

@@ -1,4 +1,5 @@
-// What the core needs to know of a job.
+// What the core needs to know of a job. Its predecessors are names here: the head, which knows the runs, adds them.
+#include <algorithm>
 
 #include "storage/spec/job.hpp"
 
@@ -18,8 +19,11 @@ RunSpec run_spec(const Job& job) {
     spec.gang.topology_label = job.topology;
     for (const std::string& node : job.nodes) spec.gang.nodes_only.push_back(NodeId{node});
     for (const std::string& node : job.exclude_nodes) spec.gang.nodes_excluded.push_back(NodeId{node});
-    // An elastic job starts with the fewest workers it can do with.
-    spec.gang.bundles.assign(job.workers, Bundle{.demand = job.resources_per_worker, .selector = job.label_selector});
+    const Bundle worker{.demand = job.resources_per_worker, .selector = job.label_selector};
+    spec.gang.bundles.assign(std::max(job.workers, job.workers_max), worker);
+    if (job.workers_max > job.workers)
+        spec.elastic = Elastic{.workers_min = job.workers, .grow_after = {job.grow_after_ms}};
+    spec.checkpoint_on_drain = job.checkpoint_on_drain;
     return spec;
 }
 

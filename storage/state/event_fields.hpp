@@ -9,7 +9,7 @@ namespace rtrain::state {
 template <>
 struct Fields<HeadStarted> {
     static constexpr const char* type = "HeadStarted";
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(HeadStarted, wall_ms));
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(HeadStarted, wall_ms), RTRAIN_FIELD(HeadStarted, quarantine));
 };
 template <>
 struct Fields<RunSubmitted> {
@@ -18,13 +18,28 @@ struct Fields<RunSubmitted> {
         RTRAIN_FIELD(RunSubmitted, name), RTRAIN_FIELD(RunSubmitted, user), RTRAIN_FIELD(RunSubmitted, submit_key),
         RTRAIN_FIELD(RunSubmitted, job_json), RTRAIN_FIELD(RunSubmitted, storage_path),
         RTRAIN_FIELD(RunSubmitted, spec), RTRAIN_FIELD(RunSubmitted, resume), RTRAIN_FIELD(RunSubmitted, restore_from),
-        RTRAIN_FIELD(RunSubmitted, warnings), RTRAIN_FIELD(RunSubmitted, wall_ms));
+        RTRAIN_FIELD(RunSubmitted, warnings), RTRAIN_FIELD(RunSubmitted, wall_ms), RTRAIN_FIELD(RunSubmitted, array),
+        RTRAIN_FIELD(RunSubmitted, array_parallel));
 };
 template <>
 struct Fields<RunStopAsked> {
     static constexpr const char* type = "RunStopAsked";
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(RunStopAsked, run), RTRAIN_FIELD(RunStopAsked, by),
-                                            RTRAIN_FIELD(RunStopAsked, wall_ms));
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(RunStopAsked, run), RTRAIN_FIELD(RunStopAsked, by), RTRAIN_FIELD(RunStopAsked, wall_ms),
+                   RTRAIN_FIELD(RunStopAsked, checkpoint), RTRAIN_FIELD(RunStopAsked, deadline));
+};
+template <>
+struct Fields<RunCheckpointAsked> {
+    static constexpr const char* type = "RunCheckpointAsked";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(RunCheckpointAsked, run), RTRAIN_FIELD(RunCheckpointAsked, by));
+};
+template <>
+struct Fields<RunResizeAsked> {
+    static constexpr const char* type = "RunResizeAsked";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(RunResizeAsked, run), RTRAIN_FIELD(RunResizeAsked, by),
+                   RTRAIN_FIELD(RunResizeAsked, workers), RTRAIN_FIELD(RunResizeAsked, deadline));
 };
 template <>
 struct Fields<RunRemoved> {
@@ -52,8 +67,8 @@ struct Fields<NodeLeft> {
 template <>
 struct Fields<NodeDrained> {
     static constexpr const char* type = "NodeDrained";
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(NodeDrained, node), RTRAIN_FIELD(NodeDrained, by), RTRAIN_FIELD(NodeDrained, reason));
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeDrained, node), RTRAIN_FIELD(NodeDrained, by),
+                                            RTRAIN_FIELD(NodeDrained, reason), RTRAIN_FIELD(NodeDrained, deadline));
 };
 template <>
 struct Fields<NodeUndrained> {

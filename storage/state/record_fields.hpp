@@ -3,84 +3,10 @@
 #pragma once
 
 #include "scheduler/records.hpp"
-#include "storage/state/json_fields.hpp"
+#include "storage/state/spec_fields.hpp"
 
 namespace rtrain::state {
 
-#define RTRAIN_FIELD(type, member) \
-    Field { #member, &type::member }
-
-template <>
-struct Words<RunState> {
-    static std::optional<RunState> parse(std::string_view word) { return run_state(word); }
-};
-template <>
-struct Words<AttemptState> {
-    static std::optional<AttemptState> parse(std::string_view word) { return attempt_state(word); }
-};
-template <>
-struct Words<WorkerState> {
-    static std::optional<WorkerState> parse(std::string_view word) { return worker_state(word); }
-};
-template <>
-struct Words<NodeState> {
-    static std::optional<NodeState> parse(std::string_view word) { return node_state(word); }
-};
-template <>
-struct Words<Strategy> {
-    static std::optional<Strategy> parse(std::string_view word) { return strategy(word); }
-};
-
-template <>
-struct Fields<AttemptId> {
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(AttemptId, run), RTRAIN_FIELD(AttemptId, number));
-};
-template <>
-struct Fields<LabelCondition> {
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(LabelCondition, key), RTRAIN_FIELD(LabelCondition, values),
-                                            RTRAIN_FIELD(LabelCondition, negated));
-};
-template <>
-struct Fields<Bundle> {
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(Bundle, demand), RTRAIN_FIELD(Bundle, selector));
-};
-template <>
-struct Fields<GangRequest> {
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(GangRequest, strategy), RTRAIN_FIELD(GangRequest, bundles),
-                   RTRAIN_FIELD(GangRequest, topology_label), RTRAIN_FIELD(GangRequest, placed),
-                   RTRAIN_FIELD(GangRequest, nodes_only), RTRAIN_FIELD(GangRequest, nodes_excluded),
-                   RTRAIN_FIELD(GangRequest, nodes_avoided));
-};
-template <>
-struct Fields<GpuShare> {
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(GpuShare, device), RTRAIN_FIELD(GpuShare, amount));
-};
-template <>
-struct Fields<Seat> {
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(Seat, node), RTRAIN_FIELD(Seat, gpus));
-};
-template <>
-struct Fields<FailurePolicy> {
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(FailurePolicy, max_failures), RTRAIN_FIELD(FailurePolicy, backoff_first),
-                   RTRAIN_FIELD(FailurePolicy, backoff_last), RTRAIN_FIELD(FailurePolicy, avoid_bad_nodes),
-                   RTRAIN_FIELD(FailurePolicy, fail_fast));
-};
-template <>
-struct Fields<Retention> {
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(Retention, num_to_keep), RTRAIN_FIELD(Retention, score_attribute),
-                   RTRAIN_FIELD(Retention, higher_is_better));
-};
-template <>
-struct Fields<RunSpec> {
-    static constexpr auto list = std::tuple(
-        RTRAIN_FIELD(RunSpec, gang), RTRAIN_FIELD(RunSpec, priority), RTRAIN_FIELD(RunSpec, queue),
-        RTRAIN_FIELD(RunSpec, failure), RTRAIN_FIELD(RunSpec, retention), RTRAIN_FIELD(RunSpec, wait_for_nodes),
-        RTRAIN_FIELD(RunSpec, wall_time_limit), RTRAIN_FIELD(RunSpec, queue_time_limit),
-        RTRAIN_FIELD(RunSpec, stop_grace), RTRAIN_FIELD(RunSpec, stop_at));
-};
 template <>
 struct Fields<ExitCause> {
     static constexpr auto list = std::tuple(
@@ -103,16 +29,18 @@ struct Fields<CheckpointKey> {
 template <>
 struct Fields<Meta> {
     static constexpr const char* type = "Meta";
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(Meta, cluster_id), RTRAIN_FIELD(Meta, next_run),
-                                            RTRAIN_FIELD(Meta, next_incarnation), RTRAIN_FIELD(Meta, now));
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(Meta, cluster_id), RTRAIN_FIELD(Meta, next_run), RTRAIN_FIELD(Meta, next_incarnation),
+                   RTRAIN_FIELD(Meta, now), RTRAIN_FIELD(Meta, quarantine));
 };
 template <>
 struct Fields<Node> {
     static constexpr const char* type = "Node";
-    static constexpr auto list = std::tuple(
-        RTRAIN_FIELD(Node, id), RTRAIN_FIELD(Node, state), RTRAIN_FIELD(Node, address), RTRAIN_FIELD(Node, port),
-        RTRAIN_FIELD(Node, labels), RTRAIN_FIELD(Node, total), RTRAIN_FIELD(Node, gpus), RTRAIN_FIELD(Node, registered),
-        RTRAIN_FIELD(Node, state_reason), RTRAIN_FIELD(Node, back_as));
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(Node, id), RTRAIN_FIELD(Node, state), RTRAIN_FIELD(Node, address),
+                   RTRAIN_FIELD(Node, port), RTRAIN_FIELD(Node, labels), RTRAIN_FIELD(Node, total),
+                   RTRAIN_FIELD(Node, gpus), RTRAIN_FIELD(Node, registered), RTRAIN_FIELD(Node, state_reason),
+                   RTRAIN_FIELD(Node, back_as), RTRAIN_FIELD(Node, drain_deadline), RTRAIN_FIELD(Node, failures));
 };
 template <>
 struct Fields<Run> {
@@ -125,7 +53,10 @@ struct Fields<Run> {
                    RTRAIN_FIELD(Run, submitted_wall_ms), RTRAIN_FIELD(Run, ended_wall_ms), RTRAIN_FIELD(Run, attempts),
                    RTRAIN_FIELD(Run, failures), RTRAIN_FIELD(Run, retry_at), RTRAIN_FIELD(Run, nodes_avoided),
                    RTRAIN_FIELD(Run, reason), RTRAIN_FIELD(Run, stop_by), RTRAIN_FIELD(Run, checkpoints),
-                   RTRAIN_FIELD(Run, warnings), RTRAIN_FIELD(Run, nodes_reserved), RTRAIN_FIELD(Run, reserved_from));
+                   RTRAIN_FIELD(Run, warnings), RTRAIN_FIELD(Run, nodes_reserved), RTRAIN_FIELD(Run, reserved_from),
+                   RTRAIN_FIELD(Run, workers_asked), RTRAIN_FIELD(Run, grow_since), RTRAIN_FIELD(Run, after),
+                   RTRAIN_FIELD(Run, array_waits), RTRAIN_FIELD(Run, array), RTRAIN_FIELD(Run, array_index),
+                   RTRAIN_FIELD(Run, array_parallel));
 };
 template <>
 struct Fields<Attempt> {
@@ -136,7 +67,7 @@ struct Fields<Attempt> {
         RTRAIN_FIELD(Attempt, master_port), RTRAIN_FIELD(Attempt, incarnation), RTRAIN_FIELD(Attempt, placed_at),
         RTRAIN_FIELD(Attempt, started_at), RTRAIN_FIELD(Attempt, ended_at), RTRAIN_FIELD(Attempt, end_as),
         RTRAIN_FIELD(Attempt, cause), RTRAIN_FIELD(Attempt, first_failure),
-        RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted));
+        RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted), RTRAIN_FIELD(Attempt, ask));
 };
 template <>
 struct Fields<Checkpoint> {

@@ -22,6 +22,13 @@ struct Text {
     std::string operator()(const StopAttempt& effect) const {
         return "stop " + name(effect.attempt) + " on " + effect.node.value + ": " + effect.why;
     }
+    std::string operator()(const AskCheckpoint& effect) const {
+        std::string text =
+            "ask " + name(effect.attempt) + " on " + effect.node.value + " for a checkpoint (" + to_text(effect.reason);
+        if (effect.workers > 0) text += " to " + std::to_string(effect.workers) + " workers";
+        if (effect.left) text += ", " + std::to_string(effect.left->ms / 1000) + " s left";
+        return text + ")";
+    }
     std::string operator()(const DeleteCheckpoint& effect) const {
         return "delete " + effect.directory + " of " + name(effect.run) + " by " + effect.node.value;
     }

@@ -84,6 +84,16 @@ std::string Stage::submit(const Command& command) {
     for (const auto& [key, value] : command.options)
         if (key.starts_with("label.")) bundle.selector.push_back(parse_label_condition(key.substr(6), value).value());
     event.spec.gang.bundles.assign(static_cast<std::size_t>(command.number("workers", 1)), bundle);
+    if (command.options.contains("min"))
+        event.spec.elastic = Elastic{.workers_min = static_cast<std::uint32_t>(command.number("min", 1))};
+    event.spec.checkpoint_on_drain = command.option("on_drain", "true") == "true";
+    if (command.options.contains("after"))
+        event.spec.after.push_back({.run = attempt(command.option("after", "")).run,
+                                    .what = after_what(command.option("until", "succeeded")).value()});
+    for (std::int64_t index = 1; index <= command.number("array", 0); ++index)
+        event.array.push_back(static_cast<std::uint32_t>(index));
+    event.array_parallel = static_cast<std::uint32_t>(command.number("parallel", 0));
+    if (command.options.contains("on")) event.spec.gang.nodes_only = {{command.option("on", "")}};
     event.spec.gang.strategy = strategy(command.option("placement", "PACK")).value();
     event.spec.priority = static_cast<std::int32_t>(command.number("priority", 50));
     event.spec.failure.max_failures = static_cast<std::int32_t>(command.number("max_failures", 0));
@@ -136,6 +146,28 @@ std::string Stage::exited(const Command& command) {
     return tell(event);
 }
 
+std::string Stage::stopped(const Command& command) {
+    RunStopAsked event{.run = attempt(command.words.at(0)).run, .by = "ana"};
+    event.checkpoint = command.option("checkpoint", "no") == "yes";
+    if (command.options.contains("deadline")) event.deadline = Duration{command.number("deadline", 0)};
+    return tell(event);
+}
+
+std::string Stage::resized(const Command& command) {
+    RunResizeAsked event{.run = attempt(command.words.at(0)).run, .by = "ana"};
+    event.workers = static_cast<std::uint32_t>(std::stoul(command.words.at(1)));
+    if (command.options.contains("deadline")) event.deadline = Duration{command.number("deadline", 0)};
+    return tell(event);
+}
+
+std::string Stage::node_table() const {
+    std::string text;
+    for (const auto& [id, node] : cluster_.nodes)
+        text +=
+            id.value + " " + to_text(node.state) + (node.state_reason.empty() ? "" : ": " + node.state_reason) + "\n";
+    return text;
+}
+
 std::string Stage::table() const {
     std::string text;
     for (const auto& [id, run] : cluster_.runs) {
@@ -171,11 +203,16 @@ std::string Stage::perform(const Command& command) {
         {"left", [&](const Command& c) { return tell(NodeLeft{nth_word(c, 0)}); }},
         {"drain",
          [&](const Command& c) {
-             return tell(NodeDrained{.node = nth_word(c, 0), .by = "ana", .reason = c.option("why", "")});
+             NodeDrained event{.node = nth_word(c, 0), .by = "ana", .reason = c.option("why", "")};
+             if (c.options.contains("deadline")) event.deadline = Duration{c.number("deadline", 0)};
+             return tell(event);
          }},
         {"undrain", [&](const Command& c) { return tell(NodeUndrained{nth_word(c, 0)}); }},
         {"submit", [&](const Command& c) { return submit(c); }},
-        {"stop", [&](const Command& c) { return tell(RunStopAsked{.run = attempt(first(c)).run, .by = "ana"}); }},
+        {"stop", [&](const Command& c) { return stopped(c); }},
+        {"resize", [&](const Command& c) { return resized(c); }},
+        {"ask", [&](const Command& c) { return tell(RunCheckpointAsked{.run = attempt(first(c)).run, .by = "ana"}); }},
+        {"nodes", [&](const Command&) { return node_table(); }},
         {"prepared", [&](const Command& c) { return prepared(c); }},
         {"started",
          [&](const Command& c) {

@@ -33,6 +33,9 @@ class Stage {
     std::string exited(const Command& command);
     std::string pass(std::int64_t ms);
     std::string table() const;
+    std::string node_table() const;
+    std::string stopped(const Command& command);
+    std::string resized(const Command& command);
     std::string explained(const std::string& name) const;
     const Run* run(const std::string& name) const;
     AttemptId attempt(const std::string& name) const;

@@ -24,6 +24,9 @@ struct Job {
     Retention retention{};
     std::optional<Duration> wall_time{}, queue_time{};
     std::string submit_key{};
+    std::uint32_t workers_min = 0;  // elastic when not 0
+    bool on_drain = true;
+    std::vector<After> after{};
 };
 
 inline Bundle bundle(std::int64_t cpus, Amount gpus = {}) {
@@ -49,6 +52,9 @@ inline RunSubmitted submission(const Job& job) {
     event.spec.retention = job.retention;
     event.spec.wall_time_limit = job.wall_time;
     event.spec.queue_time_limit = job.queue_time;
+    if (job.workers_min > 0) event.spec.elastic = Elastic{.workers_min = job.workers_min, .grow_after = {30'000}};
+    event.spec.checkpoint_on_drain = job.on_drain;
+    event.spec.after = job.after;
     return event;
 }
 

@@ -79,6 +79,8 @@ void fill(Dice& dice, Word auto& value) {
     constexpr std::uint64_t words = std::is_same_v<T, RunState>       ? 9
                                     : std::is_same_v<T, AttemptState> ? 8
                                     : std::is_same_v<T, WorkerState>  ? 3
+                                    : std::is_same_v<T, AfterWhat>    ? 2
+                                    : std::is_same_v<T, AskReason>    ? 5
                                                                       : 4;
     value = static_cast<T>(dice.below(words));
 }

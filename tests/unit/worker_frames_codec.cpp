@@ -59,7 +59,8 @@ TEST_CASE("everything an agent says is heard by the worker as it was said") {
         Committed{.index = 8, .directory = "checkpoint_000003-a001", .path = "/c"},
         Committed{.index = 9, .error = "no space left on /runs"},
         Broadcast{.index = 2, .data = ""},
-        Wanted{Wish::stop}};
+        Wanted{Wish::stop},
+        Wanted{.what = Wish::checkpoint, .reason = "resize", .deadline_wall_ms = 17, .workers = 4}};
     for (const FromAgent& one : said) CHECK(decode_from_agent(body_of(encode(one))).value() == one);
 }
 

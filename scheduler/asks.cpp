@@ -1,0 +1,117 @@
+// A running attempt is asked for a checkpoint, and something follows its next commit: nothing (an operator asked), a
+// stop of the run, or the end of this attempt and another one of another size or on other nodes. One ask is pending at
+// a time: a stronger reason (the later one in AskReason) takes a weaker one's place. With a deadline what follows
+// happens then in any case. Nothing that was committed is ever lost by it: the next attempt starts from the newest
+// commit.
+#include <algorithm>
+
+#include "scheduler/machine.hpp"
+
+namespace rtrain::core {
+namespace {
+
+void tell_node(Change& change, const Attempt& attempt, const NodeId& node) {
+    const CheckpointAsk& ask = *attempt.ask;
+    AskCheckpoint order{.attempt = attempt.id, .node = node, .reason = ask.reason, .workers = ask.workers};
+    if (ask.deadline) order.left = Duration{std::max<std::int64_t>((*ask.deadline - change.now()).ms, 0)};
+    change.act(std::move(order));
+}
+
+// Without an attempt that could be lost: what follows the ask.
+std::string what_follows(const CheckpointAsk& ask) {
+    switch (ask.reason) {
+        case AskReason::by_operator:
+            return "goes on";
+        case AskReason::resize:
+            return "resizes to " + std::to_string(ask.workers) + " workers";
+        case AskReason::drain:
+        case AskReason::preemption:
+            return "is moved";
+        case AskReason::stop:
+            return "stops";
+    }
+    return "";
+}
+
+}  // namespace
+
+bool asks_pending(const Attempt& attempt) { return attempt.state == AttemptState::running && attempt.ask.has_value(); }
+
+void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask) {
+    Attempt& attempt = change.edit(id);
+    if (asks_pending(attempt) && attempt.ask->reason > ask.reason) return;  // more follows that one
+    ask.asked = change.now();
+    attempt.ask = std::move(ask);
+    change.about(id.run);
+    change.note(name_of(change.seen(), id.run) + " is asked for a checkpoint, then it " + what_follows(*attempt.ask) +
+                ": " + attempt.ask->why);
+    for (const NodeId& node : nodes_of(attempt)) tell_node(change, attempt, node);
+}
+
+void repeat_ask(Change& change, const Attempt& attempt, const NodeId& node) {
+    if (asks_pending(attempt)) tell_node(change, attempt, node);
+}
+
+// The attempt ends here, and what it was asked for follows once its nodes are empty (finish_attempt).
+void leave(Change& change, AttemptId id) {
+    const CheckpointAsk& ask = *change.seen().attempts.at(id).ask;
+    const std::string why = ask.why;
+    if (ask.reason == AskReason::stop) return stop_run(change, id.run, AttemptState::stopped, why);
+    Run& run = change.edit(id.run);
+    if (ask.reason == AskReason::resize) run.state = RunState::resizing;
+    run.reason = why;
+    change.about(id.run);
+    change.note(run.name + " attempt " + std::to_string(id.number) + " ends, its run " + what_follows(ask) + ": " +
+                why);
+    begin_stop(change, id, AttemptState::stopped, why);
+}
+
+void commit_answers(Change& change, AttemptId id) {
+    if (!asks_pending(change.seen().attempts.at(id))) return;
+    if (change.seen().attempts.at(id).ask->reason == AskReason::by_operator) {
+        change.edit(id).ask.reset();
+        return;
+    }
+    const Attempt& attempt = change.seen().attempts.at(id);
+    if (attempt.ask->reason == AskReason::resize && !still_resizes(change, attempt)) return;
+    if (attempt.ask->reason == AskReason::drain && !still_moves(change, attempt)) return;
+    leave(change, id);
+}
+
+void enforce_asks(Change& change) {
+    for (const AttemptId id : change.seen().ledger.asked_until(change.now())) {
+        if (!asks_pending(change.seen().attempts.at(id))) continue;  // its run has reached a limit
+        change.note(name_of(change.seen(), id.run) + " committed no checkpoint until the deadline");
+        leave(change, id);
+    }
+}
+
+// The attempt was ended by us, not by a failure: its run is placed anew at once, and nothing is counted against it.
+void place_anew(Change& change, const Attempt& attempt) {
+    Run& run = change.edit(attempt.id.run);
+    const bool preempted = attempt.ask && attempt.ask->reason == AskReason::preemption;
+    run.state = preempted ? RunState::queued : RunState::recovering;
+    run.reason = attempt.cause;
+    run.retry_at = change.now();
+    change.look_for_room();
+}
+
+void on(Change& change, const RunCheckpointAsked& event) {
+    const auto found = change.seen().runs.find(event.run);
+    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    const Attempt* attempt = live_attempt(change.seen(), event.run);
+    if (attempt == nullptr || attempt->state != AttemptState::running)
+        return change.refuse(
+            {ErrorCode::conflict,
+             "run " + found->second.name + " is " + to_text(found->second.state) + ", no worker of it trains",
+             "rtrain describe " + found->second.name});
+    change.about(event.run);
+    if (asks_pending(*attempt)) {  // it is asked for one already: said again
+        for (const NodeId& node : nodes_of(*attempt)) repeat_ask(change, *attempt, node);
+        return;
+    }
+    CheckpointAsk ask{.reason = AskReason::by_operator, .why = "asked by " + event.by};
+    ask_checkpoint(change, attempt->id, std::move(ask));
+}
+
+}  // namespace rtrain::core

@@ -1,0 +1,266 @@
+// Runs that may change their size. They start with as many workers as fit, shrink when a node is lost (the next attempt
+// takes what fits), and grow at a commit once there has been room for longer than scaling.grow_after. Growing takes
+// only what no waiting run could use. `rtrain resize` sets the size by hand, for runs of a fixed size as well.
+#include "scheduler/elastic.hpp"
+
+#include <algorithm>
+
+#include "scheduler/machine.hpp"
+
+namespace rtrain {
+
+std::uint32_t workers_max(const Run& run) {
+    const auto bundles = static_cast<std::uint32_t>(run.spec.gang.bundles.size());
+    return run.workers_asked > 0 ? std::min(run.workers_asked, bundles) : bundles;
+}
+
+std::uint32_t workers_min(const Run& run) {
+    const std::uint32_t most = workers_max(run);
+    return run.spec.elastic ? std::min(run.spec.elastic->workers_min, most) : most;
+}
+
+GangRequest gang_of(const RunSpec& spec, std::uint32_t workers) {
+    GangRequest gang = spec.gang;
+    if (workers < gang.bundles.size()) gang.bundles.resize(workers);
+    return gang;
+}
+
+Sized place_largest(const std::vector<NodeView>& nodes, const GangRequest& largest, std::uint32_t workers_min,
+                    const Allowed& allowed) {
+    const auto try_with = [&](std::uint32_t workers) {
+        GangRequest gang = largest;
+        gang.bundles.resize(workers);
+        if (allowed && workers > workers_min && !allowed(workers))
+            return Sized{.workers = workers, .answer = {.verdict = Verdict::pending}};
+        return Sized{.workers = workers, .answer = place(nodes, gang)};
+    };
+    const auto most = static_cast<std::uint32_t>(largest.bundles.size());
+    Sized best = try_with(most);
+    if (best.answer.verdict == Verdict::feasible_now || workers_min >= most) return best;
+    best = try_with(workers_min);
+    if (best.answer.verdict != Verdict::feasible_now) return best;
+    for (std::uint32_t fits = workers_min, too_many = most; fits + 1 < too_many;) {
+        Sized middle = try_with(fits + (too_many - fits) / 2);
+        const bool placed = middle.answer.verdict == Verdict::feasible_now;
+        (placed ? fits : too_many) = middle.workers;
+        if (placed) best = std::move(middle);
+    }
+    return best;
+}
+
+void give_back(std::vector<NodeView>& nodes, const RunSpec& spec, const Attempt& attempt) {
+    for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
+        const Seat& seat = attempt.workers[rank].seat;
+        const auto node =
+            std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == seat.node; });
+        if (node == nodes.end()) continue;
+        for (const auto& [name, amount] : spec.gang.bundles[rank].demand)
+            if (name != gpu_key && amount.ticks != 0) add(node->free, {{name, amount}});
+        for (const GpuShare& share : seat.gpus)
+            if (share.device < node->gpus_free.size())
+                node->gpus_free[share.device] = node->gpus_free[share.device] + share.amount;
+    }
+}
+
+namespace core {
+namespace {
+
+std::string counted(std::uint32_t workers) { return std::to_string(workers) + (workers == 1 ? " worker" : " workers"); }
+
+GangRequest wanted_gang(const Run& run, std::uint32_t workers) {
+    GangRequest gang = gang_of(run.spec, workers);
+    gang.nodes_avoided.insert(gang.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
+    return gang;
+}
+
+// `open`: nodes that no waiting run needs. Its own seats count as well, wherever they are.
+std::vector<NodeView> room_for(Change& change, const std::vector<NodeView>& open, const Run& run,
+                               const Attempt& attempt) {
+    std::vector<NodeView> nodes = open;
+    for (const NodeId& own : nodes_of(attempt)) {
+        const bool is_open =
+            std::any_of(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == own; });
+        const auto known = change.seen().nodes.find(own);
+        if (is_open || known == change.seen().nodes.end()) continue;
+        const Node& node = known->second;
+        nodes.push_back({.id = own,
+                         .state = node.state,
+                         .labels = node.labels,
+                         .total = node.total,
+                         .free = {},
+                         .gpus_free = std::vector<Amount>(node.gpus)});
+    }
+    std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
+    give_back(nodes, run.spec, attempt);
+    return nodes;
+}
+
+// How many workers it could have; its present number when there is room for no more.
+std::uint32_t could_have(Change& change, const std::vector<NodeView>& open, const Run& run, const Attempt& attempt,
+                         const MayHave& may_have) {
+    const auto now = static_cast<std::uint32_t>(attempt.workers.size());
+    const auto allowed = [&](std::uint32_t workers) { return may_have(run, workers - now); };
+    const Sized sized =
+        place_largest(room_for(change, open, run, attempt), wanted_gang(run, workers_max(run)), now, allowed);
+    return sized.answer.verdict == Verdict::feasible_now ? std::max(sized.workers, now) : now;
+}
+
+bool may_grow(const Run& run, const Attempt* attempt) {
+    return run.spec.elastic && run.state == RunState::running && run.stop_by.empty() && attempt != nullptr &&
+           attempt->state == AttemptState::running && attempt->workers.size() < workers_max(run);
+}
+
+void grow(Change& change, RunId id, const Attempt& attempt, std::uint32_t workers) {
+    const auto now = static_cast<std::uint32_t>(attempt.workers.size());
+    CheckpointAsk ask{.reason = AskReason::resize,
+                      .why = "there is room for " + counted(workers) + " instead of " + std::to_string(now),
+                      .workers = workers};
+    ask_checkpoint(change, attempt.id, std::move(ask));
+    change.edit(id).grow_since.reset();
+}
+
+void consider_growing(Change& change, RunId id, const std::vector<NodeView>& open, const MayHave& may_have) {
+    const Run& run = change.seen().runs.at(id);
+    const Attempt* attempt = live_attempt(change.seen(), id);
+    const bool may = may_grow(run, attempt) && !asks_pending(*attempt);
+    const std::uint32_t workers = may ? could_have(change, open, run, *attempt, may_have) : 0;
+    if (!may || workers <= attempt->workers.size()) {
+        if (run.grow_since) change.edit(id).grow_since.reset();
+        return;
+    }
+    if (!run.grow_since) change.edit(id).grow_since = change.now();
+    if (*run.grow_since + run.spec.elastic->grow_after <= change.now()) grow(change, id, *attempt, workers);
+}
+
+bool alike(const GangRequest& gang) {
+    return std::all_of(gang.bundles.begin(), gang.bundles.end(),
+                       [&](const Bundle& bundle) { return bundle == gang.bundles.front(); });
+}
+
+std::optional<Error> no_resize(const Run& run, std::uint32_t workers) {
+    const std::string next = "rtrain describe " + run.name;
+    if (terminal(run.state) || run.state == RunState::stopping || !run.stop_by.empty())
+        return Error{ErrorCode::conflict,
+                     "run " + run.name + " is " + to_text(run.state) +
+                         (run.stop_by.empty() || terminal(run.state) ? "" : ", stopped by " + run.stop_by) +
+                         ": its size cannot be changed any more",
+                     next};
+    if (!alike(run.spec.gang))
+        return Error{ErrorCode::conflict, "the workers of run " + run.name + " are unlike each other: it has one size",
+                     next};
+    if (!run.spec.elastic) return std::nullopt;
+    const auto most = static_cast<std::uint32_t>(run.spec.gang.bundles.size());
+    if (workers < run.spec.elastic->workers_min || workers > most)
+        return Error{ErrorCode::conflict,
+                     counted(workers) + ": scaling.workers of run " + run.name + " is " +
+                         std::to_string(run.spec.elastic->workers_min) + ".." + std::to_string(most),
+                     "choose a number in that range"};
+    return std::nullopt;
+}
+
+// A run of a fixed size that has workers now is not stopped for a size that has no room.
+std::optional<Error> no_room(Change& change, const Run& run, const Attempt& attempt, std::uint32_t workers) {
+    GangRequest gang = run.spec.gang;
+    gang.bundles.assign(workers, run.spec.gang.bundles.front());
+    std::vector<NodeView> nodes = nodes_now(change);
+    give_back(nodes, run.spec, attempt);
+    if (place(nodes, gang).verdict == Verdict::feasible_now) return std::nullopt;
+    const PlacementAnswer why = explain_placement(nodes, gang);
+    std::string text;
+    for (std::size_t i = 0; i < why.reasons.size() && i < 3; ++i)
+        text += (i == 0 ? ": " : "; ") + why.reasons[i].node.value + ": " + why.reasons[i].text;
+    return Error{ErrorCode::unplaceable,
+                 "there is no room for " + counted(workers) + " of run " + run.name + " now, it goes on with " +
+                     std::to_string(attempt.workers.size()) + text,
+                 why.nearest_change.empty() ? "rtrain queue and rtrain nodes show who holds what" : why.nearest_change};
+}
+
+void take_size(Change& change, RunId id, std::uint32_t workers) {
+    Run& run = change.edit(id);
+    run.workers_asked = workers;
+    auto& bundles = run.spec.gang.bundles;
+    if (workers > bundles.size()) bundles.resize(workers, bundles.front());
+}
+
+// A size given up again: what was asked for it is not wanted any more.
+void drop_resize(Change& change, const Attempt& attempt) {
+    if (asks_pending(attempt) && attempt.ask->reason == AskReason::resize) change.edit(attempt.id).ask.reset();
+}
+
+void resize_live(Change& change, const RunResizeAsked& event, const Attempt& attempt) {
+    const Run& run = change.seen().runs.at(event.run);
+    const auto now = static_cast<std::uint32_t>(attempt.workers.size());
+    drop_resize(change, attempt);
+    if (event.workers == now) return;
+    if (event.workers > now && run.spec.elastic) {  // it grows as soon as there is room
+        change.edit(event.run).grow_since = Time{change.now().ms - run.spec.elastic->grow_after.ms};
+        return change.look_for_room();
+    }
+    CheckpointAsk ask{.reason = AskReason::resize,
+                      .why = event.by + " asked for " + counted(event.workers) + " instead of " + std::to_string(now),
+                      .workers = event.workers};
+    if (event.deadline) ask.deadline = change.now() + *event.deadline;
+    if (attempt.state == AttemptState::running) return ask_checkpoint(change, attempt.id, std::move(ask));
+    ask.asked = change.now();  // nothing has been trained yet
+    change.edit(attempt.id).ask = std::move(ask);
+    leave(change, attempt.id);
+}
+
+}  // namespace
+
+const std::vector<NodeView>& nodes_now(Change& change) {
+    change.settle();
+    return change.seen().ledger.nodes();
+}
+
+void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have) {
+    const std::set<RunId> ids = change.seen().ledger.elastic();
+    for (const RunId id : ids) consider_growing(change, id, open, may_have);
+}
+
+bool some_may_grow(const Cluster& cluster) {
+    const auto& ids = cluster.ledger.elastic();
+    return std::any_of(ids.begin(), ids.end(), [&](RunId id) {
+        const Run& run = cluster.runs.at(id);
+        return run.grow_since || may_grow(run, live_attempt(cluster, id));
+    });
+}
+
+// At the commit: the room may have gone meanwhile. Then the run keeps what it has, and its checkpoint is not in vain.
+bool still_resizes(Change& change, const Attempt& attempt) {
+    const Run& run = change.seen().runs.at(attempt.id.run);
+    if (attempt.ask->workers <= attempt.workers.size()) return true;
+    std::vector<NodeView> nodes = nodes_now(change);
+    give_back(nodes, run.spec, attempt);
+    const auto now = static_cast<std::uint32_t>(attempt.workers.size());
+    const std::uint32_t least = run.spec.elastic ? now + 1 : attempt.ask->workers;
+    const Sized sized = place_largest(nodes, wanted_gang(run, workers_max(run)), std::min(least, workers_max(run)));
+    if (sized.answer.verdict == Verdict::feasible_now) return true;
+    change.note(run.name + " keeps " + counted(now) + ": the room for " + std::to_string(attempt.ask->workers) +
+                " has gone");
+    if (!run.spec.elastic) change.edit(attempt.id.run).workers_asked = now;
+    change.edit(attempt.id).ask.reset();
+    return false;
+}
+
+void on(Change& change, const RunResizeAsked& event) {
+    const auto found = change.seen().runs.find(event.run);
+    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    const Run& run = found->second;
+    if (auto error = no_resize(run, event.workers)) return change.refuse(*std::move(error));
+    const Attempt* attempt = live_attempt(change.seen(), event.run);
+    const bool grows = attempt != nullptr && attempt->state != AttemptState::stopping && !run.spec.elastic &&
+                       event.workers > attempt->workers.size();
+    if (grows)
+        if (auto error = no_room(change, run, *attempt, event.workers)) return change.refuse(*std::move(error));
+    take_size(change, event.run, event.workers);
+    change.about(event.run);
+    change.note(run.name + " is to have " + counted(event.workers) + ", asked by " + event.by);
+    if (attempt == nullptr)
+        change.look_for_room();
+    else if (attempt->state != AttemptState::stopping)
+        resize_live(change, event, *attempt);
+}
+
+}  // namespace core
+}  // namespace rtrain

@@ -1,0 +1,27 @@
+// How many workers a run may have, and how many fit. A gang of elastic size is one shape: the first n bundles of its
+// spec, where n is the largest that places.
+#pragma once
+
+#include <functional>
+
+#include "scheduler/controller.hpp"
+
+namespace rtrain {
+
+std::uint32_t workers_min(const Run& run);  // both are equal for a run of a fixed size
+std::uint32_t workers_max(const Run& run);
+GangRequest gang_of(const RunSpec& spec, std::uint32_t workers);
+
+struct Sized {
+    std::uint32_t workers = 0;  // so many bundles were asked for
+    PlacementAnswer answer;
+};
+// The largest gang of min..max workers that places now and is allowed; when none is, the answer about the smallest.
+using Allowed = std::function<bool(std::uint32_t workers)>;  // quota: if n workers are, so are fewer; null: any number
+Sized place_largest(const std::vector<NodeView>& nodes, const GangRequest& largest, std::uint32_t workers_min,
+                    const Allowed& allowed = nullptr);
+
+// The nodes as they would be if this attempt had ended.
+void give_back(std::vector<NodeView>& nodes, const RunSpec& spec, const Attempt& attempt);
+
+}  // namespace rtrain

@@ -1,0 +1,178 @@
+// Nodes taken out of use: drained with and without a deadline, undrained, quarantined on evidence.
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+TEST_CASE("drain: a run is asked for a checkpoint, and moves at its commit", "[drain]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({});
+    const NodeId drained = world.node_of(run, 0);
+    world.tell(NodeDrained{.node = drained, .by = "ana", .reason = "kernel", .deadline = Duration{300'000}});
+    const auto orders = all_of<AskCheckpoint>(world.last);
+    REQUIRE(orders.size() == 1);
+    CHECK(orders[0].reason == AskReason::drain);
+    CHECK(orders[0].left == Duration{300'000});
+    world.commits(run, "checkpoint_000001-a001");
+    world.empties(run);
+    CHECK(world.run(run).state == RunState::starting);
+    CHECK(world.node_of(run, 0) != drained);
+    CHECK(world.run(run).failures == 0);
+}
+
+TEST_CASE("drain: at the deadline what is left is stopped and moved, and nothing is counted", "[drain]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId asked = world.running({.max_failures = 0});
+    const NodeId drained = world.node_of(asked, 0);
+    world.tell(NodeDrained{.node = drained, .by = "ana", .deadline = Duration{60'000}});
+    world.pass(59'999);
+    CHECK(world.attempt(asked).state == AttemptState::running);
+    world.pass(1);
+    CHECK(world.attempt(asked).state == AttemptState::stopping);
+    world.empties(asked);
+    CHECK(world.run(asked).state == RunState::starting);
+    CHECK(world.run(asked).failures == 0);
+    CHECK_FALSE(next_wake(world.cluster));
+}
+
+TEST_CASE("drain without a deadline: a run with nowhere to go stays until it ends", "[drain]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({});
+    world.tell(NodeDrained{.node = {"n1"}, .by = "ana"});
+    CHECK(all_of<AskCheckpoint>(world.last).size() == 1);
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.attempt(run).state == AttemptState::running);
+    world.tell(node("n2", 1));
+    world.commits(run, "checkpoint_000002-a001");  // now there is room
+    CHECK(world.attempt(run).state == AttemptState::stopping);
+}
+
+TEST_CASE("checkpoint.on_drain: false is not asked, and leaves at the deadline", "[drain]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.on_drain = false});
+    world.tell(NodeDrained{.node = world.node_of(run, 0), .by = "ana", .deadline = Duration{60'000}});
+    CHECK(all_of<AskCheckpoint>(world.last).empty());
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.attempt(run).state == AttemptState::running);
+    world.pass(60'000);
+    CHECK(world.attempt(run).state == AttemptState::stopping);
+}
+
+TEST_CASE("undrain cancels what has not happened", "[drain]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({});
+    const NodeId node = world.node_of(run, 0);
+    world.tell(NodeDrained{.node = node, .by = "ana", .deadline = Duration{60'000}});
+    world.tell(NodeUndrained{node});
+    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(next_wake(world.cluster));
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.attempt(run).state == AttemptState::running);
+}
+
+TEST_CASE("a run that does not train yet leaves a draining node at once", "[drain]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.submit({});
+    const NodeId drained = world.node_of(run, 0);
+    world.tell(NodeDrained{.node = drained, .by = "ana"});
+    CHECK(world.attempt(run).state == AttemptState::stopping);
+    world.empties(run);
+    CHECK(world.node_of(run, 0) != drained);
+}
+
+TEST_CASE("an elastic run shrinks off a draining node", "[drain]") {
+    World world;
+    world.nodes(3, 1);
+    const RunId run = world.running({.workers = 3, .workers_min = 2});
+    world.tell(NodeDrained{.node = {"n2"}, .by = "ana"});
+    world.commits(run, "checkpoint_000001-a001");
+    world.empties(run);
+    CHECK(world.attempt(run).workers.size() == 2);
+    CHECK(world.node_of(run, 0).value != "n2");
+    CHECK(world.node_of(run, 1).value != "n2");
+}
+
+namespace {
+
+// A run that fails once on `where`, and is over.
+void fails_on(World& world, const std::string& name, const NodeId& where) {
+    RunSubmitted event = submission({.name = name});
+    event.spec.gang.nodes_only = {where};
+    world.tell(event);
+    const RunId run = *world.last.created;
+    world.prepare(run);
+    world.start(run);
+    world.exits(run, 0, killed(7));
+    world.empties(run);
+    REQUIRE(world.run(run).state == RunState::failed);
+}
+
+}  // namespace
+
+TEST_CASE("a node on which runs keep failing first is quarantined, with the evidence", "[drain]") {
+    World world;
+    world.nodes(2);
+    fails_on(world, "a", {"n1"});
+    fails_on(world, "a", {"n1"});
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
+    fails_on(world, "b", {"n1"});
+    const Node& bad = world.cluster.nodes.at({"n1"});
+    CHECK(bad.state == NodeState::quarantined);
+    CHECK(bad.state_reason.find("3 attempts of 3 runs failed here first within 60 min") == 0);
+    CHECK(bad.state_reason.find("rank 0 on n1: killed by signal 7") != std::string::npos);
+    CHECK(world.last.note.find("QUARANTINED") != std::string::npos);
+
+    const RunId next = world.submit({.name = "next", .cpus = 4});
+    CHECK(world.node_of(next, 0).value == "n2");
+    world.tell(NodeUndrained{{"n1"}});
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
+    CHECK(world.cluster.nodes.at({"n1"}).failures.empty());
+}
+
+TEST_CASE("no quarantine: a success in between, an old failure, the last node in use, switched off", "[drain]") {
+    World world;
+    world.nodes(2);
+    fails_on(world, "a", {"n1"});
+    fails_on(world, "b", {"n1"});
+    SECTION("a success in between") {
+        RunSubmitted good = submission({.name = "good"});
+        good.spec.gang.nodes_only = {{"n1"}};
+        world.tell(good);
+        const RunId run = *world.last.created;
+        world.prepare(run);
+        world.start(run);
+        world.exits(run, 0, exit_code(0));
+        world.empties(run);
+    }
+    SECTION("an old failure") { world.pass(3'600'001); }
+    SECTION("the last node in use") { world.tell(NodeDrained{.node = {"n2"}, .by = "ana"}); }
+    SECTION("switched off") { world.tell(HeadStarted{.wall_ms = 1, .quarantine = QuarantinePolicy{.failures = 0}}); }
+    fails_on(world, "c", {"n1"});
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
+}
+
+TEST_CASE("failures that follow the run are no evidence against a node", "[drain]") {
+    World world;
+    world.nodes(3, 1);
+    for (const char* name : {"a", "b", "c"}) {
+        const RunId run = world.running({.name = name, .max_failures = 1});
+        world.exits(run, 0, exit_code(1));
+        world.empties(run);
+        world.pass(2'000);
+        world.prepare(run);
+        world.start(run);
+        world.exits(run, 0, exit_code(1));  // elsewhere, as the first node is avoided
+        world.empties(run);
+        REQUIRE(world.run(run).state == RunState::failed);
+    }
+    for (const auto& [id, node] : world.cluster.nodes) {
+        CHECK(node.state == NodeState::ready);
+        CHECK(node.failures.empty());
+    }
+}
