@@ -8,6 +8,7 @@
 #include "cmd/job_file.hpp"
 #include "cmd/plan_case.hpp"
 #include "cmd/reasons.hpp"
+#include "scheduler/elastic.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -47,7 +48,8 @@ Result<json> plan_on_file(Invocation& call, const spec::Job& job, const std::str
     if (!nodes)
         return Error{
             .code = ErrorCode::invalid, .message = path + ": " + nodes.error().message, .next = nodes.error().next};
-    return answer_json(answer_case(*nodes, spec::run_spec(job).gang, ""));
+    const RunSpec spec = spec::run_spec(job);  // elastic: with as many workers as fit
+    return answer_json(answer_case(*nodes, gang_of(spec, workers_planned(nodes->now, spec)), ""));
 }
 
 std::string seats_text(const json& placement) {

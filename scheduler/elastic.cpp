@@ -48,6 +48,15 @@ Sized place_largest(const std::vector<NodeView>& nodes, const GangRequest& large
     return best;
 }
 
+std::uint32_t workers_planned(const std::vector<NodeView>& nodes, const RunSpec& spec) {
+    const auto most = static_cast<std::uint32_t>(spec.gang.bundles.size());
+    return place_largest(nodes, spec.gang, spec.elastic ? spec.elastic->workers_min : most).workers;
+}
+
+PlacementAnswer planned(const std::vector<NodeView>& nodes, const RunSpec& spec) {
+    return explain_placement(nodes, gang_of(spec, workers_planned(nodes, spec)));
+}
+
 void give_back(std::vector<NodeView>& nodes, const RunSpec& spec, const Attempt& attempt) {
     for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
         const Seat& seat = attempt.workers[rank].seat;

@@ -21,6 +21,10 @@ using Allowed = std::function<bool(std::uint32_t workers)>;  // quota: if n work
 Sized place_largest(const std::vector<NodeView>& nodes, const GangRequest& largest, std::uint32_t workers_min,
                     const Allowed& allowed = nullptr);
 
+// Where a job would go now, with reasons: an elastic one with as many workers as fit, at least its smallest number.
+std::uint32_t workers_planned(const std::vector<NodeView>& nodes, const RunSpec& spec);
+PlacementAnswer planned(const std::vector<NodeView>& nodes, const RunSpec& spec);
+
 // The nodes as they would be if this attempt had ended.
 void give_back(std::vector<NodeView>& nodes, const RunSpec& spec, const Attempt& attempt);
 

@@ -4,6 +4,7 @@
 #include "daemon/head/api.hpp"
 #include "daemon/head/submission_parts.hpp"
 #include "daemon/head/view_json.hpp"
+#include "scheduler/elastic.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/store.hpp"
 

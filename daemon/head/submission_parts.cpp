@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <set>
 
-#include "scheduler/elastic.hpp"
-
 namespace rtrain::head {
 namespace {
 
@@ -93,12 +91,6 @@ json submitted_json(const Head& head, RunId first) {
             members.push_back({{"run_id", head.run_id(id)}, {"name", other.name}, {"state", to_text(other.state)}});
     out["array_runs"] = std::move(members);
     return out;
-}
-
-PlacementAnswer planned(const std::vector<NodeView>& nodes, const RunSpec& spec) {
-    const auto most = static_cast<std::uint32_t>(spec.gang.bundles.size());
-    const std::uint32_t least = spec.elastic ? spec.elastic->workers_min : most;
-    return explain_placement(nodes, gang_of(spec, place_largest(nodes, spec.gang, least).workers));
 }
 
 }  // namespace rtrain::head

@@ -22,7 +22,4 @@ std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& 
 // The run; of an array the first one, with all its members.
 json submitted_json(const Head& head, RunId first);
 
-// Where it would go now: an elastic job with as many workers as fit.
-PlacementAnswer planned(const std::vector<NodeView>& nodes, const RunSpec& spec);
-
 }  // namespace rtrain::head

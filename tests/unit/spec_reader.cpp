@@ -44,6 +44,7 @@ setup: pip install -r requirements.txt
 python: {interpreter: python3, preload: [torch]}
 scaling:
   workers: 2..8
+  grow_after: 1m
   use_gpu: true
   resources_per_worker: {CPU: 0.5, memory: 4Gi, "accelerator_type:T4": 0.0003}
   placement: STRICT_SPREAD
@@ -308,9 +309,10 @@ TEST_CASE("other files are read as strictly: JSON with the digits kept, and posi
     CHECK(strict_yaml("").json == "null");
 }
 
-TEST_CASE("the core gets one bundle for each worker") {
+TEST_CASE("the core gets one bundle for each worker that there may be") {
     const RunSpec spec = run_spec(job_of(every_field));
-    CHECK(spec.gang.bundles.size() == 2);
+    CHECK(spec.gang.bundles.size() == 8);
+    CHECK(spec.elastic == Elastic{.workers_min = 2, .grow_after = {60'000}});
     CHECK(spec.gang.bundles[0].demand.at("GPU") == units(1));
     CHECK(spec.gang.bundles[0].selector.size() == 3);
     CHECK(spec.gang.strategy == Strategy::strict_spread);
