@@ -43,7 +43,7 @@ void rtw_close(rtw_worker* worker);
 const char* rtw_context_json(rtw_worker* worker);
 
 /* The checkpoint to start from, as JSON {"path": local directory, "directory": name, "metrics": {...}}, or NULL: none.
- * After this rank's own committed reports: the newest of those. */
+ * After this rank's own committed reports: the newest of those; its path is empty where it lies on the head alone. */
 const char* rtw_checkpoint_json(rtw_worker* worker);
 
 /* A fresh directory on the storage path's file system; give it to rtw_report with owned = 1 and its files are taken
