@@ -12,6 +12,7 @@ from typing import Any, Literal
 from rtrain.train import _warnings
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+_TRACKERS = ("mlflow", "tensorboard", "wandb")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -277,6 +278,7 @@ class RunConfig:
     where it keeps its files (a path on every node, `s3://...`; left out: on the head), how it fails, which checkpoints stay.
 
     worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
+    tracking: {"tensorboard": True, "mlflow": True, "wandb": True}: every report goes there too, to one run over all attempts.
     stop: {"metric": value} ends the run when it is reached, or `(run name, metrics) -> bool`.
     """
 
@@ -298,6 +300,7 @@ class RunConfig:
     progress_reporter: Any = None
     local_dir: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    tracking: Mapping[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.failure_config = self.failure_config or FailureConfig()
@@ -311,6 +314,8 @@ class RunConfig:
                 _warnings.once(name, f"RunConfig({name}=) is accepted for older scripts and changes nothing")
         if self.stop is not None and not callable(self.stop):
             self._check_stop(self.stop)
+        if unknown := sorted(set(self.tracking) - set(_TRACKERS)):
+            raise ValueError(f"tracking names {', '.join(unknown)}; there are {', '.join(_TRACKERS)}")
         if self.log_to_file is True:
             self.log_to_file = ("stdout.log", "stderr.log")
         elif isinstance(self.log_to_file, str):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._http import Head, HeadError, NotFound, file_digest, part
-from rtrain.train import _metrics
 
 MANIFEST = ".manifest.json"
 
@@ -107,16 +106,6 @@ def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
     raise missing
 
 
-def full_metrics(head: Head, route: str, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint's metrics as they were reported: the head's record has its numbers, the manifest all of them."""
-    try:
-        manifest = json.loads(head.content(f"{route}/files/{part(checkpoint['directory'])}/{MANIFEST}"))
-        found = _metrics.decode(manifest["metrics"])
-    except (HeadError, ValueError, KeyError):
-        found = _metrics.decode(checkpoint["metrics"])
-    return found if isinstance(found, dict) else {}
-
-
 def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
     """Committed checkpoints: directory name to manifest."""
     found = {}
@@ -124,4 +113,6 @@ def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
         folder, _, file = name.rpartition("/")
         if file == MANIFEST and folder and "/" not in folder and not folder.startswith("."):
             found[folder] = json.loads(directory.read(name))
+            if isinstance(kept := found[folder].get("metrics"), str):  # as their text
+                found[folder]["metrics"] = json.loads(kept)
     return found

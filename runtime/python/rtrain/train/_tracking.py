@@ -18,8 +18,6 @@ from typing import Any, Protocol
 
 from rtrain.train._session import Facts, ReportCall
 
-NAMES = ("mlflow", "tensorboard", "wandb")
-
 
 @dataclass(frozen=True)
 class TrackedRun:

@@ -18,14 +18,13 @@ from types import ModuleType
 from typing import Any
 
 from rtrain._http import Head, HeadError, part
-from rtrain.train import _errors_text, _names, _session, _worker
+from rtrain.train import _errors_text, _names, _session, _tracking, _worker
 from rtrain.train._library import Stopped, check, library
 from rtrain.train._package import Payload, check_versions, dumps
 from rtrain.train._session import LoopEnded
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
 _VALUE_MAX = 4 << 20
-_HEAD_AWAY_S = 120.0  # a return value is worth so much waiting
 
 
 def main() -> int:
@@ -152,7 +151,6 @@ def _leave(run_id: str, key: str, value: object) -> None:
     try:
         content = dumps(value, "the training function's return value")
         head = Head.current()
-        head.patience_s = _HEAD_AWAY_S
         if len(content) > _VALUE_MAX:
             content = pickle.dumps({"blob": head.upload_blob(content)})
         head.put(f"/v1/runs/{part(run_id)}/values/{key}", content)
@@ -174,6 +172,7 @@ def _cause_is_told() -> Iterator[None]:
     except BaseException as error:
         _tell(_errors_text.describe(error))
         _errors_text.show(error)
+        _tracking.finish(failed=True)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)  # no thread of the loop (a loader's, a collective's) may keep a failed worker alive

@@ -1,0 +1,224 @@
+"""Local mode: `num_workers=0` trains in this process, and under torchrun in all of its ranks, without a cluster. Reports,
+checkpoints and the Result lie in the run's directory as a cluster would leave them; the same name goes on from there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rtrain._local_cluster import RESULTS
+from rtrain.train import _names, _session, _tracking
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._local_directory import Directory
+from rtrain.train._local_ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
+from rtrain.train._local_session import LocalSession
+from rtrain.train._result import Result
+from rtrain.train._run_context import TrainRunContext, UserCallback, checked
+from rtrain.train._session import Facts, LoopEnded
+
+if TYPE_CHECKING:
+    from rtrain.train._trainer import DataParallelTrainer
+
+
+def fit(trainer: DataParallelTrainer) -> Result:
+    """Trains here; the Result, on every rank. What the loop raises is raised as it is."""
+    ranks: Ranks = UnderTorchrun(trainer.backend_config) if under_torchrun() else Alone()
+    try:
+        return _Fit(trainer, ranks).run()
+    finally:
+        ranks.close()
+
+
+class _Fit:
+    def __init__(self, trainer: DataParallelTrainer, ranks: Ranks) -> None:
+        self.trainer = trainer
+        self.ranks = ranks
+        self.root = ranks.world_rank == 0
+        self.callbacks: list[UserCallback] = checked(trainer.run_config.callbacks) if self.root else []
+        self.started_ms = int(time.time() * 1000)
+
+    def run(self) -> Result:
+        directory = self._directory()
+        facts = self._facts(directory)
+        context = TrainRunContext(
+            directory.run_id,
+            directory.name,
+            str(directory.path),
+            self.trainer.run_config,
+            self.trainer.scaling_config,
+            self.trainer.train_loop_config,
+        )
+        session = LocalSession(facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._told(context))
+        self._furnish(session)
+        _tracking.start(facts, _trackers(self.trainer.run_config))
+        for callback in self.callbacks:
+            callback.before_run(context)
+        try:
+            value = self._train(session, directory, context)
+        finally:
+            for callback in self.callbacks:
+                callback.after_run(context)
+            directory.close()
+        self.ranks.gather(None)  # rank 0 has written the end
+        result = Result.from_path(directory.path)
+        result.return_value = self.ranks.broadcast(value)
+        return result
+
+    # -- before the loop ------------------------------------------------------------------------------------------------
+    def _directory(self) -> Directory:
+        """Rank 0 makes or opens it, and tells the others which it is."""
+        config = self.trainer.run_config
+        told: dict[str, Any] = {}
+        opened: Directory | None = None
+        if self.root:
+            try:
+                name = torchruns_own_name() if config.name is None and under_torchrun() else _names.run_name(config.name)
+                opened = Directory(_storage(config.storage_path) / name, name)
+                opened.open(self._job(name), self.ranks.world_size, [node_name()])
+                told = {"path": str(opened.path), "run_id": opened.run_id, "attempt": opened.attempt, "start": opened.start}
+                told.update(name=name, reports_before=opened.reports_before)
+                self._keep_driver(opened)
+                for warning in opened.warnings:
+                    _say(f"{name}: {warning}")
+            except (OSError, ValueError, RuntimeError) as error:
+                told = {"error": error}
+        told = self.ranks.broadcast(told)
+        if "error" in told:
+            raise told["error"]
+        directory = opened or Directory(pathlib.Path(told["path"]), told["name"])
+        directory.run_id, directory.attempt = told["run_id"], told["attempt"]
+        directory.start, directory.reports_before = told["start"], told["reports_before"]
+        missing = [rank for rank, there in enumerate(self.ranks.gather((directory.path / "run.json").is_file())) if not there]
+        if missing:
+            raise RuntimeError(
+                f"ranks {missing} do not see {directory.path}, which rank 0 made: with several nodes RunConfig(storage_path=) must "
+                "be a directory that all of them mount"
+            )
+        if self.root:
+            _say(f"local mode: {directory.name} trains in {self.ranks.world_size} process(es); its run is in {directory.path}")
+        return directory
+
+    def _job(self, name: str) -> dict[str, Any]:
+        config = self.trainer.run_config
+        job: dict[str, Any] = {"version": 1, "name": name, "entrypoint": ["python", "-m", "rtrain.train._worker_main"]}
+        job["scaling"] = {"workers": self.ranks.world_size}
+        if config.checkpoint_config is not None:
+            job["checkpoint"] = config.checkpoint_config.job()
+        return job
+
+    def _keep_driver(self, directory: Directory) -> None:
+        """What `restore(path)` needs. A loop that cannot be pickled trains here all the same."""
+        from rtrain.train._trainer import Submission
+
+        no_head: Any = None
+        with contextlib.suppress(Exception):
+            submission = Submission(self.trainer, no_head)
+            submission.name = directory.name
+            (directory.path / "driver.pkl").write_bytes(submission._payload().to_bytes())
+
+    def _facts(self, directory: Directory) -> Facts:
+        return Facts(
+            world_size=self.ranks.world_size,
+            world_rank=self.ranks.world_rank,
+            local_rank=self.ranks.local_rank,
+            local_world_size=self.ranks.local_world_size,
+            node_rank=self.ranks.node_rank,
+            node=node_name(),
+            experiment_name=directory.name,
+            run_id=directory.run_id,
+            attempt=directory.attempt,
+            reports_before=directory.reports_before,
+            storage_path=str(directory.path.parent),
+            run_path=str(directory.path),
+            metadata=self.trainer.metadata,
+        )
+
+    def _furnish(self, session: LocalSession) -> None:
+        from rtrain.train._datasets import Shards
+        from rtrain.train._worker_setup import _stop_function
+
+        trainer = self.trainer
+        datasets = _loaded(trainer._kept.get("datasets")) or trainer.datasets
+        if datasets:
+            session.shards = Shards(datasets, trainer.dataset_config, session.facts)
+        if trainer.run_config.stop is not None:
+            session.stop = _stop_function(trainer.run_config.stop)
+        if trainer.validation_config is not None:
+            session.validate = _validation(trainer.validation_config)
+        session.start_from(trainer.resume_from_checkpoint)
+
+    # -- the loop -------------------------------------------------------------------------------------------------------
+    def _train(self, session: LocalSession, directory: Directory, context: TrainRunContext) -> Any:
+        from rtrain.train._worker_main import _call
+
+        loop = _loaded(self.trainer.train_loop_per_worker)
+        config = _loaded(self.trainer._kept.get("config")) or self.trainer.train_loop_config
+        value = None
+        with _session.use(session):
+            try:
+                with contextlib.suppress(LoopEnded):
+                    value = _call(loop, config)
+            except BaseException as error:
+                _tracking.finish(failed=True)
+                if isinstance(error, Exception):
+                    for callback in self.callbacks:
+                        callback.after_exception(context, {self.ranks.world_rank: error})
+                if self.root:
+                    stopped = isinstance(error, KeyboardInterrupt)
+                    self._end(session, directory, "STOPPED" if stopped else "FAILED", f"{type(error).__name__}: {error}")
+                raise
+        _tracking.finish(failed=False)
+        self.ranks.gather(None)  # every rank's loop has ended
+        if self.root:
+            self._end(session, directory, "SUCCEEDED", "")
+        return value
+
+    def _end(self, session: LocalSession, directory: Directory, state: str, cause: str) -> None:
+        directory.end(state, cause, self.started_ms, session.last_metrics[0] if session.last_metrics else "null")
+
+    def _told(self, context: TrainRunContext) -> Callable[[list[dict[str, Any]], Checkpoint | None], None]:
+        def told(metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
+            for callback in self.callbacks:
+                callback.after_report(context, metrics, checkpoint)
+
+        return told
+
+
+def _loaded(value: Any) -> Any:
+    """What a restored trainer has kept pickled."""
+    from rtrain.train._package import Pickled
+
+    return value.load() if isinstance(value, Pickled) else value
+
+
+def _validation(config: Any) -> Callable[[Checkpoint, object], Mapping[str, Any]]:
+    def validate(checkpoint: Checkpoint, asked: object) -> Mapping[str, Any]:
+        arguments: dict[str, Any] = {}
+        for task in (config.task_config, asked):
+            arguments.update(getattr(task, "fn_kwargs", None) or {})
+        found = config.fn(checkpoint, **arguments)
+        if not isinstance(found, Mapping):
+            raise TypeError(f"the validation function gave a {type(found).__name__}; it gives a dict of metrics")
+        return found
+
+    return validate
+
+
+def _trackers(config: Any) -> list[str]:
+    return [name for name, wanted in config.tracking.items() if wanted]
+
+
+def _storage(given: str | os.PathLike[str] | None) -> pathlib.Path:
+    text = os.fspath(given or RESULTS)
+    if "://" in text and not text.startswith("file://"):
+        raise ValueError(f"local mode keeps its runs in a directory, not in {text}; give RunConfig(storage_path=) a path")
+    return pathlib.Path(text.removeprefix("file://")).expanduser().absolute()
+
+
+def _say(text: str) -> None:
+    print(f"rtrain: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,253 @@
+"""A run's directory, written by local mode: the same files as a cluster's agents write (storage/checkpoint in the sources), so
+`restore`, `Result.from_path` and a cluster can go on with it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MANIFEST = ".manifest.json"
+_PIECE = 4 << 20
+
+
+@dataclass(frozen=True)
+class Found:
+    """A committed checkpoint: its directory's name and its manifest."""
+
+    name: str
+    manifest: dict[str, Any]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return int(self.manifest["attempt"]), int(self.manifest["report"])
+
+    @property
+    def metrics(self) -> Any:
+        kept = self.manifest["metrics"]
+        return json.loads(kept) if isinstance(kept, str) else kept
+
+
+@dataclass
+class Directory:
+    path: pathlib.Path
+    name: str
+    run_id: str = ""
+    attempt: int = 0
+    start: Found | None = None
+    reports_before: int = 0
+    warnings: list[str] = field(default_factory=list)
+    _journal: Any = None
+    _lock: Any = None
+
+    # -- beginning ----------------------------------------------------------------------------------------------------
+    def open(self, job: Mapping[str, Any], world_size: int, nodes: list[str]) -> None:
+        """Makes the directory or goes on with it, and claims the next attempt. RuntimeError when another process trains
+        under this name."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / ".local-lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RuntimeError(
+                f"another process trains run {self.name} in {self.path} now; wait for it, or give RunConfig(name=) another name"
+            ) from error
+        header = {"schema_version": 1, "name": self.name, "cluster_id": "local", "run_id": f"local-{secrets.token_hex(6)}"}
+        header.update(user=os.environ.get("USER") or "local", job=dict(job), code_sha256="", wall_ms=_now())
+        if not _create(self.path / "run.json", header):
+            header = json.loads((self.path / "run.json").read_text())
+        self.run_id = str(header["run_id"])
+        self._claim(job, world_size, nodes)
+
+    def _claim(self, job: Mapping[str, Any], world_size: int, nodes: list[str]) -> None:
+        claims = self.path / "attempts"
+        claims.mkdir(exist_ok=True)
+        self.attempt = max((int(one.stem) for one in claims.glob("??????.json")), default=0) + 1
+        claim = {"schema_version": 1, "number": self.attempt, "cluster_id": "local", "run_id": self.run_id}
+        claim.update(world_size=world_size, nodes=nodes, job=dict(job), wall_ms=_now())
+        while not _create(claims / f"{self.attempt:06d}.json", claim):
+            self.attempt += 1
+            claim["number"] = self.attempt
+        self.start = self._newest_sound()
+        begin = {"schema_version": 1, "from": "", "attempt": 0, "report": 0, "reports_before": 0}
+        if self.start is not None:
+            attempt, report = self.start.place
+            before = self._begin_of(attempt)
+            self.reports_before = int((before or {}).get("reports_before") or 0) + report
+            begin.update({"from": self.start.name, "attempt": attempt, "report": report, "reports_before": self.reports_before})
+        mine = claims / f"{self.attempt:06d}"
+        mine.mkdir(exist_ok=True)
+        _create(mine / "from.json", begin)
+        self._journal = (mine / "metrics-000001.jsonl").open("a")
+
+    def _begin_of(self, attempt: int) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = json.loads((self.path / "attempts" / f"{attempt:06d}" / "from.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found
+
+    # -- checkpoints ----------------------------------------------------------------------------------------------------
+    def committed(self) -> list[Found]:
+        """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
+        what each one started from."""
+        found = [one for one in map(_read_manifest, self.path.glob(f"*/{MANIFEST}")) if one is not None]
+        numbers = [int(one.stem) for one in (self.path / "attempts").glob("??????.json")]
+        live, attempt, last = [], max((n for n in numbers if self._begin_of(n) is not None), default=0), None
+        while attempt:
+            live += [one for one in found if one.place[0] == attempt and (last is None or one.place[1] <= last)]
+            begin = self._begin_of(attempt) or {}
+            following, last = int(begin.get("attempt") or 0), int(begin.get("report") or 0)
+            attempt = following if following < attempt else 0
+        return sorted(live, key=lambda one: one.place)
+
+    def _newest_sound(self) -> Found | None:
+        for one in reversed(self.committed()):
+            fault = self._fault(one)
+            if not fault:
+                return one
+            self.warnings.append(f"a damaged checkpoint was passed over: {one.name}: {fault}")
+        return None
+
+    def _fault(self, one: Found) -> str:
+        for file in one.manifest["files"]:
+            place = self.path / one.name / file["path"]
+            try:
+                if place.stat().st_size != file["bytes"] or _hash(place) != file["sha256"]:
+                    return f"{file['path']} is not what was committed"
+            except OSError as error:
+                return f"{file['path']}: {error.strerror}"
+        return ""
+
+    def write_manifest(self, name: str, report: int, files: list[dict[str, Any]], metrics_json: str, world_size: int) -> Found:
+        """The commit. The metrics are kept as their text, so the hash is the same whoever counts it."""
+        manifest: dict[str, Any] = {"schema_version": 1, "directory": name, "attempt": self.attempt, "report": report}
+        manifest.update(world_size=world_size, wall_ms=_now(), bytes=sum(one["bytes"] for one in files))
+        manifest.update(metrics=metrics_json, files=sorted(files, key=lambda one: str(one["path"])))
+        text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        manifest["manifest_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        _replace(self.path / name / MANIFEST, manifest)
+        return Found(name, manifest)
+
+    def remove(self, one: Found) -> None:
+        """The manifest first: a half-removed checkpoint does not exist."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / one.name / MANIFEST).unlink()
+        shutil.rmtree(self.path / one.name, ignore_errors=True)
+
+    # -- reports and the end --------------------------------------------------------------------------------------------
+    def journal(self, index: int, metrics: list[str]) -> None:
+        ranks = ", ".join(f'"{rank}": {text}' for rank, text in enumerate(metrics))
+        self._journal.write(f'{{"index": {index}, "wall_ms": {_now()}, "metrics": {{{ranks}}}}}\n')
+        self._journal.flush()
+
+    def end(self, state: str, cause: str, started_ms: int, metrics_json: str) -> None:
+        last = self.committed()
+        mine = self.path / "attempts" / f"{self.attempt:06d}"
+        attempt = {"schema_version": 1, "attempt": self.attempt, "state": state, "cause": cause}
+        attempt.update(first_failure_rank=None, started_wall_ms=started_ms, ended_wall_ms=_now())
+        _replace(mine / "end.json", attempt)
+        result: dict[str, Any] = {"schema_version": 1, "name": self.name, "cluster_id": "local", "run_id": self.run_id}
+        result.update(state=state, reason=cause, attempts=self.attempt, failures=int(state == "FAILED"))
+        result.update(checkpoint=last[-1].name if last else None, metrics=json.loads(metrics_json or "null"))
+        result.update(warnings=self.warnings, submitted_wall_ms=started_ms, ended_wall_ms=_now())
+        _replace(self.path / "result.json", result)
+
+    def close(self) -> None:
+        for one in (self._journal, self._lock):
+            if one is not None:
+                one.close()
+
+
+def take_files(source: pathlib.Path, target: pathlib.Path, names: list[str], rank: int, *, move: bool) -> list[dict[str, Any]]:
+    """Copies (or moves) the files into the checkpoint's directory, flushed and hashed: their entries in the manifest."""
+    return [_take(source / name, target / name, name, rank, move=move) for name in names]
+
+
+def _take(source: pathlib.Path, target: pathlib.Path, name: str, rank: int, *, move: bool) -> dict[str, Any]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if move and source != target:
+        with contextlib.suppress(OSError):  # another file system
+            source.replace(target)
+    digest, size = hashlib.sha256(), 0
+    if target.exists():
+        with target.open("rb") as there:
+            while piece := there.read(_PIECE):
+                digest.update(piece)
+                size += len(piece)
+            os.fsync(there.fileno())
+    else:
+        with source.open("rb") as here, target.open("wb") as there:
+            while piece := here.read(_PIECE):
+                digest.update(piece)
+                size += len(piece)
+                there.write(piece)
+            there.flush()
+            os.fsync(there.fileno())
+        shutil.copymode(source, target)
+    return {"path": name, "bytes": size, "sha256": digest.hexdigest(), "rank": rank}
+
+
+def files_below(folder: pathlib.Path) -> list[str]:
+    return sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file() and one.name != MANIFEST)
+
+
+def _read_manifest(file: pathlib.Path) -> Found | None:
+    try:
+        manifest = json.loads(file.read_text())
+        return Found(file.parent.name, manifest) if manifest["directory"] == file.parent.name else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _create(file: pathlib.Path, value: Mapping[str, Any]) -> bool:
+    """False: it was there already."""
+    aside = _aside(file, value)
+    try:
+        os.link(aside, file)
+    except FileExistsError:
+        return False
+    finally:
+        aside.unlink()
+    return True
+
+
+def _replace(file: pathlib.Path, value: Mapping[str, Any]) -> None:
+    _aside(file, value).replace(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _aside(file: pathlib.Path, value: Mapping[str, Any]) -> pathlib.Path:
+    aside = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
+    with aside.open("w") as out:
+        json.dump(value, out, indent=2, sort_keys=True, ensure_ascii=False)
+        out.write("\n")
+        out.flush()
+        os.fsync(out.fileno())
+    return aside
+
+
+def _hash(file: pathlib.Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+

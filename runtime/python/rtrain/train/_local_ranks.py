@@ -1,0 +1,93 @@
+"""The ranks of local mode: this process alone, or those that torchrun started, joined by a process group of their own."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any, Protocol
+
+
+class Ranks(Protocol):
+    world_size: int
+    world_rank: int
+    local_rank: int
+    local_world_size: int
+    node_rank: int
+
+    def gather(self, mine: Any) -> list[Any]:
+        """Every rank's value on every rank, by rank. A barrier."""
+        ...
+
+    def broadcast(self, value: Any) -> Any:
+        """Rank 0's value on every rank. A barrier."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Alone:
+    world_size, world_rank, local_rank, local_world_size, node_rank = 1, 0, 0, 1, 0
+
+    def gather(self, mine: Any) -> list[Any]:
+        return [mine]
+
+    def broadcast(self, value: Any) -> Any:
+        return value
+
+    def close(self) -> None:
+        return None
+
+
+class UnderTorchrun:
+    """The group that the loop uses is made as on a cluster; reports go over a second one, on the CPU."""
+
+    def __init__(self, torch_config: Any) -> None:
+        import torch.distributed as dist
+
+        from rtrain.train.torch import setup_process_group
+
+        self.world_size, self.world_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        self.node_rank = int(os.environ.get("GROUP_RANK", "0"))
+        setup_process_group(torch_config)
+        self._dist: Any = dist
+        self._group = dist.new_group(backend="gloo") if dist.is_initialized() else None
+
+    def gather(self, mine: Any) -> list[Any]:
+        if self._group is None:
+            return [mine]
+        found: list[Any] = [None] * self.world_size
+        self._dist.all_gather_object(found, mine, group=self._group)
+        return found
+
+    def broadcast(self, value: Any) -> Any:
+        if self._group is None:
+            return value
+        holder = [value]
+        self._dist.broadcast_object_list(holder, src=0, group=self._group)
+        return holder[0]
+
+    def close(self) -> None:
+        from rtrain.train.torch import shutdown_process_group
+
+        shutdown_process_group()
+
+
+def under_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ and "RANK" in os.environ and "RTRAIN_WORKER_SOCKET" not in os.environ
+
+
+def node_name() -> str:
+    return socket.gethostname().split(".")[0]
+
+
+def torchruns_own_name() -> str:
+    """The same in every start of one torchrun: made of its process, which is this one's parent."""
+    parent = os.getppid()
+    try:
+        with open(f"/proc/{parent}/stat") as file:  # noqa: PTH123
+            started = file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        started = "0"
+    return f"rtrain_run-torchrun-{parent}-{started}"

@@ -1,0 +1,226 @@
+"""The session of local mode: every call of `rtrain.train` in the process that called `fit()`, or in torchrun's ranks. What an
+agent does on a cluster is done here, at once: a report returns when its checkpoint is committed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._local_directory import Directory, Found, files_below, take_files
+from rtrain.train._local_ranks import Ranks
+from rtrain.train._session import (
+    CheckpointConsistencyMode,
+    CheckpointUploadMode,
+    Facts,
+    LoopEnded,
+    PreemptionInfo,
+    ReportCall,
+    ReportedCheckpoint,
+    ReportedCheckpointStatus,
+    ResizeInfo,
+)
+
+Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
+
+
+class LocalSession:
+    """shards: name to this rank's dataset. stop: (run name, metrics) -> whether the run ends. validate: (checkpoint,
+    argument of report) -> metrics. reported: told on rank 0 of every report."""
+
+    def __init__(self, facts: Facts, ranks: Ranks, directory: Directory, keep: Any, reported: Reported) -> None:
+        self._facts = facts
+        self._ranks = ranks
+        self._directory = directory
+        self._keep = keep  # CheckpointConfig
+        self._reported = reported
+        self._index = 0
+        self._latest: Checkpoint | None = None
+        self._validated: dict[str, dict[str, Any]] = {}
+        self.last_metrics: list[str] = []
+        self.shards: Any = None
+        self.stop: Callable[[str, dict[str, Any]], bool] | None = None
+        self.validate: Callable[[Checkpoint, object], Mapping[str, Any]] | None = None
+
+    @property
+    def facts(self) -> Facts:
+        return self._facts
+
+    # -- report ---------------------------------------------------------------------------------------------------------
+    def report(self, call: ReportCall) -> None:
+        if call.validation and self.validate is None:
+            raise ValueError("report(validation=...) needs a trainer with a validation_config")
+        self._index += 1
+        root = self._facts.world_rank == 0
+        told = self._ranks.gather((call.metrics_json, call.directory_name, self._names(call)))
+        name = self._place(told)
+        entries, fault = self._bring(call, name, told) if name else ([], "")
+        checkpoint = self._commit(call, name, entries, fault, told) if name else None
+        if checkpoint is not None:
+            self._latest = checkpoint
+        self.last_metrics = [one[0] for one in told]
+        if root:
+            self._directory.journal(self._index, self.last_metrics)
+        metrics = [ReportCall(one[0]).metrics for one in told]
+        if root:
+            self._reported(metrics, checkpoint)
+        if self.stop is not None and self.stop(self._facts.experiment_name, metrics[0]):
+            raise LoopEnded(0)
+
+    def _names(self, call: ReportCall) -> list[str] | None:
+        """What this rank brings; None: nothing."""
+        if call.directory is None:
+            return None
+        return files_below(pathlib.Path(call.directory))
+
+    def _place(self, told: list[tuple[str, str | None, list[str] | None]]) -> str:
+        """The checkpoint's directory; empty: no rank brings files."""
+        if all(names is None for _, _, names in told):
+            return ""
+        wished = told[0][1] or f"checkpoint_{self._index:06d}"
+        return f"{wished}-a{self._facts.attempt:03d}"
+
+    def _bring(self, call: ReportCall, name: str, told: list[Any]) -> tuple[list[dict[str, Any]], str]:
+        """This rank's files into the directory that all share: one name from several ranks is the lowest rank's."""
+        rank, source = self._facts.world_rank, call.directory
+        if source is None:
+            return [], ""
+        taken = {file for _, _, names in told[:rank] for file in names or []}
+        mine = [file for file in told[rank][2] if file not in taken]
+        if twice := sorted(taken.intersection(told[rank][2])):
+            print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
+        target = self._directory.path / name
+        try:
+            if call.upload_fn is not None:
+                given = pathlib.Path(call.upload_fn(Checkpoint(source), name).path)
+                if given.resolve() != target.resolve():
+                    return [], f"checkpoint_upload_fn put the files into {given}; in local mode they belong into {target}"
+                return take_files(given, target, mine, rank, move=False), ""
+            if call.upload is CheckpointUploadMode.NO_UPLOAD and pathlib.Path(source).resolve() != target.resolve():
+                return [], f"with NO_UPLOAD the files lie in the run's directory already, in {target}; they are in {source}"
+            return take_files(pathlib.Path(source), target, mine, rank, move=call.owned), ""
+        except OSError as error:
+            return [], f"rank {rank}: {error}"
+
+    def _commit(self, call: ReportCall, name: str, entries: list[dict[str, Any]], fault: str, told: list[Any]) -> Checkpoint:
+        """Every rank's files are there: rank 0 writes the manifest. All ranks raise when one could not bring its own."""
+        from rtrain.train._library import CheckpointUploadError
+
+        brought = self._ranks.gather((entries, fault))
+        faults = [one for _, one in brought if one]
+        committed, metrics = "", {}
+        if self._facts.world_rank == 0 and not faults:
+            files = [entry for part, _ in brought for entry in part]
+            try:
+                self._directory.write_manifest(name, self._index, files, told[0][0], self._facts.world_size)
+                metrics = self._validation(call, name)
+                self._forget_worse()
+            except OSError as error:
+                committed = f"rank 0: {error}"
+        refused, metrics = self._ranks.broadcast((committed, metrics))
+        if refused:
+            faults.append(refused)
+        if faults:
+            if self._facts.world_rank == 0:
+                shutil.rmtree(self._directory.path / name, ignore_errors=True)
+            raise CheckpointUploadError(f"checkpoint {name} could not be kept in {self._directory.path}: {'; '.join(faults)}")
+        if metrics:
+            self._validated[name] = metrics
+        return Checkpoint(self._directory.path / name, metrics={**ReportCall(told[0][0]).metrics, **metrics}, name=name)
+
+    def _validation(self, call: ReportCall, name: str) -> dict[str, Any]:
+        if not call.validation or self.validate is None:
+            return {}
+        return dict(self.validate(Checkpoint(self._directory.path / name), call.validation))
+
+    def _forget_worse(self) -> None:
+        """Beside the k best the latest is kept, and the one that this attempt started from until the first of its own."""
+        from rtrain.train._result import by_score
+
+        if self._keep.num_to_keep is None:
+            return
+        committed = self._directory.committed()
+        by_name = {one.name: one for one in committed}
+        order = by_score(
+            [self._as_checkpoint(one) for one in committed],
+            self._keep.checkpoint_score_attribute,
+            self._keep.checkpoint_score_order,
+        )
+        for checkpoint, _ in order[: -self._keep.num_to_keep]:
+            if checkpoint.name != committed[-1].name:
+                self._directory.remove(by_name[checkpoint.name])
+
+    def _as_checkpoint(self, one: Found) -> Checkpoint:
+        metrics = {**one.metrics, **self._validated.get(one.name, {})}
+        return Checkpoint(self._directory.path / one.name, metrics=_decoded(metrics), name=one.name)
+
+    # -- the rest -------------------------------------------------------------------------------------------------------
+    def get_checkpoint(self) -> Checkpoint | None:
+        if self._latest is not None:
+            return self._latest
+        start = self._directory.start
+        return None if start is None else self._as_checkpoint(start)
+
+    def start_from(self, checkpoint: Checkpoint | None) -> None:
+        """`resume_from_checkpoint`, where the run has none of its own."""
+        if checkpoint is not None and self._directory.start is None:
+            self._latest = checkpoint
+
+    def all_reported_checkpoints(
+        self, consistency: CheckpointConsistencyMode, timeout_s: float | None
+    ) -> list[ReportedCheckpoint]:
+        status = ReportedCheckpointStatus
+        return [
+            ReportedCheckpoint(one, one.metrics, status.VALIDATED if one.name in self._validated else status.COMMITTED)
+            for one in map(self._as_checkpoint, self._directory.committed())
+        ]
+
+    def should_checkpoint(self) -> bool:
+        return False  # nobody takes this machine away
+
+    def resize_info(self) -> ResizeInfo:
+        size = self._facts.world_size
+        return ResizeInfo(size, None, size, size)
+
+    def preemption_info(self) -> PreemptionInfo | None:
+        return None
+
+    def barrier(self) -> None:
+        self._ranks.gather(None)
+
+    def broadcast_from_rank_zero(self, data: Any) -> Any:
+        return self._ranks.broadcast(data)
+
+    def dataset_shard(self, name: str | None) -> Any:
+        if self.shards is None:
+            raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
+        return self.shards.shard(name)
+
+    @contextlib.contextmanager
+    def checkpoint_dir(self) -> Iterator[str]:
+        aside = self._directory.path / ".staging"
+        aside.mkdir(exist_ok=True)
+        folder = tempfile.mkdtemp(prefix=f"rank-{self._facts.world_rank}-", dir=aside)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def scratch_dir(self) -> str:
+        return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
+
+    def flush(self, timeout_s: float | None) -> None:
+        return None  # a report returns when its checkpoint is committed
+
+
+def _decoded(metrics: dict[str, Any]) -> dict[str, Any]:
+    from rtrain.train import _metrics
+
+    found = _metrics.decode(metrics)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,191 @@
+"""num_workers=0: the whole of rtrain.train in one process, and in torchrun's ranks; the directory is one that the cluster reads."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import sys
+
+import pytest
+from homes import Home, finish
+
+TRAIN = """
+import os, sys
+import rtrain
+import rtrain.train as train
+from rtrain.train import CheckpointConfig, DataParallelTrainer, RunConfig, ScalingConfig
+
+def loop(config):
+    checkpoint = train.get_checkpoint()
+    start = 0
+    if checkpoint:
+        with checkpoint.as_directory() as folder:
+            start = int(open(folder + "/epoch").read()) + 1
+    print("starts at", start)
+    for epoch in range(start, config["epochs"]):
+        with train.checkpoint_dir() as folder:
+            open(folder + "/epoch", "w").write(str(epoch))
+            train.report({"epoch": epoch, "loss": 1 / (epoch + 1)}, checkpoint=train.Checkpoint.from_directory(folder))
+        if config.get("fails") == epoch:
+            raise KeyError("as planned")
+    return config["epochs"]
+
+def fit(**config):
+    keep = CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="loss", checkpoint_score_order="max")
+    return DataParallelTrainer(
+        loop,
+        train_loop_config=config,
+        scaling_config=ScalingConfig(num_workers=0),
+        run_config=RunConfig(name="here", checkpoint_config=keep),
+    ).fit()
+"""
+
+
+def test_a_run_in_one_process_and_on_from_it(home: Home) -> None:
+    out = home.script(TRAIN + """
+result = fit(epochs=3)
+print(result.metrics["epoch"], result.return_value, os.path.basename(result.checkpoint.path), len(result.all_metrics))
+print([metrics["epoch"] for _, metrics in result.best_checkpoints])
+result = fit(epochs=3)
+print(result.metrics["epoch"], len(result.all_metrics))
+result = fit(epochs=5)
+print(result.metrics["epoch"], len(result.all_metrics))
+again = DataParallelTrainer.restore(result.path, train_loop_config={"epochs": 6}).fit()
+print(again.metrics["epoch"], again.path == result.path)
+print("torch" in sys.modules, rtrain.is_initialized())
+""")
+    assert out.splitlines() == [
+        "starts at 0",
+        "2 3 checkpoint_000003-a001 3",
+        "[2, 1, 0]",  # beside the two best the latest
+        "starts at 3",
+        "2 3",
+        "starts at 3",
+        "4 5",
+        "starts at 5",
+        "5 True",
+        "False False",
+    ]
+    folder = home.folder / "rtrain_results" / "here"
+    shown = json.loads(home.rtrain("checkpoints", "list", str(folder), "-o", "json"))["items"]
+    assert shown and all(one["metrics"]["loss"] for one in shown)
+    home.rtrain("checkpoints", "verify", str(folder))
+
+
+def test_errors_are_raw_and_the_run_goes_on_after_them(home: Home) -> None:
+    out = home.script(TRAIN + """
+try:
+    fit(epochs=4, fails=1)
+except KeyError as error:
+    print("raised", error)
+print(fit(epochs=4).metrics["epoch"])
+""")
+    assert out.splitlines() == ["starts at 0", "raised 'as planned'", "starts at 2", "3"]
+    ends = [json.loads(one.read_text())["state"] for one in sorted((home.folder / "rtrain_results/here/attempts").rglob("end.json"))]
+    assert ends == ["FAILED", "SUCCEEDED"]
+
+
+def test_every_call_works(home: Home) -> None:
+    out = home.script("""
+        import rtrain.train as train
+        from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig, UserCallback
+
+        class Told(UserCallback):
+            def after_report(self, run_context, metrics, checkpoint):
+                print("told", metrics[0]["n"], checkpoint is None)
+
+        def loop():
+            context = train.get_context()
+            print(context.get_world_size(), context.get_world_rank(), context.get_experiment_name())
+            print(list(train.get_dataset_shard("train")), train.should_checkpoint(), train.get_preemption_info())
+            train.collective.barrier()
+            print(train.collective.broadcast_from_rank_zero({"a": 1}), train.resize_info().world_size)
+            for n in range(10):
+                train.report({"n": n})
+            print("not reached")
+
+        result = DataParallelTrainer(
+            loop,
+            datasets={"train": [1, 2, 3]},
+            scaling_config=ScalingConfig(num_workers=0),
+            run_config=RunConfig(name="calls", storage_path="runs", stop={"n": 2}, callbacks=[Told()]),
+        ).fit()
+        print(result.metrics, train.get_all_reported_checkpoints is not None)
+        try:
+            train.report({})
+        except RuntimeError as error:
+            print("outside" in str(error))
+    """)
+    assert out.splitlines() == [
+        "1 0 calls",
+        "[1, 2, 3] False None",
+        "{'a': 1} 1",
+        "told 0 True",
+        "told 1 True",
+        "told 2 True",
+        "{'n': 2} True",
+        "True",
+    ]
+
+
+def test_two_processes_under_one_name(home: Home) -> None:
+    said = home.script(TRAIN + """
+import fcntl
+os.makedirs("runs/here")
+lock = open("runs/here/.local-lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+DataParallelTrainer(
+    loop, train_loop_config={"epochs": 1}, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="here", storage_path="runs")
+).fit()
+""", expect=1)
+    assert "another process trains run here" in said
+
+
+def test_under_torchrun_with_a_restart(home: Home) -> None:
+    (home.folder / "train.py").write_text("""
+import os
+import rtrain.train as train
+from rtrain.train import RunConfig, ScalingConfig
+from rtrain.train.torch import TorchTrainer
+
+def loop():
+    checkpoint, rank = train.get_checkpoint(), train.get_context().get_world_rank()
+    start = int(open(f"{checkpoint.path}/rank-{rank}").read()) + 1 if checkpoint else 0
+    print(f"rank {rank} of {train.get_context().get_world_size()} starts at {start}", flush=True)
+    for epoch in range(start, 4):
+        with train.checkpoint_dir() as folder:
+            open(f"{folder}/rank-{rank}", "w").write(str(epoch))
+            train.report({"epoch": epoch, "rank": rank}, checkpoint=train.Checkpoint.from_directory(folder))
+        if epoch == 1 and rank == 1 and not checkpoint:
+            os._exit(3)
+    return rank
+
+result = TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(storage_path="runs")).fit()
+files = sorted(one for one in os.listdir(result.checkpoint.path) if not one.startswith("."))
+print("result", result.metrics, result.return_value, len(result.all_metrics), files, result.path, flush=True)
+""")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
+    out = finish(home.run([*command, "train.py"]), seconds=300)
+    assert sorted(re.findall(r"rank \d of 2 starts at \d", out)) == [
+        "rank 0 of 2 starts at 0",
+        "rank 0 of 2 starts at 2",
+        "rank 1 of 2 starts at 0",
+        "rank 1 of 2 starts at 2",
+    ]
+    results = [line for line in out.splitlines() if line.startswith("result")]
+    assert len(set(results)) == 1 and len(results) == 2  # every rank has the same one
+    assert "{'epoch': 3, 'rank': 0} 0 4 ['rank-0', 'rank-1']" in results[0]
+    assert len(list((home.folder / "runs").iterdir())) == 1
+    assert pathlib.Path(results[0].rsplit(" ", 1)[1]).parent == home.folder / "runs"
+
+
+def test_trackers_go_on_where_the_checkpoint_was(home: Home) -> None:
+    pytest.importorskip("tensorboard")
+    script = TRAIN.replace('name="here"', 'name="here", tracking={"tensorboard": True}')
+    home.script(script + "\nfit(epochs=2)\nfit(epochs=4)\n")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    seen = EventAccumulator(str(home.folder / "rtrain_results/here/tensorboard"))
+    seen.Reload()
+    assert [(one.step, one.value) for one in seen.Scalars("epoch")] == [(1, 0), (2, 1), (3, 2), (4, 3)]
