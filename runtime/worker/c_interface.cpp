@@ -13,7 +13,7 @@ using rtrain::worker::Session;
 
 struct rtw_worker {
     std::unique_ptr<Session> session;
-    std::string context, checkpoint, directory, broadcast;  // strings given to the caller
+    std::string context, checkpoint, directory, broadcast, wanted;  // strings given to the caller
 };
 
 namespace {
@@ -140,6 +140,12 @@ RTW_EXPORT int32_t rtw_wanted(rtw_worker* worker) {
     int32_t answer = 0;
     if (worker) guarded([&] { return answer = worker->session->wanted(), int{RTW_OK}; });
     return answer;
+}
+
+RTW_EXPORT const char* rtw_wanted_json(rtw_worker* worker) {
+    if (!worker) return nullptr;
+    const int code = guarded([&] { return worker->wanted = worker->session->wanted_json(), int{RTW_OK}; });
+    return code == RTW_OK && !worker->wanted.empty() ? worker->wanted.c_str() : nullptr;
 }
 
 RTW_EXPORT int rtw_broadcast(rtw_worker* worker, const char* data, uint64_t bytes, const char** out,

@@ -38,11 +38,12 @@ int rtw_open(rtw_worker** worker);
 void rtw_close(rtw_worker* worker);
 
 /* All facts about this worker as one JSON object: run_id, run_name, attempt, world_rank, world_size, local_rank,
- * local_world_size, node_rank, node, storage_path, run_path, user, checkpoint_upload, world_ranks_by_node. */
+ * local_world_size, node_rank, node, storage_path, run_path, user, checkpoint_upload, world_ranks_by_node; after an
+ * attempt that ended, previous_world_size and previous_end (resize, drain, preemption, failure). */
 const char* rtw_context_json(rtw_worker* worker);
 
 /* The checkpoint to start from, as JSON {"path": local directory, "directory": name, "metrics": {...}}, or NULL: none.
- * After this rank's own committed reports: the newest of those. */
+ * After this rank's own committed reports: the newest of those; its path is empty where it lies on the head alone. */
 const char* rtw_checkpoint_json(rtw_worker* worker);
 
 /* A fresh directory on the storage path's file system; give it to rtw_report with owned = 1 and its files are taken
@@ -72,6 +73,12 @@ int rtw_flush(rtw_worker* worker, int64_t timeout_ms);
 /* 1 when somebody wants a checkpoint now (drain, preemption, resize, operator), 2 when asked to stop, else 0. Never
  * blocks. */
 int32_t rtw_wanted(rtw_worker* worker);
+
+/* The same with its reason, or NULL when nothing is wanted: {"what": "checkpoint" or "stop", "reason": "drain",
+ * "preemption", "resize", "operator" or "stop", "deadline_wall_ms": Unix time until which a commit still counts,
+ * "workers": of a resize, how many workers there will be}. What is not known is left out. Since rtrain 0.2; a program
+ * that may meet an older library looks the name up at run time. */
+const char* rtw_wanted_json(rtw_worker* worker);
 
 /* All ranks wait for each other; rank 0's bytes reach all (NULL data elsewhere). */
 int rtw_broadcast(rtw_worker* worker, const char* data, uint64_t bytes, const char** out, uint64_t* out_bytes);

@@ -157,6 +157,7 @@ void Session::hear(FromAgent message) {
         asked_.reset();
     } else if (auto* wanted = std::get_if<Wanted>(&message)) {
         wanted_ = static_cast<int>(wanted->what);
+        wish_ = *wanted;
         if (wanted->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
     }
 }
@@ -168,7 +169,7 @@ void Session::hear(const Committed& news) {
                                  " could not be stored: " + *news.error);
         return;
     }
-    if (news.path.empty()) return;  // given up, or not on this machine: the one before stays the newest here
+    if (news.directory.empty()) return;  // given up: the one before stays the newest
     const auto metrics = std::find_if(recent_metrics_.begin(), recent_metrics_.end(),
                                       [&](const auto& one) { return one.first == news.index; });
     newest_ = ResumeFrom{.path = news.path,

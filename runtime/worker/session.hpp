@@ -56,6 +56,7 @@ class Session {  // every int is an RTW_ code
     int fail(const std::string& text);
     int wanted();
     void add_data_wait(std::chrono::microseconds waited);
+    std::string wanted_json();
 
   private:
     using Lock = std::unique_lock<std::mutex>;
@@ -87,6 +88,7 @@ class Session {  // every int is an RTW_ code
     std::optional<Clock::time_point> lost_at_, stop_heard_;
     std::atomic<int> wanted_{0};
     std::atomic<std::int64_t> data_wait_us_{-1};  // -1: nobody measures it
+    Wanted wish_;                                 // the last one heard: why, until when
 
     std::uint64_t next_report_ = 1, next_broadcast_ = 1;
     std::map<std::uint64_t, std::string> unanswered_;             // report index -> frame

@@ -222,6 +222,18 @@ void Session::add_data_wait(std::chrono::microseconds waited) {
     while (!data_wait_us_.compare_exchange_weak(before, std::max<std::int64_t>(before, 0) + waited.count())) {}
 }
 
+std::string Session::wanted_json() {
+    const int what = wanted();
+    const Lock lock(state_);
+    if (what == 0) return "";
+    std::string text = std::string(R"({"what":")") + (what == 1 ? "checkpoint" : "stop") + '"';
+    if (what == 1 && !wish_.reason.empty()) text += R"(,"reason":")" + wish_.reason + '"';
+    if (what == 1 && wish_.deadline_wall_ms != 0)
+        text += R"(,"deadline_wall_ms":)" + std::to_string(wish_.deadline_wall_ms);
+    if (what == 1 && wish_.workers != 0) text += R"(,"workers":)" + std::to_string(wish_.workers);
+    return text + '}';
+}
+
 std::string Session::context_json() {
     const Lock lock(state_);
     return context_json_;

@@ -23,6 +23,7 @@ _CONNECT_S = 5.0
 _ANSWER_S = 120.0
 _STREAM_SILENCE_S = 65.0  # the head says something every 20 s
 _AWAY_S = 600.0  # a head that stays away longer is not coming back
+_AGAIN_S = 0.5
 _PIECE = 1 << 20
 
 
@@ -109,6 +110,7 @@ class Head:
     _idle: list[_Connection] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _tls: ssl.SSLContext | None = None
+    patience_s: float = 0.0  # how long a head that does not answer is asked again
 
     @classmethod
     def current(cls, context: str | None = None) -> Head:
@@ -271,6 +273,16 @@ class Head:
             raise HeadError("internal", f"the head answered {method} {path} with something that is not JSON") from error
 
     def _ask(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return self._ask_once(method, path, query, body, headers)
+            except Unreachable:
+                if time.monotonic() > deadline or not (body is None or isinstance(body, bytes)):
+                    raise
+            time.sleep(_AGAIN_S)
+
+    def _ask_once(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
         connection = self._connection()
         again = connection.sock is not None and (body is None or isinstance(body, bytes)) and method != "POST"
         try:

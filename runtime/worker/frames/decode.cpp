@@ -31,6 +31,10 @@ class Fields {
         if (value && value->is_number_integer() && fits(*value, smallest, largest)) return value->get<Int>();
         return wrong(name, "an integer in its range"), Int{};
     }
+    template <class Int>
+    Int number_or(const char* name, Int otherwise, Int largest) {  // may be left out
+        return find(name) ? number<Int>(name, 0, largest) : otherwise;
+    }
     std::string object(const char* name) {
         const Json* value = find(name);
         if (value && value->is_object()) return value->dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -152,6 +156,14 @@ Reported reported(Fields& f) {
     return {.index = f.number<std::uint64_t>("index", 1, index_max), .directory = f.text_or_null("directory")};
 }
 
+Wanted wanted(Fields& f) {
+    Wanted m{.what = static_cast<Wish>(f.number<int>("what", 0, 2))};
+    m.reason = f.text_or_null("reason").value_or("");
+    m.deadline_wall_ms = f.number_or<std::int64_t>("deadline_wall_ms", 0, time_max);
+    m.workers = f.number_or<std::uint32_t>("workers", 0, std::numeric_limits<std::uint32_t>::max());
+    return m;
+}
+
 Committed committed(Fields& f) {
     Committed m;
     m.index = f.number<std::uint64_t>("index", 1, index_max);
@@ -199,7 +211,7 @@ Result<FromAgent> decode_from_agent(std::string_view body) {
         if (type == "committed") return committed(f);
         if (type == "staged") return Staged{f.text("path"), f.text_or_null("error").value_or("")};
         if (type == "broadcast") return broadcast(f);
-        if (type == "wanted") return Wanted{static_cast<Wish>(f.number<int>("what", 0, 2))};
+        if (type == "wanted") return wanted(f);
         if (type == "welcome") return welcome(f);
         if (type == "refuse") return Refuse{f.text("message")};
         return std::nullopt;

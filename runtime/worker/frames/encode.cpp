@@ -90,7 +90,13 @@ struct ToJson {
                 {"path", m.path},
                 {"error", or_null(m.error)}};
     }
-    Json operator()(const Wanted& m) const { return {{"type", "wanted"}, {"what", static_cast<int>(m.what)}}; }
+    Json operator()(const Wanted& m) const {
+        Json out = {{"type", "wanted"}, {"what", static_cast<int>(m.what)}};
+        if (!m.reason.empty()) out["reason"] = m.reason;
+        if (m.deadline_wall_ms != 0) out["deadline_wall_ms"] = m.deadline_wall_ms;
+        if (m.workers != 0) out["workers"] = m.workers;
+        return out;
+    }
 };
 
 std::string framed(std::string_view body) {

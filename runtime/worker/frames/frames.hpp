@@ -102,6 +102,9 @@ struct Committed {  // directory and error empty: dropped without a fault (repla
 enum class Wish { nothing, checkpoint, stop };
 struct Wanted {
     Wish what = Wish::nothing;
+    std::string reason{};               // of a checkpoint: operator, resize, drain, preemption, stop
+    std::int64_t deadline_wall_ms = 0;  // it counts when it is committed until then; 0: no deadline
+    std::uint32_t workers = 0;          // resize: how many workers there will be
     bool operator==(const Wanted&) const = default;
 };
 

@@ -252,3 +252,18 @@ def test_while_queued_the_reason_is_said(cluster, capfd):
         ).fit()
     thread.join()
     assert "QUEUED" in said()
+
+
+def test_a_head_that_is_killed_and_comes_back_costs_the_driver_nothing(cluster, driver, tmp_path):
+    name, go = cluster.name("headless"), tmp_path / "go"
+    process = driver(WAITS.format(name=name, go=str(go)))
+    wait_for("a report", reported(name))
+    cluster.daemons.kill("head")
+    go.touch()
+    for line in process.stderr:
+        if "cannot be reached" in line:
+            break
+    cluster.daemons.restart("head")
+    out, err = process.communicate(timeout=60)
+    assert "ended with {'step': 2}" in out, err
+    assert "the head is back" in err

@@ -29,6 +29,7 @@ from rtrain.train._session import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
+from rtrain.train._wanted import CheckpointWanted, checkpoint_wanted
 
 # What a driver uses is loaded when it is first named: the name, and the module that has it.
 _LAZY: dict[str, str] = {
@@ -83,6 +84,7 @@ __all__ = [
     "CheckpointConsistencyMode",
     "CheckpointUploadError",
     "CheckpointUploadMode",
+    "CheckpointWanted",
     "PreemptionInfo",
     "ReportedCheckpoint",
     "ReportedCheckpointStatus",
@@ -90,6 +92,7 @@ __all__ = [
     "Stopped",
     "TrainContext",
     "checkpoint_dir",
+    "checkpoint_wanted",
     "collective",
     "flush",
     "get_all_reported_checkpoints",

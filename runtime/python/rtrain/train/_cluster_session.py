@@ -39,6 +39,7 @@ class ClusterSession:
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
         self.validates = False
+        self._reports = 0
         self.resume_from: dict[str, str] | None = None
 
     @property
@@ -53,16 +54,43 @@ class ClusterSession:
 
     def report(self, call: ReportCall) -> None:
         handle = _worker.handle("report")
-        if call.directory is None:
-            arguments = ReportArgs(call.metrics_json.encode())
-        else:
-            arguments = _with_files(call, call.directory)
-            self._reported_directories.add(call.directory)
+        self._reports += 1
+        if call.validation and not self.validates:
+            raise ValueError("report(validation=...) needs a trainer with validation_config")
+        arguments = ReportArgs(call.metrics_json.encode()) if call.directory is None else self._with_files(call)
         code = library().rtw_report(handle, ctypes.byref(arguments))
         if code:
             check(code, "report")
+        if call.validation:
+            self._ask_for_validation(call)
         if self.stop is not None:
             self._end_when_reached(call)
+
+    def _with_files(self, call: ReportCall) -> ReportArgs:
+        from rtrain.train import _uploads
+
+        prepared = _uploads.prepared(call, self.facts, self._reports, self._fresh_directory)
+        if prepared.directory is None:
+            return ReportArgs(call.metrics_json.encode())
+        self._reported_directories.add(prepared.directory)
+        return _with_files(prepared, prepared.directory)
+
+    def _fresh_directory(self) -> str:
+        path = ctypes.c_char_p()
+        check(library().rtw_checkpoint_dir(_worker.handle("checkpoint_dir"), ctypes.byref(path)), "checkpoint_dir")
+        return os.fsdecode(path.value or b"")
+
+    def _ask_for_validation(self, call: ReportCall) -> None:
+        """Rank 0 waits for the commit, since the checkpoint is known by its committed name."""
+        if self.facts.world_rank != 0:
+            return
+        from rtrain._http import Head
+        from rtrain.train import _validation
+
+        self.flush(None)
+        committed = self.get_checkpoint()
+        if committed is not None:
+            _validation.ask(Head.current(), self.facts.run_id, committed.name, call.validation)
 
     def _end_when_reached(self, call: ReportCall) -> None:
         """Rank 0 asks the run's `stop`; every rank ends at the same report."""
@@ -77,7 +105,8 @@ class ClusterSession:
             return self._given_checkpoint()
         found = json.loads(text)
         metrics = _metrics.decode(found["metrics"])
-        return Checkpoint(found["path"], metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"])
+        path = found["path"] or f"{self.facts.run_path}/{found['directory']}"  # on the head alone: read through it
+        return Checkpoint(path, metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"])
 
     def _given_checkpoint(self) -> Checkpoint | None:
         """`resume_from_checkpoint` of the trainer: counts while the run has none of its own."""
@@ -99,7 +128,8 @@ class ClusterSession:
         from rtrain.train import _reported
 
         self.flush(timeout_s)
-        return _reported.of_run(self.facts, consistency, timeout_s)
+        newest = self.get_checkpoint()
+        return _reported.of_run(self.facts, consistency, timeout_s, newest.name if newest else "")
 
     def should_checkpoint(self) -> bool:
         return int(library().rtw_wanted(_worker.handle("should_checkpoint"))) != 0
@@ -146,9 +176,7 @@ class ClusterSession:
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:
-        path = ctypes.c_char_p()
-        check(library().rtw_checkpoint_dir(_worker.handle("checkpoint_dir"), ctypes.byref(path)), "checkpoint_dir")
-        directory = os.fsdecode(path.value or b"")
+        directory = self._fresh_directory()
         try:
             yield directory
         finally:

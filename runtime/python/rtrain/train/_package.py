@@ -42,8 +42,8 @@ class Archive:
 
 
 def zstd_stored(data: bytes) -> bytes:
-    """A zstd frame that holds `data` as it is: content size in 8 bytes, window from it, stored blocks."""
-    out = [struct.pack("<IBQ", _ZSTD_MAGIC, 0b1110_0000, len(data))]
+    """A zstd frame that holds `data` as it is: a window of 1 MiB, the content's size in 8 bytes, stored blocks."""
+    out = [struct.pack("<IBBQ", _ZSTD_MAGIC, 0b1100_0000, 10 << 3, len(data))]
     starts = range(0, len(data), _BLOCK) or range(1)
     for start in starts:
         piece = data[start : start + _BLOCK]

@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from rtrain._http import Head, HeadError, part
-from rtrain.train import _metrics
+from rtrain.train import _metrics, _validation
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._session import CheckpointConsistencyMode, Facts, PreemptionInfo, ReportedCheckpoint, ResizeInfo
+from rtrain.train._result import by_score
+from rtrain.train._run_directory import full_metrics
+from rtrain.train._session import (
+    CheckpointConsistencyMode,
+    Facts,
+    PreemptionInfo,
+    ReportedCheckpoint,
+    ReportedCheckpointStatus,
+    ResizeInfo,
+)
 
+_KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
+_PAUSE_S = 0.25
 _LEAVING = ("DRAINING", "QUARANTINED")
 
 
-def of_run(facts: Facts, consistency: CheckpointConsistencyMode, timeout_s: float | None) -> list[ReportedCheckpoint]:
-    """The run's kept checkpoints, the oldest first."""
+def of_run(
+    facts: Facts, consistency: CheckpointConsistencyMode, timeout_s: float | None, newest: str
+) -> list[ReportedCheckpoint]:
+    """The run's kept checkpoints, from the worst to the best; waits until the head knows `newest`, and VALIDATED until no
+    validation is pending. What is there when the time is over is given back."""
     head = Head.current()
-    found: list[ReportedCheckpoint] = []
-    for one in head.items(f"/v1/runs/{part(facts.run_id)}/checkpoints"):
-        if one.get("deleting"):
-            continue
-        metrics: Any = _metrics.decode(one["metrics"])
-        found.append(ReportedCheckpoint(Checkpoint(one["path"], metrics=metrics, name=one["directory"]), metrics))
-    return found
+    begun = time.monotonic()
+    while True:
+        found = _listed(head, facts)
+        known = not newest or any(one.checkpoint.name == newest for one in found) or time.monotonic() - begun > _KNOWN_S
+        pending = consistency is CheckpointConsistencyMode.VALIDATED and any(
+            one.status is ReportedCheckpointStatus.PENDING_VALIDATION for one in found
+        )
+        if (known and not pending) or (timeout_s is not None and time.monotonic() - begun > timeout_s):
+            return found
+        time.sleep(_PAUSE_S)
+
+
+def _listed(head: Head, facts: Facts) -> list[ReportedCheckpoint]:
+    route = f"/v1/runs/{part(facts.run_id)}"
+    wanted = head.get(route)["job"].get("checkpoint") or {}
+    said = _validation.answers(head, facts.run_id)
+    found: list[Checkpoint] = []
+    for one in head.items(f"{route}/checkpoints"):
+        if not one["deleting"]:
+            joined: Any = _metrics.decode(said.get(one["directory"], {}).get("metrics", {}))
+            metrics = {**full_metrics(head, route, one), **joined}
+            found.append(Checkpoint(one["path"], metrics=metrics, name=one["directory"]))
+    in_order = by_score(found, wanted.get("score_attribute"), wanted.get("score_order") or "max")
+    return [ReportedCheckpoint(one, metrics, _status(said.get(one.name))) for one, metrics in in_order]
+
+
+def _status(answer: dict[str, Any] | None) -> ReportedCheckpointStatus:
+    return ReportedCheckpointStatus(answer["status"]) if answer else ReportedCheckpointStatus.COMMITTED
 
 
 def resize_info(facts: Facts) -> ResizeInfo:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._http import Head, HeadError, NotFound, file_digest, part
+from rtrain.train import _metrics
 
 MANIFEST = ".manifest.json"
 
@@ -104,6 +105,16 @@ def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
         if run["run_path"] == path:
             return RemoteDirectory(path, asked, f"/v1/runs/{part(run['run_id'])}/files")
     raise missing
+
+
+def full_metrics(head: Head, route: str, checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint's metrics as they were reported: the head's record has its numbers, the manifest all of them."""
+    try:
+        manifest = json.loads(head.content(f"{route}/files/{part(checkpoint['directory'])}/{MANIFEST}"))
+        found = _metrics.decode(manifest["metrics"])
+    except (HeadError, ValueError, KeyError):
+        found = _metrics.decode(checkpoint["metrics"])
+    return found if isinstance(found, dict) else {}
 
 
 def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:

@@ -25,8 +25,11 @@ from rtrain.train._errors import (
 )
 from rtrain.train._result import Result, by_score
 from rtrain.train._run_context import TrainRunContext, checked
+from rtrain.train._run_directory import full_metrics
+from rtrain.train._validation import Validator, answers
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
+_HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
 Loop = Callable[[], Any] | Callable[[dict[str, Any]], Any]
 
 
@@ -303,9 +306,12 @@ def _size(count: int) -> str:
 
 def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext) -> Result:
     """Follows the run to its end; its Result, or what its failure raises."""
+    head = Head(head.place, patience_s=_HEAD_AWAY_S)
     driver = Driver(head, run["run_id"], run["name"], callbacks, context)
+    validator = Validator(head, run)
     try:
         ended = driver.follow()
+        validator.finish()
     finally:
         for callback in callbacks:
             callback.after_run(context)
@@ -327,10 +333,12 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
     for one in reversed(same):
         route = f"/v1/runs/{part(one['run_id'])}"
         rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
+        said = answers(head, one["run_id"])
         for found in head.items(f"{route}/checkpoints"):
             if not found["deleting"]:
                 name = found["directory"]
-                kept[name] = Checkpoint(found["path"], metrics=_plain(found["metrics"]), name=name)
+                metrics = {**full_metrics(head, route, found), **_plain(said.get(name, {}).get("metrics"))}
+                kept[name] = Checkpoint(found["path"], metrics=metrics, name=name)
     wanted = (run.get("job") or {}).get("checkpoint") or {}
     checkpoints = list(kept.values())
     return Result(

@@ -25,6 +25,7 @@ from rtrain.train._session import LoopEnded
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
 _VALUE_MAX = 4 << 20
+_HEAD_AWAY_S = 120.0  # a return value is worth so much waiting
 
 
 def main() -> int:
@@ -151,6 +152,7 @@ def _leave(run_id: str, key: str, value: object) -> None:
     try:
         content = dumps(value, "the training function's return value")
         head = Head.current()
+        head.patience_s = _HEAD_AWAY_S
         if len(content) > _VALUE_MAX:
             content = pickle.dumps({"blob": head.upload_blob(content)})
         head.put(f"/v1/runs/{part(run_id)}/values/{key}", content)

@@ -1,2 +1,5 @@
-"""Hugging Face libraries inside a training function. Accelerate needs nothing: it finds the ranks in the
-environment."""
+"""Hugging Face libraries inside a training function. Accelerate needs nothing: it finds the ranks in the environment."""
+
+from rtrain.train.huggingface._trainer import TransformersTrainer
+
+__all__ = ["TransformersTrainer"]

@@ -1,0 +1,80 @@
+"""Reports whose files are brought in another way: by the caller's own function, from the run's directory itself, or from a
+worker's own directory, where links to the code lie beside the files."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shutil
+from collections.abc import Callable
+
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
+
+
+def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
+    """The report as the library takes it. ValueError for a directory that must lie in the run's and does not.
+
+    No rank asks another here: any subset of them may bring files this way. `index` counts this rank's reports, `fresh`
+    gives a staged directory.
+    """
+    if call.directory is None:
+        return dataclasses.replace(call, upload=None) if call.upload is CheckpointUploadMode.NO_UPLOAD else call
+    if call.upload_fn is not None:
+        return _uploaded(call, facts, index)
+    if call.upload is CheckpointUploadMode.NO_UPLOAD:
+        return _in_place(call, facts)
+    return _without_links_to_code(call, fresh)
+
+
+def _uploaded(call: ReportCall, facts: Facts, index: int) -> ReportCall:
+    name = call.directory_name or f"checkpoint_{index:06}"
+    assert call.upload_fn is not None
+    assert call.directory is not None
+    brought = call.upload_fn(Checkpoint.from_directory(call.directory), name)
+    if not isinstance(brought, Checkpoint):
+        raise ValueError(f"checkpoint_upload_fn gave a {type(brought).__name__}; it gives the Checkpoint that it made")
+    return _in_place(dataclasses.replace(call, directory=brought.path, directory_name=name), facts)
+
+
+def _in_place(call: ReportCall, facts: Facts) -> ReportCall:
+    """Files that lie in the run's directory already are taken over by a rename; of several ranks that name one directory
+    the first takes it."""
+    assert call.directory is not None
+    if not _inside(call.directory, facts.run_path):
+        raise ValueError(
+            f"the checkpoint {call.directory} does not lie in the run's directory {facts.run_path}: NO_UPLOAD and "
+            "checkpoint_upload_fn need that, on a path that the node sees"
+        )
+    mine = pathlib.Path(call.directory).with_name(f".{pathlib.Path(call.directory).name}.rank-{facts.world_rank}")
+    try:
+        pathlib.Path(call.directory).rename(mine)
+    except FileNotFoundError:
+        return dataclasses.replace(call, directory=None, upload=None)
+    return dataclasses.replace(call, directory=str(mine), owned=True, upload=None)
+
+
+def _inside(directory: str, run_path: str) -> bool:
+    return "://" not in run_path and pathlib.Path(directory).resolve().is_relative_to(pathlib.Path(run_path).resolve())
+
+
+def _without_links_to_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:
+    """`Checkpoint.from_directory(".")`: the worker's directory holds links to the code that came along; they stay behind."""
+    code = os.environ.get("RTRAIN_WORKING_DIR")
+    directory = pathlib.Path(call.directory or "")
+    if not code or not any(_leads_to(entry, code) for entry in directory.iterdir()):
+        return call
+    target = pathlib.Path(fresh())
+    for entry in directory.iterdir():
+        if _leads_to(entry, code) or entry.name == ".torchelastic-error.json":
+            continue
+        if entry.is_dir():
+            shutil.copytree(entry, target / entry.name)
+        else:
+            shutil.copy2(entry, target / entry.name)
+    return dataclasses.replace(call, directory=str(target), owned=True)
+
+
+def _leads_to(entry: pathlib.Path, code: str) -> bool:
+    return entry.is_symlink() and str(entry.readlink()).startswith(code.rstrip("/") + "/")

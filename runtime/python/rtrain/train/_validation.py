@@ -1,0 +1,151 @@
+"""Validation of reported checkpoints: the worker leaves what is to be validated with the head, the driver runs it, one at a
+time, in a process of its own, and leaves what it said. What is pending survives restarts of both."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from rtrain._http import Head, HeadError, NotFound, part
+from rtrain.train import _metrics
+from rtrain.train._configs import ValidationConfig, ValidationTaskConfig
+from rtrain.train._package import Payload, dumps
+from rtrain.train._session import ReportedCheckpointStatus
+
+_PREFIX = "validation-"
+_POLL_S = 1.0
+_AFTER_KILL_S = 10.0
+PENDING = ReportedCheckpointStatus.PENDING_VALIDATION.value
+
+
+def ask(head: Head, run_id: str, directory: str, task: object) -> None:
+    """A worker's wish that the checkpoint be validated."""
+    config = task if isinstance(task, ValidationTaskConfig) else ValidationTaskConfig()
+    wish = {
+        "status": PENDING,
+        "fn_kwargs": b64encode(dumps(config.fn_kwargs or {}, "ValidationTaskConfig.fn_kwargs")).decode(),
+        "timeout_s": config.timeout_s,
+    }
+    _put(head, run_id, directory, wish)
+
+
+def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
+    """Checkpoint directory to what is known of its validation."""
+    route = f"/v1/runs/{part(run_id)}/values"
+    found = {}
+    for one in head.get(route)["items"]:
+        if str(one["key"]).startswith(_PREFIX):
+            found[one["key"][len(_PREFIX) :]] = json.loads(head.content(f"{route}/{part(one['key'])}"))
+    return found
+
+
+def _put(head: Head, run_id: str, directory: str, what: Mapping[str, Any]) -> None:
+    head.put(f"/v1/runs/{part(run_id)}/values/{_PREFIX}{part(directory)}", json.dumps(what).encode())
+
+
+class Validator:
+    """The driver's side: a thread that validates what is pending, and `finish`, which waits for all of it."""
+
+    def __init__(self, head: Head, run: Mapping[str, Any]) -> None:
+        self._head = head
+        self._run_id = str(run["run_id"])
+        self._run_path = str(run["run_path"])
+        self._ending = threading.Event()
+        self._config: ValidationConfig | None = _config_of(head, run)
+        self._thread = threading.Thread(target=self._work, daemon=True, name="rtrain-validation")
+        if self._config is not None:
+            self._thread.start()
+
+    def finish(self) -> None:
+        """Waits until nothing is pending."""
+        self._ending.set()
+        if self._config is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            ending = self._ending.is_set()
+            try:
+                pending = [
+                    (name, one) for name, one in sorted(answers(self._head, self._run_id).items()) if one["status"] == PENDING
+                ]
+                for name, wish in pending:
+                    _put(self._head, self._run_id, name, self._validated(name, wish))
+            except HeadError as error:
+                print(f"rtrain: validation waits: {error.message}", file=sys.stderr)
+            if ending:
+                return
+            self._ending.wait(_POLL_S)
+
+    def _validated(self, name: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._config is not None
+        task = self._config.task_config or ValidationTaskConfig()
+        arguments = {**(task.fn_kwargs or {}), **pickle.loads(b64decode(wish["fn_kwargs"]))}
+        timeout_s = wish.get("timeout_s") or task.timeout_s
+        with tempfile.TemporaryDirectory(prefix="rtrain-validation-") as folder:
+            answer = pathlib.Path(folder) / "answer.json"
+            job = {
+                "fn": dumps(self._config.fn, "ValidationConfig.fn"),
+                "kwargs": arguments,
+                "path": f"{self._run_path}/{name}",
+                "sys_path": sys.path,
+                "answer": str(answer),
+            }
+            return _run_apart(dumps(job, "the validation"), answer, timeout_s)
+
+
+def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dict[str, Any]:
+    command = [sys.executable, "-m", "rtrain.train._validation"]
+    package = str(pathlib.Path(__file__).resolve().parents[2])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    try:
+        _, err = process.communicate(job, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate(timeout=_AFTER_KILL_S)
+        return {"status": ReportedCheckpointStatus.VALIDATION_TIMEOUT.value, "metrics": {}, "error": f"longer than {timeout_s} s"}
+    if process.returncode != 0:
+        text = err.decode("utf-8", "replace").strip()
+        print(f"rtrain: a validation failed:\n{text}", file=sys.stderr)
+        return {"status": ReportedCheckpointStatus.VALIDATION_FAILED.value, "metrics": {}, "error": text[-2000:]}
+    return {"status": ReportedCheckpointStatus.VALIDATED.value, "metrics": json.loads(answer.read_text()), "error": ""}
+
+
+def _config_of(head: Head, run: Mapping[str, Any]) -> ValidationConfig | None:
+    digest = ((run.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_SHA256")
+    if not digest:
+        return None
+    try:
+        payload = Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), f"the blob {digest}")
+    except NotFound:
+        return None
+    config: ValidationConfig | None = payload.part("validation") if "validation" in payload.parts else None
+    return config
+
+
+def main() -> int:
+    """One validation: its job on stdin, the metrics into a file."""
+    content = sys.stdin.buffer.read()
+    job = pickle.loads(content)
+    sys.path[:] = job["sys_path"]
+    from rtrain.train._checkpoint import Checkpoint
+
+    metrics = pickle.loads(job["fn"])(Checkpoint(job["path"]), **job["kwargs"])
+    if not isinstance(metrics, Mapping):
+        raise TypeError(f"the validation function gave a {type(metrics).__name__}; it gives a dict of metrics")
+    pathlib.Path(job["answer"]).write_text(_metrics.encode(metrics))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The loop of `TransformersTrainer`: the user's function, with the report callback in every Trainer that it trains."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rtrain import train
+from rtrain.train._worker_main import wants_config
+
+
+class TransformersLoop:
+    """Calls `function` in either of its shapes: a loop that trains (`function(config)`, `function()`), or the older init
+    function (`function(train_dataset, eval_dataset, **config)`), which gives back a Trainer that is trained here."""
+
+    def __init__(self, function: Callable[..., Any], *, makes_trainer: bool) -> None:
+        self.function = function
+        self.makes_trainer = makes_trainer or _wants_datasets(function)
+        if not self.makes_trainer:
+            wants_config(function)  # ValueError where it needs more than that
+
+    def __call__(self, config: Mapping[str, Any]) -> Any:
+        from transformers import Trainer  # noqa: PLC0415 - on the worker, not on the driver
+
+        with _reporting(Trainer):
+            made = self._made(dict(config))
+            if not isinstance(made, Trainer):
+                return made
+            from rtrain.train.huggingface._prepare import prepare_trainer  # noqa: PLC0415
+
+            _train(prepare_trainer(made))
+            return None
+
+    def _made(self, config: dict[str, Any]) -> Any:
+        if self.makes_trainer:
+            return self.function(_shard("train"), _shard("evaluation"), **config)
+        return self.function(config) if wants_config(self.function) else self.function()
+
+
+def _wants_datasets(function: Callable[..., Any]) -> bool:
+    return "train_dataset" in inspect.signature(function).parameters
+
+
+def _shard(name: str) -> Any:
+    try:
+        return train.get_dataset_shard(name)
+    except KeyError:
+        return None
+
+
+def _train(trainer: Any) -> None:
+    checkpoint = train.get_checkpoint()
+    if checkpoint is None:
+        trainer.train()
+        return
+    with checkpoint.as_directory() as directory:
+        trainer.train(resume_from_checkpoint=os.path.join(directory, "checkpoint"))  # noqa: PTH118 - Transformers wants text
+
+
+@contextlib.contextmanager
+def _reporting(trainers: Any) -> Iterator[None]:
+    """While it lasts, a Trainer that begins to train without a report callback gets one."""
+    from rtrain.train.huggingface._report import RTrainReportCallback  # noqa: PLC0415
+
+    plain = trainers.train
+
+    @functools.wraps(plain)
+    def training(self: Any, *arguments: Any, **named: Any) -> Any:
+        if not any(isinstance(callback, RTrainReportCallback) for callback in self.callback_handler.callbacks):
+            self.add_callback(RTrainReportCallback())
+        return plain(self, *arguments, **named)
+
+    trainers.train = training
+    try:
+        yield
+    finally:
+        trainers.train = plain

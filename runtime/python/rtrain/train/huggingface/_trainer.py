@@ -1,0 +1,43 @@
+"""`TransformersTrainer`, of the older API: a TorchTrainer whose Transformers trainers report by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rtrain.train.huggingface._loop import TransformersLoop
+from rtrain.train.torch._trainer import TorchTrainer
+
+
+class TransformersTrainer(TorchTrainer):
+    """Trains with Transformers on several ranks.
+
+    train_loop_per_worker: a loop that makes a `transformers.Trainer` and trains it; every save is reported without more ado.
+    Or, in the older shape (also by the name `trainer_init_per_worker`, its config `trainer_init_config`), a function
+    `init(train_dataset, eval_dataset, **config)` that gives back a Trainer; it is trained, from the newest checkpoint on.
+    `datasets` gives it "train" and "evaluation". The other arguments are TorchTrainer's.
+    """
+
+    def __init__(
+        self,
+        train_loop_per_worker: Callable[..., Any] | None = None,
+        *,
+        trainer_init_per_worker: Callable[..., Any] | None = None,
+        trainer_init_config: Mapping[str, Any] | None = None,
+        train_loop_config: Mapping[str, Any] | None = None,
+        preprocessor: None = None,
+        **options: Any,
+    ) -> None:
+        function = train_loop_per_worker or trainer_init_per_worker
+        if function is None or (train_loop_per_worker and trainer_init_per_worker):
+            raise ValueError(
+                "TransformersTrainer needs one function: train_loop_per_worker, or trainer_init_per_worker"
+            )
+        if not callable(function):
+            raise ValueError(f"train_loop_per_worker is {function!r}; it is a function")
+        if preprocessor is not None:
+            raise ValueError("TransformersTrainer(preprocessor=): apply it to the datasets before they are given")
+        if not isinstance(function, TransformersLoop):  # restore() gives one
+            function = TransformersLoop(function, makes_trainer=trainer_init_per_worker is not None)
+        config = train_loop_config if train_loop_config is not None else trainer_init_config
+        super().__init__(function, train_loop_config=config, **options)

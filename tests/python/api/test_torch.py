@@ -1,0 +1,40 @@
+"""TorchTrainer: the ranks share a process group, also where the loop itself imports torch."""
+
+from __future__ import annotations
+
+from rtrain import train
+from rtrain.train import Checkpoint, RunConfig, ScalingConfig
+from rtrain.train.torch import TorchConfig, TorchTrainer
+
+
+def test_ranks_train_one_model_and_its_tensors_come_back(cluster):
+    def loop(config):
+        import torch
+        import torch.distributed as dist
+        from rtrain.train.torch import prepare_model
+
+        assert dist.is_initialized()
+        assert dist.get_backend() == "gloo"
+        torch.manual_seed(dist.get_rank())
+        model = prepare_model(torch.nn.Linear(2, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"])
+        loss = model(torch.ones(4, 2) * (dist.get_rank() + 1)).square().mean()
+        loss.backward()
+        optimizer.step()
+        total = torch.ones(1) * dist.get_rank()
+        dist.all_reduce(total)
+        values = {"weights": model.state_dict(), "deep": [model.module.weight.detach()], "epoch": 1}
+        train.report({"total": total.item(), "loss": loss.detach()}, Checkpoint.from_dict(values))
+
+    result = TorchTrainer(
+        loop,
+        train_loop_config={"lr": 0.1},
+        torch_config=TorchConfig(timeout_s=120),
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=cluster.name("torch")),
+    ).fit()
+    assert result.metrics["total"] == 1.0
+    values = result.checkpoint.to_dict()
+    assert values["epoch"] == 1
+    assert values["deep"][0].device.type == "cpu"
+    assert values["deep"][0].shape == (1, 2)

@@ -1,0 +1,132 @@
+"""Validation of checkpoints, what workers learn of it, and files brought in other ways."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+from rtrain import train
+from rtrain.train import (
+    Checkpoint,
+    CheckpointConfig,
+    CheckpointConsistencyMode,
+    CheckpointUploadMode,
+    DataParallelTrainer,
+    RunConfig,
+    ScalingConfig,
+    ValidationConfig,
+    ValidationTaskConfig,
+)
+
+
+def accuracy(checkpoint, plus=0, fails=False, hangs=False):
+    if fails:
+        raise ValueError("no such data")
+    if hangs:
+        import threading
+
+        threading.Event().wait(600)
+    return {"accuracy": checkpoint.to_dict()["epoch"] + plus}
+
+
+def test_validated_metrics_join_the_checkpoint_s_and_decide_the_best(cluster):
+    def loop():
+        wishes = [True, ValidationTaskConfig(fn_kwargs={"plus": 10}), ValidationTaskConfig(fn_kwargs={"fails": True}), False]
+        wishes.append(ValidationTaskConfig(fn_kwargs={"hangs": True}, timeout_s=1.5))
+        for epoch, wish in enumerate(wishes):
+            train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}), validation=wish)
+        committed = train.get_all_reported_checkpoints(CheckpointConsistencyMode.COMMITTED)
+        validated = train.get_all_reported_checkpoints()
+        return len(committed), [(one.metrics["epoch"], one.status.value, one.metrics.get("accuracy")) for one in validated]
+
+    result = DataParallelTrainer(
+        loop,
+        validation_config=ValidationConfig(fn=accuracy, task_config=ValidationTaskConfig(fn_kwargs={"plus": 1})),
+        run_config=RunConfig(
+            name=cluster.name("validated"), checkpoint_config=CheckpointConfig(checkpoint_score_attribute="accuracy")
+        ),
+    ).fit()
+    assert result.return_value == (
+        5,
+        [
+            (2, "VALIDATION_FAILED", None),
+            (3, "COMMITTED", None),
+            (4, "VALIDATION_TIMEOUT", None),
+            (0, "VALIDATED", 1),
+            (1, "VALIDATED", 11),
+        ],
+    )
+    assert result.best_checkpoints[-1][1] == {"epoch": 1, "accuracy": 11}
+    assert result.get_best_checkpoint("accuracy", "max").to_dict() == {"epoch": 1}
+
+
+def test_validation_needs_a_checkpoint_and_a_config(cluster):
+    def loop():
+        with pytest.raises(ValueError, match="needs a checkpoint"):
+            train.report({}, validation=True)
+        with pytest.raises(ValueError, match="needs a trainer with validation_config"):
+            train.report({}, Checkpoint.from_dict({}), validation=True)
+        return "refused"
+
+    assert DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("refused"))).fit().return_value == "refused"
+
+
+def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(cluster, tmp_path):
+    def loop():
+        run_path = pathlib.Path(train.get_context().get_run_path())
+        rank = train.get_context().get_world_rank()
+
+        def bring(checkpoint, name):
+            target = run_path / name
+            target.mkdir(exist_ok=True)
+            with checkpoint.as_directory() as directory:
+                (target / f"brought-{rank}").write_text(",".join(sorted(os.listdir(directory))))
+            train.collective.barrier()
+            return Checkpoint(str(target))
+
+        mine = pathlib.Path("mine")
+        mine.mkdir()
+        (mine / "weights").write_text("w")
+        train.report({"step": 1}, Checkpoint.from_directory(mine), checkpoint_upload_fn=bring)
+        placed = run_path / "placed"
+        if rank == 0:
+            placed.mkdir()
+            (placed / "shard").write_text("s")
+        mode = CheckpointUploadMode.NO_UPLOAD
+        train.report({"step": 2}, Checkpoint(str(placed)) if rank == 0 else None, checkpoint_upload_mode=mode)
+        with pytest.raises(ValueError, match="does not lie in the run's directory"):
+            train.report({}, Checkpoint.from_directory(mine), checkpoint_upload_mode=mode)
+        train.report({"step": 3}, Checkpoint.from_directory(mine), checkpoint_upload_mode=CheckpointUploadMode.SYNC)
+        return train.get_checkpoint().metrics
+
+    result = DataParallelTrainer(
+        loop,
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=cluster.name("brought"), storage_path=tmp_path / "runs"),
+    ).fit()
+    assert result.return_value == {"step": 3}
+    brought, placed, sync = (
+        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in result.best_checkpoints
+    )
+    assert (brought, placed, sync) == (["brought-0", "brought-1"], ["shard"], ["weights"])
+
+
+def test_the_worker_s_own_directory_as_a_checkpoint_leaves_the_code_behind(cluster, tmp_path, driver):
+    name, storage = cluster.name("dot"), tmp_path / "runs"
+    script = f"""
+        from rtrain import train
+        from rtrain.train import Checkpoint, DataParallelTrainer, RunConfig, ScalingConfig
+        def loop():
+            rank = train.get_context().get_world_rank()
+            with open(f"model-{{rank}}.pt", "w") as out:
+                out.write("m")
+            train.report({{}}, Checkpoint.from_directory("."))
+        DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=2),
+            run_config=RunConfig(name="{name}", storage_path="{storage}")).fit()
+        """
+    process = driver(script, helper="x = 1\n")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    kept = train.Result.from_path(storage / name).checkpoint.path
+    assert sorted(p.name for p in pathlib.Path(kept).iterdir() if p.name[0] != ".") == ["model-0.pt", "model-1.pt"]
