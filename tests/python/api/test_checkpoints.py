@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import pathlib
 import shutil
 
 import pytest
 from rtrain import train
-from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, FailureConfig, Result, RunConfig, ScalingConfig
+from rtrain._http import HeadError
+from rtrain.train import (
+    Checkpoint,
+    CheckpointConfig,
+    DataParallelTrainer,
+    FailureConfig,
+    Result,
+    RunConfig,
+    ScalingConfig,
+    _run_directory,
+)
 
 
 def counting(config):
@@ -63,7 +74,7 @@ def test_checkpoints_are_kept_by_score_and_the_wrong_ones_never_win(cluster):
     assert "<table>" in result._repr_html_()
 
 
-def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_path):
+def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_path, capfd):
     name, storage = cluster.name("again"), tmp_path / "runs"
     with pytest.raises(train.WorkerGroupError, match="epoch 2 went wrong"):
         trainer(name, storage, epochs=4, fails_at=2).fit()
@@ -73,7 +84,12 @@ def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_pa
     again = trainer(name, storage, epochs=4).fit()  # all is done: ends at once, and still has everything
     assert epochs_of(again) == [0, 1, 2, 3]
     assert again.checkpoint == result.checkpoint
+    capfd.readouterr()
     more = trainer(name, storage, epochs=5, workers=2).fit()
+    said = capfd.readouterr().err
+    assert "goes on where it ended (SUCCEEDED" in said
+    assert "train_loop_config.epochs: 4 -> 5" in said
+    assert "scaling.workers: 1 -> 2" in said
     assert (more.metrics["epoch"], more.metrics["started_at"]) == (4, 4)
     with more.checkpoint.as_directory() as directory:
         assert {file.name for file in pathlib.Path(directory).iterdir()} >= {"rank-0", "rank-1", "state.json"}
@@ -165,3 +181,47 @@ def test_a_checkpoint_of_another_run_is_where_to_begin(cluster):
         resume_from_checkpoint=Checkpoint.from_dict({"epoch": 41}),
     ).fit()
     assert [row["began"] for row in result.all_metrics] == [41, 1]
+
+
+def test_numpy_scores_and_a_score_that_was_nan_neither_kill_a_run_nor_its_resumption(cluster):
+    def loop(config):
+        import numpy
+
+        scores = [numpy.float32("nan"), numpy.float32(0.5), numpy.float64("inf")]
+        start = 0 if train.get_checkpoint() is None else train.get_checkpoint().to_dict()["epoch"] + 1
+        for epoch in range(start, config["epochs"]):
+            metrics = {"score": scores[epoch], "when": numpy.datetime64("2026-01-01").astype(object), "shape": numpy.arange(2)}
+            train.report(metrics, Checkpoint.from_dict({"epoch": epoch, "array": numpy.ones(2)}))
+
+    def run(name, epochs):
+        keep = CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="score")
+        return DataParallelTrainer(
+            loop, train_loop_config={"epochs": epochs}, run_config=RunConfig(name=name, checkpoint_config=keep)
+        ).fit()
+
+    name = cluster.name("nan")
+    first = run(name, 1)
+    assert math.isnan(first.metrics["score"])
+    assert (first.metrics["when"], first.metrics["shape"]) == ("2026-01-01", [0, 1])
+    again = run(name, 3)
+    assert [metrics["score"] for _, metrics in again.best_checkpoints[1:]] == [0.5, math.inf]
+    assert math.isnan(again.best_checkpoints[0][1]["score"])
+    assert list(again.checkpoint.to_dict()["array"]) == [1, 1]
+
+
+def test_a_path_that_only_the_cluster_mounts_is_read_through_the_head(cluster, tmp_path, monkeypatch):
+    name, storage = cluster.name("behind"), tmp_path / "runs"
+    trainer(name, storage, epochs=2).fit()
+    seen_here = pathlib.Path.is_file
+    monkeypatch.setattr(pathlib.Path, "is_file", lambda path: False if path == storage / name / "run.json" else seen_here(path))
+    directory = _run_directory.open_directory(str(storage / name))
+    assert isinstance(directory, _run_directory.RemoteDirectory)
+    assert json.loads(directory.read("checkpoint_000002-a001/state.json")) == {"epoch": 1}
+    assert "attempts/000001.json" in directory.names("")
+    (storage / name / "secret").write_text("not ours")
+    os.symlink("/etc/hostname", storage / name / "checkpoint_000001-a001" / "out")
+    for path in ("secret", "checkpoint_000001-a001/out", "nothing"):
+        with pytest.raises(FileNotFoundError):
+            directory.read(path)
+    with pytest.raises(HeadError, match="no path below the run's directory"):
+        directory.read("attempts/../run.json")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rtrain._http import Head, HeadError
 from rtrain.train import _package, _run_directory
 
 if TYPE_CHECKING:
@@ -64,3 +66,32 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
 
 def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, bytes]:
     return (digest, directory.read(f"code/{digest}.tar.zst")) if digest else ("", b"")
+
+
+def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], config: object) -> list[str]:
+    """What a run that goes on does otherwise than before: fields of the job, keys of the config."""
+    old, new = before.get("job") or {}, now.get("job") or {}
+    found = []
+    for group in ("scaling", "failure", "checkpoint", "backend"):
+        found += _changed(group, old.get(group) or {}, new.get(group) or {})
+    digest = (old.get("env") or {}).get("RTRAIN_DRIVER_SHA256")
+    try:
+        earlier = _package.Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), "the earlier driver.pkl").part("config")
+    except (HeadError, ImportError, ValueError, AttributeError):
+        return found
+    if isinstance(earlier, Mapping) or isinstance(config, Mapping):
+        found += _changed("train_loop_config", earlier or {}, config or {})
+    return found
+
+
+def _changed(where: str, old: Any, new: Any) -> list[str]:
+    lines = []
+    for key in sorted({*old, *new}, key=str):
+        mine, theirs = repr(new.get(key)), repr(old.get(key))
+        if mine != theirs:
+            lines.append(f"{where}.{key}: {_short(theirs)} -> {_short(mine)}")
+    return lines
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

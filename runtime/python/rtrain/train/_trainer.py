@@ -23,6 +23,7 @@ from rtrain.train._errors import (
     WorkerGroupError,
     group_message,
 )
+from rtrain.train._restore import differences
 from rtrain.train._result import Result, by_score
 from rtrain.train._run_context import TrainRunContext, checked
 from rtrain.train._run_directory import full_metrics
@@ -142,6 +143,7 @@ class Submission:
         self.callbacks = checked(trainer.run_config.callbacks)
         self.packed: pathlib.Path | None = None
         self.code, self.archive = "", b""
+        self.before: dict[str, Any] | None = None  # the newest run of this name, when it has ended
 
     def run(self) -> Result:
         job, driver_pkl = self._job()
@@ -275,7 +277,10 @@ class Submission:
             found: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
         except NotFound:
             return None
-        if found["state"] in TERMINAL or found["name"] != self.name:
+        if found["name"] != self.name:
+            return None
+        if found["state"] in TERMINAL:
+            self.before = found
             return None
         theirs = ((found.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID")
         if theirs == job["env"]["RTRAIN_DRIVER_ID"]:
@@ -293,6 +298,10 @@ class Submission:
             self.head.upload_blob(self.archive)
         body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.code, "resume": True}
         run: dict[str, Any] = self.head.post("/v1/runs", body)
+        if self.before is not None and self.before["run_path"] == run["run_path"]:
+            changed = differences(self.head, self.before, run, self.trainer.train_loop_config)
+            end = f"{self.before['state']}, {self.before['checkpoints']} checkpoints"
+            say(f"{self.name} goes on where it ended ({end})" + "".join(f"\n  {line}" for line in changed))
         return run
 
 

@@ -35,9 +35,7 @@ def prepare_trainer(trainer: Trainer) -> Trainer:
 def _is_stream(dataset: Any) -> bool:
     if dataset is None or isinstance(dataset, Dataset | dict):
         return False
-    return hasattr(dataset, "iter_torch_batches") or (
-        hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
-    )
+    return hasattr(dataset, "iter_torch_batches") or (hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__"))
 
 
 def _loader_of(trainer: Trainer, name: str) -> Any:
