@@ -65,6 +65,7 @@ def test_a_loop_with_two_required_arguments_is_refused():
         (lambda: ValidationConfig(fn=1), TypeError, "function"),
         (lambda: ValidationTaskConfig(timeout_s=0), ValueError, "timeout_s"),
         (lambda: RunConfig(stop={"epoch": "3"}), TypeError, "stop"),
+        (lambda: RunConfig(worker_runtime_env={"pip": ["x"]}), ValueError, "install what the loop needs"),
         (lambda: RunConfig(stop=3), TypeError, "stop"),
         (
             lambda: RunConfig(callbacks=[1]) and DataParallelTrainer(nothing, run_config=RunConfig(callbacks=[1])).fit(),

@@ -320,6 +320,12 @@ class RunConfig:
             self.log_to_file = ("stdout.log", "stderr.log")
         elif isinstance(self.log_to_file, str):
             self.log_to_file = (self.log_to_file, self.log_to_file)
+        for name in self.worker_runtime_env or {}:
+            if name not in ("env_vars", "working_dir"):
+                raise ValueError(
+                    f"worker_runtime_env[{name!r}] is not carried out by this version (env_vars and working_dir are); install "
+                    "what the loop needs on the nodes"
+                )
         self.storage_path = _storage(self.storage_path, self.storage_filesystem)
 
     @staticmethod

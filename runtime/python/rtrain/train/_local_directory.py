@@ -250,4 +250,3 @@ def _hash(file: pathlib.Path) -> str:
 
 def _now() -> int:
     return int(time.time() * 1000)
-
