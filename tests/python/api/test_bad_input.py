@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import threading
 
 import pytest
@@ -99,6 +100,9 @@ def test_other_versions_of_python_and_package_are_named():
     assert "0.9" in _package.check_versions({**header, "rtrain": "0.9"}, "n1")
     with pytest.raises(RuntimeError, match=r"the driver runs Python 3\.2 and node n1 Python"):
         _package.check_versions({**header, "python": [3, 2, 0]}, "n1")
+    _package.check_cluster(header["rtrain"].rpartition(".")[0] + ".99")
+    with pytest.raises(RuntimeError, match=r"and the cluster 7\.1: install the package"):
+        _package.check_cluster("7.1")
     with pytest.raises(RuntimeError, match="same major version"):
         _package.check_versions({**header, "rtrain": "7.1"}, "n1")
 
@@ -124,3 +128,33 @@ def test_an_archive_is_deterministic_and_heeds_ignore_files(tmp_path):
     assert first.files == 3
     (tmp_path / ".rtrainignore").write_text("!big.bin\nkept.txt\n")
     assert {path.name for path in _package._files(tmp_path)} == {"a.py", ".gitignore", ".rtrainignore", "big.bin"}
+
+
+def test_names_of_older_versions_say_what_takes_their_place():
+    with pytest.raises(AttributeError, match="give Checkpoint the URI as its path"):
+        train.Checkpoint.from_uri("s3://bucket/run")
+    with pytest.raises(AttributeError, match="use to_dict or to_directory"):
+        train.Checkpoint("/tmp").to_bytes()
+    with pytest.raises(TypeError, match="as_directory"):
+        pathlib.Path(train.Checkpoint("/tmp"))
+    assert not hasattr(train.Checkpoint, "nothing")
+
+
+def test_older_shapes_are_accepted_and_remarked_upon_once(capfd):
+    train._warnings._said.clear()
+    with pytest.warns(DeprecationWarning, match="verbose"):
+        RunConfig(verbose=1, sync_config=train.SyncConfig(upload_dir="x"), local_dir="/tmp/runs")
+    RunConfig(verbose=2)
+    assert capfd.readouterr().err.count("RunConfig(verbose=)") == 1
+    assert RunConfig(log_to_file=True).log_to_file == ("stdout.log", "stderr.log")
+    assert RunConfig(storage_path="~/runs").storage_path == str(pathlib.Path.home() / "runs")
+
+
+def test_errors_survive_pickling():
+    import pickle
+
+    error = train.WorkerGroupError("Training failed", {1: train.UserExceptionWithTraceback("ValueError: x")})
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), str(again.worker_failures[1])) == ("Training failed", "ValueError: x")
+    for one in (train.ControllerError("no"), train.PreemptionError("gone"), train.NCCLHangError("hangs", {})):
+        assert type(pickle.loads(pickle.dumps(one))) is type(one)

@@ -41,6 +41,7 @@ _LAZY: dict[str, str] = {
             "LoggingConfig",
             "RunConfig",
             "ScalingConfig",
+            "SyncConfig",
             "ValidationConfig",
             "ValidationTaskConfig",
         ),

@@ -29,7 +29,16 @@ _OLDER = {
 }
 
 
-class Checkpoint:
+class _NamesOfOlderVersions(type):
+    """What older versions' class methods were called says what takes their place."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in _OLDER:
+            raise AttributeError(f"Checkpoint.{name} of older versions is not here: {_OLDER[name]}")
+        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+class Checkpoint(metaclass=_NamesOfOlderVersions):
     """A directory of files that a worker reports or resumes from.
 
     path: a directory here, `cluster://run/checkpoint`, or a path that only the cluster mounts (the head then streams the

@@ -272,6 +272,13 @@ class ValidationConfig:
             raise TypeError(f"ValidationConfig(fn={self.fn!r}): fn is a function of a checkpoint that gives a dict of metrics")
 
 
+class SyncConfig:
+    """Of older scripts: checkpoints are uploaded behind the loop's back, without settings."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+
+
 @dataclass
 class RunConfig:
     """The run: its name (made up when left out; the same name at the same storage_path goes on from its last checkpoint),

@@ -339,6 +339,17 @@ def header() -> dict[str, Any]:
     return {"rtrain": __version__, "python": list(sys.version_info[:3])}
 
 
+def check_cluster(version: str) -> None:
+    """RuntimeError where this package and the cluster are of different major versions."""
+    from rtrain import __version__
+
+    if version.split(".", maxsplit=1)[0] != __version__.split(".", maxsplit=1)[0]:
+        raise RuntimeError(
+            f"this process has rtrain {__version__} and the cluster {version}: install the package of the cluster's major version "
+            f"(the binary and the package of one release belong together)"
+        )
+
+
 def check_versions(found: Mapping[str, Any], node: str) -> str:
     """RuntimeError where the driver's versions and these cannot work together; a remark where they merely differ."""
     from rtrain import __version__

@@ -126,7 +126,9 @@ def _head() -> Head:
     from rtrain import _where
 
     _where.ensure()
-    return Head.current()
+    head = Head.current()
+    _package.check_cluster(str(head.get("/healthz")["version"]))
+    return head
 
 
 def say(text: str) -> None:
