@@ -190,7 +190,7 @@ void end_with(int pid) {
 Status make_directory(const std::string& path) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) return Done{};
-    const mode_t before = umask(0077);
+    const mode_t before = umask(0066);  // others may pass through: workers of a root agent are other users
     std::filesystem::create_directories(path, error);
     umask(before);
     if (!error) return Done{};

@@ -146,6 +146,7 @@ static void run_worker(const struct request* r, pid_t shim, int failed) {
     int ok = in >= 0 && out >= 0 && err >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2;
     take_place(r->dir); /* while we are still who may */
     ok = ok && become(r) == 0 && chdir(r->cwd) == 0;
+    const int refused = errno;        /* what follows has errors of its own */
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of user, which clears it */
     if (getppid() != shim) _exit(1);
     sigset_t none;
@@ -160,7 +161,7 @@ static void run_worker(const struct request* r, pid_t shim, int failed) {
     fcntl(failed, F_SETFD, FD_CLOEXEC);
     close_range(4, ~0u, 0);
     if (ok) execvp(r->program[0], r->program);
-    error = errno;
+    error = ok ? errno : refused;
     if (write(failed, &error, sizeof error) != sizeof error) _exit(126);
     _exit(127);
 }

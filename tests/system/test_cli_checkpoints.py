@@ -87,6 +87,19 @@ def test_a_run_goes_on_from_its_path_on_a_cluster_that_never_saw_it(trained, tmp
         fresh.stop()
 
 
+def test_a_run_on_the_head_is_restored_from_there_after_its_record_is_gone(trained, tmp_path):
+    cluster, _ = trained
+    cluster.rtrain("submit", ranks_job(tmp_path, "kept", 2))
+    cluster.wait_state("kept", "SUCCEEDED", "FAILED")
+    cluster.rtrain("runs", "rm", "kept", "--yes")
+    assert cluster.run("describe", "kept").returncode == 3
+    program = json.loads(ranks_job(tmp_path, "other", 4).read_text())["entrypoint"]
+    done = cluster.run("restore", "cluster://kept", "--set", f"entrypoint={json.dumps(program)}", "-f")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "resumed at 2" in done.stdout
+    assert cluster.json("describe", "kept")["attempt_list"][0]["from"] == "checkpoint_000002-a001"
+
+
 def test_gc_removes_only_what_nobody_will_read(trained):
     cluster, runs = trained
     left = pathlib.Path(runs / "path" / "checkpoint_000077-a001")

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -163,6 +164,27 @@ def test_completion_knows_verbs_flags_and_choices(rtrain):
         assert "rtrain __complete" in rtrain("completion", shell).stdout
     assert subprocess.run(["bash", "-n"], input=rtrain("completion", "bash").stdout, text=True).returncode == 0
     assert rtrain("completion", "tcsh").returncode == 2
+
+
+SHELLS = {  # a script that completes "rtrain head res", with the completion in $SCRIPT
+    "bash": ["bash", "--norc", "-c", 'source "$SCRIPT"; COMP_WORDS=(rtrain head res); COMP_CWORD=2; _rtrain; echo "${COMPREPLY[@]}"'],
+    "zsh": ["zsh", "-f", "-c",
+            'compdef() { }; source "$SCRIPT"; compadd() { print -l -- "${(@P)2}" }; words=(rtrain head res); CURRENT=3; _rtrain'],
+    "fish": ["fish", "--no-config", "-c", 'source "$SCRIPT"; complete -C "rtrain head res"'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_works_in_the_shell_itself(rtrain, tmp_path, shell):
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed here")
+    script = tmp_path / "script"
+    script.write_text(rtrain("completion", shell).stdout)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "rtrain").symlink_to(pathlib.Path(RTRAIN).resolve())
+    env = {**os.environ, "SCRIPT": str(script), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    done = subprocess.run(SHELLS[shell], env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["restore-backup"], done.stderr
 
 
 def test_colour_only_where_it_was_asked_for(rtrain, tmp_path):

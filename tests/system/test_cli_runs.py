@@ -65,6 +65,15 @@ def test_logs_are_chosen_by_rank_stream_pattern_and_number(cluster, tmp_path):
     assert cluster.run("logs", "no-such-run").returncode == 3
 
 
+def test_fields_are_set_at_submit(cluster, tmp_path):
+    path = job(tmp_path, "changed", 'echo "$COLOUR of $WORLD_SIZE"')
+    done = cluster.run("submit", path, "--set", "env.COLOUR=blue", "--set", "scaling.workers=2", "--set", "name=set-here", "-f")
+    assert done.returncode == 0 and sorted(done.stdout.splitlines()) == ["rank 0 | blue of 2", "rank 1 | blue of 2"], done.stderr
+    assert cluster.json("describe", "set-here")["job"]["env"] == {"COLOUR": "blue"}
+    wrong = cluster.run("submit", path, "--set", "scaling.wrkers=2")
+    assert wrong.returncode == 4 and "workers" in wrong.stderr
+
+
 def test_terminal_escapes_in_lines_are_shown_not_obeyed(cluster, tmp_path):
     cluster.rtrain("submit", job(tmp_path, "escapes", r"printf '\033[31mred\033[0m\n'"))
     cluster.wait_state("escapes", "SUCCEEDED", "FAILED")
