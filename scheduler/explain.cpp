@@ -1,4 +1,6 @@
 // "Why is it pending": the headline, the place in the queue, the nodes' reasons, and who holds what.
+#include "scheduler/explain.hpp"
+
 #include <algorithm>
 
 #include "scheduler/elastic.hpp"
@@ -6,14 +8,6 @@
 
 namespace rtrain {
 namespace {
-
-std::string ago(Duration duration) {
-    const std::int64_t seconds = std::max<std::int64_t>(duration.ms, 0) / 1000;
-    if (seconds < 60) return std::to_string(seconds) + "s";
-    if (seconds < 3600) return std::to_string(seconds / 60) + "m";
-    const std::string minutes = std::to_string(seconds / 60 % 60);
-    return std::to_string(seconds / 3600) + "h" + (minutes.size() < 2 ? "0" : "") + minutes;
-}
 
 // "8 GPU 16 CPU", GPUs first; what nobody would read in decimals (bytes) is left out.
 std::string text_of(const Resources& resources) {
@@ -67,7 +61,13 @@ std::optional<QueuePosition> position_of(const Cluster& cluster, const Run& run)
     return at.position == 0 ? std::nullopt : std::optional(at);
 }
 
-std::vector<std::string> holders_of(const Cluster& cluster) {
+// ", ETA 2h11"; empty: nobody knows.
+std::string known_eta(const Cluster& cluster, AttemptId id, Time now) {
+    const std::string text = core::eta_text(cluster, cluster.attempts.at(id), now);
+    return text.starts_with("ETA unknown") ? "" : ", " + text;
+}
+
+std::vector<std::string> holders_of(const Cluster& cluster, Time now) {
     std::vector<std::string> lines;
     std::map<NodeId, std::map<AttemptId, Resources>> held;
     for (const auto& [id, attempt] : cluster.attempts) {
@@ -79,7 +79,7 @@ std::vector<std::string> holders_of(const Cluster& cluster) {
     for (const auto& [node, attempts] : held)
         for (const auto& [id, resources] : attempts)
             lines.push_back(node.value + ": " + text_of(resources) + " by " + core::name_of(cluster, id.run) +
-                            " (attempt " + std::to_string(id.number) + ")");
+                            " (attempt " + std::to_string(id.number) + ")" + known_eta(cluster, id, now));
     return lines;
 }
 
@@ -107,7 +107,7 @@ Explanation explain(const Cluster& cluster, Time now, RunId id) {
         return answer;
     }
     const Run& run = found->second;
-    answer.headline = std::string(to_text(run.state)) + " " + ago(now - in_state_since(cluster, run));
+    answer.headline = std::string(to_text(run.state)) + " " + core::ago(now - in_state_since(cluster, run));
     answer.queue = position_of(cluster, run);
     if (!answer.queue) {
         answer.headline += "." + attempt_text(cluster, run) + (run.reason.empty() ? "" : " " + run.reason + ".");
@@ -128,7 +128,9 @@ Explanation explain(const Cluster& cluster, Time now, RunId id) {
     GangRequest request = gang_of(run.spec, workers_min(run));
     request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     answer.placement = explain_placement(node_views(cluster), request);
-    answer.holders = holders_of(cluster);
+    answer.holders = holders_of(cluster, now);
+    answer.rules = core::queue_rules(cluster, run, now);
+    core::group_reasons(cluster, run, now, answer);
     return answer;
 }
 

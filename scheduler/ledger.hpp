@@ -63,6 +63,7 @@ class Ledger {
     const std::set<RunId>& reserving() const { return reserving_; }  // waiting with nodes reserved
     const Shape& shape(std::uint32_t number) const { return shapes_[number]; }
     std::uint32_t shape_of(RunId waiting) const { return runs_.at(waiting).shape; }
+    const Line& line_of(RunId waiting) const { return waiting_.find(runs_.at(waiting).line)->first; }
     const std::set<AttemptId>& live_attempts() const { return live_attempts_; }
     const std::set<AttemptId>& on_node(const NodeId& node) const;  // live ones
     const std::vector<NodeView>& nodes() const { return views_; }  // by id

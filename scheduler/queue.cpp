@@ -1,5 +1,6 @@
-// Who is placed next: the waiting runs in their order. Priority, then the queue that has had the least of its share,
-// then age. Runs of equal shape stand together, so that one refusal answers for all of them.
+// Who is placed next: the waiting runs in their order. Priority; then those who have a reservation; then the queue that
+// has had the least of its share; then age. Runs of equal shape stand together, so that one refusal answers for all of
+// them.
 #include <algorithm>
 
 #include "scheduler/machine.hpp"
@@ -17,6 +18,10 @@ Order::Order(const Ledger& ledger, FairShare shares)
 void Order::open_priority() {
     while (lines_.empty() && line_ != ledger_.waiting().end()) {
         const std::int32_t priority = line_->first.priority;
+        for (const RunId id : ledger_.reserving())
+            if (const Line& line = ledger_.line_of(id); line.priority == priority)
+                promised_.push_back({.line = &line, .shape = ledger_.shape_of(id), .run = id});
+        std::reverse(promised_.begin(), promised_.end());
         for (; line_ != ledger_.waiting().end() && line_->first.priority == priority; ++line_) {
             Open open{.line = &line_->first, .batches = &line_->second, .heads = {}};
             for (const auto& [shape, batch] : line_->second) open.heads.emplace(*batch.by_age.begin(), shape);
@@ -26,8 +31,25 @@ void Order::open_priority() {
 }
 
 std::optional<Turn> Order::next() {
+    while (true) {
+        if (!promised_.empty()) {
+            const Turn turn = promised_.back();
+            promised_.pop_back();
+            seen_.insert(turn.run);
+            return turn;
+        }
+        const std::optional<Turn> turn = next_by_share();
+        if (turn && !seen_.contains(turn->run)) return turn;
+        if (!turn && promised_.empty()) return std::nullopt;
+    }
+}
+
+std::optional<Turn> Order::next_by_share() {
     std::erase_if(lines_, [](const Open& open) { return open.heads.empty(); });
-    if (lines_.empty()) open_priority();
+    if (lines_.empty()) {
+        open_priority();
+        if (!promised_.empty()) return std::nullopt;
+    }
     if (lines_.empty()) return std::nullopt;
     std::size_t best = 0;
     for (std::size_t i = 1; i < lines_.size(); ++i) {

@@ -19,7 +19,7 @@ struct Turn {  // whose turn it is
 class Order {
   public:
     Order(const Ledger& ledger, FairShare shares);
-    std::optional<Turn> next();
+    std::optional<Turn> next();   // each run once
     void skip(const Turn& turn);  // the rest of its line that has the same shape
 
   private:
@@ -29,6 +29,9 @@ class Order {
         std::set<std::pair<Waiter, std::uint32_t>> heads;  // the oldest of each shape
     };
     void open_priority();
+    std::optional<Turn> next_by_share();
+    std::vector<Turn> promised_;  // of this priority: those with a reservation come first, the youngest at the back
+    std::set<RunId> seen_;
 
     const Ledger& ledger_;
     FairShare shares_;

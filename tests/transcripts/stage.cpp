@@ -185,6 +185,10 @@ std::string Stage::table() const {
 std::string Stage::explained(const std::string& name) const {
     const Explanation why = explain(cluster_, now_, run(name) == nullptr ? RunId{} : run(name)->id);
     std::string text = why.headline + "\n";
+    for (const std::string& line : why.rules) text += "  " + line + "\n";
+    for (const ReasonGroup& group : why.groups)
+        text += "  " + std::to_string(group.nodes) + " " + group.kind + ": " + group.text +
+                (group.field.empty() ? "" : " [" + group.field + "]") + "\n";
     if (why.placement) {
         for (const NodeReason& reason : why.placement->reasons)
             text += "  " + reason.node.value + ": " + reason.text + "\n";
