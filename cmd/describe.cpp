@@ -43,15 +43,7 @@ Result<int> explain(Invocation& call) {
     if (!api) return api.error();
     Result<json> answer = api->get("/v1/runs/" + url_part(call.arguments.argument(0)) + "/explain");
     if (!answer) return answer.error();
-    std::string text = string_of(*answer, "headline") + "\n";
-    const json reasons = answer->value("reasons", json::array());
-    if (!reasons.empty())
-        text += "  " + std::to_string(reasons.size()) + (reasons.size() == 1 ? " node" : " nodes") + " considered\n" +
-                reasons_text(reasons);
-    for (const json& holder : answer->value("holders", json::array()))
-        text += "  held: " + (holder.is_string() ? holder.get<std::string>() : holder.dump()) + "\n";
-    if (const std::string change = string_of(*answer, "nearest_change"); !change.empty()) text += "  " + change + "\n";
-    call.out.one(*answer, "state", text);
+    call.out.one(*answer, "state", explanation_text(*answer));
     return 0;
 }
 

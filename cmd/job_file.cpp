@@ -34,6 +34,15 @@ Error summed_up(Invocation& call, const std::string& file, const Problems& probl
         .code = ErrorCode::invalid, .message = file + " has " + count, .next = "rtrain schema, or docs/job-spec.md"};
 }
 
+// So that the head can say which line stands in the way. Only scaling, the queue and the priority ever do.
+std::string lines_of(const std::string& file, const std::string& text) {
+    json at = json::object();
+    for (const auto& [path, place] : spec::strict_yaml(text).positions)
+        if (place.first > 0 && (path.starts_with("scaling.") || path == "queue" || path == "priority"))
+            if (path.find('[') == std::string::npos) at[path] = place.first;
+    return json{{"file", std::filesystem::path(file).filename().string()}, {"at", at}}.dump();
+}
+
 // What --set's right side means is what YAML says: 3 is a number, "3" a text, [a, b] a list.
 Result<json> yaml_value(const std::string& text) {
     const spec::YamlAnswer answer = spec::strict_yaml("value: " + text + "\n");
@@ -92,7 +101,10 @@ Result<JobFile> read_job_file(Invocation& call, const std::string& path) {
     }
     const std::filesystem::path file =
         path == "-" ? std::filesystem::current_path() / "job.yaml" : std::filesystem::absolute(path);
-    return JobFile{.job = std::move(*answer.job), .folder = file.parent_path().string(), .stem = file.stem().string()};
+    return JobFile{.job = std::move(*answer.job),
+                   .folder = file.parent_path().string(),
+                   .stem = file.stem().string(),
+                   .lines = lines_of(shown_name, *text)};
 }
 
 Result<spec::Job> with_sets(Invocation& call, const std::string& job_json, const std::vector<std::string>& sets) {

@@ -13,6 +13,7 @@ struct JobFile {
     spec::Job job;
     std::string folder;  // what working_dir is relative to
     std::string stem;    // names a job that has no name
+    std::string lines;   // JSON {"file": "job.yaml", "at": {"scaling.nodes": 14}}: where its fields stand
 };
 // Honours --set. Problems are talked on stderr and kept in `call.problems`; the error sums them up.
 Result<JobFile> read_job_file(Invocation& call, const std::string& path);

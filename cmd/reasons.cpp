@@ -17,6 +17,35 @@ struct Group {
 
 }  // namespace
 
+std::string explanation_text(const json& answer) {
+    constexpr std::size_t line_column = 70;
+    std::string text = answer.value("headline", "") + "\n";
+    for (const json& rule : answer.value("rules", json::array())) text += "  " + rule.get<std::string>() + "\n";
+    const auto nodes = answer.value("nodes", std::int64_t{0}), fitting = answer.value("fitting", std::int64_t{0});
+    const json groups = answer.value("groups", json::array());
+    if (nodes > 0)
+        text += "  " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") +
+                " considered: " + std::to_string(fitting) + (fitting == 1 ? " fits, " : " fit, ") +
+                std::to_string(nodes - fitting) + (nodes - fitting == 1 ? " does not\n" : " do not\n");
+    for (const json& group : groups) {
+        const std::string count = std::to_string(group.value("nodes", std::int64_t{0}));
+        std::string line = std::string(count.size() < 5 ? 5 - count.size() : 0, ' ') + count + "  ";
+        std::string kind = group.value("kind", "");
+        if (kind.size() < 13) kind.resize(13, ' ');
+        line += kind + "  " + group.value("text", "");
+        if (group.contains("line") && group["line"].is_string()) {
+            if (line.size() < line_column) line.resize(line_column, ' ');
+            line += "  " + group["line"].get<std::string>();
+        }
+        text += line + "\n";
+    }
+    if (std::string change = answer.value("nearest_change", ""); !change.empty()) {
+        if (change.front() == 'w') change.front() = 'W';
+        text += "  " + change + "\n";
+    }
+    return text;
+}
+
 std::string reasons_text(const json& reasons) {
     constexpr std::size_t nodes_named = 8;
     std::vector<Group> groups;

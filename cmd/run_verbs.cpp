@@ -81,8 +81,10 @@ Result<int> queue(Invocation& call) {
                   {{"POS", "position"},
                    {"NAME", "name"},
                    {"RUN", "run_id", Shape::text, true},
+                   {"QUEUE", "queue"},
                    {"PRIORITY", "priority"},
                    {"WAITING", "waiting_ms", Shape::duration},
+                   {"STARTS IN", "starts_in_ms", Shape::duration},
                    {"NEEDS", "needs"},
                    {"WHY", "why"}},
                   "name", "nothing waits");

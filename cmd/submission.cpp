@@ -84,6 +84,7 @@ Result<json> hand_over(Api& api, const Submission& submission) {
                  {"restore_from", submission.restore_from},
                  {"new", submission.make_new}};
     if (!submission.array.empty()) body["array"] = submission.array;
+    if (!submission.lines.empty()) body["lines"] = json::parse(submission.lines);
     for (int left = tries;; --left) {
         Result<json> run = api.post("/v1/runs", body);
         if (run || left == 1 || run.error().code != ErrorCode::unreachable) return run;

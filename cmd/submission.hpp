@@ -16,6 +16,7 @@ struct Submission {
     bool resume = false;
     bool make_new = false;  // a taken name becomes name-2
     std::string array;      // "1-8%2": a run for each; empty: one run
+    std::string lines{};    // JobFile::lines
 };
 
 // Packs the directory and uploads it unless the head has it: its hash.

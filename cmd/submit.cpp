@@ -26,6 +26,14 @@ Status check_directory(const std::string& directory) {
 }
 
 // What would be sent, and where it would start; nothing is sent but the question.
+// What only the head can say of a field ("queue: there is no queue ...") gets the line that it stands in.
+Error with_line(Error error, const JobFile& file, const std::string& path) {
+    const std::string field = error.message.substr(0, error.message.find(':'));
+    const json at = json::parse(file.lines).value("at", json::object());
+    if (at.contains(field)) error.message = path + ":" + std::to_string(at[field].get<int>()) + ": " + error.message;
+    return error;
+}
+
 Result<int> dry_run(Invocation& call, const JobFile& file, const std::string& directory) {
     json value = {{"dry_run", true},
                   {"name", file.job.name},
@@ -85,14 +93,15 @@ Result<int> submit(Invocation& call) {
                           .restore_from = "",
                           .resume = call.arguments.has("resume"),
                           .make_new = call.arguments.has("new"),
-                          .array = call.arguments.text("array")};
+                          .array = call.arguments.text("array"),
+                          .lines = file->lines};
     if (!directory.empty()) {
         Result<std::string> shipped = ship_directory(call, *api, directory);
         if (!shipped) return shipped.error();
         submission.code_sha256 = *shipped;
     }
     Result<json> run = hand_over(*api, submission);
-    if (!run) return run.error();
+    if (!run) return with_line(run.error(), *file, path);
     return told_and_followed(call, *api, *run);
 }
 

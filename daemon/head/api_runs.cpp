@@ -54,6 +54,15 @@ void remove_files(Ask& ask, json answer, const std::string& directory) {
                           });
 }
 
+// One line of an explanation: the quota, the promise, or what most nodes say.
+std::string shortest_reason(const Explanation& why, const std::string& otherwise) {
+    for (const std::string& rule : why.rules)
+        if (rule.find("needs") != std::string::npos || rule.starts_with("reserved")) return rule;
+    if (why.groups.empty()) return otherwise;
+    const ReasonGroup& group = why.groups.front();
+    return std::to_string(group.nodes) + (group.nodes == 1 ? " node " : " nodes ") + group.kind + ": " + group.text;
+}
+
 }  // namespace
 
 void get_runs(Ask& ask) {
@@ -124,35 +133,25 @@ void get_checkpoints(Ask& ask) {
 void get_explain(Ask& ask) {
     with_run(ask, [&](const Run& run) {
         const Explanation why = explain(ask.head.cluster, ask.head.clock.now(), run.id);
-        json out = why.placement ? answer_json(*why.placement) : answer_json(PlacementAnswer{});
-        if (!why.placement) out["verdict"] = nullptr;
-        out["headline"] = why.headline;
-        out["state"] = to_text(run.state);
-        out["run_id"] = ask.head.run_id(run.id);
-        out["name"] = run.name;
-        out["holders"] = why.holders;
-        out["queue"] = nullptr;
-        if (why.queue)
-            out["queue"] = {{"name", run.spec.queue}, {"position", why.queue->position}, {"length", why.queue->length}};
-        reply_json(ask, 200, std::move(out));
+        reply_json(ask, 200, explanation_json(ask.head, run, why));
     });
 }
 
 void get_queue(Ask& ask) {
     std::vector<json> items;
     const Time now = ask.head.clock.now();
+    constexpr std::size_t explained_most = 100;  // an explanation looks at every node
     for (const RunId id : queue_order(ask.head.cluster)) {
         const Run& run = ask.head.cluster.runs.at(id);
-        const Explanation why = explain(ask.head.cluster, now, id);
         std::string text = run.reason;
-        if (why.placement && !why.placement->reasons.empty())
-            text = why.placement->reasons.front().node.value + ": " + why.placement->reasons.front().text;
+        if (items.size() < explained_most) text = shortest_reason(explain(ask.head.cluster, now, id), text);
         items.push_back({{"position", items.size() + 1},
                          {"run_id", ask.head.run_id(id)},
                          {"name", run.name},
                          {"state", to_text(run.state)},
                          {"queue", run.spec.queue},
                          {"priority", run.spec.priority},
+                         {"starts_in_ms", run.reserved_from > now ? json((run.reserved_from - now).ms) : json()},
                          {"waiting_ms", (now - run.submitted).ms},
                          {"needs", needs_text(run.spec)},
                          {"why", text}});

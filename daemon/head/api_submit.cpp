@@ -14,7 +14,7 @@ namespace {
 struct Submission {
     spec::Job job;
     std::string key, code_sha256, restore_from;
-    json secrets = json::object();
+    json secrets = json::object(), lines = json::object();
     bool resume = false, fresh_name = false;
     JobArray array;
 };
@@ -63,6 +63,10 @@ Submission read_submission(const Head& head, const json& body, Problems& problem
     if (body.contains("secrets") && body["secrets"].is_object()) out.secrets = body["secrets"];
     if (body.contains("secrets") && !body["secrets"].is_object() && !body["secrets"].is_null())
         problems.push_back({.path = "secrets", .message = "must be an object of names and values"});
+    constexpr std::size_t lines_most = 64;
+    if (body.contains("lines") && body["lines"].is_object() && body["lines"].value("at", json()).is_object() &&
+        body["lines"]["at"].size() <= lines_most)
+        out.lines = body["lines"];
     check_secrets(out, problems);
     if (const std::string array = text_field(body, "array", problems); !array.empty()) {
         auto parsed = parse_array(array);
@@ -151,6 +155,10 @@ void accept(Ask& ask, const Submission& submission) {
     const std::string secrets = submission.secrets.empty() ? "" : submission.secrets.dump();
     if (auto saved = SubmissionFiles::save(ask.head, submission.key, submission.code_sha256, secrets); !saved)
         return refuse(ask, saved.error());
+    if (!submission.lines.empty())
+        if (auto saved = ask.head.journal->save_setting(lines_setting(submission.key), text_of(submission.lines));
+            !saved)
+            return refuse(ask, saved.error());
     const RunId next{ask.head.cluster.meta.next_run};
     ask.head.take(event_of(ask.head, submission, *after, ask.caller.user),
                   [kept = ask, next](const Decision& decision) mutable {

@@ -15,6 +15,8 @@ using nlohmann::json;
 json time_json(const Head& head, Time time);  // null when it has not come yet
 json wall_json(std::int64_t wall);            // null for 0
 json resources_json(const Resources& resources);
+std::string lines_setting(const std::string& submit_key);  // where the fields of its job file stand
+json explanation_json(const Head& head, const Run& run, const Explanation& why);
 std::string needs_text(const RunSpec& spec);  // "2 x {CPU: 1}"
 std::string cause_text(const ExitCause& cause);
 

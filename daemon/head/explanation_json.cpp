@@ -1,0 +1,55 @@
+// An explanation as the API gives it; groups name the line of the job file that stands in the way, where it is known.
+#include "daemon/head/view_json.hpp"
+
+namespace rtrain::head {
+namespace {
+
+// "job.yaml:14", of the field or of the nearest one above it.
+json line_of(const json& lines, std::string field) {
+    const json at = lines.is_object() ? lines.value("at", json::object()) : json::object();
+    for (; !field.empty(); field.erase(std::min(field.rfind('.'), field.size())))
+        if (at.is_object() && at.contains(field) && at[field].is_number_integer())
+            return lines.value("file", "job.yaml") + ":" + std::to_string(at[field].get<std::int64_t>());
+        else if (field.find('.') == std::string::npos)
+            break;
+    return nullptr;
+}
+
+// An accelerator type is a resource and a constraint: the user wrote the shorter of the two.
+json line_of_group(const json& lines, const std::string& field) {
+    json line = line_of(lines, field);
+    if (line.is_null() && field == "scaling.label_selector") line = line_of(lines, "scaling.accelerator_type");
+    return line;
+}
+
+}  // namespace
+
+std::string lines_setting(const std::string& submit_key) { return "lines/" + submit_key; }
+
+json explanation_json(const Head& head, const Run& run, const Explanation& why) {
+    const json lines = parsed_or_null(head.journal->setting(lines_setting(run.submit_key)).value_or("null"));
+    json groups = json::array();
+    for (const ReasonGroup& group : why.groups)
+        groups.push_back({{"nodes", group.nodes},
+                          {"kind", group.kind},
+                          {"text", group.text},
+                          {"field", group.field.empty() ? json() : json(group.field)},
+                          {"line", line_of_group(lines, group.field)}});
+    json out = answer_json(why.placement.value_or(PlacementAnswer{}));
+    if (!why.placement) out["verdict"] = nullptr;
+    out["headline"] = why.headline;
+    out["state"] = to_text(run.state);
+    out["run_id"] = head.run_id(run.id);
+    out["name"] = run.name;
+    out["rules"] = why.rules;
+    out["nodes"] = why.nodes;
+    out["fitting"] = why.fitting;
+    out["groups"] = std::move(groups);
+    out["holders"] = why.holders;
+    out["queue"] = nullptr;
+    if (why.queue)
+        out["queue"] = {{"name", run.spec.queue}, {"position", why.queue->position}, {"length", why.queue->length}};
+    return out;
+}
+
+}  // namespace rtrain::head
