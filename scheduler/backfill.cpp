@@ -138,6 +138,8 @@ std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt,
     }
     const auto progress = end_by_progress(cluster, run);
     if (progress && *progress > now && (!end || *progress < *end)) end = progress;
+    const bool goes = attempt.ask && attempt.ask->deadline && attempt.ask->reason >= AskReason::drain;
+    if (goes && (!end || *attempt.ask->deadline < *end)) end = attempt.ask->deadline;
     if (end && *end < now) end = now;
     return end;
 }

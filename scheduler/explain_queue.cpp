@@ -68,6 +68,7 @@ std::vector<std::string> queue_rules(const Cluster& cluster, const Run& run, Tim
     lines.push_back(over ? "quota: " + to_text(*over) : quota_text(all, run.spec.queue, quotas));
     lines.push_back(before_text(all, run));
     lines.push_back(reservation_text(run, now));
+    if (run.state == RunState::queued && run.attempts > 0) lines.push_back("last attempt: " + run.reason);
     std::erase(lines, "");
     return lines;
 }

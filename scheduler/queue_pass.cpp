@@ -7,6 +7,7 @@
 #include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
 #include "scheduler/placement_room.hpp"
+#include "scheduler/preemption.hpp"
 #include "scheduler/queue_order.hpp"
 
 namespace rtrain::core {
@@ -61,6 +62,7 @@ class Pass {
     enum class Next { on, skip };  // after a run: its shape goes on, or need not be tried again
     Next consider(const Turn& turn);
     Next blocked(const Turn& turn);
+    void open_all();
     bool refused_by_quota(const Turn& turn, const Run& run);
     bool shut_out(const Run& run);
     bool same_kind(std::uint32_t a, std::uint32_t b) const;
@@ -102,6 +104,7 @@ bool Pass::refused_by_quota(const Turn& turn, const Run& run) {
     const auto over = quotas_.refuses(turn.line->queue, ledger_.shape(turn.shape).total);
     if (!over) return false;
     if (run.state == RunState::queued && run.reason != to_text(*over)) give_reason(run.id, to_text(*over));
+    if (over->lent && run.retry_at <= change_.now() && make_room(change_, quotas_, run.id)) change_.settle();
     return true;
 }
 
@@ -140,11 +143,25 @@ void Pass::hold(const Turn& turn, Time not_before) {
     if (!at.nodes.empty()) held_.push_back({.run = turn.run, .shape = turn.shape, .at = std::move(at)});
 }
 
+void Pass::open_all() {
+    for (Held& held : held_) {
+        ledger_.set(held.at.nodes, Ledger::Door::open);
+        held.closed = false;
+    }
+}
+
 Pass::Next Pass::blocked(const Turn& turn) {
     if (!ledger_.ever(turn.shape)) return Next::skip;
+    const Run& run = change_.seen().runs.at(turn.run);
     const bool behind =
         std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return same_kind(held.shape, turn.shape); });
-    if (!behind) hold(turn, change_.now());
+    if (behind) return Next::skip;
+    open_all();  // who must give way is reckoned with every node
+    if (make_room(change_, quotas_, turn.run)) {
+        change_.settle();
+        if (!run.nodes_reserved.empty()) change_.edit(turn.run).nodes_reserved.clear();
+    }
+    hold(turn, change_.now());
     return Next::skip;
 }
 
@@ -253,7 +270,7 @@ void Pass::run() {
     Order order(ledger_, FairShare(change_.seen(), change_.now()));
     while (const auto turn = order.next())
         if (consider(*turn) == Next::skip) order.skip(*turn);
-    for (const Held& held : held_) ledger_.set(held.at.nodes, Ledger::Door::open);
+    open_all();
     change_.settle();
     let_go_of_others();
     grow();
