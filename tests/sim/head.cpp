@@ -78,7 +78,9 @@ void SimHead::begin_turn() {
         head::Turn one = head::decide_turn(cluster_, world_.now(), world_.now().ms, {event});
         world_.oracle.decided(event, one.decisions.front(), cluster_);
         world_.say("head", "event " + std::to_string(event.index()) + " " + one.decisions.front().note);
-        const bool asked = std::holds_alternative<RunStopAsked>(event) || std::holds_alternative<NodeUndrained>(event);
+        const bool asked = std::holds_alternative<RunStopAsked>(event) ||
+                           std::holds_alternative<NodeUndrained>(event) ||
+                           std::holds_alternative<QueuesConfigured>(event);
         if (one.decisions.front().created || asked) asked_.emplace_back(event, one.decisions.front());
         for (auto& entry : one.entries) turn.entries.push_back(std::move(entry));
         for (auto& decision : one.decisions) turn.decisions.push_back(std::move(decision));

@@ -187,7 +187,8 @@ void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
     const auto allowed = run.spec.failure.max_failures;
     const bool may_fail = permanent_.contains(run.id.value) || count(preparation_faults_) >= 5 ||
                           (allowed >= 0 && faults > static_cast<std::uint32_t>(allowed));
-    require(run.state != RunState::failed || may_fail, run.name + " FAILED without cause: " + run.reason);
+    const bool limited = run.spec.wall_time_limit && run.ended >= run.started + *run.spec.wall_time_limit;
+    require(run.state != RunState::failed || may_fail || limited, run.name + " FAILED without cause: " + run.reason);
     require(run.state != RunState::stopped || stop_asked_.contains(run.id), run.name + " STOPPED though nobody asked");
     if (run.state != RunState::succeeded) return;
     const Attempt& last = disk.attempts.at({.run = run.id, .number = run.attempts});

@@ -33,6 +33,12 @@ RunSubmitted some_submission(Dice& dice, const Settings& settings, int index) {
     if (dice.one_in(2)) event.spec.retention.num_to_keep = static_cast<std::uint32_t>(dice.between(1, 2));
     if (dice.one_in(2)) event.spec.retention.score_attribute = "step";
     event.spec.retention.higher_is_better = dice.one_in(2);
+    if (!settings.queues.rules.empty()) {
+        auto queue = settings.queues.rules.begin();
+        std::advance(queue, dice.between(0, static_cast<std::int64_t>(settings.queues.rules.size()) - 1));
+        event.spec.queue = queue->first;
+    }
+    if (dice.one_in(4)) event.spec.wall_time_limit = Duration{dice.between(120'000, 900'000)};
     return event;
 }
 
@@ -41,6 +47,8 @@ RunSubmitted some_submission(Dice& dice, const Settings& settings, int index) {
 Users::Users(World& world) : world_(world) {}
 
 void Users::begin() {
+    if (!world_.settings.queues.rules.empty())
+        ask("queues", QueuesConfigured{.queues = world_.settings.queues, .by = "queues.yaml"});
     for (int i = 0; i < world_.settings.runs; ++i) {
         const RunSubmitted event = some_submission(world_.dice, world_.settings, i);
         world_.after(world_.dice.between(1'000, 25'000), [this, event] { ask(event.submit_key, event); });
@@ -75,6 +83,7 @@ void Users::answered(const Event& event, const Decision& decision) {
             });
         }
     }
+    if (std::holds_alternative<QueuesConfigured>(event)) asking_.erase("queues");
     if (const auto* undrained = std::get_if<NodeUndrained>(&event)) asking_.erase("undrain " + undrained->node.value);
     if (const auto* stop = std::get_if<RunStopAsked>(&event)) asking_.erase("stop" + std::to_string(stop->run.value));
 }

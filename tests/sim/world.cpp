@@ -7,6 +7,30 @@
 
 namespace rtrain::sim {
 
+namespace {
+
+// Quotas hold the largest gang there is (three workers), so that every run may start one day.
+Queues choose_queues(Dice& dice) {
+    Queues queues;
+    if (dice.one_in(3)) return queues;
+    queues.half_life = {dice.between(60'000, 600'000)};
+    queues.preemption_grace = {dice.between(0, 8'000)};
+    const auto quota = [&](std::int64_t least) {
+        return Resources{{"CPU", units(dice.between(least, 6))}, {"GPU", units(dice.between(least, 6))}};
+    };
+    queues.rules[default_queue].preempt = dice.one_in(2);
+    queues.rules["lab"] = {.quota = quota(3)};
+    for (const char* name : {"a", "b"})
+        queues.rules[name] = {.share = dice.between(1, 4),
+                              .parent = "lab",
+                              .quota = dice.one_in(2) ? quota(1) : Resources{},
+                              .borrow = true,
+                              .preempt = dice.one_in(2)};
+    return queues;
+}
+
+}  // namespace
+
 Settings choose_settings(Dice& dice) {
     Settings settings;
     settings.nodes = static_cast<int>(dice.between(1, 5));
@@ -16,6 +40,7 @@ Settings choose_settings(Dice& dice) {
     settings.latency_ms = dice.one_in(4) ? 400 : 5;
     settings.faults = static_cast<int>(dice.between(0, 14));
     settings.repeats = dice.one_in(2);
+    settings.queues = choose_queues(dice);
     return settings;
 }
 

@@ -25,6 +25,7 @@ struct Settings {  // chosen by the seed
     std::int64_t latency_ms = 5;
     int faults = 6;
     bool repeats = true;  // messages may come twice
+    Queues queues;        // without rules: none are configured
 };
 Settings choose_settings(Dice& dice);
 

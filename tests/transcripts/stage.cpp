@@ -101,6 +101,36 @@ std::string Stage::submit(const Command& command) {
     if (command.options.contains("keep"))
         event.spec.retention.num_to_keep = static_cast<std::uint32_t>(command.number("keep", 1));
     event.spec.retention.score_attribute = command.option("score", "");
+    event.spec.queue = command.option("queue", default_queue);
+    const auto limit = [&](const char* key) {
+        return command.options.contains(key) ? std::optional(Duration{command.number(key, 0) * 1000}) : std::nullopt;
+    };
+    event.spec.wall_time_limit = limit("wall_s");
+    event.spec.queue_time_limit = limit("queue_s");
+    return tell(event);
+}
+
+// "queues a=share:2,gpu:8,parent:all,preempt:yes b= half_life_s=60": the whole configuration.
+std::string Stage::configured(const Command& command) {
+    QueuesConfigured event;
+    event.queues.rules.try_emplace(default_queue);
+    event.queues.half_life = {command.number("half_life_s", 86'400) * 1000};
+    event.queues.preemption_grace = {command.number("grace_s", 60) * 1000};
+    for (const auto& [name, fields] : command.options) {
+        if (name.ends_with("_s")) continue;
+        QueueRules& rules = event.queues.rules[name];
+        std::istringstream in(fields);
+        for (std::string field; std::getline(in, field, ',');) {
+            const std::size_t colon = field.find(':');
+            const std::string key = field.substr(0, colon), value = field.substr(colon + 1);
+            if (key == "share") rules.share = std::stoll(value);
+            if (key == "parent") rules.parent = value;
+            if (key == "gpu") rules.quota["GPU"] = amount(value);
+            if (key == "cpu") rules.quota["CPU"] = amount(value);
+            if (key == "borrow") rules.borrow = value == "yes";
+            if (key == "preempt") rules.preempt = value == "yes";
+        }
+    }
     return tell(event);
 }
 
@@ -241,6 +271,13 @@ std::string Stage::perform(const Command& command) {
              return tell(event);
          }},
         {"head-starts", [&](const Command&) { return tell(HeadStarted{}); }},
+        {"queues", [&](const Command& c) { return configured(c); }},
+        {"order",
+         [&](const Command&) {
+             std::string text;
+             for (const RunId id : queue_order(cluster_)) text += cluster_.runs.at(id).name + "\n";
+             return text;
+         }},
         {"after", [&](const Command& c) { return pass(std::stoll(first(c))); }},
         {"runs", [&](const Command&) { return table(); }},
         {"explain", [&](const Command& c) { return explained(first(c)); }},
