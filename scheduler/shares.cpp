@@ -188,7 +188,8 @@ std::string to_text(const OverQuota& over) {
         return "may borrow no " + over.resource + " now: another queue below \"" + over.queue +
                "\" claims its own back";
     return "queue \"" + over.queue + "\" holds " + to_text(over.held) + " of its quota of " + to_text(over.quota) +
-           " " + over.resource + ", this needs " + to_text(over.asked) + " more";
+           " " + over.resource + ", this needs " + to_text(over.asked) + " more" +
+           (over.asked > over.quota ? "; it can never start unless the quota is raised" : "");
 }
 
 }  // namespace rtrain::core

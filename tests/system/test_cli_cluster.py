@@ -178,3 +178,30 @@ def test_status_and_nodes_in_every_format(cluster):
     assert cluster.rtrain("nodes", "-o", "name") == "node-1\n"
     assert json.loads(cluster.rtrain("nodes", "-o", "jsonl"))["schema_version"] == 1
     assert "node: node-1" in cluster.rtrain("nodes", "-o", "yaml")
+
+
+def test_a_queues_file_with_a_problem_starts_no_head_and_a_good_one_makes_the_queues(home, tmp_path):
+    data = tmp_path / "head"
+    wrong = tmp_path / "queues.yaml"
+    wrong.write_text("queues:\n  a: {parent: b, quota: {GPU: -1}}\n  b: {parent: a}\n  c: {shares: 2}\n")
+    refused = run_in(home, "head", "start", "--detach", "--port", "0", "--data", data, "--queues", wrong)
+    assert refused.returncode == 4
+    assert "queues.yaml:2:" in refused.stderr and "borrowing goes in a circle: a -> b -> a" in refused.stderr
+    assert "queues.yaml:4:" in refused.stderr and 'did you mean "share"?' in refused.stderr
+    assert run_in(home, "status").returncode == 5
+    wrong.write_text("queues:\n  a: {quota: {CPU: 1}}\n")
+    try:
+        started = run_in(home, "head", "start", "--detach", "--port", "0", "--data", data, "--queues", wrong)
+        assert started.returncode == 0, started.stderr
+        job = tmp_path / "job.yaml"
+        job.write_text("version: 1\nname: lost\nentrypoint: 'true'\nqueue: b\n")
+        lost = run_in(home, "submit", job)
+        assert lost.returncode == 4
+        assert 'job.yaml:4: queue: there is no queue "b", this cluster has a, default' in lost.stderr
+        job.write_text("version: 1\nname: waits\nentrypoint: 'true'\nqueue: a\nscaling:\n  workers: 2\n")
+        assert run_in(home, "submit", job).returncode == 0
+        explained = run_in(home, "explain", "waits")
+        assert 'queue "a" holds 0 of its quota of 1 CPU, this needs 2 more; it can never start' in explained.stdout
+        assert [run["queue"] for run in json.loads(run_in(home, "queue", "-o", "json").stdout)["items"]] == ["a"]
+    finally:
+        run_in(home, "head", "stop", "--data", data)
