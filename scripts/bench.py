@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+from bench_api import api
 from local_cluster import ROOT, LocalCluster, free_port, wait_for
 
 JOBS = ROOT / "tests" / "bench" / "jobs"
@@ -180,6 +181,9 @@ def checkpoint(work):
     finally:
         cluster.stop()
     return f"{foreign / copy:.2f} x copy, {owned:.1f} ms", f"copy {copy:.0f} ms, foreign {foreign:.0f} ms; medians of 3"
+
+
+row(api)
 
 
 def main():

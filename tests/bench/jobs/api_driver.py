@@ -1,0 +1,104 @@
+"""A driver of two workers, the same for rtrain and for Ray: how long until the first report, what a report costs, how long a
+checkpoint blocks. Prints one JSON line. usage: api_driver.py rtrain|ray first|report|checkpoint FOLDER [COUNT]"""
+
+import json
+import sys
+import time
+
+LIBRARY, WHAT, FOLDER = sys.argv[1:4]
+COUNT = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+TOLD = f"{FOLDER}/{LIBRARY}-{WHAT}.json"
+
+
+def first(config):
+    import torch
+
+    ones = torch.ones(1)
+    torch.distributed.all_reduce(ones)
+    config["train"].report({"sum": float(ones)})
+    tell(config, {"at": time.time()})
+
+
+def report(config):
+    train = config["train"]
+    train.report({"number": -1})
+    begin = time.perf_counter()
+    for number in range(config["count"]):
+        train.report({"number": number})
+    tell(config, {"us": (time.perf_counter() - begin) / config["count"] * 1e6})
+
+
+def checkpoint(config):
+    """A 100 MB directory, copied once by hand and reported three times; rank 0 alone brings it."""
+    import os
+    import pathlib
+    import shutil
+    import statistics
+    import tempfile
+
+    train = config["train"]
+    rank = train.get_context().get_world_rank()
+    copies, blocked = [], []
+    for number in range(3):
+        with tempfile.TemporaryDirectory(dir=config["folder"]) as folder:
+            source = pathlib.Path(folder) / "checkpoint"
+            source.mkdir()
+            if rank == 0:
+                for part in range(4):
+                    (source / f"part-{part}").write_bytes(os.urandom(25 << 20))
+                begin = time.perf_counter()
+                shutil.copytree(source, pathlib.Path(folder) / "copy")
+                copies.append((time.perf_counter() - begin) * 1e3)
+                os.sync()
+            getattr(train, "flush", lambda: None)()  # the one before is committed by now
+            train.report({"number": number})
+            begin = time.perf_counter()
+            train.report({"number": number}, checkpoint=train.Checkpoint.from_directory(str(source)) if rank == 0 else None)
+            blocked.append((time.perf_counter() - begin) * 1e3)
+    tell(config, {"copy_ms": statistics.median(copies or [0]), "blocked_ms": statistics.median(blocked)})
+
+
+def tell(config, found):
+    """Rank 0's figures, in a file: Ray keeps no metrics of a report without a checkpoint."""
+    if config["train"].get_context().get_world_rank() == 0:
+        with open(config["told"], "w") as file:
+            json.dump(found, file)
+
+
+def loop(config):
+    if config["library"] == "ray":
+        from ray import train
+    else:
+        from rtrain import train
+    {"first": first, "report": report, "checkpoint": checkpoint}[config["what"]]({**config, "train": train})
+
+
+def trainer():
+    if LIBRARY == "ray":
+        import ray
+        from ray.train import CheckpointConfig, RunConfig, ScalingConfig
+        from ray.train.torch import TorchTrainer
+
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    else:
+        import rtrain
+        from rtrain.train import CheckpointConfig, RunConfig, ScalingConfig
+        from rtrain.train.torch import TorchTrainer
+
+        rtrain.init("auto")
+    config = {"library": LIBRARY, "what": WHAT, "folder": FOLDER, "count": COUNT, "told": TOLD}
+    kept = RunConfig(storage_path=f"{FOLDER}/runs", checkpoint_config=CheckpointConfig(num_to_keep=1))
+    return TorchTrainer(
+        loop, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 1}), run_config=kept
+    )
+
+
+if __name__ == "__main__":
+    made = trainer()
+    begin = time.time()
+    made.fit()
+    with open(TOLD) as file:
+        metrics = json.load(file)
+    if WHAT == "first":
+        metrics = {"seconds": metrics["at"] - begin}
+    print("measured " + json.dumps(metrics), flush=True)
