@@ -9,6 +9,7 @@ import pathlib
 import shutil
 
 import pytest
+from local_cluster import LocalCluster
 from rtrain import train
 from rtrain._http import HeadError
 from rtrain.train import (
@@ -225,3 +226,23 @@ def test_a_path_that_only_the_cluster_mounts_is_read_through_the_head(cluster, t
             directory.read(path)
     with pytest.raises(HeadError, match="no path below the run's directory"):
         directory.read("attempts/../run.json")
+
+
+def test_another_cluster_goes_on_from_the_directory_alone(cluster, tmp_path, monkeypatch):
+    def loop():
+        start = train.get_checkpoint().to_dict()["epoch"] + 1 if train.get_checkpoint() else 0
+        for epoch in (start, start + 1):
+            train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}))
+
+    name, storage = cluster.name("moves"), tmp_path / "runs"
+    DataParallelTrainer(loop, run_config=RunConfig(name=name, storage_path=storage)).fit()
+    other = LocalCluster(tmp_path / "other", nodes=1, resources="CPU=2")
+    try:
+        monkeypatch.setenv("RTRAIN_CONFIG", other.env["RTRAIN_CONFIG"])
+        other.rtrain("restore", storage / name)
+        other.wait_state(name, "SUCCEEDED", "FAILED")
+        result = DataParallelTrainer.restore(storage / name).fit()
+        assert epochs_of(result) == [0, 1, 2, 3, 4, 5]
+        assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [0, 1, 2, 3, 4, 5]
+    finally:
+        other.stop()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
+from local_cluster import wait_for
 from rtrain import train
 from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig
 
@@ -51,3 +54,57 @@ def test_a_failing_rank_is_named_with_the_user_s_frame_first(cluster):
     place = next(number for number, line in enumerate(lines) if "the column is missing" in line)
     assert "in deepest" in lines[place + 1]
     assert "test_fit.py" in lines[place + 1]
+
+
+def test_a_worker_knows_its_sizes_and_that_no_node_is_about_to_go(cluster):
+    def loop():
+        info, going = train.resize_info(), train.get_preemption_info()
+        return info.world_size, info.min_workers, info.max_workers, info.resized, going, train.should_checkpoint()
+
+    value = (
+        DataParallelTrainer(
+            loop, scaling_config=ScalingConfig(num_workers=(2, 2)), run_config=RunConfig(name=cluster.name("sizes"))
+        )
+        .fit()
+        .return_value
+    )
+    assert value == (2, 2, 2, False, None, False)
+
+
+def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):
+    def loop():
+        import threading
+
+        while (going := train.get_preemption_info()) is None:
+            threading.Event().wait(0.1)
+        train.report({"ranks": going.preempted_ranks, "nodes": going.preempted_node_ids})
+
+    name = cluster.name("drain")
+
+    class Told(train.UserCallback):
+        def after_report(self, run_context, metrics, checkpoint):
+            self.metrics = metrics
+
+    told = Told()
+
+    def submitted():
+        return any(run["name"] == name for run in cluster.json("runs")["items"])
+
+    def drain_once_there():
+        wait_for("it to be there", submitted)
+        wait_for("it to run", lambda: cluster.json("describe", name)["state"] == "RUNNING")
+        cluster.daemons.rtrain("node", "drain", "node-1", "--reason", "test", "--yes")
+
+    thread = threading.Thread(target=drain_once_there)
+    thread.start()
+    try:
+        DataParallelTrainer(
+            loop,
+            scaling_config=ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD"),
+            run_config=RunConfig(name=name, callbacks=[told]),
+        ).fit()
+    finally:
+        thread.join()
+        cluster.daemons.rtrain("node", "undrain", "node-1")
+    assert [one["nodes"] for one in told.metrics] == [["node-1"], ["node-1"]]
+    assert len(told.metrics[0]["ranks"]) == 1

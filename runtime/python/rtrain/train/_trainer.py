@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import os
 import pathlib
-import pickle
 import sys
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rtrain._http import Conflict, Head, HeadError, NotFound, part
-from rtrain.train import _metrics, _names, _package, _warnings
+from rtrain._http import Conflict, Head, NotFound, part
+from rtrain.train import _names, _package, _warnings
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, FailureConfig, RunConfig, ScalingConfig, ValidationConfig
-from rtrain.train._driver import TERMINAL, Driver, worker_failures
-from rtrain.train._errors import (
-    ControllerError,
-    NCCLHangError,
-    TrainingStoppedError,
-    UserExceptionWithTraceback,
-    WorkerGroupError,
-    group_message,
-)
+from rtrain.train._driver import TERMINAL, Driver
+from rtrain.train._outcome import result_of
 from rtrain.train._restore import differences
-from rtrain.train._result import Result, by_score
+from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, checked
-from rtrain.train._run_directory import full_metrics
-from rtrain.train._validation import Validator, answers
+from rtrain.train._validation import Validator
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
 _HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
@@ -330,86 +321,6 @@ def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: Tra
     if result.error is not None:
         raise result.error
     return result
-
-
-def result_of(head: Head, run: dict[str, Any]) -> Result:
-    """The Result of a run that has ended, with the reports and checkpoints of earlier runs of its directory."""
-    same = [
-        one
-        for one in head.items("/v1/runs", {"name": run["name"], "all": True})
-        if one["run_path"] == run["run_path"] and one["state"] in TERMINAL
-    ]
-    rows: list[dict[str, Any]] = []
-    kept: dict[str, Checkpoint] = {}
-    for one in reversed(same):
-        route = f"/v1/runs/{part(one['run_id'])}"
-        rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
-        said = answers(head, one["run_id"])
-        for found in head.items(f"{route}/checkpoints"):
-            if not found["deleting"]:
-                name = found["directory"]
-                metrics = {**full_metrics(head, route, found), **_plain(said.get(name, {}).get("metrics"))}
-                kept[name] = Checkpoint(found["path"], metrics=metrics, name=name)
-    wanted = (run.get("job") or {}).get("checkpoint") or {}
-    checkpoints = list(kept.values())
-    return Result(
-        metrics=rows[-1] if rows else None,
-        checkpoint=checkpoints[-1] if checkpoints else None,
-        error=_error(head, run),
-        path=run["run_path"],
-        best_checkpoints=by_score(checkpoints, wanted.get("score_attribute"), wanted.get("score_order") or "max"),
-        return_value=_return_value(head, run),
-        all_metrics=rows,
-    )
-
-
-def _plain(metrics: Any) -> dict[str, Any]:
-    found = _metrics.decode(metrics)
-    return found if isinstance(found, dict) else {}
-
-
-def _return_value(head: Head, run: dict[str, Any]) -> Any:
-    if run["state"] != "SUCCEEDED":
-        return None
-    try:
-        content = head.content(f"/v1/runs/{part(run['run_id'])}/values/return-{run['attempt']}")
-    except NotFound:
-        return None
-    value = pickle.loads(content)
-    if isinstance(value, dict) and set(value) == {"blob"}:
-        return pickle.loads(head.content(f"/v1/blobs/{value['blob']}"))
-    return value
-
-
-def _error(head: Head, run: dict[str, Any]) -> Exception | None:
-    if run["state"] == "SUCCEEDED":
-        return None
-    where = f"run {run['name']} ({run['run_path']}); `rtrain describe {run['name']}` tells more"
-    if run["state"] == "STOPPED":
-        return TrainingStoppedError(f"the run was stopped: {run['reason'] or 'by its user'}; {where}")
-    attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
-    failures = worker_failures(attempts[-1]) if attempts else {}
-    if not failures:
-        return ControllerError(f"Training failed: {run['reason']}; {where}")
-    nodes = {int(worker["rank"]): worker["node"] for worker in attempts[-1]["workers"]}
-    first = attempts[-1].get("first_failure")
-    more = f"First to fail: rank {first['rank']} on {first['node']}.\n" if first else ""
-    lines = _last_lines(head, run, min(failures))
-    if lines:
-        more += f"Last lines of rank {min(failures)} on {nodes.get(min(failures), '?')}:\n{lines}\n"
-    kind = NCCLHangError if "hang" in run["reason"].lower() else WorkerGroupError
-    message = group_message(failures, f"{more}{where}")
-    return kind(message, {rank: UserExceptionWithTraceback(text) for rank, text in failures.items()})
-
-
-def _last_lines(head: Head, run: dict[str, Any], rank: int) -> str:
-    import json
-
-    try:
-        text = head.content(f"/v1/runs/{part(run['run_id'])}/logs", {"rank": rank, "tail": 8})
-    except HeadError:
-        return ""
-    return "\n".join("  " + json.loads(line)["line"] for line in text.decode().splitlines() if line)
 
 
 def attach(name: str) -> RunHandle:
