@@ -57,3 +57,19 @@ def test_an_unknown_dataset_is_named_with_those_that_are_there(cluster):
 
     with pytest.raises(train.WorkerGroupError, match="there is no dataset 'test'; the trainer was given: train"):
         DataParallelTrainer(loop, datasets={"train": [1]}, run_config=RunConfig(name=cluster.name("data"))).fit()
+
+
+def test_a_torch_dataset_stays_one_and_iterables_are_read_by_every_nth():
+    import torch
+    from rtrain.train._datasets import split
+    from rtrain.train._session import Facts
+    from torch.utils.data import DataLoader, TensorDataset
+
+    mine = Facts(world_size=2, world_rank=1)
+    share = split(TensorDataset(torch.arange(5)), mine)
+    assert [int(value) for (batch,) in DataLoader(share, batch_size=2) for value in batch] == [1, 3]
+    assert list(split(iter(range(7)), mine)) == [1, 3, 5]
+    assert [split("abcde", mine)[1], len(split("abcde", mine))] == ["d", 2]
+    assert split({"whole": 1}, Facts()) == {"whole": 1}
+    with pytest.raises(TypeError, match="an iterable, a sequence or a torch Dataset, not int"):
+        split(3, mine)

@@ -38,3 +38,24 @@ def test_ranks_train_one_model_and_its_tensors_come_back(cluster):
     assert values["epoch"] == 1
     assert values["deep"][0].device.type == "cpu"
     assert values["deep"][0].shape == (1, 2)
+
+
+def test_a_process_forked_by_the_loop_joins_no_group(cluster):
+    def loop():
+        import multiprocessing
+
+        def child(answers):
+            import torch.distributed as dist
+
+            answers.put(dist.is_initialized())
+
+        context = multiprocessing.get_context("fork")
+        answers = context.Queue()
+        process = context.Process(target=child, args=(answers,))
+        process.start()
+        return answers.get(timeout=60)
+
+    result = TorchTrainer(
+        loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=cluster.name("forked"))
+    ).fit()
+    assert result.return_value is False

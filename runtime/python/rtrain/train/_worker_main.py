@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import inspect
 import logging
 import os
@@ -90,6 +91,7 @@ class _TorchGroup:
     def __init__(self, payload: Payload) -> None:
         self._payload = payload
         self._made = False
+        self._process = os.getpid()
 
     def watch(self) -> None:
         if not self._payload.header.get("torch", True):
@@ -100,7 +102,7 @@ class _TorchGroup:
             sys.meta_path.insert(0, _AfterImport("torch", self.make))
 
     def make(self) -> None:
-        if self._made:
+        if self._made or os.getpid() != self._process:  # a process that the loop forked is no rank
             return
         self._made = True
         from rtrain.train.torch._group import setup_process_group
