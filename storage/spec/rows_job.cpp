@@ -95,7 +95,7 @@ constexpr Rule rows[] = {
      [](R& r, const V& v) { r.job.logs_keep_ms = taken_duration(r, "logs.keep", v, v.text); },
      [](const Job& j) { return json(duration_text(j.logs_keep_ms)); }},
     {"logs.max",
-     R"({"anyOf":[{"type":"integer","minimum":1024},{"type":"string","pattern":"^[1-9][0-9]{0,5}[KMGT]iB?$"}]})",
+     R"({"anyOf":[{"type":"integer","minimum":1024,"maximum":1000000000000000},{"type":"string","pattern":"^[1-9][0-9]{0,5}[KMGT]iB?$"}]})",
      "a number of bytes from 1024, or such as 512Mi or 10Gi",
      [](R& r, const V& v) { r.job.logs_max_bytes = v.kind == Kind::number ? whole_number(v) : byte_count(v.text); },
      [](const Job& j) { return byte_count_json(j.logs_max_bytes); }},

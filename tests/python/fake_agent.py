@@ -26,6 +26,7 @@ class FakeAgent:
         self.lose_answers_to: set[int] = set()  # report indexes: heard, passed, not answered on this connection
         self.commit_error: dict[int, str] = {}
         self.commits_held = False
+        self.no_room = ""  # why there is no directory for files
         self.refusals_left = 0  # hellos that are refused before the next one is welcome
         self.news = threading.Condition()
         self._reports: dict[int, dict[int, dict[str, Any]]] = {}
@@ -119,6 +120,8 @@ class FakeAgent:
         if kind == "hello":
             self._welcome(line, rank, frame)
         elif kind == "stage":
+            if self.no_room:
+                return self._say(line, {"type": "staged", "path": "", "error": self.no_room})
             self._staged += 1
             path = self.storage / f".staging-{self._staged}"
             path.mkdir()

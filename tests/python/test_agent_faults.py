@@ -142,6 +142,50 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", mount], check=True)
 
 
+def test_with_room_nowhere_the_directory_is_refused_and_reports_go_without_their_files(agent, start):
+    agent.no_room = "node-1: no room to stage a checkpoint"
+    script = """
+        import pathlib, rtrain.train as t
+        folder = pathlib.Path("{folder}")
+        t.report({{"step": 1}}, checkpoint=t.Checkpoint.from_directory(folder))
+        try:
+            t.report({{"step": 2}}, checkpoint=t.Checkpoint.from_directory(folder), checkpoint_upload_mode=t.CheckpointUploadMode.SYNC)
+        except t.CheckpointUploadError as error:
+            print("sync:", error)
+        try:
+            with t.checkpoint_dir():
+                print("not here")
+        except t.CheckpointUploadError as error:
+            print("directory:", error)
+        """
+    folder = agent.storage / "mine"
+    folder.mkdir()
+    (folder / "model.txt").write_text("weights")
+    said = start(script.format(folder=folder)).finish()
+    assert [line.split(":")[0] for line in said.splitlines()] == ["sync", "directory"]
+    assert said.count("no room to stage a checkpoint") == 2
+    assert [bool(frame["checkpoint_error"]) for frame in agent.frames("report")] == [True, True]
+
+
+def test_files_that_cannot_be_copied_pass_the_barrier_before_they_are_an_error(agent, start):
+    folder = agent.storage / "odd"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    said = start(
+        f"""
+        import rtrain.train as t
+        try:
+            t.report({{"step": 1}}, checkpoint=t.Checkpoint.from_directory("{folder}"))
+        except t.CheckpointUploadError as error:
+            print(error)
+        t.report({{"step": 2}})
+        """
+    ).finish()
+    assert "neither a file nor a directory" in said
+    assert indexes(agent) == [1, 2]
+    assert agent.frames("report")[0]["checkpoint"] is None
+
+
 def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(agent, start, tmp_path, small_disk):
     agent.storage = small_disk
     big, small = tmp_path / "big", tmp_path / "small"
