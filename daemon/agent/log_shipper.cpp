@@ -156,6 +156,12 @@ void LogShipper::settle(Followed& followed) {
     done();
 }
 
+void LogShipper::hold_to_limits(AttemptKey attempt) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return;
+    for (File& file : found->second.files) held_to_limit(file);
+}
+
 void LogShipper::finish(AttemptKey attempt, std::function<void()> done) {
     const auto found = followed_.find(attempt);
     if (found == followed_.end()) return done();

@@ -271,6 +271,7 @@ void Service::on(const ToGroup& out) { links_->send(out.attempt, out.node, out.m
 
 void Service::on(const FinishLogs& out) {
     flush_journal(out.attempt);
+    logs_->hold_to_limits(out.attempt);
     const Held* one = held(out.attempt);
     if (!one) return feed(LogsDone{out.attempt});
     offload(

@@ -111,12 +111,11 @@ def test_a_scratch_directory_beyond_its_quota_is_named_and_emptied_with_the_atte
 
 def test_a_storage_of_the_head_that_takes_no_file_is_named_by_the_node_that_found_out(cluster, tmp_path):
     storage = cluster.folder / "head" / "storage"
-    wait_for("the storage root", storage.is_dir)
-    storage.rename(storage.with_suffix(".away"))
+    if storage.is_dir():
+        storage.rename(storage.with_suffix(".away"))
     storage.write_text("a file in the way")
     cluster.rtrain("submit", write_job(tmp_path, "nowhere", ["true"]))
     wait_for("the node to be named", lambda: "node-1: storage path cluster://" in cluster.rtrain("events", "--run", "nowhere"))
-    cluster.rtrain("stop", "nowhere")
 
 
 @pytest.mark.skipif(not os.access("/sys/fs/cgroup/unified/cgroup.procs", os.W_OK), reason="no cgroup v2 that may be written")
