@@ -20,6 +20,18 @@ const Attempt* preparing(const Change& change, AttemptId asked, std::uint32_t in
     return fits ? attempt : nullptr;
 }
 
+// The order to prepare reached the node after the attempt had ended without it (the node had left and come again): what
+// it prepared would be held for ever.
+void give_up_late(Change& change, const NodePrepared& event) {
+    const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
+    const bool over = attempt == nullptr || terminal(attempt->state) || attempt->incarnation != event.incarnation;
+    if (!over || !change.seen().nodes.contains(event.node)) return;
+    Attempt given_up;
+    given_up.id = event.attempt;
+    given_up.incarnation = event.incarnation;
+    stop_on_node(change, given_up, event.node, "the head has given this attempt up");
+}
+
 // The claim passed over damaged checkpoints to one that was about to be deleted: that order is not said again.
 void keep_wanted(Change& change, const CheckpointKey& key) {
     const auto found = change.seen().checkpoints.find(key);
@@ -95,7 +107,8 @@ void failed(Change& change, AttemptId id, Rank rank) {
 
 void on(Change& change, const NodePrepared& event) {
     const Attempt* seen = preparing(change, event.attempt, event.incarnation);
-    if (seen == nullptr || !on_node(*seen, event.node)) return;
+    if (seen == nullptr) return give_up_late(change, event);
+    if (!on_node(*seen, event.node)) return;
     AttemptId id = seen->id;
     if (seen->state == AttemptState::starting) {  // prepared once more, since its agent had forgotten
         if (unstarted_on(*seen, event.node)) change.act(LaunchWorkers{.attempt = id, .node = event.node});

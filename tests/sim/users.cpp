@@ -26,6 +26,13 @@ RunSubmitted some_submission(Dice& dice, const Settings& settings, int index) {
     bundle.demand["CPU"] = units(1);
     if (settings.gpus > 0 && dice.one_in(2)) bundle.demand["GPU"] = dice.one_in(2) ? Amount{5'000} : units(1);
     event.spec.gang.bundles.assign(static_cast<std::size_t>(dice.between(1, 3)), bundle);
+    if (dice.one_in(3)) {  // of changing size; growing soon, so that it happens within the time of the faults
+        event.spec.gang.bundles.push_back(bundle);
+        const auto most = static_cast<std::int64_t>(event.spec.gang.bundles.size());
+        event.spec.elastic = Elastic{.workers_min = static_cast<std::uint32_t>(dice.between(1, most - 1)),
+                                     .grow_after = {dice.between(0, 6'000)}};
+    }
+    event.spec.checkpoint_on_drain = !dice.one_in(4);
     event.spec.gang.strategy = dice.one_in(2) ? Strategy::pack : Strategy::spread;
     event.spec.priority = static_cast<std::int32_t>(dice.between(0, 2));
     event.spec.failure.max_failures = static_cast<std::int32_t>(dice.between(-1, 4));

@@ -155,7 +155,7 @@ void World::one_fault() {
     std::advance(at, dice.between(0, static_cast<std::int64_t>(nodes.size()) - 1));
     const std::string name = at->first;
     SimNode& node = *at->second;
-    switch (dice.between(0, 10)) {
+    switch (dice.between(0, 14)) {
         case 0:
             if (head->up()) head->crash("by chance");
             return;
@@ -176,12 +176,53 @@ void World::one_fault() {
             storage_full = !storage_full;
             return;
         case 8:
-            head->request(dice.one_in(2) ? Event{NodeDrained{.node = {name}, .by = "ana", .reason = "test"}}
-                                         : Event{NodeUndrained{{name}}});
-            return;
+            return drain_or_undrain(name);
+        case 9:
+            return leave(name);
+        case 10:
+        case 11:
+            return ask_some_run();
         default:
             node.kill_some_process(dice.one_in(3) ? 6 : 9);
             return;
+    }
+}
+
+void World::drain_or_undrain(const std::string& name) {
+    if (dice.one_in(2)) return head->request(NodeUndrained{{name}});
+    NodeDrained drained{.node = {name}, .by = "ana", .reason = "test"};
+    if (dice.one_in(2)) drained.deadline = Duration{dice.between(0, 8'000)};
+    head->request(drained);
+}
+
+// It leaves, is hung up on, and joins again with a new token.
+void World::leave(const std::string& name) {
+    if (!head->up()) return;
+    head->request(NodeLeft{{name}});
+    cut(name);
+}
+
+// A person asks something of a live run.
+void World::ask_some_run() {
+    std::vector<RunId> live;
+    for (const auto& [id, run] : head->disk().runs)
+        if (!terminal(run.state)) live.push_back(id);
+    if (live.empty() || !head->up()) return;
+    const RunId run = live[static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(live.size()) - 1))];
+    const auto most = static_cast<std::int64_t>(head->disk().runs.at(run).spec.gang.bundles.size());
+    const auto deadline = dice.one_in(2) ? std::optional(Duration{dice.between(0, 8'000)}) : std::nullopt;
+    switch (dice.between(0, 3)) {
+        case 0:
+            return head->request(RunCheckpointAsked{.run = run, .by = "ana"});
+        case 1:
+            oracle.stop_asked(run);
+            return head->request(
+                RunStopAsked{.run = run, .by = "ana", .wall_ms = now().ms, .checkpoint = true, .deadline = deadline});
+        default:
+            return head->request(RunResizeAsked{.run = run,
+                                                .by = "ana",
+                                                .workers = static_cast<std::uint32_t>(dice.between(1, most)),
+                                                .deadline = deadline});
     }
 }
 

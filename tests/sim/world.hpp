@@ -70,6 +70,9 @@ class World {
     };
     void plan_faults();
     void one_fault();
+    void drain_or_undrain(const std::string& name);
+    void leave(const std::string& name);
+    void ask_some_run();
     void heal();
     bool quiet() const;
     Time arrival(Time& last);
