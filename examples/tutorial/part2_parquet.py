@@ -53,10 +53,10 @@ class ParquetImages(Dataset):
 
 
 def train_loop(config):
-    """`get_dataset_shard` gives this rank's rows, so the loader needs no distributed sampler."""
+    """`get_dataset_shard` gives this rank's rows, and the loader is not divided again."""
     torch.manual_seed(0)
     shard = rtrain.train.get_dataset_shard("train")
-    loader = prepare_data_loader(DataLoader(shard, batch_size=32, shuffle=True), add_dist_sampler=False)
+    loader = prepare_data_loader(DataLoader(shard, batch_size=32, shuffle=True))
     pixels, labels = images()
     test = pixels[-TEST_IMAGES:].to(get_device()), labels[-TEST_IMAGES:].to(get_device())
     model = prepare_model(resnet18(config["width"]))

@@ -6,7 +6,8 @@ import tempfile
 
 import pytest
 import torch
-from rtrain.train import Checkpoint, _session
+from rtrain.train import Checkpoint, _datasets, _session
+from rtrain.train.huggingface import _prepare
 from rtrain.train.huggingface._loop import TransformersLoop
 from rtrain.train.huggingface.transformers import RayTrainReportCallback, RTrainReportCallback, prepare_trainer
 from torch.utils.data import Dataset
@@ -100,6 +101,14 @@ def test_a_callback_of_the_users_own_is_not_doubled_and_a_training_without_saves
     assert len(kept.metrics) == 1 and kept.files == [] and "train_loss" in kept.metrics[0]
 
 
+def test_a_trainer_that_would_train_alone_is_refused(kept, tmp_path, monkeypatch):
+    made = trainer(tmp_path)
+    made.add_callback(RTrainReportCallback())
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError, match=r"sees 1 process.*use_cpu=True"):
+        made.train()
+
+
 def test_the_older_init_function_gives_a_trainer_that_is_trained_and_resumed(kept, tmp_path):
     def init(train_dataset, eval_dataset=None, epochs=1):
         assert eval_dataset is None
@@ -109,6 +118,17 @@ def test_the_older_init_function_gives_a_trainer_that_is_trained_and_resumed(kep
     loop({"epochs": 1})
     loop({"epochs": 2})
     assert [metrics["epoch"] for metrics in kept.metrics] == [1, 2]
+
+
+def test_a_rank_s_share_is_not_divided_again_and_is_padded_to_equal_length(kept, tmp_path, monkeypatch):
+    share = _datasets.split(Sentences(), _session.Facts(world_size=3, world_rank=2))
+    made = prepare_trainer(trainer(tmp_path, share))
+    assert [len(batch["labels"]) for batch in made.get_train_dataloader()] == [2]
+    monkeypatch.setattr(_prepare, "_longest", lambda length: length + 1)  # the other ranks have three of the eight
+    assert [len(batch["labels"]) for batch in made.get_train_dataloader()] == [3]
+    items = [Sentences()[index] for index in range(8)]
+    stream = prepare_trainer(trainer(tmp_path, _datasets.EveryNth(items, 0, 2), max_steps=1))
+    assert [len(batch["labels"]) for batch in stream.get_train_dataloader()] == [4]
 
 
 def test_a_stream_of_batches_is_read_as_it_is(kept, tmp_path):

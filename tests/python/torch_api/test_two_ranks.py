@@ -52,6 +52,14 @@ def test_streams_whole_loaders_and_prepared_ones_are_left_alone(pair):
     assert [first[2], second[2]] == [[[0, 2]], [[1, 3]]]
 
 
+def test_what_get_dataset_shard_gave_is_not_divided_again(pair):
+    assert both(pair, "shares") == [[[0, 2], [4]], [[1, 3]]]
+
+
+def test_accelerate_finds_the_ranks_by_itself(pair):
+    assert both(pair, "accelerated") == [[2, "cpu", [[0], [2]], 3.0], [2, "cpu", [[1], [3]], 3.0]]
+
+
 def test_global_batches_are_the_same_samples_and_gradients_as_with_one_worker(pair):
     first, second = both(pair, "global_batches")
     order = first["order"]

@@ -4,9 +4,11 @@ import json
 import os
 import random
 
+import accelerate
 import numpy
 import torch
 import torch.distributed as dist
+from rtrain.train import _datasets, _session
 from rtrain.train import torch as rt
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
@@ -97,6 +99,21 @@ def own_samplers():
     }  # fmt: skip
 
 
+def shares():
+    """What `get_dataset_shard` gives is divided once."""
+    facts = _session.Facts(world_size=2, world_rank=dist.get_rank())
+    loader = rt.prepare_data_loader(DataLoader(_datasets.split(numbers(5), facts), 2))
+    return drawn(loader)
+
+
+def accelerated():
+    """Accelerate needs nothing but the environment."""
+    accelerator = accelerate.Accelerator()
+    loader = accelerator.prepare(DataLoader(numbers(4), 1))
+    total = accelerator.reduce(torch.tensor(1.0 + accelerator.process_index))
+    return [accelerator.num_processes, str(accelerator.device), drawn(loader), total.item()]
+
+
 def left_alone():
     stream = rt.prepare_data_loader(DataLoader(Endless(), 2))
     whole = rt.prepare_data_loader(DataLoader(numbers(4), 2), add_dist_sampler=False)
@@ -138,7 +155,7 @@ def end():
 
 
 STEPS = (
-    group, model_strategies, ddp_options, plain_and_shuffled, own_samplers, left_alone, global_batches, reproducible, end,
+    group, model_strategies, ddp_options, plain_and_shuffled, own_samplers, left_alone, shares, accelerated, global_batches, reproducible, end,
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -64,7 +64,9 @@ _LAZY: dict[str, str] = {
     "RayTrainCallback": "rtrain.train._run_context",
     "Result": "rtrain.train._result",
 }
-_MODULES = ("torch", "huggingface", "lightning", "tensors")
+_MODULES = (
+    "torch", "huggingface", "lightning", "tensors", "tensorflow", "xgboost", "lightgbm", "jax", "horovod",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -47,7 +47,9 @@ def split(dataset: Any, facts: Facts) -> Any:
     if _is_torch_map(dataset):
         from torch.utils.data import Subset
 
-        return Subset(dataset, range(facts.world_rank, len(dataset), facts.world_size))
+        share = Subset(dataset, range(facts.world_rank, len(dataset), facts.world_size))
+        share.rtrain_share = True  # type: ignore[attr-defined]
+        return share
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__") and not isinstance(dataset, Mapping):
         return Strided(dataset, facts.world_rank, facts.world_size)
     if hasattr(dataset, "__iter__"):
@@ -77,6 +79,8 @@ def _is_torch_map(dataset: Any) -> bool:
 class Strided:
     """Items rank, rank + n, rank + 2n ... of a sequence."""
 
+    rtrain_share = True  # it is this rank's already: neither a loader nor a Trainer divides it again
+
     def __init__(self, items: Any, rank: int, count: int) -> None:
         self._items = items
         self._places = range(rank, len(items), count)
@@ -93,6 +97,8 @@ class Strided:
 
 class EveryNth:
     """Items rank, rank + n, rank + 2n ... of an iterable; each rank reads all and keeps its own."""
+
+    rtrain_share = True
 
     def __init__(self, items: Any, rank: int, count: int) -> None:
         self._items = items

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from transformers import Trainer
 
+from rtrain.train.torch._place import get_device
 
-class _Batches(IterableDataset[Any]):
-    """Batches that are made already, each a dict of tensors."""
+
+class _Stream(IterableDataset[Any]):
+    """What is iterated as it comes: samples, or batches that are made already."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -19,34 +23,64 @@ class _Batches(IterableDataset[Any]):
         return iter(self.source)
 
 
+class _AsLong(Dataset[Any]):
+    """A rank's share, as long as the longest of the ranks: sizes differ by one, and every rank must take as many steps."""
+
+    def __init__(self, share: Any) -> None:
+        self.share = share
+        self.length = _longest(len(share))
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, place: int) -> Any:
+        return self.share[place % len(self.share)]
+
+
 def prepare_trainer(trainer: Trainer) -> Trainer:
     """The trainer, ready to run in a worker.
 
-    A dataset that is a stream of batches (`shard.iter_torch_batches(...)`, or a shard, whose batches then have the
-    trainer's own batch size) is read as it is, on every rank its own. Datasets of torch or of `datasets` are divided
-    by the trainer.
+    What `get_dataset_shard` gave is this rank's already and is not divided again. A stream of batches
+    (`shard.iter_torch_batches(...)`) is read as it is, on every rank its own. Other datasets, of torch or of `datasets`,
+    are divided by the trainer.
     """
     for dataset, method in (("train_dataset", "get_train_dataloader"), ("eval_dataset", "get_eval_dataloader")):
-        if _is_stream(getattr(trainer, dataset, None)):
+        if _is_ours(getattr(trainer, dataset, None)):
             setattr(trainer, method, _loader_of(trainer, dataset))
     return trainer
 
 
-def _is_stream(dataset: Any) -> bool:
-    if dataset is None or isinstance(dataset, Dataset | dict):
+def _is_ours(dataset: Any) -> bool:
+    if dataset is None or isinstance(dataset, dict):
         return False
-    return hasattr(dataset, "iter_torch_batches") or (hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__"))
+    if hasattr(dataset, "rtrain_share") or hasattr(dataset, "iter_torch_batches"):
+        return True
+    return not isinstance(dataset, Dataset) and hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
 
 
 def _loader_of(trainer: Trainer, name: str) -> Any:
+    training = name == "train_dataset"
+
     def loader(dataset: Any = None) -> DataLoader[Any]:
         source = getattr(trainer, name) if dataset is None or isinstance(dataset, str) else dataset
+        size = trainer.args.train_batch_size if training else trainer.args.eval_batch_size
         if hasattr(source, "iter_torch_batches"):
-            size = trainer.args.train_batch_size if name == "train_dataset" else trainer.args.eval_batch_size
-            return DataLoader(_Batches(_Each(source, size)), batch_size=None)
-        return DataLoader(_Batches(source), batch_size=None)
+            return DataLoader(_Stream(_Each(source, size)), batch_size=None)
+        if not hasattr(source, "rtrain_share"):
+            return DataLoader(_Stream(source), batch_size=None)
+        if hasattr(source, "__getitem__"):
+            return DataLoader(_AsLong(source), size, shuffle=training, collate_fn=trainer.data_collator)
+        return DataLoader(_Stream(source), size, collate_fn=trainer.data_collator)
 
     return loader
+
+
+def _longest(length: int) -> int:
+    if not (dist.is_available() and dist.is_initialized()):
+        return length
+    longest = torch.tensor(length, device=get_device())
+    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    return int(longest.item())
 
 
 class _Each:

@@ -28,7 +28,20 @@ class RTrainReportCallback(TrainerCallback):
     def __init__(self) -> None:
         self._reported = False
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any) -> TrainerControl:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any
+    ) -> TrainerControl:
+        here = place()
+        if args.world_size != here.world_size:
+            raise RuntimeError(
+                f"the Trainer sees {args.world_size} process(es), but this run has {here.world_size} workers; without GPUs "
+                "give it TrainingArguments(use_cpu=True), and let nothing else of Accelerate's state be made before"
+            )
+        return control
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any
+    ) -> TrainerControl:
         saved = pathlib.Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         metrics = _newest(state)
         self._reported = True

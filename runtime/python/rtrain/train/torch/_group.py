@@ -29,12 +29,15 @@ def setup_process_group(config: TorchConfig | None = None) -> None:
     """Joins the ranks named by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in `torch.distributed`'s default group.
 
     Sets the CUDA device of this worker first, and what other libraries look for (ACCELERATE_TORCH_DEVICE,
-    TORCH_NCCL_ASYNC_ERROR_HANDLING) where it is unset. Without RANK (local mode) or with a group that is there
-    already, nothing is done. RuntimeError names the address when the ranks do not find each other in time.
+    ACCELERATE_USE_CPU, TORCH_NCCL_ASYNC_ERROR_HANDLING) where it is unset. Without RANK (local mode) or with a group
+    that is there already, nothing is done. RuntimeError names the address when the ranks do not find each other in
+    time.
     """
     config = config or TorchConfig()
     device = get_device()
     os.environ.setdefault("ACCELERATE_TORCH_DEVICE", str(device))
+    if device.type == "cpu":
+        os.environ.setdefault("ACCELERATE_USE_CPU", "true")  # else Accelerate takes each rank for the only one
     if device.type == "cuda":
         torch.cuda.set_device(device)
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")

@@ -32,7 +32,7 @@ def prepare_data_loader(
 
     add_dist_sampler: with several workers a plain sampler becomes a DistributedSampler (shuffling unless it was
     sequential); a sampler or batch sampler of the user's own is kept, and each rank gets every world-th of what it
-    draws. A loader that is divided already, and an IterableDataset, are left as they are.
+    draws. A loader that is divided already, an IterableDataset, and what `get_dataset_shard` gave are left as they are.
     move_to_device: batches come on `get_device()`, however their tensors are nested.
     auto_transfer: on a GPU the next batch is copied while the present one is used (pin the loader's memory for that).
 
@@ -43,7 +43,8 @@ def prepare_data_loader(
         raise TypeError(f"prepare_data_loader needs a torch.utils.data.DataLoader, not {type(data_loader).__name__}")
     source = getattr(data_loader, "prepared_from", data_loader)
     loader = _copy(source)
-    if add_dist_sampler and place().world_size > 1 and not isinstance(loader.dataset, IterableDataset):
+    whole = not isinstance(loader.dataset, IterableDataset) and not getattr(loader.dataset, "rtrain_share", False)
+    if add_dist_sampler and place().world_size > 1 and whole:
         _divide(loader)
     _reproducible.seed_loader(loader, place().world_rank)
     _epochs(loader)
