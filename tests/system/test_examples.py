@@ -1,5 +1,6 @@
 """The Python examples as people run them: a script on its own, against a real cluster, or where there is none."""
 
+import os
 import subprocess
 import sys
 
@@ -45,3 +46,11 @@ def test_part_3_recovers_is_taken_up_again_and_answers_from_an_actor(cluster, tm
 def test_an_elastic_run_takes_the_room_there_is(cluster, tmp_path):
     said = run("elastic/train.py", "--epochs", 2, "--storage", tmp_path, env=cluster.env)
     assert "epoch 1: loss" in said and "28 steps of 64 on " in said, said
+
+
+def test_one_script_runs_in_this_process_under_torchrun_and_on_a_cluster(cluster, tmp_path):
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("RTRAIN_")}
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    assert "weight 3.0" in run("anywhere/train.py", "--storage", tmp_path / "a", env=alone)
+    assert "on 2 rank(s)" in run("anywhere/train.py", "--storage", tmp_path / "b", env=alone, program=torchrun)
+    assert "on 2 rank(s)" in run("anywhere/train.py", "--workers", 2, "--storage", tmp_path / "c", env=cluster.env)
