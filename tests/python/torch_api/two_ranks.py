@@ -107,7 +107,7 @@ def shares():
 
 
 def accelerated():
-    """Accelerate needs nothing but the environment."""
+    """Accelerate finds the ranks by what `setup_process_group` leaves in the environment."""
     accelerator = accelerate.Accelerator()
     loader = accelerator.prepare(DataLoader(numbers(4), 1))
     total = accelerator.reduce(torch.tensor(1.0 + accelerator.process_index))

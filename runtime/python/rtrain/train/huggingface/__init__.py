@@ -1,4 +1,4 @@
-"""Hugging Face libraries inside a training function. Accelerate needs nothing: it finds the ranks in the environment."""
+"""Hugging Face libraries inside a training function. Accelerate needs nothing: it finds the ranks by itself."""
 
 from rtrain.train.huggingface._trainer import TransformersTrainer
 
