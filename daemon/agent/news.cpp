@@ -5,17 +5,46 @@ namespace rtrain::agent {
 
 using namespace protocol;
 
+namespace {
+
+constexpr std::int64_t gather_ms = 20;
+
+// The first report of an attempt says that it runs; those behind it are metrics and may come a moment later, together.
+bool may_wait(const NewsBody& what) {
+    const auto* report = std::get_if<Reported>(&what);
+    return report != nullptr && report->index > 1;
+}
+
+}  // namespace
+
 void tell_head(Step& step, NewsBody what) {
     AgentState& state = step.state;
     News news{.seq = state.next_news++, .what = std::move(what)};
+    const bool waits = may_wait(news.what);
     step.out.push_back(KeepNews{news});
-    if (state.registered) step.out.push_back(ToHead{news});
+    if (state.registered && state.unsent_from == 0) {
+        state.unsent_from = news.seq;
+        state.send_at = step.now + Duration{gather_ms};
+    }
     state.outbox.emplace(news.seq, std::move(news));
+    if (!waits) send_late_news(step);
+}
+
+void send_late_news(Step& step) {
+    AgentState& state = step.state;
+    if (state.unsent_from == 0) return;
+    NewsBatch batch;
+    for (auto at = state.outbox.lower_bound(state.unsent_from); at != state.outbox.end(); ++at)
+        batch.items.push_back(at->second);
+    state.unsent_from = 0;
+    if (batch.items.size() == 1) return step.out.push_back(ToHead{std::move(batch.items.front())});
+    if (!batch.items.empty()) step.out.push_back(ToHead{std::move(batch)});
 }
 
 void on(Step& step, const HeadConnected&) {
     step.state.connected = true;
     step.state.registered = false;
+    step.state.unsent_from = 0;
     step.out.push_back(
         ToHead{Hello{.node = step.state.node, .program_version = RTRAIN_VERSION, .boot_id = step.state.boot_id}});
 }
@@ -24,6 +53,7 @@ void on(Step& step, const HeadDisconnected&) {
     step.state.connected = false;
     step.state.registered = false;
     if (!step.state.alone_since) step.state.alone_since = step.now;
+    step.state.unsent_from = 0;  // all of the outbox is sent when it is registered again
 }
 
 void beat(Step& step) {
@@ -64,12 +94,14 @@ void hear(Step& step, const Welcome& welcome) {
     for (const auto& [key, attempt] : state.attempts) registration.held.push_back(reference(attempt));
     step.out.push_back(ToHead{std::move(registration)});
     for (const auto& [seq, news] : state.outbox) step.out.push_back(ToHead{news});
+    state.unsent_from = 0;
     step.out.push_back(ResendLogs{});
     beat(step);
 }
 
 void hear(Step& step, const Refuse& refuse) {
     step.state.registered = false;
+    step.state.unsent_from = 0;
     step.out.push_back(CloseHead{refuse.message + (refuse.next.empty() ? "" : "; " + refuse.next)});
 }
 

@@ -18,6 +18,7 @@ using NewsBody = decltype(protocol::News::what);
 // ---- news.cpp: what the head is told, and what it says
 // ---------------------------------------------------------------
 void tell_head(Step& step, NewsBody what);
+void send_late_news(Step& step);
 void on(Step& step, const HeadConnected& input);
 void on(Step& step, const HeadDisconnected& input);
 void on(Step& step, const HeadSaid& input);

@@ -28,6 +28,8 @@ void Agents::heard(const std::string& node, std::uint64_t id, const std::string&
     if (!session.registered) return refuse(session, "register comes before news, heartbeats and logs", "");
     if (auto* pulse = std::get_if<protocol::Heartbeat>(&*message)) seen.pulse = std::move(*pulse);
     if (const auto* news = std::get_if<protocol::News>(&*message)) take_news(node, *news);
+    if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
+        for (const protocol::News& news : batch->items) take_news(node, news);
     if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message)) take_log(node, *chunk);
 }
 

@@ -192,7 +192,7 @@ using NewsItem = decltype(News::what);
 // The words of "type" (and, within news, of "kind"), in the order of the variants.
 template <class Variant>
 constexpr const char* const* names = nullptr;
-constexpr const char* agent_names[] = {"hello", "register", "heartbeat", "news", "log"};
+constexpr const char* agent_names[] = {"hello", "register", "heartbeat", "news", "log", "news_batch"};
 constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack", "prepare",    "launch",
                                       "stop",    "delete", "result",   "forget",  "peer_moved", "ask"};
 constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
@@ -212,13 +212,24 @@ static_assert(std::size(news_names) == std::variant_size_v<NewsItem>);
 static_assert(std::size(group_names) == std::variant_size_v<GroupMessage>);
 
 template <class Variant>
+json to_json(const Variant& message, const char* tag);
+
+json numbered(const News& news) {
+    json out = to_json(news.what, "kind");
+    out["seq"] = news.seq;
+    return out;
+}
+
+template <class Variant>
 json to_json(const Variant& message, const char* tag) {
     return std::visit(
         [&](const auto& one) {
             json out;
             if constexpr (std::is_same_v<std::decay_t<decltype(one)>, News>) {
-                out = to_json(one.what, "kind");
-                out["seq"] = one.seq;
+                out = numbered(one);
+            } else if constexpr (std::is_same_v<std::decay_t<decltype(one)>, NewsBatch>) {
+                out["items"] = json::array();
+                for (const News& news : one.items) out["items"].push_back(numbered(news));
             } else {
                 out = Writer::encoded(one);
             }
@@ -248,6 +259,13 @@ std::string read_fields(const json& object, T& into) {
             return item.error().message;
         Reader reader(object, "", complaint);
         reader("seq", into.seq);
+    } else if constexpr (std::is_same_v<T, NewsBatch>) {
+        const auto items = object.find("items");
+        if (items == object.end() || !items->is_array()) return "items is not a list";
+        for (const json& item : *items) {
+            complaint = item.is_object() ? read_fields(item, into.items.emplace_back()) : "an item is not an object";
+            if (!complaint.empty()) return complaint;
+        }
     } else {
         Reader reader(object, "", complaint);
         fields(reader, into);

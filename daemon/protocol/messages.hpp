@@ -94,6 +94,10 @@ struct News {
     std::variant<Prepared, PrepareFailed, Started, Exited, Emptied, Reported, Committed, Deleted, Notice> what{};
     bool operator==(const News&) const = default;
 };
+struct NewsBatch {  // several at once, in their order: reports without files come often
+    std::vector<News> items{};
+    bool operator==(const NewsBatch&) const = default;
+};
 struct LogChunk {  // not numbered: `offset` says where it belongs; acknowledged by LogAck
     AttemptRef attempt{};
     std::uint32_t rank = 0;
@@ -133,7 +137,7 @@ struct PeerMoved {
     bool operator==(const PeerMoved&) const = default;
 };
 
-using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk>;
+using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk, NewsBatch>;
 using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget,
                               PeerMoved, Ask>;
 

@@ -173,6 +173,8 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
         session.registered = true;
         take(head::registered(cluster_, NodeId{node}, *said, "10.0.0.9"));
     }
+    if (const auto* batch = std::get_if<protocol::NewsBatch>(&message); batch != nullptr && session.registered)
+        for (const protocol::News& one : batch->items) take_news(node, one);
     if (const auto* news = std::get_if<protocol::News>(&message); news != nullptr && session.registered)
         take_news(node, *news);
 }

@@ -108,7 +108,10 @@ Time World::arrival(Time& last) {
 void World::to_head(const std::string& node, std::uint64_t id, protocol::FromAgent message) {
     if (id == 0 || connection_of(node) != id) return;
     const Time at = arrival(connections_[node].last_up);
-    const bool twice = settings.repeats && std::holds_alternative<protocol::News>(message) && dice.one_in(30);
+    const bool twice =
+        settings.repeats &&
+        (std::holds_alternative<protocol::News>(message) || std::holds_alternative<protocol::NewsBatch>(message)) &&
+        dice.one_in(30);
     for (int i = 0; i < (twice ? 2 : 1); ++i)
         after(at.ms - now().ms, [this, node, id, message] {
             if (connection_of(node) == id) head->heard(node, id, message);

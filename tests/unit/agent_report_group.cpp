@@ -36,6 +36,27 @@ TEST_CASE("report is a barrier: nobody passes before all have come") {
     CHECK(all<JournalMetrics>(out).size() == 1);
 }
 
+TEST_CASE("metrics go to the head together, a moment later; what is news takes those before it along") {
+    Machine machine = running();
+    const auto both = [&](std::uint64_t index) {
+        machine.feed(report(0, index));
+        return machine.feed(report(1, index));
+    };
+    CHECK(all<ToHead>(both(1)).size() == 1);  // the first says that the attempt runs
+    CHECK(all<ToHead>(both(2)).empty());
+    CHECK(all<ToHead>(both(3)).empty());
+
+    machine.now = *next_wake(machine.state);
+    const auto sent = all<ToHead>(machine.feed(TimerFired{}));
+
+    REQUIRE(sent.size() == 1);
+    CHECK(std::get<protocol::NewsBatch>(sent[0].message).items.size() == 2);
+    both(4);
+    const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 1}, 5});
+    REQUIRE_FALSE(all<ToHead>(ended).empty());
+    CHECK(std::get<protocol::NewsBatch>(all<ToHead>(ended)[0].message).items.size() == 2);
+}
+
 TEST_CASE("a report whose answer was lost is answered at once and counted once") {
     Machine machine = running();
     machine.feed(report(0, 1));

@@ -157,6 +157,9 @@ TEST_CASE("every message arrives as it was sent, whatever its fields hold") {
             REQUIRE(decode_from_agent(encode(FromAgent{one})).value() == FromAgent{one});
             REQUIRE(decode_news(encode_news(one)).value() == one);
         }
+        const NewsBatch batch{news(d)};
+        REQUIRE(decode_from_agent(encode(FromAgent{batch})).value() == FromAgent{batch});
+        CHECK_FALSE(decode_from_agent(R"({"type":"news_batch","items":[{"kind":"emptied","seq":"x"}]})").ok());
         for (const FromHead& one : head_words(d)) REQUIRE(decode_from_head(encode(one)).value() == one);
         for (const GroupMessage& one : group_words(d)) REQUIRE(decode_group(encode(one)).value() == one);
     }
