@@ -15,6 +15,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::int64_t shown_at_most = 16;  // ranks
+constexpr std::int64_t failed_lines = 100;
+
 bool is_terminal(const json& run) {
     const std::string state = string_of(run, "state");
     return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
@@ -50,7 +53,7 @@ class Follower {
         if (++in_stream_[file] <= seen_[file]) return true;
         seen_[file] = in_stream_[file];
         last_wall_ms_ = std::max(last_wall_ms_, parse_time(string_of(value, "time")).value_or(0));
-        print_line(call_, wish_, value);
+        if (wish_.show == LogWish::Show::as_they_come) print_line(call_, wish_, value);
         return true;
     }
 
@@ -64,7 +67,37 @@ class Follower {
     std::optional<json> end_;
 };
 
+// The last lines of the ranks that failed.
+void print_failed(Invocation& call, Api& api, LogWish wish, const std::string& id) {
+    wish.rank = "failed";
+    wish.tail = failed_lines;
+    Result<std::string> lines = api.bytes(log_target(id, wish, false));
+    if (!lines) return call.out.talk("the failed ranks' lines: " + lines.error().message);
+    for (const std::string& text : split(*lines, '\n')) {
+        const json line = json::parse(text, nullptr, false);
+        if (line.is_object()) print_line(call, wish, line);
+    }
+}
+
 }  // namespace
+
+void choose_shown(LogWish& wish, const json& run) {
+    if (!wish.rank.empty()) return;
+    const json logs = run.value("job", json::object()).value("logs", json::object());
+    const std::string show = string_of(logs, "show");
+    const json workers = run.value("workers", json(0));
+    if (show == "none") {
+        wish.show = LogWish::Show::never;
+        wish.tail = 0;
+    } else if (show == "failed") {
+        wish.show = LogWish::Show::at_the_end;
+        wish.tail = 0;
+    } else if (show == "auto" || show.empty()) {
+        if (workers.is_number() && workers.get<std::int64_t>() > shown_at_most) wish.rank = "0";
+    } else {
+        wish.rank = show;
+    }
+}
 
 std::string log_target(const std::string& run, const LogWish& wish, bool follow) {
     std::string target = "/v1/runs/" + url_part(run) + "/logs?follow=" + (follow ? "true" : "false");
@@ -108,7 +141,10 @@ Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& r
             return follower.on_event(event);
         });
         if (interrupted()) break;
-        if (follower.end()) return std::optional<json>(*follower.end());
+        if (follower.end()) {
+            if (wish.show == LogWish::Show::at_the_end) print_failed(call, api, wish, id);
+            return std::optional<json>(*follower.end());
+        }
         if (!followed && followed.error().code != ErrorCode::unreachable && followed.error().code != ErrorCode::io)
             return followed.error();
         if (followed || away_since_ms == 0 || wall_now_ms() - begun_ms > was_there_ms) away_since_ms = wall_now_ms();

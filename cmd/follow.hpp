@@ -16,7 +16,10 @@ struct LogWish {
     std::int64_t tail = -1;             // lines; -1: all
     std::optional<std::regex> grep;
     bool prefix = true;  // "rank 3 | " before each line
+    enum class Show { as_they_come, at_the_end, never } show = Show::as_they_come;
 };
+// What the job's `logs.show` makes of a wish that names no ranks: auto is all ranks up to 16, then rank 0.
+void choose_shown(LogWish& wish, const nlohmann::json& run);
 std::string log_target(const std::string& run, const LogWish& wish, bool follow);
 void print_line(Invocation& call, const LogWish& wish, const nlohmann::json& line);
 

@@ -54,6 +54,7 @@ Result<int> logs(Invocation& call) {
     if (!api) return api.error();
     Result<json> run = api->get("/v1/runs/" + url_part(call.arguments.argument(0)));
     if (!run) return run.error();
+    if (call.arguments.has("follow")) choose_shown(*wish, *run);
     wish->prefix = !one_rank(wish->rank, *run);
     if (call.arguments.has("follow")) {
         Result<std::optional<json>> end = follow_run(call, *api, *run, *wish);

@@ -110,6 +110,7 @@ Result<int> told_and_followed(Invocation& call, Api& api, const json& run) {
     watch_interrupts(nullptr, nullptr);  // it is accepted: from here on Ctrl-C leaves it running
     call.out.talk(run_line(run));
     LogWish wish;
+    choose_shown(wish, run);
     wish.prefix = run.value("workers", json(0)) != 1;
     Result<std::optional<json>> end = follow_run(call, api, run, wish);
     if (!end) return end.error();

@@ -8,15 +8,17 @@
 namespace rtrain::agent {
 namespace {
 
-bool in_path(const std::string& word, const std::string& path) {
-    std::istringstream folders(path);
-    for (std::string folder; std::getline(folders, folder, ':');) {
-        if (!folder.empty() && ::access((folder + "/" + word).c_str(), X_OK) == 0) return true;
-    }
-    return false;
-}
+bool in_path(const std::string& word, const std::string& path) { return !program_on_path(word, path).empty(); }
 
 }  // namespace
+
+std::string program_on_path(const std::string& program, const std::string& path) {
+    if (program.find('/') != std::string::npos) return program;
+    std::istringstream folders(path);
+    for (std::string folder; std::getline(folders, folder, ':');)
+        if (!folder.empty() && ::access((folder + "/" + program).c_str(), X_OK) == 0) return folder + "/" + program;
+    return {};
+}
 
 std::vector<std::string> without_shell_layer(std::vector<std::string> entrypoint, const std::string& path) {
     if (entrypoint.size() != 3 || entrypoint[0] != "sh" || entrypoint[1] != "-c") return entrypoint;

@@ -12,4 +12,6 @@ namespace rtrain::agent {
 // builtins.
 std::vector<std::string> without_shell_layer(std::vector<std::string> entrypoint, const std::string& path);
 
+std::string program_on_path(const std::string& program, const std::string& path);  // empty: there is none
+
 }  // namespace rtrain::agent

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t gather_ms = 25;
 constexpr const char* streams[] = {"out", "err"};
+constexpr const char* setup_stream = "setup";
 
 std::uint64_t size_of(const std::string& path) {
     struct stat info{};
@@ -47,24 +48,41 @@ LogShipper::~LogShipper() {
     ::close(inotify_);
 }
 
-void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
-                        std::uint64_t bytes_max) {
+void LogShipper::add(Followed& followed, const protocol::AttemptRef& attempt, std::uint32_t rank, const char* stream) {
     const AttemptKey key = key_of(attempt);
-    Followed& followed = followed_[key];
     const auto known = read_words(files_.logs(key) + "/acknowledged");
-    followed.files.clear();
-    for (const std::uint32_t rank : ranks)
-        for (const char* stream : streams) {
-            File file{.attempt = attempt, .rank = rank, .stream = stream, .path = files_.log(key, rank, stream)};
-            if (const auto at = known.find(name_of(rank, stream)); at != known.end())
-                file.acknowledged = file.sent = std::strtoull(at->second.c_str(), nullptr, 10);
-            file.bytes_max = bytes_max;
-            followed.files.push_back(std::move(file));
-        }
+    File file{.attempt = attempt, .rank = rank, .stream = stream, .path = files_.log(key, rank, stream)};
+    if (const auto at = known.find(name_of(rank, stream)); at != known.end())
+        file.acknowledged = file.sent = std::strtoull(at->second.c_str(), nullptr, 10);
+    followed.files.push_back(std::move(file));
+}
+
+void LogShipper::watch(AttemptKey key, Followed& followed) {
     if (inotify_ >= 0 && followed.watch < 0)
         followed.watch = ::inotify_add_watch(inotify_, files_.logs(key).c_str(), IN_MODIFY);
     if (followed.watch >= 0) watches_[followed.watch] = key;
     schedule(key);
+}
+
+void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
+                        std::uint64_t bytes_max) {
+    const AttemptKey key = key_of(attempt);
+    Followed& followed = followed_[key];
+    followed.files.clear();
+    for (const std::uint32_t rank : ranks) {
+        for (const char* stream : streams) add(followed, attempt, rank, stream);
+        if (::access(files_.log(key, rank, setup_stream).c_str(), F_OK) == 0)
+            add(followed, attempt, rank, setup_stream);
+    }
+    for (File& file : followed.files) file.bytes_max = bytes_max;
+    watch(key, followed);
+}
+
+void LogShipper::follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank) {
+    Followed& followed = followed_[key_of(attempt)];
+    followed.files.clear();
+    add(followed, attempt, rank, setup_stream);
+    watch(key_of(attempt), followed);
 }
 
 void LogShipper::changed() {

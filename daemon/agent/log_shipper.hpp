@@ -25,6 +25,7 @@ class LogShipper {
     void follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
                 std::uint64_t bytes_max = 0);
     void hold_to_limits(AttemptKey attempt);  // before its files are copied, once no process writes any more
+    void follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank);  // before there are workers
     // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on
     // (then it follows when there is).
     void finish(AttemptKey attempt, std::function<void()> done);
@@ -52,6 +53,8 @@ class LogShipper {
         bool dirty = false, scheduled = false;
         std::function<void()> done;
     };
+    void add(Followed& followed, const protocol::AttemptRef& attempt, std::uint32_t rank, const char* stream);
+    void watch(AttemptKey attempt, Followed& followed);
     void pump(AttemptKey attempt);
     bool pump_file(File& file);  // false: there is no connection
     void schedule(AttemptKey attempt);

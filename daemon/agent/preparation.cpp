@@ -178,9 +178,6 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
         return Trouble{facts.node + ": the job: " + first, true};
     }
     gear->job = std::move(*read.job);
-    if (!gear->job.setup.empty())
-        return Trouble{
-            facts.node + ": `setup` is not carried out by this version; install what the job needs on the nodes", true};
     auto user = user_of(facts, prepare.user);
     if (auto* why = std::get_if<Trouble>(&user)) return *why;
     gear->user = std::get<WorkerUser>(user);
@@ -201,6 +198,9 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
         if (!place) return trouble(place.error(), facts.node, "the pickled training function");
         gear->driver_file = *place;
     }
+    if (!gear->job.setup.empty())
+        if (const auto kept = kept_setup(setups_below(facts.files.data_dir), setup_order(*gear, facts)))
+            *gear = *with_setup(*gear, *kept);
     const AttemptKey key = key_of(prepare.attempt);
     const std::string key_file = facts.files.attempt(key) + "/key";
     if (Status made = make_directory(facts.files.attempt(key), 0711); !made)
@@ -213,6 +213,31 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
             return trouble(kept_now.error(), facts.node, "the attempt's directory");
     }
     return Gear(gear);
+}
+
+SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts) {
+    const protocol::Prepare& prepare = gear.prepare;
+    SetupOrder order{
+        .attempt = key_of(prepare.attempt),
+        .command = gear.job.setup,
+        .interpreter = gear.job.interpreter,
+        .code_archive = prepare.code_sha256.empty() ? "" : facts.files.code(prepare.code_sha256) + ".tar.zst",
+        .code_sha256 = prepare.code_sha256,
+        .inherited = facts.inherited,
+        .variables = gear.job.env,
+        .user = gear.user,
+        .log_file = ""};
+    for (const protocol::PeerNode& peer : prepare.nodes)
+        if (peer.node == facts.node && !peer.ranks.empty())
+            order.log_file = facts.files.log(order.attempt, peer.ranks.front(), "setup");
+    return order;
+}
+
+Gear with_setup(const AttemptGear& gear, const SetupResult& done) {
+    auto out = std::make_shared<AttemptGear>(gear);
+    out->setup = done;
+    out->working_dir = done.working_dir;
+    return out;
 }
 
 bool probes_seen(const AttemptGear& gear, std::string& missing) {

@@ -8,6 +8,7 @@
 #include "daemon/agent/identity.hpp"
 #include "daemon/agent/launcher.hpp"
 #include "daemon/agent/node_files.hpp"
+#include "daemon/agent/setup.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/store.hpp"
 
@@ -20,11 +21,12 @@ struct AttemptGear {
     spec::Job job;
     std::shared_ptr<storage::Store> store;
     WorkerUser user;
-    std::string working_dir;  // unpacked code; empty: none
-    std::string driver_file;  // the pickled loop of a Python run; empty: none
-    std::string staging;      // where ranks' staged directories are made
-    std::string spool;        // the same on the node's own disk, for when the storage path has no room
-    std::string key;          // RTRAIN_WORKER_KEY
+    std::string working_dir;           // unpacked code; empty: none
+    std::string driver_file;           // the pickled loop of a Python run; empty: none
+    std::string staging;               // where ranks' staged directories are made
+    std::string spool;                 // the same on the node's own disk, for when the storage path has no room
+    std::string key;                   // RTRAIN_WORKER_KEY
+    std::optional<SetupResult> setup;  // `setup:` carried out
 };
 using Gear = std::shared_ptr<const AttemptGear>;
 
@@ -32,6 +34,7 @@ struct NodeFacts {  // of this agent, for the pool
     NodeFiles files;
     std::string node;
     bool may_run_as_root = false;
+    std::map<std::string, std::string> inherited;  // the agent's environment
     net::Endpoint head;
     std::shared_ptr<storage::Store> on_head;  // cluster://
 };
@@ -46,6 +49,8 @@ using Try = std::variant<T, Trouble>;
 // Also after a restart, for an attempt that was prepared before: then without probing.
 enum class Probing { yes, no };
 Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing);
+SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts);
+Gear with_setup(const AttemptGear& gear, const SetupResult& done);
 bool probes_seen(const AttemptGear& gear, std::string& missing);  // do we see what the other nodes wrote?
 Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare);
 Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms);

@@ -130,6 +130,7 @@ Status Service::start() {
                      .oom_kills = [this](AttemptKey key) -> std::optional<std::uint64_t> {
                          return cgroups_ ? cgroups_->oom_kills(key) : std::nullopt;
                      }});
+    setups_ = std::make_unique<SetupRunner>(loop_, setups_below(files_.data_dir));
     logs_ = std::make_unique<LogShipper>(loop_, files_, [this](const protocol::LogChunk& chunk) {
         return head_ && state_.registered && head_->send(protocol::encode(protocol::FromAgent{chunk}));
     });
@@ -228,6 +229,7 @@ NodeFacts Service::facts() const {
     return {.files = files_,
             .node = identity_.node,
             .may_run_as_root = options_.allow_root_workers,
+            .inherited = inherited_,
             .head = head_endpoint(identity_),
             .on_head = on_head_};
 }
@@ -263,6 +265,12 @@ void Service::set_timer() {
     });
 }
 
+// A setup that nobody waits for any more is given up; the machine then hears of it as a preparation that failed.
+void Service::obey(protocol::FromHead message) {
+    if (const auto* stop = std::get_if<protocol::Stop>(&message)) setups_->cancel(key_of(stop->attempt));
+    feed(HeadSaid{std::move(message)});
+}
+
 void Service::connect() {
     const std::uint64_t connection = ++connection_;
     const auto is_current = [this, connection] { return connection == connection_; };
@@ -270,7 +278,7 @@ void Service::connect() {
                                  [this, is_current](const std::string& text) {
                                      if (!is_current()) return;
                                      auto message = protocol::decode_from_head(text);
-                                     if (message) return feed(HeadSaid{std::move(*message)});
+                                     if (message) return obey(std::move(*message));
                                      warn("the head said what this agent cannot read: " + message.error().message);
                                  },
                              .on_closed =

@@ -49,6 +49,7 @@ class Service {
     // service.cpp: the loop and the connection
     void feed(Input input);
     void set_timer();
+    void obey(protocol::FromHead message);
     void connect();
     void connect_later();
     void lost_head(const std::string& why);
@@ -94,6 +95,8 @@ class Service {
     void sample_gpus();
     void measure_scratch();
     void await_probes(const Gear& gear, std::int64_t give_up_at_ms);
+    void set_up(const Gear& gear);
+    void set_up_failed(const Gear& gear, const std::string& why);
     void finish_preparation(const Gear& gear);
     void prepared(const Gear& gear, const storage::ClaimAnswer& claimed);
     void admit(AttemptKey key, const Gear& gear, std::uint32_t number);
@@ -125,6 +128,7 @@ class Service {
     std::unique_ptr<WorkerServer> workers_;
     std::unique_ptr<Launcher> launcher_;
     std::unique_ptr<LogShipper> logs_;
+    std::unique_ptr<SetupRunner> setups_;
     std::shared_ptr<storage::Store> on_head_;
     std::optional<Cgroups> cgroups_;
     std::vector<protocol::GpuPulse> gpus_;  // as last sampled

@@ -110,7 +110,7 @@ void Service::on(const StartPreparation& out) {
 
 // Nodes of one attempt see each other's probe files, or their storage path is not shared.
 void Service::await_probes(const Gear& gear, std::int64_t give_up_at_ms) {
-    if (gear->prepare.nodes.size() < 2) return finish_preparation(gear);
+    if (gear->prepare.nodes.size() < 2) return set_up(gear);
     offload(
         [gear] {
             std::string missing;
@@ -118,7 +118,7 @@ void Service::await_probes(const Gear& gear, std::int64_t give_up_at_ms) {
             return missing;
         },
         [this, gear, give_up_at_ms](const std::string& missing) {
-            if (missing.empty()) return finish_preparation(gear);
+            if (missing.empty()) return set_up(gear);
             if (boot_ms() < give_up_at_ms) {
                 loop_.after(probe_every_ms, [this, gear, give_up_at_ms] { await_probes(gear, give_up_at_ms); });
                 return;

@@ -41,22 +41,11 @@ std::string interface_of(const std::string& address) {
     return name;
 }
 
-std::string found_on_path(const std::string& program, const std::string& path) {
-    if (program.find('/') != std::string::npos) return program;
-    for (std::size_t at = 0; at <= path.size();) {
-        const std::size_t end = std::min(path.find(':', at), path.size());
-        const std::string candidate = path.substr(at, end - at) + "/" + program;
-        if (end > at && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-        at = end + 1;
-    }
-    return {};
-}
-
 // `python` is the job's interpreter, also where the system has only `python3`. Returns the PATH of the workers.
 std::string path_with_python(const std::string& path, const std::string& interpreter, const std::string& tools) {
-    std::string python = found_on_path(interpreter, path);
-    if (python.empty() && found_on_path("python", path).empty()) python = found_on_path("python3", path);
-    if (python.empty() || (interpreter == "python3" && !found_on_path("python", path).empty())) return path;
+    std::string python = program_on_path(interpreter, path);
+    if (python.empty() && program_on_path("python", path).empty()) python = program_on_path("python3", path);
+    if (python.empty() || (interpreter == "python3" && !program_on_path("python", path).empty())) return path;
     const std::string script = "#!/bin/sh\nexec '" + python + "' \"$@\"\n";
     if (python.find('\'') != std::string::npos || !make_directory(tools, 0755)) return path;
     if (!write_whole(tools + "/python", script, 0755, Durable::no)) return path;
@@ -146,10 +135,14 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
     for (const protocol::PeerNode& node : gear.prepare.nodes)
         if (node.node == identity_.node) place.interface = interface_of(node.address);
     const auto path = inherited_.find("PATH");
-    place.tool_path = path_with_python(path == inherited_.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second,
-                                       gear.job.interpreter, files_.attempt(key) + "/bin");
+    place.tool_path = path == inherited_.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second;
+    const std::string venv = gear.setup ? gear.setup->virtual_env : "";
+    if (!venv.empty()) place.tool_path = venv + "/bin:" + place.tool_path;  // it has a `python`
+    if (venv.empty())
+        place.tool_path = path_with_python(place.tool_path, gear.job.interpreter, files_.attempt(key) + "/bin");
     start.program = without_shell_layer(std::move(start.program), place.tool_path);
     start.environment = worker_environment(gear.prepare, one.launch, worker, gear.job, place);
+    if (!venv.empty()) start.environment["VIRTUAL_ENV"] = venv;
     if (gear.user.uid >= 0) {
         start.environment["HOME"] = gear.user.home;
         start.environment["USER"] = start.environment["LOGNAME"] = gear.user.name;

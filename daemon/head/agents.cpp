@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/head/scrape.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/head/words.hpp"
 #include "storage/uri/store.hpp"
@@ -132,6 +133,7 @@ void Agents::check_leases() {
         if (silent < head_.options.node_timeout_ms) continue;
         const std::string why =
             "no heartbeat for " + std::to_string(silent / 1'000) + "." + std::to_string(silent % 1'000 / 100) + " s";
+        count_silence(head_, NodeId{name}, static_cast<double>(silent) / 1e3);
         head_.take(NodeLost{NodeId{name}, why});
         hang_up(name, why);
     }

@@ -3,6 +3,7 @@
 
 #include "daemon/head/api.hpp"
 #include "daemon/head/view_json.hpp"
+#include "daemon/head/words.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::head {
@@ -42,6 +43,17 @@ bool is_of(const Head& head, const Run& run, const std::string& directory) {
     const auto text = read_file(directory + "/run.json");
     const json header = text ? parsed_or_null(*text) : json();
     return header.is_object() && header.value("run_id", "") == head.run_id(run.id);
+}
+
+// Agents let go of what they keep of the run's attempts, logs that nobody will ask for included.
+std::vector<std::pair<std::string, protocol::AttemptRef>> attempts_on_nodes(const Head& head, RunId run) {
+    std::vector<std::pair<std::string, protocol::AttemptRef>> out;
+    for (const Attempt* attempt : attempts_of(head.cluster, run)) {
+        std::set<std::string> nodes;
+        for (const Worker& worker : attempt->workers) nodes.insert(worker.seat.node.value);
+        for (const std::string& node : nodes) out.emplace_back(node, reference(*attempt));
+    }
+    return out;
 }
 
 void remove_files(Ask& ask, json answer, const std::string& directory) {
@@ -99,10 +111,13 @@ void delete_run(Ask& ask) {
             return refuse(
                 ask, {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state), "rtrain stop " + run.name});
         if (ask.asked("dry_run")) return reply_json(ask, 200, std::move(answer));
+        const auto held = attempts_on_nodes(ask.head, run.id);
         ask.head.take(RunRemoved{run.id},
-                      [kept = ask, answer, directory, id = run.id](const Decision& decision) mutable {
+                      [kept = ask, answer, directory, held, id = run.id](const Decision& decision) mutable {
                           if (decision.refused) return refuse(kept, *decision.refused);
                           forget_values(kept.head, id);
+                          for (const auto& [node, attempt] : held)
+                              kept.head.agents.send(node, protocol::Forget{attempt});
                           if (directory.empty()) return reply_json(kept, 200, std::move(answer));
                           remove_files(kept, std::move(answer), directory);
                       });

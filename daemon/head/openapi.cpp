@@ -3,6 +3,7 @@
 // both together.
 #include <nlohmann/json.hpp>
 
+#include "daemon/head/answer_schemas.hpp"
 #include "daemon/head/api.hpp"
 
 namespace rtrain::head {
@@ -88,11 +89,13 @@ json security(Access access) {
 json operation(const Route& route) {
     json error = {{"description", "what failed, why, and what to do next"},
                   {"content", {{"application/json", {{"schema", {{"$ref", "#/components/schemas/Error"}}}}}}}};
+    json responses = answers_of(route.method, route.pattern);
+    responses["4XX"] = responses["5XX"] = std::move(error);
     return {{"summary", route.summary},
             {"description", std::string("Needs ") + to_text(route.access) + "."},
             {"parameters", parameters(route)},
             {"security", security(route.access)},
-            {"responses", {{"2XX", {{"description", "done"}}}, {"4XX", error}, {"5XX", error}}}};
+            {"responses", std::move(responses)}};
 }
 
 json components() {
@@ -103,18 +106,18 @@ json components() {
          {{"path", text}, {"line", number}, {"column", number}, {"message", text}, {"suggestion", text}}}};
     const json codes = {"usage",     "not_found",   "invalid", "unreachable", "unauthorised", "conflict",
                         "timed_out", "unplaceable", "io",      "damaged",     "full",         "internal"};
+    json schemas = answer_schemas();
+    schemas["Error"] = {{"type", "object"},
+                        {"required", {"code", "message", "problems", "next"}},
+                        {"properties",
+                         {{"schema_version", number},
+                          {"code", {{"type", "string"}, {"enum", codes}}},
+                          {"message", text},
+                          {"problems", {{"type", "array"}, {"items", problem}}},
+                          {"next", text}}}};
     return {
         {"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}, {"node", {{"type", "mutualTLS"}}}}},
-        {"schemas",
-         {{"Error",
-           {{"type", "object"},
-            {"required", {"code", "message", "problems", "next"}},
-            {"properties",
-             {{"schema_version", number},
-              {"code", {{"type", "string"}, {"enum", codes}}},
-              {"message", text},
-              {"problems", {{"type", "array"}, {"items", problem}}},
-              {"next", text}}}}}}}};
+        {"schemas", std::move(schemas)}};
 }
 
 std::string lower(std::string text) {

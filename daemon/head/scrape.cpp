@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "daemon/head/api.hpp"
 #include "daemon/head/view_json.hpp"
@@ -70,6 +71,8 @@ void add_node(const Head& head, const NodeId& id, metrics::Live& live, std::map<
     }
 }
 
+bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !cause.stopped_by_us; }
+
 // Passes everything on, and tells how long the answer took.
 class Timed : public net::Responder {
   public:
@@ -115,6 +118,14 @@ void get_prometheus(Ask& ask) {
     ask.responder->send(std::move(answer));
 }
 
+void count_silence(Head& head, const NodeId& node, double seconds) {
+    std::set<RunId> runs;
+    for (const auto& [id, attempt] : head.cluster.attempts)
+        for (const Worker& worker : attempt.workers)
+            if (!terminal(attempt.state) && worker.seat.node == node) runs.insert(id.run);
+    for (const RunId run : runs) head.metrics.lost_time(run, metrics::LostPhase::detect, seconds);
+}
+
 // What is counted as it happens: queue waits, checkpoints, reports, warnings.
 void count_placed(Head& head, const Attempt& attempt) {
     const auto run = head.cluster.runs.find(attempt.id.run);
@@ -128,6 +139,9 @@ void count_news(Head& head, const protocol::News& news) {
         head.metrics.checkpoint_saved({.run = RunId{said->attempt.run},
                                        .save_seconds = static_cast<double>(said->upload_ms) / 1e3,
                                        .blocked_seconds = static_cast<double>(said->blocked_us) / 1e6});
+    if (const auto* said = std::get_if<protocol::Exited>(&news.what); said && failed_by_itself(said->cause))
+        head.metrics.lost_time(RunId{said->attempt.run}, metrics::LostPhase::detect,
+                               std::max(0.0, static_cast<double>(wall_ms() - said->exit_wall_us / 1'000) / 1e3));
     if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
         const bool checkpoint = said->reason == "upload_failed" || said->reason == "storage_full";
         if (checkpoint) head.metrics.checkpoint_failed(RunId{said->attempt.run}, said->reason);

@@ -93,6 +93,7 @@ Status Head::serve() {
     loop.on_signal(SIGTERM, stop);
     loop.on_signal(SIGINT, stop);
     agents.start();
+    prune_logs(*this);
     loop.after(sweep_pause_ms, [this] { sweep(); });
     loop.run();
     if (!failure_ && !waiting_.empty()) turn();

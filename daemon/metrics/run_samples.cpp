@@ -30,12 +30,24 @@ std::string reason_of(const Attempt& attempt) {
 struct Attempts {  // of one run, in order
     std::vector<const Attempt*> all;
     std::map<std::string, int> failures;
-    Duration ran, scheduling, starting;
+    Duration ran, scheduling, starting, replaying;
 };
 
 Time end_of(const Attempt& attempt, Time now) { return terminal(attempt.state) ? attempt.ended_at : now; }
 
-void account(Attempts& attempts, const Attempt& attempt, Time now) {
+// Work of the attempt before that has to be done again: what came after the checkpoint that this one begins from.
+Duration replayed(const Cluster& cluster, const Attempt& before, const Attempt& attempt, Time now) {
+    Time kept = before.started_at;
+    if (!attempt.from.empty()) {
+        const auto from = cluster.checkpoints.find({.run = attempt.id.run, .directory = attempt.from});
+        if (from == cluster.checkpoints.end()) return {};
+        kept = std::max(kept, from->second.committed);
+    }
+    if (before.started_at.ms == 0) return {};
+    return {std::max<std::int64_t>(0, (end_of(before, now) - kept).ms)};
+}
+
+void account(const Cluster& cluster, Attempts& attempts, const Attempt& attempt, Time now) {
     if (attempt.state == AttemptState::failed || attempt.state == AttemptState::lost)
         ++attempts.failures[reason_of(attempt)];
     Time end = end_of(attempt, now);
@@ -44,6 +56,7 @@ void account(Attempts& attempts, const Attempt& attempt, Time now) {
     if (!attempts.all.empty()) {  // time lost between the one before and this one's start
         Time before = end_of(*attempts.all.back(), now);
         attempts.scheduling.ms += std::max<std::int64_t>(0, (attempt.placed_at - before).ms);
+        if (started) attempts.replaying.ms += replayed(cluster, *attempts.all.back(), attempt, now).ms;
         Time ready = started ? attempt.started_at : end;
         attempts.starting.ms += std::max<std::int64_t>(0, (ready - attempt.placed_at).ms);
     }
@@ -54,6 +67,7 @@ void add_times(Families& families, const std::string& id, const Run& run, const 
     if (attempts.all.size() > 1) {
         families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", "schedule"}}, seconds(attempts.scheduling));
         families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", "start"}}, seconds(attempts.starting));
+        families.add("run_lost_seconds_total", {{"run_id", id}, {"phase", "replay"}}, seconds(attempts.replaying));
     }
     Time begin;
     for (const Attempt* attempt : attempts.all)
@@ -117,7 +131,7 @@ void add_run_samples(Families& families, const Cluster& cluster, const Live& liv
         Attempts attempts;
         for (auto at = cluster.attempts.lower_bound({.run = run_id, .number = 0});
              at != cluster.attempts.end() && at->first.run == run_id; ++at)
-            account(attempts, at->second, live.now);
+            account(cluster, attempts, at->second, live.now);
         for (const auto& [reason, count] : attempts.failures)
             families.add("run_failures_total", {{"run_id", id}, {"reason", reason}}, count);
         add_times(families, id, run, attempts, live.now);

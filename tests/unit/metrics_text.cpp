@@ -58,12 +58,14 @@ Cluster cluster() {
     failed.workers[1].exit->signal = 9;
     cluster.attempts[failed.id] = failed;
     Attempt running = attempt({1}, 2, AttemptState::running);
+    running.from = "checkpoint_000001-a001";
     cluster.attempts[running.id] = running;
     Checkpoint checkpoint;
     checkpoint.run = {1};
     checkpoint.directory = "checkpoint_000001-a001";
     checkpoint.bytes = 1'000;
     checkpoint.committed_wall_ms = 9'500;
+    checkpoint.committed = Time{151'000};
     cluster.checkpoints[{.run = {1}, .directory = checkpoint.directory}] = checkpoint;
     return cluster;
 }
@@ -102,7 +104,7 @@ void tell(Metrics& metrics) {
     metrics.checkpoint_saved({.run = {1}, .save_seconds = 2, .blocked_seconds = 0.25});
     metrics.checkpoint_saved({.run = {1}, .save_seconds = 2, .blocked_seconds = 0.25});
     metrics.checkpoint_failed({2}, "storage_full");
-    metrics.lost_time({1}, LostPhase::replay, 3);
+    metrics.lost_time({1}, LostPhase::detect, 3);
     metrics.warned({2}, "missing_ranks");
 }
 
@@ -146,6 +148,7 @@ TEST_CASE("a scrape shows what the records and the last heartbeats know") {
              R"(rtrain_run_failures_total{run_id="c0ffee-1",reason="signal"} 1)",
              R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="schedule"} 30)",
              R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="start"} 10)",
+             R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="replay"} 20)",
              R"(rtrain_run_goodput_ratio{run_id="c0ffee-1"} 0.75)",
              R"(rtrain_run_metric{run_id="c0ffee-1",key="key10"} 10)",
              R"(rtrain_worker_cpu_seconds_total{run_id="c0ffee-1",rank="1"} 1.5)",

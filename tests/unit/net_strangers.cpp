@@ -2,6 +2,7 @@
 // answers with an error or closes, and serves the next one.
 #include <arpa/inet.h>
 #include <openssl/ssl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -173,4 +174,45 @@ TEST_CASE("a server with connections of every kind open ends quickly, and their 
     CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(5));
     for (auto& peer : peers) CHECK(peer->hear_all().empty());
     close(handshaking);
+}
+
+TEST_CASE("the 1025th connection is closed at once; when one ends there is room again") {
+    rlimit most{};
+    getrlimit(RLIMIT_NOFILE, &most);
+    most.rlim_cur = most.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &most);
+    constexpr std::size_t room = 1'024, descriptors = 2 * room + 200;
+    if (most.rlim_cur < descriptors) return WARN("too few descriptors may be open here for this test");
+    net::ServerOptions options;
+    options.idle_timeout_ms = 120'000;
+    TestServer server(echo, options);
+    std::vector<int> open;
+    for (std::size_t i = 0; i < room; ++i) open.push_back(connect_tcp(server.server->port()));
+    const int one_more = connect_tcp(server.server->port());
+    char byte = 0;
+    CHECK(recv(one_more, &byte, 1, 0) == 0);  // closed without a word
+    close(one_more);
+    for (const int fd : open) close(fd);
+    bool served = false;
+    for (const auto end = std::chrono::steady_clock::now() + patience;
+         !served && std::chrono::steady_clock::now() < end;)
+        served = net::Client(server.endpoint()).call({.target = "/alive"}).ok();
+    CHECK(served);
+}
+
+TEST_CASE("a WebSocket whose other end answers no ping is taken for dead, and its owner is told") {
+    Seen<std::string> closed;
+    std::shared_ptr<net::Socket> socket;
+    TestServer server([&](const net::Request&, const std::shared_ptr<net::Responder>& responder) {
+        socket = responder->accept_socket(
+            {.on_text = [](const std::string&) {}, .on_closed = [&](const std::string& why) { closed.set(why); }});
+    });
+    RawTls silent(server.server->port());
+    silent.say(
+        "GET /v1/agents HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: "
+        "13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+    for (int tries = 0; tries < 3 && closed.count() == 0; ++tries) closed.wait(1);  // 20 s, and a slow machine
+    REQUIRE(closed.count() == 1);
+    CHECK(closed.all()[0] == "no sign of life from the peer");
+    server.home.on_loop([&] { socket.reset(); });
 }

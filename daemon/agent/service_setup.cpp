@@ -1,0 +1,31 @@
+// `setup:` within a preparation: its lines are shipped as they come, its failure is the attempt's and permanent.
+#include "daemon/agent/service.hpp"
+
+namespace rtrain::agent {
+
+void Service::set_up(const Gear& gear) {
+    if (gear->job.setup.empty()) return finish_preparation(gear);
+    const AttemptKey key = key_of(gear->prepare.attempt);
+    const SetupOrder order = setup_order(*gear, facts());
+    if (Status made = make_directory(files_.logs(key), 0711); !made) return set_up_failed(gear, made.error().message);
+    for (const protocol::PeerNode& peer : gear->prepare.nodes)
+        if (peer.node == identity_.node && !peer.ranks.empty())
+            logs_->follow_setup(gear->prepare.attempt, peer.ranks.front());
+    setups_->run(order, [this, gear, key](const SetupResult& result) {
+        if (!result.why.empty()) return set_up_failed(gear, result.why);
+        const Gear ready = with_setup(*gear, result);
+        held_[key].gear = ready;
+        finish_preparation(ready);
+    });
+}
+
+void Service::set_up_failed(const Gear& gear, const std::string& why) {
+    const AttemptKey key = key_of(gear->prepare.attempt);
+    logs_->finish(key, [this, key, why] {
+        loop_.post([this, key, why] {
+            feed(PreparationDone{.attempt = key, .why = identity_.node + ": setup: " + why, .permanent = true});
+        });
+    });
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,132 @@
+"""What /openapi.json promises: a live head is asked every route, and each answer is held against its schema."""
+
+import hashlib
+import http.client
+import json
+import re
+import ssl
+
+import jsonschema
+import pytest
+from jobs_on_disk import ranks_job
+from local_cluster import LocalCluster
+
+SOCKETS_AND_TEXT = {("get", "/v1/agents"), ("get", "/metrics"), ("get", "/openapi.json")}
+ASKED_ELSEWHERE = {("post", "/v1/certificate"), ("post", "/v1/join")}  # with a signing request: see the unit tests
+
+
+class Api:
+    """Asks, and remembers which routes were; every JSON answer must be what the description says."""
+
+    def __init__(self, cluster):
+        self.port = cluster.port
+        self.token = cluster.json("token", "create", "--role", "admin", "--user", "root")["token"]
+        self.asked = set()
+        self.page = json.loads(self.ask("GET", "/openapi.json")[2])
+
+    def ask(self, method, target, body=None, headers=None):
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=ssl._create_unverified_context(), timeout=30)
+        connection.request(method, target, body=body, headers={"Authorization": f"Bearer {self.token}", **(headers or {})})
+        answer = connection.getresponse()
+        content = answer.headers.get("content-type", "").split(";")[0]
+        text = answer.read()
+        connection.close()
+        return answer.status, content, text
+
+    def described(self, method, path):
+        for pattern, methods in self.page["paths"].items():
+            expression = re.sub(r"\\\{path\\\}", ".*", re.escape(pattern))
+            expression = re.sub(r"\\\{[a-z0-9]+\\\}", "[^/]+", expression)
+            if re.fullmatch(expression, path) and method.lower() in methods:
+                return pattern, methods[method.lower()]
+        raise AssertionError(f"{method} {path} is not described")
+
+    def validate(self, value, schema):
+        whole = {**schema, "components": self.page["components"]}
+        jsonschema.validate(value, whole, jsonschema.Draft202012Validator)
+
+    def check(self, method, target, body=None, headers=None, status=None):
+        pattern, operation = self.described(method, target.split("?")[0])
+        self.asked.add((method.lower(), pattern))
+        code, content, text = self.ask(
+            method, target, body if body is None or isinstance(body, bytes) else json.dumps(body), headers
+        )
+        if status:
+            assert code == status, text
+        else:
+            assert str(code) in operation["responses"], f"{method} {target}: {code} {text}"
+        described = operation["responses"].get(str(code)) or operation["responses"][f"{code // 100}XX"]
+        kinds = described.get("content", {})
+        if method != "HEAD" and kinds:
+            assert content in kinds, f"{method} {target} answered {content}, described are {list(kinds)}"
+        schema = kinds.get(content, {}).get("schema")
+        lines = [text]
+        if content == "application/jsonl":
+            lines = text.splitlines()
+        if content == "text/event-stream":
+            lines = [line[6:] for line in text.splitlines() if line.startswith(b'data: {"')]
+        for line in lines if schema else []:
+            if content != "text/event-stream" or b'"state"' not in line:  # the end's own event holds the run
+                self.validate(json.loads(line), schema)
+        return json.loads(text) if content == "application/json" and text else text
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = LocalCluster(tmp_path_factory.mktemp("api") / "cluster", nodes=1, resources="CPU=2")
+    yield made
+    made.stop()
+
+
+def test_the_page_is_json_schema(cluster):
+    api = Api(cluster)
+    for schema in api.page["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
+    api = Api(cluster)
+    spec = json.loads(ranks_job(tmp_path, "first", steps=2).read_text())
+    spec["entrypoint"] = ["sh", "-c", "echo hello; exit 3"]
+    cluster.rtrain("submit", ranks_job(tmp_path, "good", steps=2))
+    cluster.wait_state("good", "SUCCEEDED", "FAILED")
+    code = b"no archive, but bytes with a hash"
+    sha256 = hashlib.sha256(code).hexdigest()
+    api.check("PUT", f"/v1/blobs/{sha256}", code, status=201)
+    api.check("HEAD", f"/v1/blobs/{sha256}")
+    api.check("GET", f"/v1/blobs/{sha256}")
+    run = api.check("POST", "/v1/runs", {"job": spec, "key": "k"}, status=201)
+    assert api.check("POST", "/v1/runs", {"job": spec, "key": "k"}, status=200)["run_id"] == run["run_id"]
+    cluster.wait_state("first", "FAILED")
+    waiting = {**spec, "name": "waiting", "scaling": {"workers": 9}}
+    api.check("POST", "/v1/runs", {"job": waiting})
+    for target in [
+        "/healthz", "/v1/status", "/v1/runs?all=true", "/v1/runs?limit=1", "/v1/runs/good", "/v1/runs/first",
+        "/v1/runs/good/attempts", "/v1/runs/first/attempts", "/v1/runs/first/logs", "/v1/runs/first/logs?follow=true",
+        "/v1/runs/good/metrics", "/v1/runs/good/metrics?rank=all", "/v1/runs/good/metrics?follow=true",
+        "/v1/runs/good/checkpoints", "/v1/runs/good/explain", "/v1/runs/waiting/explain", "/v1/nodes", "/v1/nodes/node-1",
+        "/v1/queue", "/v1/events", "/v1/tokens", "/v1/storage/good?list=true", "/v1/storage/good/run.json",
+    ]:  # fmt: skip
+        api.check("GET", target)
+    assert api.check("GET", "/v1/runs/good/checkpoints")["items"], "a run with checkpoints was meant"
+    assert api.check("GET", "/v1/queue")["items"], "a waiting run was meant"
+    api.check("POST", "/v1/plan", {"job": spec})
+    api.check("POST", "/v1/plan", {"job": waiting})
+    api.check("POST", "/v1/nodes/node-1/drain", {"reason": "test"})
+    api.check("POST", "/v1/nodes/node-1/undrain")
+    token = api.check("POST", "/v1/tokens", {"role": "viewer", "user": "eve"})
+    api.check("DELETE", f"/v1/tokens/{token['id']}")
+    api.check("PUT", "/v1/storage/notes/a.txt", b"text")
+    api.check("DELETE", "/v1/storage/notes?tree=true")
+    api.check("POST", "/v1/head/backup", {"file": str(tmp_path / "backup.db")})
+    api.check("POST", "/v1/runs/waiting/stop")
+    api.check("DELETE", "/v1/runs/first?dry_run=true")
+    api.check("DELETE", "/v1/runs/first?files=true")
+    for target in ["/v1/runs/nobody", "/v1/nodes/nobody", "/v1/runs?limit=0", "/v1/runs/good/metrics?rank=x"]:
+        code, content, text = api.ask("GET", target)
+        assert code >= 400 and content == "application/json"
+        api.validate(json.loads(text), {"$ref": "#/components/schemas/Error"})
+    api.check("POST", "/v1/nodes/node-1/leave")
+    api.check("POST", "/v1/head/stop")
+    described = {(method, path) for path, methods in api.page["paths"].items() for method in methods}
+    assert described - api.asked == SOCKETS_AND_TEXT | ASKED_ELSEWHERE

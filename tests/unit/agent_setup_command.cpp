@@ -1,0 +1,99 @@
+// `setup:` of a job on one node: carried out once, kept, its failure told with its last lines, ended when it takes too
+// long.
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/agent/setup.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+
+namespace {
+
+struct Place {
+    Place() {
+        char name[] = "/tmp/rtrain-setup-XXXXXX";
+        path = mkdtemp(name);
+    }
+    ~Place() { std::filesystem::remove_all(path); }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    std::string path;
+};
+
+constexpr std::int64_t patience_ms = 60'000;
+
+SetupOrder order_of(const Place& place, const std::string& command) {
+    return {.attempt = {1, 1},
+            .command = command,
+            .interpreter = "no-such-python",
+            .code_archive = "",
+            .code_sha256 = "",
+            .inherited = {{"PATH", "/usr/bin:/bin"}, {"RTRAIN_TOKEN", "secret"}},
+            .variables = {{"FLAVOUR", "plain"}},
+            .log_file = place.path + "/log"};
+}
+SetupResult done(const Place& place, const SetupOrder& order, std::int64_t patience = patience_ms) {
+    const std::atomic<bool> cancelled = false;
+    return carry_out(place.path + "/setups", order, patience, cancelled);
+}
+std::string text_of(const std::string& path) {
+    const auto text = read_whole(path);
+    return text ? *text : "";
+}
+
+}  // namespace
+
+TEST_CASE("a setup runs once per command, code and variables, and what it made is kept") {
+    const Place place;
+    SetupOrder order =
+        order_of(place, "echo made; echo \"$FLAVOUR$RTRAIN_TOKEN\" > flavour; echo x >> " + place.path + "/count");
+    const SetupResult first = done(place, order);
+    REQUIRE(first.why.empty());
+    CHECK(first.virtual_env.empty());  // there is no such Python
+    CHECK(text_of(first.working_dir + "/flavour") == "plain\n");
+    CHECK(text_of(order.log_file).find("made\n") != std::string::npos);
+    CHECK(done(place, order).working_dir == first.working_dir);
+    CHECK(kept_setup(place.path + "/setups", order).has_value());
+    CHECK(text_of(place.path + "/count") == "x\n");
+    order.variables["FLAVOUR"] = "other";
+    const SetupResult other = done(place, order);
+    CHECK(other.working_dir != first.working_dir);
+    CHECK(text_of(place.path + "/count") == "x\nx\n");
+}
+
+TEST_CASE("a setup that fails says how and with which last lines, leaves nothing, and may be tried again") {
+    const Place place;
+    const SetupOrder order = order_of(place, "echo no such package >&2; exit 3");
+    const SetupResult failed = done(place, order);
+    CHECK(failed.why.find("exit code 3") != std::string::npos);
+    CHECK(failed.why.find("no such package") != std::string::npos);
+    CHECK_FALSE(kept_setup(place.path + "/setups", order).has_value());
+    CHECK_FALSE(std::filesystem::exists(place.path + "/setups/" + setup_key(order)));
+}
+
+TEST_CASE("a setup that takes too long is ended with all it has started") {
+    const Place place;
+    const SetupOrder order = order_of(place, "(while :; do :; done) & echo $! > " + place.path + "/child; wait");
+    const SetupResult failed = done(place, order, 300);
+    CHECK(failed.why.find("longer than it may") != std::string::npos);
+    const std::string child = text_of(place.path + "/child");
+    REQUIRE_FALSE(child.empty());
+    const auto gone = [&] {
+        const std::string stat = text_of("/proc/" + child.substr(0, child.size() - 1) + "/stat");
+        return stat.empty() || stat.find(") Z ") != std::string::npos;
+    };
+    CHECK(gone());
+}
+
+TEST_CASE("the virtual environment of a setup sees what its interpreter sees, and comes first") {
+    const Place place;
+    SetupOrder order = order_of(place, "python -c 'import sys; print(sys.prefix)' > prefix");
+    order.interpreter = "/usr/bin/python3";
+    const SetupResult result = done(place, order);
+    REQUIRE((result.why) == std::string());
+    CHECK(result.virtual_env == place.path + "/setups/" + setup_key(order) + "/venv");
+    CHECK(text_of(result.working_dir + "/prefix") == result.virtual_env + "\n");
+}
