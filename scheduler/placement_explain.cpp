@@ -1,4 +1,4 @@
-// Why a gang does not fit, node by node, and the nearest change that would make it fit. Not on the hot path.
+// Why a gang does not fit, node by node. Not on the hot path.
 #include <algorithm>
 
 #include "scheduler/placement_room.hpp"
@@ -95,47 +95,15 @@ std::string reason_on(const NodeView& node, const GangRequest& request) {
     const auto wanted = static_cast<std::uint32_t>(request.bundles.size());
     if (!one_shape(wanted_of(request))) return why.empty() ? "fits each bundle alone" : "fits some bundles; " + why;
     const std::uint32_t here = slots(node.free, node.gpus_free, first.demand, wanted);
-    return here >= wanted ? "fits" : "holds " + std::to_string(here) + " of " + std::to_string(wanted) + " bundles";
-}
-
-bool fits_now(const std::vector<NodeView>& nodes, const GangRequest& request) {
-    return place(nodes, request).verdict == Verdict::feasible_now;
-}
-
-GangRequest with_workers(GangRequest request, std::size_t count) {
-    request.bundles.resize(count);
-    return request;
-}
-
-// The most workers of one shape that start now; room is monotone in the number.
-std::size_t most_workers(const std::vector<NodeView>& nodes, const GangRequest& request) {
-    std::size_t fits = 0, fails = request.bundles.size();
-    while (fails - fits > 1) {
-        const std::size_t middle = fits + (fails - fits) / 2;
-        (fits_now(nodes, with_workers(request, middle)) ? fits : fails) = middle;
-    }
-    return fits;
-}
-
-std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request) {
-    const bool strict = request.strategy == Strategy::strict_pack || request.strategy == Strategy::strict_spread;
-    if (strict) {
-        GangRequest looser = request;
-        looser.strategy = request.strategy == Strategy::strict_pack ? Strategy::pack : Strategy::spread;
-        if (fits_now(nodes, looser))
-            return std::string("would start now with scaling.placement=") + to_text(looser.strategy);
-    }
-    if (one_shape(wanted_of(request)) && request.placed.empty() && request.bundles.size() > 1)
-        if (const std::size_t workers = most_workers(nodes, request); workers > 0)
-            return "would start now with scaling.workers=" + std::to_string(workers);
-    GangRequest open = request;
-    for (Bundle& bundle : open.bundles) bundle.selector.clear();
-    if (open != request && fits_now(nodes, open)) return "would start now without scaling.label_selector";
-    open.nodes_only.clear();
-    open.nodes_excluded.clear();
-    open.topology_label.reset();
-    if (open != request && fits_now(nodes, open)) return "would start now without constraints on nodes";
-    return "";
+    const std::string holds =
+        "holds " + std::to_string(std::min(here, wanted)) + " of " + std::to_string(wanted) + " bundles";
+    if (request.strategy == Strategy::strict_spread && wanted > 1)
+        return "takes 1 of " + std::to_string(wanted) + " bundles";
+    if (here < wanted && request.strategy == Strategy::strict_pack) return holds + ", all must be together";
+    if (here < wanted && request.topology_label)
+        return holds + ", all must be under one " + *request.topology_label + " (here " +
+               node.labels.find(*request.topology_label)->second + ")";
+    return here >= wanted ? "fits" : holds;
 }
 
 }  // namespace
@@ -147,11 +115,13 @@ PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const Gang
         answer.reasons.push_back({.node = {}, .text = placing::invalid_because(nodes, request).value_or("")});
         return answer;
     }
+    if (nodes.empty()) answer.reasons.push_back({.node = {}, .text = "there is no node"});
     for (const NodeView& node : nodes) {
         std::string text = placing::reason_on(node, request);
         if (!text.empty()) answer.reasons.push_back({.node = node.id, .text = std::move(text)});
     }
-    if (answer.verdict != Verdict::feasible_now) answer.nearest_change = placing::nearest_change(nodes, request);
+    if (answer.verdict != Verdict::feasible_now)
+        answer.nearest_change = placing::nearest_change(nodes, request, answer.verdict);
     return answer;
 }
 

@@ -80,6 +80,8 @@ Shared seat_together(const Candidate& candidate, const GangRequest& request, con
 Amount gpus_free(const std::vector<Amount>& gpus);
 bool packs(Strategy strategy);
 
+// "would start now with scaling.workers=8"; empty: no single change does. Tried by placing the changed gang.
+std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict verdict);
 std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, const GangRequest& request);
 bool allowed(const NodeView& node, const GangRequest& request);  // state, nodes_only, nodes_excluded, topology key
 // Ready nodes that hard constraints leave in, by id.

@@ -181,9 +181,28 @@ TEST_CASE("every refusal says why, per node, and what would fit") {
     CHECK(reason(answer, "n2") == "holds 2 of 4 bundles");
     CHECK(reason(answer, "n3") == "has no GPU, bundle needs 4");
     CHECK(reason(answer, "n4") == "draining, takes no new bundle");
-    CHECK(answer.nearest_change == "would start now with scaling.workers=2");
+    CHECK(answer.nearest_change == "would start now with scaling.workers=2, or with node n4 undrained");
     CHECK(explain_placement(nodes, gang(Strategy::strict_pack, 3, bundle(6))).nearest_change ==
-          "would start now with scaling.placement=PACK");
+          "would start now with scaling.placement=PACK, or with scaling.workers=2");
+}
+
+TEST_CASE(
+    "the nearest change is one that does: a label dropped, a node undrained, a smaller bundle, later when not now") {
+    std::vector<NodeView> nodes{view("a", 8, 0, {{"zone", "us"}, {"disk", "nvme"}}), view("b", 4)};
+    GangRequest request = gang(Strategy::pack, 1, bundle(6));
+    request.bundles[0].selector = {{.key = "disk", .values = {"nvme"}, .negated = false},
+                                   {.key = "zone", .values = {"eu"}, .negated = false}};
+    CHECK(explain_placement(nodes, request).nearest_change == "would start now without scaling.label_selector.zone");
+    nodes[0].state = NodeState::draining;
+    CHECK(explain_placement(nodes, gang(Strategy::pack, 1, bundle(6))).nearest_change ==
+          "would start now with node a undrained");
+    nodes[0].state = NodeState::lost;
+    CHECK(explain_placement(nodes, gang(Strategy::pack, 1, bundle(6))).nearest_change ==
+          "would start now with resources_per_worker.CPU=4");
+    nodes[1].free = {};
+    CHECK(explain_placement(nodes, gang(Strategy::pack, 5, bundle(1))).nearest_change ==
+          "would start once others have ended with scaling.workers=4");
+    CHECK(explain_placement({}, gang(Strategy::pack, 5, bundle(1))).reasons.at(0).text == "there is no node");
 }
 
 namespace {
