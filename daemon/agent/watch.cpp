@@ -49,6 +49,25 @@ void kill_hung(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorke
     step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), rank, SIGKILL});
 }
 
+// Ranks must report equally often. One that has ended comes to no further report, so whoever waits here in one would
+// wait for ever. Seen among the ranks of one node; over several, the coordinator's warning names who is missing.
+void end_uneven(Step& step, LocalAttempt& attempt) {
+    if (attempt.phase != Phase::running || attempt.adopted || !attempt.local || attempt.local->come.empty()) return;
+    const std::uint32_t waits = attempt.local->come.begin()->first;
+    for (const auto& [rank, worker] : attempt.workers) {
+        if (!worker.exit || !worker.exit->success() || attempt.local->come.contains(rank)) continue;
+        LocalWorker& waiting = attempt.workers[waits];
+        if (waiting.signalled || waiting.hung) return;
+        waiting.hung = true;
+        waiting.fail_text = "ranks report unequally often: rank " + std::to_string(rank) + " ended after report " +
+                            std::to_string(attempt.local->passed) + ", rank " + std::to_string(waits) +
+                            " waits in report " + std::to_string(attempt.local->passed + 1) +
+                            ", which can never pass; every rank must call report() the same number of times";
+        step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), waits, SIGKILL});
+        return;
+    }
+}
+
 std::optional<Time> isolation_at(const AgentState& state, const LocalAttempt& attempt) {
     const bool applies = attempt.image.policy.isolation_timeout_ms > 0 && attempt.phase == Phase::running;
     if (!applies || attempt.isolated || !state.alone_since) return std::nullopt;
@@ -102,6 +121,7 @@ void on(Step& step, const ScratchMeasured& input) {
 }
 
 void watch_time(Step& step, LocalAttempt& attempt) {
+    end_uneven(step, attempt);
     for (auto& [rank, worker] : attempt.workers) {
         if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
         if (step.now - *worker.pulse_at > Duration{silence_ms}) continue;

@@ -72,6 +72,21 @@ TEST_CASE("nothing hangs before the first report, while a checkpoint is written,
     }
 }
 
+TEST_CASE("a rank that waits in a report which one that has ended can never come to is ended, and says why") {
+    Machine machine = running({});
+    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
+    machine.feed(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 5});
+    CHECK(all<SignalWorker>(machine.later(1'000)).empty());  // rank 1 may go on without reporting
+    machine.feed(report(1, 2));
+    CHECK(all<SignalWorker>(machine.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
+    CHECK(all<SignalWorker>(machine.later(1'000)).empty());
+
+    const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
+    const ExitCause cause = news<protocol::Exited>(ended)[0].cause;
+    CHECK_FALSE(cause.stopped_by_us);
+    CHECK(cause.detail.find("rank 0 ended after report 1, rank 1 waits in report 2") != std::string::npos);
+}
+
 TEST_CASE("without hang_timeout an idle rank is left alone") {
     Machine machine = running();
     machine.feed(report(0, 1));

@@ -108,3 +108,14 @@ def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):
         cluster.daemons.rtrain("node", "undrain", "node-1")
     assert [one["nodes"] for one in told.metrics] == [["node-1"], ["node-1"]]
     assert len(told.metrics[0]["ranks"]) == 1
+
+
+def test_ranks_that_report_unequally_often_are_named(cluster):
+    def loop():
+        for step in range(2 + train.get_context().get_world_rank()):
+            train.report({"step": step})
+
+    with pytest.raises(train.WorkerGroupError, match="rank 0 ended after report 2, rank 1 waits in report 3"):
+        DataParallelTrainer(
+            loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=cluster.name("uneven"))
+        ).fit()
