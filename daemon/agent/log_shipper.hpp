@@ -26,6 +26,7 @@ class LogShipper {
                 std::uint64_t bytes_max = 0);
     void hold_to_limits(AttemptKey attempt);  // before its files are copied, once no process writes any more
     void follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank);  // before there are workers
+    void hold_to_limits(AttemptKey attempt);  // before its files are copied, once no process writes any more
     // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on
     // (then it follows when there is).
     void finish(AttemptKey attempt, std::function<void()> done);
