@@ -40,6 +40,23 @@ json asked(Invocation& call) {
     return body;
 }
 
+// The name of a job array: every run of it that lives.
+Result<int> stop_array(Invocation& call, Api& api, const json& body, const Error& no_such_run) {
+    Result<json> members = api.list("/v1/runs?limit=500&name=" + url_part(call.arguments.argument(0)));
+    if (!members) return members.error();
+    json items = json::array();
+    for (const json& one : (*members)["items"]) {
+        if (ended(one)) continue;
+        Result<json> run = api.post("/v1/runs/" + url_part(string_of(one, "run_id")) + "/stop", body);
+        if (!run) return run.error();
+        items.push_back(*std::move(run));
+    }
+    if ((*members)["items"].empty()) return no_such_run;
+    call.out.list({{"items", items}}, {{"NAME", "name"}, {"RUN", "run_id"}, {"STATE", "state", Shape::state}}, "name",
+                  "no run of the array lives");
+    return 0;
+}
+
 Result<int> stop(Invocation& call) {
     if (call.arguments.has("deadline") && !call.arguments.has("checkpoint"))
         return Error{.code = ErrorCode::usage,
@@ -50,6 +67,7 @@ Result<int> stop(Invocation& call) {
     json body = asked(call);
     if (call.arguments.has("checkpoint")) body["checkpoint"] = true;
     Result<json> run = api->post("/v1/runs/" + url_part(call.arguments.argument(0)) + "/stop", body);
+    if (!run && run.error().code == ErrorCode::not_found) return stop_array(call, *api, body, run.error());
     if (!run) return run.error();
     if (call.arguments.has("checkpoint") && !ended(*run))
         call.out.talk(string_of(*run, "name") + " stops once its next checkpoint is committed" +

@@ -25,7 +25,8 @@ bool among(const std::string& list, const std::string& word) {
 constexpr std::int64_t recent_ms = 24LL * 3'600'000;
 bool listed(const Ask& ask, const Run& run) {
     if (!among(ask.query("state"), to_text(run.state)) || !among(ask.query("user"), run.user)) return false;
-    if (!among(ask.query("name"), run.name)) return false;
+    if (!among(ask.query("name"), run.name) && !(among(ask.query("name"), run.array) && !run.array.empty()))
+        return false;
     return ask.asked("all") || !terminal(run.state) || wall_ms() - run.ended_wall_ms < recent_ms;
 }
 

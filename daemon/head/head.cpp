@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "daemon/head/shell.hpp"
@@ -28,6 +29,22 @@ Status make_directories(const HeadOptions& options) {
         if (auto made = make_directory(options.data_dir + name, 0700); !made) return made;
     if (auto made = make_directory(options.storage_root, 0755); !made) return made;
     return make_directory(options.storage_root + "/.uploads", 0700);
+}
+
+// RTRAIN_QUARANTINE: "off", or failures/runs/hours such as 3/2/1. None: as the core has it.
+Result<std::optional<QuarantinePolicy>> quarantine_policy() {
+    const char* given = std::getenv("RTRAIN_QUARANTINE");
+    const std::string text = given == nullptr ? "" : given;
+    if (text.empty()) return std::optional<QuarantinePolicy>();
+    if (text == "off") return std::optional(QuarantinePolicy{.failures = 0});
+    unsigned failures = 0, runs = 0, hours = 0;
+    int read = 0;
+    const int fields = std::sscanf(text.c_str(), "%5u/%5u/%4u%n", &failures, &runs, &hours, &read);
+    const bool whole = fields == 3 && static_cast<std::size_t>(read) == text.size();
+    if (!whole || failures == 0 || runs == 0 || hours == 0)
+        return Error{ErrorCode::usage, "RTRAIN_QUARANTINE: \"" + text + "\" is not failures/runs/hours",
+                     "for example 3/2/1 (the default), or off"};
+    return std::optional(QuarantinePolicy{.failures = failures, .runs = runs, .window = {hours * 3'600'000LL}});
 }
 
 Result<HeadStarted_> announce(head::Head& head) {
@@ -68,7 +85,10 @@ Status serve_head(const HeadOptions& wished, const std::function<void(const Head
     if (auto listening = head.listen(); !listening) return listening;
     auto started = announce(head);
     if (!started) return started.error();
-    const auto begin = [&] { head.take(HeadStarted{head.started_wall_ms}, [&](const Decision&) { ready(*started); }); };
+    const auto quarantine = quarantine_policy();
+    if (!quarantine) return quarantine.error();
+    const HeadStarted here{.wall_ms = head.started_wall_ms, .quarantine = *quarantine};
+    const auto begin = [&] { head.take(here, [&](const Decision&) { ready(*started); }); };
     const auto queues = head.options.queues;
     if (!queues) begin();
     if (queues)

@@ -128,3 +128,18 @@ TEST_CASE("the head's restart keeps everything") {
     CHECK(world.cluster == before);
     CHECK(world.run(run).state == RunState::running);
 }
+
+TEST_CASE("a node that prepared for an attempt which is over is told to let go of it") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.submit({.max_failures = 3});
+    const AttemptId over = world.attempt_id(run);
+    const std::uint32_t incarnation = world.attempt(run).incarnation;
+    world.tell(NodeLeft{{"n1"}});
+    world.tell(node("n1"));  // it has joined again, and the order to prepare comes only now
+    const Decision late = world.tell(NodePrepared{.attempt = over, .incarnation = incarnation, .node = {"n1"}});
+    const auto orders = all_of<StopAttempt>(late);
+    REQUIRE(orders.size() == 1);
+    CHECK(orders[0].incarnation == incarnation);
+    CHECK(late.save.empty());
+}

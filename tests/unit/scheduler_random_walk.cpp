@@ -50,6 +50,7 @@ class Walk {
         Job job{.name = "job" + std::to_string(dice(12)), .workers = static_cast<std::uint32_t>(1 + dice(5))};
         job.gpus = dice(3) == 0 ? Amount{static_cast<std::int64_t>(1 + dice(4)) * 2'500} : Amount{};
         job.placement = Strategy(dice(4));
+        if (dice(3) == 0) job.workers_min = static_cast<std::uint32_t>(1 + dice(job.workers));
         job.max_failures = static_cast<std::int32_t>(dice(4)) - 1;
         job.priority = static_cast<std::int32_t>(dice(3));
         job.wait_for_nodes = dice(2) == 0;
@@ -75,6 +76,26 @@ class Walk {
                 return CheckpointDeleted{.run = key.run, .directory = key.directory};
         return CheckpointDeleted{.run = some_run(), .directory = "never-committed"};
     }
+    Duration some_time() { return {static_cast<std::int64_t>(dice(3)) * 1'000}; }
+    Event asked() {
+        const Duration deadline = some_time();
+        switch (dice(5)) {
+            case 0:
+                return RunCheckpointAsked{.run = some_run(), .by = "ana"};
+            case 1:
+                return RunStopAsked{.run = some_run(), .by = "ana", .checkpoint = true, .deadline = deadline};
+            case 2:
+                return RunResizeAsked{.run = some_run(),
+                                      .by = "ana",
+                                      .workers = static_cast<std::uint32_t>(1 + dice(4)),
+                                      .deadline = deadline};
+            case 3:
+                return RunResizeAsked{
+                    .run = some_run(), .by = "ana", .workers = static_cast<std::uint32_t>(1 + dice(4))};
+            default:
+                return RunStopAsked{.run = some_run(), .by = "ana"};
+        }
+    }
     Event some_event() {
         switch (dice(22)) {
             case 0:
@@ -84,11 +105,12 @@ class Walk {
             case 2:
                 return dice(4) == 0 ? Event{NodeLeft{some_node()}} : Event{HeadStarted{}};
             case 3:
+                if (dice(2) == 0) return NodeDrained{.node = some_node(), .by = "ana", .deadline = some_time()};
                 return NodeDrained{.node = some_node(), .by = "ana", .reason = ""};
             case 4:
                 return NodeUndrained{some_node()};
             case 5:
-                return RunStopAsked{.run = some_run(), .by = "ana"};
+                return asked();
             case 6:
                 return RunRemoved{some_run()};
             case 7:
