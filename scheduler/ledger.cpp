@@ -119,7 +119,7 @@ void Ledger::forget_run(RunId id) {
     if (known.live && named != live_names_.end() && named->second == id) live_names_.erase(named);
     if (known.waits) {
         Batches& batches = waiting_.at(known.line);
-        Batch& batch = batches.at(known.shape);
+        LedgerBatch& batch = batches.at(known.shape);
         batch.by_age.erase(known.waiter);
         batch.by_length.erase({known.length, id});
         if (batch.by_age.empty()) batches.erase(known.shape);
@@ -156,7 +156,7 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
         known.shape = shape_of(request_of(run));
         known.waiter = {.submitted = run.submitted, .id = id};
         known.length = run.spec.wall_time_limit.value_or(for_ever);
-        Batch& batch = waiting_[known.line][known.shape];
+        LedgerBatch& batch = waiting_[known.line][known.shape];
         batch.by_age.insert(known.waiter);
         batch.by_length.insert({known.length, id});
         if (run.reason.empty()) fresh_.insert(id);

@@ -29,7 +29,7 @@ struct Waiter {  // a run that waits, in order of age
     RunId id;
     auto operator<=>(const Waiter&) const = default;
 };
-struct Batch {  // those of one line and one shape
+struct LedgerBatch {  // those of one line and one shape
     std::set<Waiter> by_age;
     std::set<std::pair<Duration, RunId>> by_length;  // of their wall_time limits; without one: for ever
 };
@@ -57,7 +57,7 @@ class Ledger {
     void catch_up(const Cluster& cluster);  // made anew, if it has fallen behind
     bool operator==(const Ledger&) const { return true; }
 
-    using Batches = std::map<std::uint32_t, Batch>;  // by the number of the shape; never empty
+    using Batches = std::map<std::uint32_t, LedgerBatch>;  // by the number of the shape; never empty
     const std::map<Line, Batches>& waiting() const { return waiting_; }
     const std::set<RunId>& fresh() const { return fresh_; }          // waiting, and not told yet why
     const std::set<RunId>& reserving() const { return reserving_; }  // waiting with nodes reserved

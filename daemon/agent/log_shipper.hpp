@@ -24,7 +24,6 @@ class LogShipper {
     // `bytes_max`: of one file; 0: no limit. Up to it the node's file is whole; then one line says where it ends.
     void follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
                 std::uint64_t bytes_max = 0);
-    void hold_to_limits(AttemptKey attempt);  // before its files are copied, once no process writes any more
     void follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank);  // before there are workers
     void hold_to_limits(AttemptKey attempt);  // before its files are copied, once no process writes any more
     // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on
