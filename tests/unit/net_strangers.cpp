@@ -182,7 +182,10 @@ TEST_CASE("the 1025th connection is closed at once; when one ends there is room 
     most.rlim_cur = most.rlim_max;
     setrlimit(RLIMIT_NOFILE, &most);
     constexpr std::size_t room = 1'024, descriptors = 2 * room + 200;
-    if (most.rlim_cur < descriptors) return WARN("too few descriptors may be open here for this test");
+    if (most.rlim_cur < descriptors) {
+        WARN("too few descriptors may be open here for this test");
+        return;
+    }
     net::ServerOptions options;
     options.idle_timeout_ms = 120'000;
     TestServer server(echo, options);
