@@ -76,6 +76,19 @@ const Resources& demand_of(const Run& run, std::size_t rank) {
     return bundles[std::min(rank, bundles.size() - 1)].demand;
 }
 
+std::vector<RunId> Ledger::keep_place(Time until) const {
+    std::set<Waiter> keep;
+    const auto add_one = [&](RunId id) {
+        const auto known = runs_.find(id);
+        if (known != runs_.end() && known->second.waits) keep.insert(known->second.waiter);
+    };
+    for (const RunId id : reserving_) add_one(id);
+    for (auto at = retries_.begin(); at != retries_.end() && at->first <= until; ++at) add_one(at->second);
+    std::vector<RunId> ids;
+    for (const Waiter& waiter : keep) ids.push_back(waiter.id);
+    return ids;
+}
+
 Resources demand_of(const Run& run) {
     Resources total;
     const std::uint32_t workers = workers_min(run);

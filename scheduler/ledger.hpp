@@ -82,6 +82,7 @@ class Ledger {
     const std::map<std::string, Resources>& held() const { return held_; }  // by queue
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;
+    std::vector<RunId> keep_place(Time until) const;  // those with nodes reserved, or recovering by then; by age
     bool retries_within(Time after, Time until) const;
 
   private:

@@ -1,6 +1,6 @@
-// Who is placed next: the waiting runs in their order. Priority; then those who have a reservation; then the queue that
-// has had the least of its share; then age. Runs of equal shape stand together, so that one refusal answers for all of
-// them.
+// Who is placed next: the waiting runs in their order. Priority; then those who have a reservation, or retry in a
+// moment; then the queue that has had the least of its share; then age. Runs of equal shape stand together, so that one
+// refusal answers for all of them.
 #include <algorithm>
 
 #include "scheduler/machine.hpp"
@@ -9,8 +9,11 @@
 namespace rtrain {
 namespace core {
 
-Order::Order(const Ledger& ledger, FairShare shares)
-    : ledger_(ledger), shares_(std::move(shares)), line_(ledger.waiting().begin()) {
+Order::Order(const Ledger& ledger, FairShare shares, Time now)
+    : ledger_(ledger),
+      shares_(std::move(shares)),
+      keep_place_(ledger.keep_place(now + backoff_keeps_place)),
+      line_(ledger.waiting().begin()) {
     open_priority();
 }
 
@@ -18,7 +21,7 @@ Order::Order(const Ledger& ledger, FairShare shares)
 void Order::open_priority() {
     while (lines_.empty() && line_ != ledger_.waiting().end()) {
         const std::int32_t priority = line_->first.priority;
-        for (const RunId id : ledger_.reserving())
+        for (const RunId id : keep_place_)
             if (const Line& line = ledger_.line_of(id); line.priority == priority)
                 promised_.push_back({.line = &line, .shape = ledger_.shape_of(id), .run = id});
         std::reverse(promised_.begin(), promised_.end());
@@ -78,7 +81,7 @@ void Order::skip(const Turn& turn) {
 
 std::vector<RunId> queue_order(const Cluster& cluster) {
     Ledger made;
-    core::Order order(in_step(cluster, made), core::FairShare(cluster, cluster.meta.now));
+    core::Order order(in_step(cluster, made), core::FairShare(cluster, cluster.meta.now), cluster.meta.now);
     std::vector<RunId> runs;
     while (const auto turn = order.next()) runs.push_back(turn->run);
     return runs;

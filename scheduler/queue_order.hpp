@@ -16,9 +16,12 @@ struct Turn {  // whose turn it is
     RunId run;
 };
 
+// A run that retries so soon keeps its place against those behind it.
+inline constexpr Duration backoff_keeps_place{10'000};
+
 class Order {
   public:
-    Order(const Ledger& ledger, FairShare shares);
+    Order(const Ledger& ledger, FairShare shares, Time now);
     std::optional<Turn> next();   // each run once
     void skip(const Turn& turn);  // the rest of its line that has the same shape
 
@@ -30,11 +33,12 @@ class Order {
     };
     void open_priority();
     std::optional<Turn> next_by_share();
-    std::vector<Turn> promised_;  // of this priority: those with a reservation come first, the youngest at the back
+    std::vector<Turn> promised_;  // of this priority: those that keep their place come first, the oldest at the back
     std::set<RunId> seen_;
 
     const Ledger& ledger_;
     FairShare shares_;
+    std::vector<RunId> keep_place_;
     std::map<Line, Ledger::Batches>::const_iterator line_;
     std::vector<Open> lines_;
 };

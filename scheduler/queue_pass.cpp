@@ -27,7 +27,6 @@ bool could_use(const NodeView& node, const GangRequest& gang) {
 
 namespace {
 
-constexpr Duration backoff_keeps_place{10'000};  // a run that retries so soon keeps its place against those behind it
 constexpr std::size_t reservations_at_most = 4;
 constexpr std::size_t too_long_at_most = 100;  // runs of a shape that are passed over in search of a shorter one
 
@@ -267,7 +266,7 @@ void Pass::let_go_of_others() {
 
 void Pass::run() {
     claim_lent();
-    Order order(ledger_, FairShare(change_.seen(), change_.now()));
+    Order order(ledger_, FairShare(change_.seen(), change_.now()), change_.now());
     while (const auto turn = order.next())
         if (consider(*turn) == Next::skip) order.skip(*turn);
     open_all();
