@@ -10,6 +10,8 @@
 namespace rtrain::core {
 namespace {
 
+constexpr Duration stands_aside{15'000};  // longer than a backoff that keeps its place in the queue
+
 void tell_node(Change& change, const Attempt& attempt, const NodeId& node) {
     const CheckpointAsk& ask = *attempt.ask;
     AskCheckpoint order{.attempt = attempt.id, .node = node, .reason = ask.reason, .workers = ask.workers};
@@ -92,7 +94,9 @@ void place_anew(Change& change, const Attempt& attempt) {
     const bool preempted = attempt.ask && attempt.ask->reason == AskReason::preemption;
     run.state = preempted ? RunState::queued : RunState::recovering;
     run.reason = attempt.cause;
-    run.retry_at = change.now();
+    // One that gave way stands aside until the other has taken the room: it may be before it in the queue, take the
+    // room again, and be asked again.
+    run.retry_at = preempted ? change.now() + stands_aside : change.now();
     change.look_for_room();
 }
 

@@ -179,7 +179,7 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     }
     known.limit = limit_of(run);
     if (known.limit) limits_.insert({*known.limit, id});
-    if (run.state == RunState::recovering) known.retry = run.retry_at;
+    if (known.waits && run.retry_at.ms != 0) known.retry = run.retry_at;
     if (known.retry) retries_.insert({*known.retry, id});
     renew_waits(run, known);
     runs_.emplace(id, std::move(known));

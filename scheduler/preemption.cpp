@@ -67,11 +67,18 @@ class Prospect {
     void let_go(const Victim& victim) {
         Attempt part = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);
-        for (std::size_t rank = 0; rank < std::min<std::size_t>(victim.keeps, part.workers.size()); ++rank)
-            part.workers[rank].seat = {};  // it stays
-        give_back(nodes_, run.spec, part);
+        // One that shrinks already may have to go as a whole: what it gives back is counted once.
+        const auto size = static_cast<std::uint32_t>(part.workers.size());
+        const auto kept = kept_.try_emplace(victim.attempt, size).first;
         Resources gone;
-        for (std::size_t rank = victim.keeps; rank < part.workers.size(); ++rank) add(gone, demand_of(run, rank));
+        for (std::uint32_t rank = 0; rank < size; ++rank) {
+            if (rank >= victim.keeps && rank < kept->second)
+                add(gone, demand_of(run, rank));
+            else
+                part.workers[rank].seat = {};  // it stays, or has gone before
+        }
+        kept->second = std::min(kept->second, victim.keeps);
+        give_back(nodes_, run.spec, part);
         quotas_.uncount(run.spec.queue, gone);
     }
 
@@ -79,6 +86,7 @@ class Prospect {
     const Run& taker_;
     std::vector<NodeView> nodes_;
     Quotas quotas_;
+    std::map<AttemptId, std::uint32_t> kept_;  // workers that those who go still have
 };
 
 // Whom it may take from, the cheapest first: only shrunk, or as a whole.
@@ -92,8 +100,8 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Run& taker, 
         const bool shrinks =
             holder.spec.elastic && attempt.state == AttemptState::running && attempt.workers.size() > least;
         const auto already = keeps_anyway(attempt);
-        if ((already && *already == 0) || !may_take(cluster, quotas, taker, holder)) continue;
-        if (part == Part::shrunk && (!shrinks || already)) continue;
+        if (already || !may_take(cluster, quotas, taker, holder)) continue;  // asked already: its answer comes first
+        if (part == Part::shrunk && !shrinks) continue;
         found.push_back(
             {.lost = lost_by(cluster, attempt, now), .attempt = id, .keeps = part == Part::shrunk ? least : 0});
     }

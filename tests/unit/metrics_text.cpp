@@ -182,7 +182,7 @@ TEST_CASE("what the head told is counted, also with reasons") {
              R"(rtrain_worker_report_interval_seconds_count{run_id="c0ffee-1"} 1)",
              R"(rtrain_checkpoint_blocked_seconds_total{run_id="c0ffee-1"} 0.5)",
              R"(rtrain_checkpoint_failures_total{run_id="c0ffee-2",reason="storage_full"} 1)",
-             R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="replay"} 3)",
+             R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="detect"} 3)",
              R"(rtrain_run_warnings_total{run_id="c0ffee-2",reason="missing_ranks"} 1)",
          }) {
         CAPTURE(line);

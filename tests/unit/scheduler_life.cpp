@@ -166,7 +166,6 @@ TEST_CASE("late events of an attempt that is over change nothing") {
                                   WorkerStarted{.attempt = old, .rank = {0}, .pid = 7},
                                   FirstReport{.attempt = old},
                                   NodeEmptied{.attempt = old, .node = {"n1"}},
-                                  NodePrepared{.attempt = old, .incarnation = 1, .node = {"n1"}, .claimed_number = 1},
                                   NodePrepareFailed{.attempt = old, .incarnation = 1, .node = {"n1"}, .why = "late"},
                                   StopMetricReached{.attempt = old, .key = "epoch", .value = 3},
                                   CheckpointCommitted{.attempt = old, .directory = "checkpoint_000001-a001"}};
@@ -174,6 +173,19 @@ TEST_CASE("late events of an attempt that is over change nothing") {
         CHECK(world.tell(event) == Decision{});
         CHECK(world.cluster == before);
     }
+}
+
+TEST_CASE("a node that has prepared for an attempt that is over is told to let go of it") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2, .max_failures = 3});
+    world.exits(run, 1, killed(9));
+    world.empties(run);
+    const Cluster before = world.cluster;
+    const Decision d = world.tell(NodePrepared{.attempt = {run, 1}, .incarnation = 1, .node = {"n1"}});
+    CHECK(world.cluster == before);
+    REQUIRE(d.act.size() == 1);
+    CHECK(std::get<StopAttempt>(d.act[0]).node == NodeId{"n1"});
 }
 
 TEST_CASE("a lost node ends the attempt as LOST; when it comes back its old workers are stopped") {
