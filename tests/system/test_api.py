@@ -110,6 +110,17 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
         api.check("GET", target)
     assert api.check("GET", "/v1/runs/good/checkpoints")["items"], "a run with checkpoints was meant"
     assert api.check("GET", "/v1/queue")["items"], "a waiting run was meant"
+    api.check("PUT", "/v1/runs/good/values/note", b"text")
+    assert api.check("GET", "/v1/runs/good/values/note") == b"text"
+    api.check("GET", "/v1/runs/good/values")
+    api.check("GET", "/v1/runs/good/files/run.json")
+    assert api.check("GET", "/v1/runs/good/files/?list=true")["items"], "a run with files was meant"
+    sleeper = {**spec, "name": "sleeper", "entrypoint": ["sleep", "1000"], "scaling": {"workers": "1..2"}}
+    api.check("POST", "/v1/runs", {"job": sleeper}, status=201)
+    cluster.wait_state("sleeper", "RUNNING")
+    api.check("POST", "/v1/runs/sleeper/checkpoint", {})
+    api.check("POST", "/v1/runs/sleeper/resize", {"workers": 2})
+    api.check("POST", "/v1/runs/sleeper/stop")
     api.check("POST", "/v1/plan", {"job": spec})
     api.check("POST", "/v1/plan", {"job": waiting})
     api.check("POST", "/v1/nodes/node-1/drain", {"reason": "test"})

@@ -239,8 +239,3 @@ def test_restore_of_what_is_no_run_says_so(rtrain, tmp_path):
     done = rtrain("restore", pathlib.Path(tmp_path) / "nothing")
     assert done.returncode == 3
     assert os.fspath(tmp_path) in done.stderr
-
-
-def test_submit_of_a_program_tells_how_to_write_a_job(rtrain):
-    done = rtrain("submit", "train.py")
-    assert done.returncode == 2 and "entrypoint: python train.py" in done.stderr

@@ -70,7 +70,7 @@ def test_logs_show_says_which_ranks_a_follower_sees(cluster, tmp_path):
     few = cluster.run("submit", write_job(tmp_path, "few", script, workers=3), "-f").stdout
     assert sorted(few.splitlines()) == [f"rank {rank} | line of {rank}" for rank in range(3)]
     many = cluster.run("submit", write_job(tmp_path, "many", script, workers=17), "-f").stdout
-    assert many == "line of 0\n", "of more than 16 ranks, rank 0 is shown"
+    assert many == "rank 0 | line of 0\n", "of more than 16 ranks, rank 0 is shown"
     chosen = write_job(tmp_path, "chosen", script, workers=3, logs={"show": "1-2"})
     assert sorted(cluster.run("submit", chosen, "-f").stdout.splitlines()) == ["rank 1 | line of 1", "rank 2 | line of 2"]
     assert cluster.run("submit", write_job(tmp_path, "quiet", script, workers=2, logs={"show": "none"}), "-f").stdout == ""

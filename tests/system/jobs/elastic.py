@@ -6,7 +6,7 @@ Any rank may hear first that a checkpoint is wanted, so rank 0 tells the others 
 import json
 import pathlib
 import sys
-import time
+import threading
 
 import rtrain.train
 
@@ -20,7 +20,7 @@ resized = rtrain.train.resize_info()
 print(f"attempt {context.get_attempt()} from step {first} with {context.get_world_size()} ranks, "
       f"before {resized.previous_world_size}", flush=True)  # fmt: skip
 for step in range(first, steps):
-    time.sleep(pause)
+    threading.Event().wait(pause)
     wanted = rtrain.train.checkpoint_wanted()
     if wanted is not None:
         print(f"wanted for {wanted.reason} at step {step}", flush=True)
