@@ -3,6 +3,7 @@
 #include "daemon/agent/cgroup.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,6 +96,10 @@ std::optional<std::uint64_t> Cgroups::oom_kills(AttemptKey attempt) const {
     return std::strtoull(found->second.c_str(), nullptr, 10);
 }
 
-void Cgroups::remove(AttemptKey attempt) const { ::rmdir(directory(attempt).c_str()); }
+// The last process of a group may still be on its way out: it is busy for a moment.
+void Cgroups::remove(AttemptKey attempt) const {
+    const std::string group = directory(attempt);
+    for (int tries = 0; tries < 50 && ::rmdir(group.c_str()) != 0 && errno == EBUSY; ++tries) ::poll(nullptr, 0, 20);
+}
 
 }  // namespace rtrain::agent

@@ -126,7 +126,10 @@ def test_an_attempt_has_a_cgroup_of_its_own_where_the_machine_lets_it(cluster, t
     groups = {
         line for pid in pids for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines() if line.startswith("0::")
     }
-    assert len(groups) == 1 and "/rtrain-node-1-" in groups.pop()
+    (group,) = groups
+    assert "/rtrain-node-1-" in group
+    there = pathlib.Path("/sys/fs/cgroup/unified") / group.removeprefix("0::/")
+    assert there.is_dir()
     cluster.rtrain("stop", "grouped")
     cluster.wait_state("grouped", "STOPPED")
-    wait_for("the group to go", lambda: not list(pathlib.Path("/sys/fs/cgroup/unified").glob("rtrain-node-1-*")))
+    wait_for("the group to go", lambda: not there.exists())
