@@ -58,7 +58,7 @@ def _find_driver(slot: str, key: bytes) -> Channel:
                 tried.append(str(error))
     raise ConnectionError(
         f"neither reaches the other: {'; '.join(tried)}; and nobody dialled {address} within {_BE_DIALLED_S:.0f} s. Start the "
-        "driver where nodes can be reached, or as `rtrain submit train.py`"
+        "driver where nodes can be reached, or as a job of its own (`entrypoint: python driver.py`)"
     )
 
 
