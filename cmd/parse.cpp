@@ -101,6 +101,9 @@ class Reader {
             return usage("rtrain " + std::string(command.words) + " does not take " + quoted(word),
                          usage_line(command));
         parsed_.arguments.positional.push_back(word);
+        const bool program = std::string_view(command.words) == "submit" && word.ends_with(".py");
+        while (program && at_ + 1 < words_.size())  // what stands after a program is its own, unread
+            parsed_.arguments.positional.push_back(words_[++at_]);
         return Done{};
     }
 

@@ -76,6 +76,7 @@ Result<GangRequest> request_from(const json& request) {
         gang.bundles.push_back({.demand = std::move(*demand), .selector = {}});
     }
     if (Status done = read_selectors(request, gang); !done) return done.error();
+    gang.driver = request.value("driver", json()) == json(true);
     if (request.contains("topology") && !request["topology"].is_null()) {
         if (!request["topology"].is_object() || !request["topology"].contains("label"))
             return invalid("topology needs a \"label\"");

@@ -25,6 +25,26 @@ Status check_directory(const std::string& directory) {
                  .next = "it is relative to the spec's own folder"};
 }
 
+// `submit train.py ...`: the program is a driver. It runs on a node, takes no CPU from the gangs that it submits, and
+// is stopped together with them.
+Result<JobFile> driver_job(Invocation& call) {
+    std::error_code failed;
+    const std::filesystem::path program = std::filesystem::absolute(call.arguments.argument(0), failed);
+    if (!std::filesystem::is_regular_file(program, failed))
+        return Error{.code = ErrorCode::not_found, .message = "there is no file " + program.string(), .next = ""};
+    json entrypoint = {"python", program.filename().string()};
+    for (std::size_t i = 1; i < call.arguments.positional.size(); ++i) entrypoint.push_back(call.arguments.argument(i));
+    const json job = {{"version", 1},
+                      {"entrypoint", std::move(entrypoint)},
+                      {"working_dir", "."},
+                      {"driver", true},
+                      {"scaling", {{"workers", 1}, {"resources_per_worker", {{"CPU", 0}}}}}};
+    Result<spec::Job> checked = with_sets(call, job.dump(), call.arguments.list("set"));
+    if (!checked) return checked.error();
+    return JobFile{
+        .job = std::move(*checked), .folder = program.parent_path().string(), .stem = program.stem().string()};
+}
+
 // What would be sent, and where it would start; nothing is sent but the question.
 // What only the head can say of a field ("queue: there is no queue ...") gets the line that it stands in.
 Error with_line(Error error, const JobFile& file, const std::string& path) {
@@ -64,11 +84,6 @@ Result<int> dry_run(Invocation& call, const JobFile& file, const std::string& di
 
 Result<int> submit(Invocation& call) {
     const std::string path = call.arguments.argument(0);
-    if (path.ends_with(".py"))
-        return Error{.code = ErrorCode::usage,
-                     .message = "rtrain submit takes a job spec, and " + path + " is a Python program",
-                     .next = "write a job.yaml with `entrypoint: python " +
-                             std::filesystem::path(path).filename().string() + "`"};
     if (call.arguments.has("resume") && call.arguments.has("new"))
         return Error{.code = ErrorCode::usage,
                      .message = "--resume and --new exclude each other",
@@ -79,7 +94,7 @@ Result<int> submit(Invocation& call) {
                 return Error{.code = ErrorCode::usage,
                              .message = std::string("--array makes several runs: it does not go with --") + other,
                              .next = usage_line(call.command)};
-    Result<JobFile> file = read_job_file(call, path);
+    Result<JobFile> file = path.ends_with(".py") ? driver_job(call) : read_job_file(call, path);
     if (!file) return file.error();
     for (const std::string& before : call.arguments.list("after")) file->job.after.push_back(before);
     if (file->job.name.empty()) file->job.name = made_up_name(file->stem);
@@ -111,8 +126,8 @@ std::vector<Command> submit_commands() {
     return {
         {.words = "submit",
          .group = "Runs",
-         .help = "submit a job; its code travels along",
-         .arguments = {{.name = "job.yaml", .value = Value::file}},
+         .help = "submit a job or a driver program; its code travels along",
+         .arguments = {{.name = "job.yaml|train.py", .value = Value::file}},
          .flags = {{.name = "follow", .help = "print its lines until it ends; Ctrl-C leaves it running", .letter = 'f'},
                    {.name = "set",
                     .takes = Value::text,
@@ -133,8 +148,10 @@ std::vector<Command> submit_commands() {
                    {.name = "new", .help = "a run of this name exists: take name-2"},
                    {.name = "propagate-exit", .help = "with -f: exit with the first failed rank's code"}},
          .handler = submit,
-         .details = "Exit code with -f: 0 it succeeded, 1 it did not, 130 after Ctrl-C. 7: the name is taken. 9: it "
-                    "can never start."}};
+         .details =
+             "train.py [arguments]: that program is the driver. It runs on a node, takes no CPU, and its trainings end "
+             "with it when it is stopped. What stands after it belongs to it. Exit code with -f: 0 it succeeded, 1 it "
+             "did not, 130 after Ctrl-C. 7: the name is taken. 9: it can never start."}};
 }
 
 }  // namespace rtrain::cmd

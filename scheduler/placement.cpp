@@ -51,11 +51,18 @@ bool placed_well(const GangRequest& request) {
     return true;
 }
 
+// Where bundles that need nothing are best off when no other of their gang is anywhere: off GPU nodes, where the most
+// CPU is free, then by id. Such a gang is a driver's.
+bool calmer(const Candidate& a, const Candidate& b) {
+    if (a.gpus.empty() != b.gpus.empty()) return a.gpus.empty();
+    return amount_of(*a.free, cpu_key) > amount_of(*b.free, cpu_key);
+}
+
 // Zero bundles: beside the rank before them, else beside another one, else on any node where their labels allow it.
 bool seat_zero_bundles(const std::vector<Candidate>& candidates, const Wanted& wanted, Seats& seats) {
     const std::set<NodeId> used = nodes_used(wanted.request, seats);
     const auto home_of = [&](std::uint32_t index) -> const NodeView* {
-        const NodeView* best = nullptr;
+        const Candidate* best = nullptr;
         int best_score = -1;
         for (const Candidate& candidate : candidates) {
             if (!matches(wanted.request.bundles[index].selector, candidate.node->labels)) continue;
@@ -63,11 +70,11 @@ bool seat_zero_bundles(const std::vector<Candidate>& candidates, const Wanted& w
             const bool before = index > 0 && seats[index - 1].node == id;
             const bool behind = index + 1 < seats.size() && seats[index + 1].node == id;
             const int score = before ? 3 : behind ? 2 : used.contains(id) ? 1 : 0;
-            if (score <= best_score) continue;
-            best = candidate.node;
+            if (score < best_score || (score == best_score && !(used.empty() && calmer(candidate, *best)))) continue;
+            best = &candidate;
             best_score = score;
         }
-        return best;
+        return best == nullptr ? nullptr : best->node;
     };
     for (const std::uint32_t index : wanted.zeros) {
         const NodeView* home = home_of(index);
@@ -169,7 +176,7 @@ std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, c
         if (auto why = invalid_bundle(bundle)) return why;
         any |= !zero(bundle.demand);
     }
-    if (!any) return "every bundle is empty";
+    if (!any && !request.driver) return "every bundle is empty";
     for (const auto& [bundle, node] : request.placed) {
         if (bundle >= request.bundles.size())
             return "placed names bundle " + std::to_string(bundle) + ", which is not asked for";

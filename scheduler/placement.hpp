@@ -29,6 +29,7 @@ struct GangRequest {
     std::vector<NodeId> nodes_only;          // empty: any node
     std::vector<NodeId> nodes_excluded;      // hard
     std::vector<NodeId> nodes_avoided;       // soft: used when nothing else fits
+    bool driver = false;                     // a program that submits others: it may ask for nothing at all
     bool operator==(const GangRequest&) const = default;
 };
 

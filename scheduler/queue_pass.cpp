@@ -122,7 +122,7 @@ bool Pass::same_kind(std::uint32_t a, std::uint32_t b) const {
 
 // A reservation is kept as long as it has not passed: its time is a promise.
 void Pass::hold(const Turn& turn, Time not_before) {
-    if (held_.size() >= reservations_at_most) return;
+    if (held_.size() >= reservations_at_most || ledger_.shape(turn.shape).gang.driver) return;
     const Run& run = change_.seen().runs.at(turn.run);
     for (Held& held : held_) {
         if (!held.closed) ledger_.set(held.at.nodes, Ledger::Door::closed);
@@ -183,7 +183,7 @@ void Pass::grow() {
     for (const auto& [line, batches] : ledger_.waiting())
         for (const auto& [shape, batch] : batches) {
             const Shape& waiting = ledger_.shape(shape);
-            if (!ledger_.ever(shape) || quotas_.refuses(line.queue, waiting.total)) continue;
+            if (waiting.gang.driver || !ledger_.ever(shape) || quotas_.refuses(line.queue, waiting.total)) continue;
             std::erase_if(open, [&](const NodeView& node) { return could_use(node, waiting.gang); });
         }
     grow_elastic(change_, open, [&](const Run& run, std::uint32_t more) {
@@ -201,7 +201,8 @@ Pass::Next Pass::consider(const Turn& turn) {
     }
     if (full_.contains(turn.shape)) return Next::skip;
     const Shape& shape = ledger_.shape(turn.shape);
-    const bool some_closed = shut_out(run);
+    if (shape.gang.driver) open_all();  // it takes nothing from who reserved
+    const bool some_closed = !shape.gang.driver && shut_out(run);
     if (ledger_.room_for(shape.total)) {
         const PlacementAnswer answer = grown(run, place(ledger_.nodes(), shape.gang));
         if (answer.verdict == Verdict::feasible_now) {

@@ -47,6 +47,8 @@ std::string comma_list(const std::vector<std::string>& words) {
 // The user may override those above the line, never those below it: they are what makes the attempt one.
 const Variable defaults[] = {
     {"OMP_NUM_THREADS", threads},
+    {"ACCELERATE_USE_CPU",  // without it Accelerate takes each rank on a CPU for the only one
+     [](const Facts& f) { return f.worker.gpus.empty() ? std::string("true") : std::string(); }},
     {"PYTHONUNBUFFERED", [](const Facts&) { return std::string("1"); }},
     {"GLOO_SOCKET_IFNAME", [](const Facts& f) { return f.place.interface; }},
     {"NCCL_SOCKET_IFNAME", [](const Facts& f) { return f.place.interface; }},

@@ -1,5 +1,6 @@
 // What a person asks of a live run: to stop, to bring a checkpoint now, to have another number of workers.
 #include "daemon/head/api.hpp"
+#include "daemon/head/parents.hpp"
 #include "daemon/head/view_json.hpp"
 
 namespace rtrain::head {
@@ -47,6 +48,11 @@ void post_stop(Ask& ask) {
     if (terminal(run.state)) return reply_json(ask, 200, full_run_json(ask.head, run));
     RunStopAsked event{.run = *id, .by = ask.caller.user, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
     if (*deadline) event.deadline = Duration{**deadline};
+    for (const RunId child : submitted_below(ask.head, *id)) {
+        RunStopAsked same = event;
+        same.run = child;
+        ask.head.take(std::move(same), [](const Decision&) {});  // one that has ended meanwhile is as wanted
+    }
     ask.head.take(std::move(event), [kept = ask, id = *id](const Decision& decision) mutable {
         const auto found = kept.head.cluster.runs.find(id);
         if (found == kept.head.cluster.runs.end())

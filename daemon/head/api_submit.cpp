@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/parents.hpp"
 #include "daemon/head/submission_parts.hpp"
 #include "daemon/head/view_json.hpp"
 #include "scheduler/elastic.hpp"
@@ -110,9 +111,7 @@ struct NotCarriedOut {
     bool asked;
 };
 std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
-    return {{"python.preload", !job.preload.empty()},
-            {"tracking", !job.tracking.empty()},
-            {"scaling.trainer_resources", !job.trainer_resources.empty()}};
+    return {{"python.preload", !job.preload.empty()}, {"scaling.trainer_resources", !job.trainer_resources.empty()}};
 }
 
 std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
@@ -187,6 +186,7 @@ void post_run(Ask& ask) {
                        "rtrain validate shows all of them"},
                       problems);
     if (submission.key.empty()) submission.key = security::random_hex(16);
+    if (const Status below = mark_parent(ask, submission.job); !below) return refuse(ask, below.error());
     if (submission.fresh_name) submission.job.name = free_name(ask.head, submission.job);
     if (!submission.array.indices.empty() && (submission.fresh_name || submission.resume))
         return refuse(ask, {ErrorCode::usage, "an array has neither new nor resume", "give the job another name"});

@@ -54,6 +54,7 @@ struct Job {
     std::int64_t logs_max_bytes = std::int64_t{10} << 30;  // of one rank's stream on its node
     std::vector<std::string> tracking;
     std::map<std::string, std::string> labels;
+    bool driver = false;  // submits others: one worker, which may need nothing
     bool operator==(const Job&) const = default;
 };
 

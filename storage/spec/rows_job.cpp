@@ -56,6 +56,8 @@ constexpr Rule rows[] = {
      [](const Job& j) { return json(j.env); }},
     {"secrets", R"({"type":"array","items":)" ENV_NAME "}", "a list of names of environment variables",
      [](R& r, const V& v) { r.job.secrets = texts(v); }, [](const Job& j) { return json(j.secrets); }},
+    {"driver", FLAG, a_flag, [](R& r, const V& v) { r.job.driver = is_true(v); },
+     [](const Job& j) { return json(j.driver); }},
     {"setup", TEXT, "a command for the shell", [](R& r, const V& v) { r.job.setup = v.text; },
      [](const Job& j) { return or_null(j.setup); }},
     {"python.interpreter", SOME_TEXT, "a program such as python3", [](R& r, const V& v) { r.job.interpreter = v.text; },

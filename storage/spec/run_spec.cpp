@@ -17,6 +17,7 @@ RunSpec run_spec(const Job& job) {
     if (job.queue_time_ms) spec.queue_time_limit = Duration{*job.queue_time_ms};
     spec.gang.strategy = job.placement;
     spec.gang.topology_label = job.topology;
+    spec.gang.driver = job.driver;
     for (const std::string& node : job.nodes) spec.gang.nodes_only.push_back(NodeId{node});
     for (const std::string& node : job.exclude_nodes) spec.gang.nodes_excluded.push_back(NodeId{node});
     const Bundle worker{.demand = job.resources_per_worker, .selector = job.label_selector};

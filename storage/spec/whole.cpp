@@ -37,7 +37,7 @@ void complete_resources(Reading& reading, const Value& root) {
     if (given.find(cpu_key) == nullptr && amount_of(resources, gpu_key).ticks == 0)
         resources[std::string(cpu_key)] = units(1);
     if (job.accelerator_type) resources.try_emplace("accelerator_type:" + *job.accelerator_type, Amount{1});
-    if (resources.empty())
+    if (resources.empty() && !job.driver)
         reading.problem("scaling.resources_per_worker", given, "a worker must need something: all amounts are 0",
                         "for example {CPU: 1}");
 }
@@ -71,6 +71,13 @@ void check_entrypoint(Reading& reading, const Value& root) {
         reading.problem("entrypoint", at(root, "entrypoint"), "the program's name is empty", "");
 }
 
+void check_driver(Reading& reading, const Value& root) {
+    if (!fine(reading, {"driver", "scaling.workers"}) || !reading.job.driver) return;
+    if (reading.job.workers != 1 || reading.job.workers_max != 1)
+        reading.problem("driver", at(root, "driver"), "a driver is one worker, and scaling.workers says more",
+                        "remove one of the two");
+}
+
 void check_backend(Reading& reading, const Value& root) {
     if (!fine(reading, {"backend.name", "scaling.resources_per_worker", "scaling.use_gpu"})) return;
     if (reading.job.backend == "nccl" && amount_of(reading.job.resources_per_worker, gpu_key).ticks == 0)
@@ -85,6 +92,7 @@ void check_whole(Reading& reading, const Value& root) {
     check_secrets(reading, root);
     check_nodes(reading, root);
     check_entrypoint(reading, root);
+    check_driver(reading, root);
     check_backend(reading, root);
 }
 

@@ -59,7 +59,7 @@ struct Fields<GangRequest> {
         std::tuple(RTRAIN_FIELD(GangRequest, strategy), RTRAIN_FIELD(GangRequest, bundles),
                    RTRAIN_FIELD(GangRequest, topology_label), RTRAIN_FIELD(GangRequest, placed),
                    RTRAIN_FIELD(GangRequest, nodes_only), RTRAIN_FIELD(GangRequest, nodes_excluded),
-                   RTRAIN_FIELD(GangRequest, nodes_avoided));
+                   RTRAIN_FIELD(GangRequest, nodes_avoided), RTRAIN_FIELD(GangRequest, driver));
 };
 template <>
 struct Fields<GpuShare> {

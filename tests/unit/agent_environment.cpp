@@ -121,6 +121,8 @@ TEST_CASE("each worker knows which of the visible devices are its own") {
         launch.workers[i].gpus = {2 * i, 2 * i + 1}, launch.workers[i].gpu_ticks = {10'000, 10'000};
     CHECK(devices(1) == "0,1");
     CHECK(environment().count("RTRAIN_DEVICES") == 0);
+    CHECK(worker_environment(prepare_order(shape), launch, launch.workers[0], {}, {}).count("ACCELERATE_USE_CPU") == 0);
+    CHECK(environment().at("ACCELERATE_USE_CPU") == "true");
 }
 
 TEST_CASE("TensorFlow finds every worker at an address of its own, also where agents share a machine") {

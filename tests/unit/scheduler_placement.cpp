@@ -90,6 +90,20 @@ TEST_CASE("GPU-less bundles stay off GPU nodes when that costs no node") {
     CHECK(nodes_of(place(nodes, gang(Strategy::pack, 9, bundle(1)))) == Names(9, "c"));
 }
 
+TEST_CASE("a driver may ask for nothing, and goes where it is in nobody's way") {
+    std::vector<NodeView> nodes{view("a", 64, 8), view("b", 2), view("c", 4), view("d", 9)};
+    nodes[3].state = NodeState::draining;
+    GangRequest driver = gang(Strategy::pack, 1, bundle(0));
+    driver.driver = true;
+    CHECK(nodes_of(place(nodes, driver)) == Names{"c"});
+    for (NodeView& node : nodes) node.free.clear(), node.gpus_free.assign(node.gpus_free.size(), Amount{});
+    CHECK(nodes_of(place(nodes, driver)) == Names{"b"});
+    nodes.resize(1);
+    CHECK(nodes_of(place(nodes, driver)) == Names{"a"});
+    nodes.front().state = NodeState::lost;
+    CHECK(place(nodes, driver).verdict == Verdict::infeasible);
+}
+
 TEST_CASE("what is not a request is invalid") {
     const std::vector<NodeView> nodes{view("a", 8, 8)};
     CHECK(place(nodes, {}).verdict == Verdict::invalid);

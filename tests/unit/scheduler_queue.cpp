@@ -33,6 +33,31 @@ TEST_CASE("a blocked big run is not jumped on the nodes it needs, but others may
     CHECK(world.run(big).state == RunState::starting);
 }
 
+TEST_CASE("a driver that takes nothing starts on full and on reserved nodes, and reserves none itself") {
+    World world;
+    world.nodes(2, 1);
+    const RunId small = world.running({.name = "small"});
+    const RunId big = world.submit({.name = "big", .workers = 2});
+    RunSubmitted event = submission({.name = "driver", .cpus = 0, .max_failures = 3});
+    world.tell(event);
+    REQUIRE(world.last.refused);  // a gang that needs nothing, and no driver
+    event.spec.gang.driver = true;
+    world.tell(event);
+    const RunId driver = world.last.created.value();
+    CHECK(world.run(driver).state == RunState::starting);
+    CHECK(world.run(big).state == RunState::queued);
+    world.prepare(driver);
+    world.start(driver);
+    world.exits(driver, 0, killed(9));
+    world.empties(driver);
+    CHECK(world.run(driver).nodes_reserved.empty());  // it retries in a moment, which keeps no place
+    world.exits(small, 0, exit_code(0));
+    world.empties(small);
+    CHECK(world.run(big).state == RunState::starting);
+    world.pass(1'000);
+    CHECK(world.run(driver).state == RunState::starting);
+}
+
 TEST_CASE("a run that could never fit blocks nobody, says so loudly, and starts when nodes join") {
     World world;
     world.nodes(1, 2);

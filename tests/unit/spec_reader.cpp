@@ -114,7 +114,8 @@ TEST_CASE("every field is read") {
 TEST_CASE("canonical JSON is read back to the same job, and written the same again") {
     for (const std::string& yaml : {std::string(every_field), std::string("entrypoint: [python, train.py]\n"),
                                     job_with("scaling: {use_gpu: true, resources_per_worker: {GPU: 0.5}}\n"),
-                                    job_with("scaling: {resources_per_worker: {CPU: 0, TPU: 2}}\n")}) {
+                                    job_with("scaling: {resources_per_worker: {CPU: 0, TPU: 2}}\n"),
+                                    job_with("driver: true\nscaling: {resources_per_worker: {CPU: 0}}\n")}) {
         const Job job = job_of(yaml);
         const std::string json = to_json(job);
         const ReadAnswer back = job_from_json(json);
@@ -255,6 +256,8 @@ TEST_CASE("amounts are exact, and what cannot be is said with the reason") {
     CHECK(says(wrong("{memory: 4GB}"), "wants an amount"));
     CHECK(says(wrong("{GPU: 1.5}"), "whole number"));
     CHECK(says(wrong("{CPU: 0}"), "must need something"));
+    CHECK(job_of(job_with("driver: true\nscaling: {resources_per_worker: {CPU: 0}}\n")).resources_per_worker.empty());
+    CHECK(says(problem_of(job_with("driver: true\nscaling: {workers: 2}\n")), "a driver is one worker"));
 }
 
 TEST_CASE("use_gpu gives one GPU, which other resources do not take away") {

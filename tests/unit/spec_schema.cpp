@@ -146,6 +146,7 @@ bool only_the_reader_can_see(const Problems& problems) {
                                               "finer than",
                                               "whole number of them",
                                               "must need something",
+                                              "a driver is one worker",
                                               "needs a GPU",
                                               "not supported by this version",
                                               "end the run at once",
