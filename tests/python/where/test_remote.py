@@ -65,6 +65,39 @@ def test_functions(home: Home) -> None:
     ]
 
 
+def test_refs_inside_of_other_values_bring_what_they_stand_for(home: Home) -> None:
+    out = home.script("""
+        import rtrain
+
+        rtrain.init(num_cpus=4)
+
+        @rtrain.remote
+        def number(value):
+            if value < 0:
+                raise ValueError("below zero")
+            return value
+
+        @rtrain.remote
+        def total(refs, more):
+            try:
+                rtrain.get(more["wrong"])
+            except ValueError as error:
+                wrong = "below zero" in str(error)
+            return sum(rtrain.get(refs)), rtrain.get(more["one"]), wrong
+
+        kept = rtrain.put(7)
+
+        @rtrain.remote
+        def closes_over():
+            return rtrain.get(kept)
+
+        refs = [number.remote(value) for value in (1, 2, 3)]
+        print(rtrain.get(total.remote(refs, {"one": rtrain.put("x"), "wrong": number.remote(-1)})))
+        print(rtrain.get(closes_over.remote()))
+    """)
+    assert out.splitlines() == ["(6, 'x', True)", "7"]
+
+
 def test_errors_come_back_with_their_traceback(home: Home) -> None:
     out = home.script("""
         import os
@@ -258,6 +291,32 @@ def _ended(home: Home) -> list[str]:
     runs = json.loads(home.rtrain("runs", "--all", "-o", "json"))["items"]
     states = [one["state"] for one in runs]
     return states if len(states) == 2 and all(one in ("STOPPED", "FAILED") for one in states) else []
+
+
+def test_what_is_sent_cannot_be_read_on_its_way(home: Home) -> None:
+    out = home.script("""
+        import socket
+        import rtrain
+
+        rtrain.init(num_cpus=1)
+        seen = []
+
+        class Tapped(socket.socket):
+            def recv(self, *arguments):
+                text = super().recv(*arguments)
+                seen.append(text)
+                return text
+
+        def accept(door):
+            fd, address = door._accept()
+            return Tapped(fileno=fd), address
+
+        socket.socket.accept = accept
+        needle = b"a secret that is easy to find" * 100
+        print(rtrain.get(rtrain.remote(lambda: b"a secret that is easy to find" * 100).remote()) == needle)
+        print(sum(map(len, seen)) > len(needle), b"easy to find" in b"".join(seen))
+    """)
+    assert out.splitlines() == ["True", "True False"]
 
 
 def test_strangers_are_not_served(home: Home) -> None:

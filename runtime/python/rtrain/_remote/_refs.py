@@ -16,7 +16,7 @@ _settled = threading.Condition()  # every ObjectRef of the process: `wait` looks
 
 class ObjectRef:
     """What `f.remote()` gives back: `rtrain.get(ref)` waits for its value. As an argument of another remote call it is
-    replaced by its value."""
+    replaced by its value; inside of one (a list of refs, say) it stays a ref, which has its value there."""
 
     def __init__(self, what: str, check: Callable[[], None] = lambda: None) -> None:
         self._what = what
@@ -57,10 +57,12 @@ class ObjectRef:
         return self._value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            f"{self!r} lies in this process and cannot travel inside of another value; pass it as an argument of its own, or "
-            "pass rtrain.get(ref)"
-        )
+        """Inside of another value it travels once its own is there, and takes that along: `get` gives it anywhere."""
+        self._wait(None)
+        try:
+            return _arrived, (self._what, self._get(None), None)
+        except BaseException as error:
+            return _arrived, (self._what, None, error)
 
     def __await__(self) -> Any:
         import asyncio
@@ -118,3 +120,9 @@ def put(value: Any) -> ObjectRef:
 
 def settled(ref: ObjectRef, *, parts: Sequence[Part] | None = None, error: BaseException | None = None) -> None:
     ref._settle(parts=parts, error=error)
+
+
+def _arrived(what: str, value: Any, error: BaseException | None) -> ObjectRef:
+    ref = ObjectRef(what)
+    ref._settle(value=value, error=error)
+    return ref
