@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from local_cluster import wait_for
@@ -77,7 +78,7 @@ def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):
 
         while (going := train.get_preemption_info()) is None:
             threading.Event().wait(0.1)
-        train.report({"ranks": going.preempted_ranks, "nodes": going.preempted_node_ids})
+        train.report({"ranks": going.preempted_ranks, "nodes": going.preempted_node_ids, "until": going.deadline_ms})
 
     name = cluster.name("drain")
 
@@ -93,7 +94,7 @@ def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):
     def drain_once_there():
         wait_for("it to be there", submitted)
         wait_for("it to run", lambda: cluster.json("describe", name)["state"] == "RUNNING")
-        cluster.daemons.rtrain("node", "drain", "node-1", "--reason", "test", "--yes")
+        cluster.daemons.rtrain("node", "drain", "node-1", "--reason", "test", "--deadline", "10m", "--yes")
 
     thread = threading.Thread(target=drain_once_there)
     thread.start()
@@ -108,6 +109,9 @@ def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):
         cluster.daemons.rtrain("node", "undrain", "node-1")
     assert [one["nodes"] for one in told.metrics] == [["node-1"], ["node-1"]]
     assert len(told.metrics[0]["ranks"]) == 1
+    left_s = told.metrics[0]["until"] / 1000 - time.time()
+    assert 480 < left_s < 600
+    assert told.metrics[0]["until"] == told.metrics[1]["until"]
 
 
 def test_ranks_that_report_unequally_often_are_named(cluster):

@@ -66,6 +66,7 @@ _LAZY: dict[str, str] = {
 }
 _MODULES = (
     "torch", "huggingface", "lightning", "tensors", "tensorflow", "xgboost", "lightgbm", "jax", "horovod",
+    "backend", "data_parallel_trainer",
 )  # fmt: skip
 
 

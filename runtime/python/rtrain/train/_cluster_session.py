@@ -40,6 +40,7 @@ class ClusterSession:
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
         self.validates = False
         self._reports = 0
+        self._gathered = 0
         self.resume_from: dict[str, str] | None = None
 
     @property
@@ -140,9 +141,9 @@ class ClusterSession:
         return _reported.resize_info(self.facts)
 
     def preemption_info(self) -> PreemptionInfo | None:
-        from rtrain.train import _reported
+        from rtrain.train import _reported, _wanted
 
-        found = _reported.preemption_info(self.facts) if self.facts.world_rank == 0 else None
+        found = _reported.preemption_info(self.facts, _wanted.checkpoint_wanted()) if self.facts.world_rank == 0 else None
         answer: PreemptionInfo | None = self.broadcast_from_rank_zero(found)
         return answer
 
@@ -168,6 +169,13 @@ class ClusterSession:
         )
         check(code, "collective")
         return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
+
+    def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+        """Through the head's values of the run: for small things that happen seldom."""
+        from rtrain.train import _gather
+
+        self._gathered += 1
+        return _gather.to_rank_zero(self.facts, self._gathered, mine)
 
     def dataset_shard(self, name: str | None) -> Any:
         if self.shards is None:
@@ -218,6 +226,7 @@ def _read_facts() -> Facts:
         experiment_name=str(found.get("run_name") or ""),
         run_id=str(found.get("run_id") or ""),
         attempt=int(found["attempt"]),
+        previous_world_size=found.get("previous_world_size"),
         reports_before=int(found.get("reports_before") or 0),
         storage_path=str(found.get("storage_path") or ""),
         run_path=str(found.get("run_path") or ""),

@@ -20,6 +20,7 @@ from rtrain.train._local_session import LocalSession
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, UserCallback, checked
 from rtrain.train._session import Facts, LoopEnded
+from rtrain.train.backend import Hooks
 
 if TYPE_CHECKING:
     from rtrain.train._trainer import DataParallelTrainer
@@ -159,10 +160,14 @@ class _Fit:
         loop = _loaded(self.trainer.train_loop_per_worker)
         config = _loaded(self.trainer._kept.get("config")) or self.trainer.train_loop_config
         value = None
+        hooks = Hooks(session, self.trainer.backend_config)
         with _session.use(session):
             try:
-                with contextlib.suppress(LoopEnded):
+                hooks.call("on_start")
+                hooks.call("on_training_start")
+                with contextlib.suppress(LoopEnded), hooks.around_loop():
                     value = _call(loop, config)
+                hooks.call("on_shutdown")
             except BaseException as error:
                 _tracking.finish(failed=True)
                 if isinstance(error, Exception):

@@ -197,6 +197,9 @@ class LocalSession:
     def broadcast_from_rank_zero(self, data: Any) -> Any:
         return self._ranks.broadcast(data)
 
+    def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+        return self._ranks.gather(mine)
+
     def dataset_shard(self, name: str | None) -> Any:
         if self.shards is None:
             raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from typing import Any
 
@@ -18,6 +19,7 @@ from rtrain.train._session import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
+from rtrain.train._wanted import CheckpointWanted
 
 _KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
 _PAUSE_S = 0.25
@@ -61,14 +63,9 @@ def _status(answer: dict[str, Any] | None) -> ReportedCheckpointStatus:
 
 
 def resize_info(facts: Facts) -> ResizeInfo:
-    head = Head.current()
-    before = None
-    for attempt in head.items(f"/v1/runs/{part(facts.run_id)}/attempts"):
-        if attempt["number"] < facts.attempt:
-            before = int(attempt["world_size"])
-    workers = head.get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
+    workers = Head.current().get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
     least, most = limits(workers)
-    return ResizeInfo(facts.world_size, before, least, most)
+    return ResizeInfo(facts.world_size, facts.previous_world_size, least, most)
 
 
 def limits(workers: object) -> tuple[int, int]:
@@ -77,19 +74,30 @@ def limits(workers: object) -> tuple[int, int]:
     return int(least), int(most or least)
 
 
-def preemption_info(facts: Facts) -> PreemptionInfo | None:
-    """The nodes of this attempt that are draining; None when there is none or the head is away."""
+def preemption_info(facts: Facts, wanted: CheckpointWanted | None) -> PreemptionInfo | None:
+    """What of this attempt is about to go: the nodes that drain, or all of them when another run takes their place
+    (`wanted` says so). None when nothing goes or the head is away."""
     try:
         head = Head.current()
         attempts = head.items(f"/v1/runs/{part(facts.run_id)}/attempts")
         mine = next((one for one in attempts if one["number"] == facts.attempt), None)
         if mine is None:
             return None
-        ranks: dict[str, list[int]] = {}
-        for worker in mine["workers"]:
-            ranks.setdefault(worker["node"], []).append(worker["rank"])
-        leaving = {one["node"] for one in head.items("/v1/nodes") if one["state"] in _LEAVING}
+        nodes = {one["node"]: one for one in head.items("/v1/nodes")}
     except HeadError:
         return None
-    found = {node: sorted(them) for node, them in ranks.items() if node in leaving}
-    return PreemptionInfo(None, found) if found else None
+    ranks: dict[str, list[int]] = {}
+    for worker in mine["workers"]:
+        ranks.setdefault(worker["node"], []).append(worker["rank"])
+    taken = wanted is not None and wanted.reason == "preemption"
+    going = {node: sorted(them) for node, them in ranks.items() if taken or nodes.get(node, {}).get("state") in _LEAVING}
+    if not going:
+        return None
+    until = [_unix_ms(nodes[node]["drain_deadline"]) for node in going if nodes.get(node, {}).get("drain_deadline")]
+    if wanted is not None and wanted.deadline is not None and wanted.reason in ("drain", "preemption"):
+        until.append(int(wanted.deadline.timestamp() * 1000))
+    return PreemptionInfo(min(until, default=None), going)
+
+
+def _unix_ms(text: str) -> int:
+    return int(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)

@@ -53,6 +53,7 @@ class Facts:
     experiment_name: str = ""
     run_id: str = ""
     attempt: int = 1
+    previous_world_size: int | None = None  # of the attempt before this one; None: this is the first
     reports_before: int = 0  # on the live branch, up to the checkpoint that this attempt starts from
     storage_path: str = ""
     run_path: str = ""
@@ -94,7 +95,7 @@ class ReportedCheckpoint:
 class PreemptionInfo:
     """Nodes that are about to be taken away, with the world ranks on them."""
 
-    deadline_ms: int | None
+    deadline_ms: int | None  # Unix time in milliseconds; None: they go as soon as they may
     preempted_node_to_ranks: Mapping[str, list[int]]
 
     @property
@@ -143,6 +144,10 @@ class Session(Protocol):
     def barrier(self) -> None: ...
 
     def broadcast_from_rank_zero(self, data: Any) -> Any: ...
+
+    def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+        """Every rank's object by rank, on rank 0; empty elsewhere. A barrier for rank 0 only."""
+        ...
 
     def dataset_shard(self, name: str | None) -> Any: ...
 

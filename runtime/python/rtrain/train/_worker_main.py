@@ -23,6 +23,7 @@ from rtrain.train import _errors_text, _names, _session, _tracking, _worker
 from rtrain.train._library import Stopped, check, library
 from rtrain.train._package import Payload, check_versions, dumps
 from rtrain.train._session import LoopEnded
+from rtrain.train.backend import Hooks
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
 _VALUE_MAX = 4 << 20
@@ -43,12 +44,15 @@ def main() -> int:
 
         loop, config = payload.part("loop"), payload.part("config")
         _worker_setup.prepare(session, payload)
+        hooks = Hooks(session, payload.part("torch_config") if "torch_config" in payload.parts else None)
+        hooks.call("on_start")
         group = _TorchGroup(payload)
         group.watch()
-        try:
+        hooks.call("on_training_start")
+        value = None
+        with contextlib.suppress(LoopEnded), hooks.around_loop():
             value = _call(loop, config)
-        except LoopEnded:
-            value = None
+        hooks.call("on_shutdown")
         session.flush(None)
         if facts.world_rank == 0:
             _leave(facts.run_id, f"return-{facts.attempt}", value)

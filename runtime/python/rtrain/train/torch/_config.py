@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from rtrain.train.backend import BackendConfig
+
 _BACKENDS = ("auto", "nccl", "gloo")
 
 
 @dataclasses.dataclass
-class TorchConfig:
+class TorchConfig(BackendConfig):
     """backend: "nccl", "gloo", any other name that `torch.distributed` knows ("mpi", "cpu:gloo,cuda:nccl"), or None:
     nccl with GPUs, gloo without.
     init_method: "env" (MASTER_ADDR and MASTER_PORT) or "tcp" (the same address, given as a URL).

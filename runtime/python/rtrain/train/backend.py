@@ -1,0 +1,128 @@
+"""Backends of one's own: what is to happen on all ranks before the loop, and after it.
+
+    class Ring(Backend):
+        def on_start(self, worker_group, backend_config):
+            addresses = worker_group.execute(my_address)
+            worker_group.execute(join_ring, addresses)
+
+    @dataclass
+    class RingConfig(BackendConfig):
+        @property
+        def backend_cls(self):
+            return Ring
+
+    DataParallelTrainer(loop, backend_config=RingConfig())
+
+The hooks run in rank 0's process; `worker_group.execute` runs a function on every rank and gives back what each returned. After a
+failure no hook runs: the ranks are ended, and the next attempt begins with `on_start`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from rtrain.train._session import Session
+
+
+class Backend:
+    """Hooks around the loop, each on rank 0 alone. Derive from it, and name it in a BackendConfig."""
+
+    def on_start(self, worker_group: WorkerGroup, backend_config: BackendConfig) -> None:
+        """Every rank is there; the process group is not made yet."""
+
+    def on_training_start(self, worker_group: WorkerGroup, backend_config: BackendConfig) -> None:
+        """Right before the loop."""
+
+    def on_shutdown(self, worker_group: WorkerGroup, backend_config: BackendConfig) -> None:
+        """Every rank's loop has returned."""
+
+
+class BackendConfig:
+    """What a trainer's `backend_config` may be. `backend_cls` names the Backend; None: no hooks."""
+
+    @property
+    def backend_cls(self) -> type[Backend] | None:
+        return None
+
+    @property
+    def train_func_context(self) -> Callable[[], AbstractContextManager[Any]]:
+        """Gives a context in which every rank calls the loop."""
+        return contextlib.nullcontext
+
+
+class WorkerGroup:
+    """All ranks, as a hook sees them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __len__(self) -> int:
+        return self._session.facts.world_size
+
+    def execute(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
+        """Calls it on every rank at the same time; their answers by rank. What one raises is raised here, with its rank."""
+        return self._ask(None, function, arguments, named)
+
+    def execute_single(self, worker_index: int, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Calls it on one rank."""
+        if not 0 <= worker_index < len(self):
+            raise IndexError(f"there is no rank {worker_index}: the run has {len(self)} workers")
+        return self._ask(worker_index, function, arguments, named)[worker_index]
+
+    def _ask(self, rank: int | None, function: Any, arguments: Any, named: Any) -> list[Any]:
+        from rtrain.train._package import dumps
+
+        call = dumps((rank, function, arguments, named), f"worker_group.execute({getattr(function, '__name__', 'function')})")
+        answers = _answer(self._session, self._session.broadcast_from_rank_zero(call))
+        for at, (fine, value) in enumerate(answers):
+            if not fine:
+                raise RuntimeError(f"rank {at} failed in a hook of the backend:\n{value}")
+        return [value for _, value in answers]
+
+
+def _answer(session: Session, call: bytes) -> list[tuple[bool, Any]]:
+    """This rank's part of one call; on rank 0 the answers of all ranks."""
+    import traceback
+
+    rank, function, arguments, named = pickle.loads(call)
+    mine: tuple[bool, Any] = True, None
+    if rank is None or rank == session.facts.world_rank:
+        try:
+            mine = True, function(*arguments, **named)
+        except Exception:
+            mine = False, traceback.format_exc()
+    return session.gather_to_rank_zero(mine)
+
+
+class Hooks:
+    """One rank's side of the hooks; nothing where the trainer's `backend_config` has none."""
+
+    def __init__(self, session: Session, config: Any) -> None:
+        self._session = session
+        self._config = config
+        kind = getattr(config, "backend_cls", None)
+        self._kind: type[Backend] | None = kind if isinstance(kind, type) else None
+        self._backend: Backend | None = None
+
+    def call(self, name: str) -> None:
+        """All ranks call it together."""
+        if self._kind is None:
+            return
+        if self._session.facts.world_rank != 0:
+            while (call := self._session.broadcast_from_rank_zero(None)) is not None:
+                _answer(self._session, call)
+            return
+        if self._backend is None:
+            self._backend = self._kind()
+        getattr(self._backend, name)(WorkerGroup(self._session), self._config)
+        self._session.broadcast_from_rank_zero(None)
+
+    @contextlib.contextmanager
+    def around_loop(self) -> Iterator[None]:
+        make = getattr(self._config, "train_func_context", None)
+        with make() if callable(make) else contextlib.nullcontext():
+            yield
