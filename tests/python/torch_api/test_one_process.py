@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import datetime
 import inspect
 import io
 import pickle
@@ -9,6 +10,7 @@ import pickle
 import pytest
 import torch
 from rtrain.train import torch as rt
+from rtrain.train.torch import _group
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
@@ -184,3 +186,22 @@ def test_mixed_precision_in_the_older_shape():
             rt.accelerate(amp=False)
     finally:
         _v1._amp = False
+
+
+def test_a_restart_under_torchrun_sees_no_keys_of_the_start_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchrun serves one store for all its starts; the addresses of dead ranks stay in it."""
+    c10d = torch.distributed
+    served = c10d.TCPStore("127.0.0.1", 0, 1, is_master=True)
+    agents = {"TORCHELASTIC_USE_AGENT_STORE": "True", "GROUP_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    for name, value in {**agents, "MASTER_PORT": str(served.port)}.items():
+        monkeypatch.setenv(name, value)
+
+    def start(number: int):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(number))
+        return _group._store_of_this_start(2, datetime.timedelta(seconds=20))
+
+    start(0).set("rank 1", "127.0.0.1:4711")
+    assert start(0).get("rank 1") == b"127.0.0.1:4711"
+    assert not start(1).check(["rank 1"])
+    monkeypatch.setenv("GROUP_WORLD_SIZE", "2")
+    assert start(1) is None

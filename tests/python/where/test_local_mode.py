@@ -43,7 +43,9 @@ def fit(**config):
 
 
 def test_a_run_in_one_process_and_on_from_it(home: Home) -> None:
-    out = home.script(TRAIN + """
+    out = home.script(
+        TRAIN
+        + """
 result = fit(epochs=3)
 print(result.metrics["epoch"], result.return_value, os.path.basename(result.checkpoint.path), len(result.all_metrics))
 print([metrics["epoch"] for _, metrics in result.best_checkpoints])
@@ -54,7 +56,8 @@ print(result.metrics["epoch"], len(result.all_metrics))
 again = DataParallelTrainer.restore(result.path, train_loop_config={"epochs": 6}).fit()
 print(again.metrics["epoch"], again.path == result.path)
 print("torch" in sys.modules, rtrain.is_initialized())
-""")
+"""
+    )
     assert out.splitlines() == [
         "starts at 0",
         "2 3 checkpoint_000003-a001 3",
@@ -74,15 +77,20 @@ print("torch" in sys.modules, rtrain.is_initialized())
 
 
 def test_errors_are_raw_and_the_run_goes_on_after_them(home: Home) -> None:
-    out = home.script(TRAIN + """
+    out = home.script(
+        TRAIN
+        + """
 try:
     fit(epochs=4, fails=1)
 except KeyError as error:
     print("raised", error)
 print(fit(epochs=4).metrics["epoch"])
-""")
+"""
+    )
     assert out.splitlines() == ["starts at 0", "raised 'as planned'", "starts at 2", "3"]
-    ends = [json.loads(one.read_text())["state"] for one in sorted((home.folder / "rtrain_results/here/attempts").rglob("end.json"))]
+    ends = [
+        json.loads(one.read_text())["state"] for one in sorted((home.folder / "rtrain_results/here/attempts").rglob("end.json"))
+    ]
     assert ends == ["FAILED", "SUCCEEDED"]
 
 
@@ -130,7 +138,9 @@ def test_every_call_works(home: Home) -> None:
 
 
 def test_two_processes_under_one_name(home: Home) -> None:
-    said = home.script(TRAIN + """
+    said = home.script(
+        TRAIN
+        + """
 import fcntl
 os.makedirs("runs/here")
 lock = open("runs/here/.local-lock", "w")
@@ -138,7 +148,9 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 DataParallelTrainer(
     loop, train_loop_config={"epochs": 1}, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="here", storage_path="runs")
 ).fit()
-""", expect=1)
+""",
+        expect=1,
+    )
     assert "another process trains run here" in said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import threading
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -49,19 +50,31 @@ def setup_process_group(config: TorchConfig | None = None) -> None:
 def _join(config: TorchConfig, backend: str) -> None:
     here = place()
     address = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
+    timeout = datetime.timedelta(seconds=config.timeout_s)
     try:
+        store = _store_of_this_start(here.world_size, timeout)
+        url = None if store else "env://" if config.init_method == "env" else f"tcp://{address}"
         dist.init_process_group(
-            backend,
-            init_method="env://" if config.init_method == "env" else f"tcp://{address}",
-            rank=here.world_rank,
-            world_size=here.world_size,
-            timeout=datetime.timedelta(seconds=config.timeout_s),
+            backend, init_method=url, store=store, rank=here.world_rank, world_size=here.world_size, timeout=timeout
         )
     except (RuntimeError, ValueError) as error:
         raise RuntimeError(
             f"rank {here.world_rank} of {here.world_size} could not join the {backend} process group at {address} "
             f"(waited up to {config.timeout_s:g} s): {error}"
         ) from error
+
+
+def _store_of_this_start(world_size: int, timeout: datetime.timedelta) -> Any:
+    """torchrun keeps one store for all its starts: after a restart a rank may find there the address of a peer that is dead,
+    and dial it in vain. On one node every rank knows the number of the start, so each start gets keys of its own. Agents of
+    several nodes count their restarts apart; there, and outside of torchrun, PyTorch's own choice stands (None)."""
+    environment = os.environ.get
+    if environment("TORCHELASTIC_USE_AGENT_STORE") != "True" or environment("GROUP_WORLD_SIZE") != "1":
+        return None
+    host, port = environment("MASTER_ADDR", "localhost"), int(environment("MASTER_PORT", "0"))
+    c10d: Any = dist
+    store = c10d.TCPStore(host, port, world_size, is_master=False, timeout=timeout)
+    return c10d.PrefixStore(f"start-{environment('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
 
 def ensure_process_group() -> None:
