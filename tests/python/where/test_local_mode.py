@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import socket
 import sys
 
 import pytest
@@ -137,6 +138,59 @@ def test_every_call_works(home: Home) -> None:
     ]
 
 
+def test_validation_and_files_of_what_is_printed(home: Home) -> None:
+    out = home.script("""
+        import sys
+        import rtrain.train as train
+        from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, RunConfig, ScalingConfig, ValidationConfig
+        from rtrain.train import ValidationTaskConfig
+
+        def accuracy(checkpoint, plus=0):
+            if plus < 0:
+                raise ValueError("no such data")
+            return {"accuracy": checkpoint.to_dict()["epoch"] + plus}
+
+        def loop():
+            wishes = [ValidationTaskConfig(fn_kwargs={"plus": 10}), True, ValidationTaskConfig(fn_kwargs={"plus": -1}), True, False]
+            for epoch, wish in enumerate(wishes):
+                train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}), validation=wish)
+            print("printed in the loop")
+            print("to the other stream", file=sys.stderr)
+            return [(one.metrics["epoch"], one.status.value) for one in train.get_all_reported_checkpoints()]
+
+        def fit():
+            return DataParallelTrainer(
+                loop,
+                scaling_config=ScalingConfig(num_workers=0),
+                validation_config=ValidationConfig(fn=accuracy),
+                run_config=RunConfig(
+                    name="judged",
+                    storage_path="runs",
+                    log_to_file=("mine.txt", "errors.txt"),
+                    checkpoint_config=CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="accuracy"),
+                ),
+            ).fit()
+
+        result = fit()
+        print(sorted(result.return_value))
+        print([metrics for _, metrics in result.best_checkpoints][-1])
+        from rtrain.train import Result
+        print(sorted(metrics.get("accuracy", -1) for _, metrics in Result.from_path(result.path).best_checkpoints))
+    """)
+    assert out.splitlines() == [
+        "printed in the loop",
+        "[(0, 'VALIDATED'), (3, 'VALIDATED'), (4, 'COMMITTED')]",
+        "{'epoch': 0, 'accuracy': 10}",
+        "[-1, 3, 10]",
+    ]
+    logs = home.folder / "runs" / "judged" / "logs" / "attempt-000001"
+    assert (logs / "rank-00000-mine.txt").read_text() == "printed in the loop\n"
+    said = (logs / "rank-00000-errors.txt").read_text()
+    assert "the validation of checkpoint_000003-a001 failed" in said
+    assert "no such data" in said
+    assert said.endswith("to the other stream\n")
+
+
 def test_two_processes_under_one_name(home: Home) -> None:
     said = home.script(
         TRAIN
@@ -190,6 +244,49 @@ print("result", result.metrics, result.return_value, len(result.all_metrics), fi
     assert "{'epoch': 3, 'rank': 0} 0 4 ['rank-0', 'rank-1']" in results[0]
     assert len(list((home.folder / "runs").iterdir())) == 1
     assert pathlib.Path(results[0].rsplit(" ", 1)[1]).parent == home.folder / "runs"
+
+
+def test_under_torchrun_on_two_nodes(home: Home) -> None:
+    (home.folder / "train.py").write_text("""
+import os
+import rtrain.train as train
+from rtrain.train import RunConfig, ScalingConfig
+from rtrain.train.torch import TorchTrainer
+
+def loop():
+    context, rank = train.get_context(), train.get_context().get_world_rank()
+    print(f"rank {rank}: node {context.get_node_rank()}, {context.get_local_rank()} of {context.get_local_world_size()}", flush=True)
+    for epoch in range(2):
+        with train.checkpoint_dir() as folder:
+            open(f"{folder}/rank-{rank}", "w").write(str(epoch))
+            train.report({"epoch": epoch, "rank": rank}, checkpoint=train.Checkpoint.from_directory(folder))
+    return rank
+
+run = RunConfig(storage_path="runs", name="both")
+result = TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=run).fit()
+files = sorted(one for one in os.listdir(result.checkpoint.path) if not one.startswith("."))
+print("result", result.metrics, result.return_value, files, flush=True)
+""")
+    port = _free_port()
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "two"]
+    command += ["--local-addr", "127.0.0.1"]
+    nodes = [home.run([*command, "--node-rank", str(node), "train.py"]) for node in (0, 1)]
+    out = "".join(finish(node, seconds=300) for node in nodes)
+    assert sorted(re.findall(r"rank \d: node \d, \d of 2", out)) == [
+        "rank 0: node 0, 0 of 2",
+        "rank 1: node 0, 1 of 2",
+        "rank 2: node 1, 0 of 2",
+        "rank 3: node 1, 1 of 2",
+    ]
+    results = [line for line in out.splitlines() if line.startswith("result")]
+    assert results == ["result {'epoch': 1, 'rank': 0} 0 ['rank-0', 'rank-1', 'rank-2', 'rank-3']"] * 4
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def test_trackers_go_on_where_the_checkpoint_was(home: Home) -> None:

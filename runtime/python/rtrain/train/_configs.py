@@ -258,12 +258,15 @@ class ValidationTaskConfig:
             raise ValueError(f"timeout_s is {self.timeout_s!r}; it is a number of seconds above 0")
 
 
+ValidationFn = Callable[..., Mapping[str, Any]]  # of a checkpoint and `fn_kwargs`
+
+
 @dataclass
 class ValidationConfig:
     """`fn(checkpoint, **fn_kwargs)` is called for each checkpoint reported with `validation`, and gives metrics that are
     joined to the checkpoint's own."""
 
-    fn: Callable[..., Mapping[str, Any]]
+    fn: ValidationFn
     task_config: ValidationTaskConfig | None = None
     ray_remote_kwargs: Mapping[str, Any] | None = None
 

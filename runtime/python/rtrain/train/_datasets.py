@@ -8,6 +8,8 @@ from typing import Any
 from rtrain.train._configs import DataConfig
 from rtrain.train._session import Facts
 
+TRAIN_DATASET_KEY = "train"  # the name that most scripts give
+
 
 class Shards:
     """The datasets of a run, split when first asked for. A callable is called once per attempt to make its dataset."""

@@ -59,6 +59,55 @@ class TrainingStoppedError(TrainingFailedError):
     """Somebody stopped the run."""
 
 
+class CollectiveTimeoutError(RuntimeError):
+    """Ranks did not all come to a collective call in time."""
+
+
+class BroadcastCollectiveTimeoutError(CollectiveTimeoutError):
+    """Ranks did not all come to `report`, `collective.barrier` or `collective.broadcast_from_rank_zero`. The text names those
+    that are missing, as far as they are known."""
+
+
+class WorkerHealthCheckTimeoutError(RuntimeError):
+    """A worker did nothing for `hang_timeout` and was ended."""
+
+
+class WorkerHealthCheckFailedError(RuntimeError):
+    """A worker, or its node, is gone without a word of its own: killed, out of memory, lost."""
+
+
+class WorkerGroupStartupFailedError(RuntimeError):
+    """The workers could not be started."""
+
+
+class WorkerGroupStartupTimeoutError(WorkerGroupStartupFailedError):
+    """The workers were not started in time."""
+
+
+class InsufficientClusterResourcesError(RuntimeError):
+    """The cluster had no room for the workers."""
+
+
+class CheckpointManagerInitializationError(RuntimeError):
+    """The run's directory cannot be read as one."""
+
+
+def worker_exception(text: str) -> Exception:
+    """The exception that stands for what a rank failed by."""
+    if text.startswith("ranks report unequally often"):
+        return BroadcastCollectiveTimeoutError(text)
+    if text.startswith("it hangs:"):
+        return WorkerHealthCheckTimeoutError(text)
+    return UserExceptionWithTraceback(text)
+
+
+def controller_exception(reason: str, *, started: bool) -> Exception:
+    """Why a run failed by which no worker is to blame."""
+    if "limits.queue_time" in reason or "no present node" in reason:
+        return InsufficientClusterResourcesError(reason)
+    return RuntimeError(reason) if started else WorkerGroupStartupFailedError(reason)
+
+
 class UserExceptionWithTraceback(Exception):
     """What a worker raised, as text: the deepest frame of the user's files first, then the whole traceback."""
 

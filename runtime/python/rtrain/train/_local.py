@@ -161,7 +161,7 @@ class _Fit:
         config = _loaded(self.trainer._kept.get("config")) or self.trainer.train_loop_config
         value = None
         hooks = Hooks(session, self.trainer.backend_config)
-        with _session.use(session):
+        with _session.use(session), self._log_files():
             try:
                 hooks.call("on_start")
                 hooks.call("on_training_start")
@@ -182,6 +182,12 @@ class _Fit:
         if self.root:
             self._end(session, directory, "SUCCEEDED", "")
         return value
+
+    def _log_files(self) -> contextlib.AbstractContextManager[None]:
+        from rtrain.train import _log_files
+
+        names = self.trainer.run_config.log_to_file
+        return _log_files.copied(names) if isinstance(names, tuple) else contextlib.nullcontext()
 
     def _end(self, session: LocalSession, directory: Directory, state: str, cause: str) -> None:
         directory.end(state, cause, self.started_ms, session.last_metrics[0] if session.last_metrics else "null")

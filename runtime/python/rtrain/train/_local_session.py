@@ -4,14 +4,17 @@ agent does on a cluster is done here, at once: a report returns when its checkpo
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._local_directory import Directory, Found, files_below, take_files
 from rtrain.train._local_ranks import Ranks
@@ -42,7 +45,7 @@ class LocalSession:
         self._reported = reported
         self._index = 0
         self._latest: Checkpoint | None = None
-        self._validated: dict[str, dict[str, Any]] = {}
+        self._statuses: dict[str, ReportedCheckpointStatus] = {}  # of those whose validation was asked for
         self.last_metrics: list[str] = []
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
@@ -114,30 +117,41 @@ class LocalSession:
 
         brought = self._ranks.gather((entries, fault))
         faults = [one for _, one in brought if one]
-        committed, metrics = "", {}
+        committed = ""
+        metrics: dict[str, Any] = {}
+        status: ReportedCheckpointStatus | None = None
         if self._facts.world_rank == 0 and not faults:
             files = [entry for part, _ in brought for entry in part]
             try:
                 self._directory.write_manifest(name, self._index, files, told[0][0], self._facts.world_size)
-                metrics = self._validation(call, name)
+                status, metrics = self._validation(call, name)
+                if metrics:  # what a validation said counts from now on, also in later starts
+                    joined = _metrics.encode({**ReportCall(told[0][0]).metrics, **metrics})
+                    self._directory.write_manifest(name, self._index, files, joined, self._facts.world_size)
                 self._forget_worse()
             except OSError as error:
                 committed = f"rank 0: {error}"
-        refused, metrics = self._ranks.broadcast((committed, metrics))
+        refused, metrics, status = self._ranks.broadcast((committed, metrics, status))
         if refused:
             faults.append(refused)
         if faults:
             if self._facts.world_rank == 0:
                 shutil.rmtree(self._directory.path / name, ignore_errors=True)
             raise CheckpointUploadError(f"checkpoint {name} could not be kept in {self._directory.path}: {'; '.join(faults)}")
-        if metrics:
-            self._validated[name] = metrics
+        if status is not None:
+            self._statuses[name] = status
         return Checkpoint(self._directory.path / name, metrics={**ReportCall(told[0][0]).metrics, **metrics}, name=name)
 
-    def _validation(self, call: ReportCall, name: str) -> dict[str, Any]:
+    def _validation(self, call: ReportCall, name: str) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
+        """In this very process, so nothing can end one that takes too long. One that fails ends nothing, as on a cluster."""
         if not call.validation or self.validate is None:
-            return {}
-        return dict(self.validate(Checkpoint(self._directory.path / name), call.validation))
+            return None, {}
+        try:
+            found = _metrics.decode(json.loads(_metrics.encode(self.validate(Checkpoint(self._directory.path / name), call.validation))))
+        except Exception:
+            print(f"rtrain: the validation of {name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+            return ReportedCheckpointStatus.VALIDATION_FAILED, {}
+        return ReportedCheckpointStatus.VALIDATED, found if isinstance(found, dict) else {}
 
     def _forget_worse(self) -> None:
         """Beside the k best the latest is kept, and the one that this attempt started from until the first of its own."""
@@ -157,8 +171,7 @@ class LocalSession:
                 self._directory.remove(by_name[checkpoint.name])
 
     def _as_checkpoint(self, one: Found) -> Checkpoint:
-        metrics = {**one.metrics, **self._validated.get(one.name, {})}
-        return Checkpoint(self._directory.path / one.name, metrics=_decoded(metrics), name=one.name)
+        return Checkpoint(self._directory.path / one.name, metrics=_decoded(dict(one.metrics)), name=one.name)
 
     # -- the rest -------------------------------------------------------------------------------------------------------
     def get_checkpoint(self) -> Checkpoint | None:
@@ -175,9 +188,9 @@ class LocalSession:
     def all_reported_checkpoints(
         self, consistency: CheckpointConsistencyMode, timeout_s: float | None
     ) -> list[ReportedCheckpoint]:
-        status = ReportedCheckpointStatus
+        committed = ReportedCheckpointStatus.COMMITTED
         return [
-            ReportedCheckpoint(one, one.metrics, status.VALIDATED if one.name in self._validated else status.COMMITTED)
+            ReportedCheckpoint(one, one.metrics, self._statuses.get(one.name, committed))
             for one in map(self._as_checkpoint, self._directory.committed())
         ]
 
@@ -223,7 +236,5 @@ class LocalSession:
 
 
 def _decoded(metrics: dict[str, Any]) -> dict[str, Any]:
-    from rtrain.train import _metrics
-
     found = _metrics.decode(metrics)
     return found if isinstance(found, dict) else {}

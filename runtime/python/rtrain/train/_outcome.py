@@ -14,9 +14,10 @@ from rtrain.train._errors import (
     ControllerError,
     NCCLHangError,
     TrainingStoppedError,
-    UserExceptionWithTraceback,
     WorkerGroupError,
+    controller_exception,
     group_message,
+    worker_exception,
 )
 from rtrain.train._result import Result, by_score, rows_of
 from rtrain.train._run_directory import full_metrics, manifests, open_directory
@@ -97,7 +98,9 @@ def _error(head: Head, run: dict[str, Any]) -> Exception | None:
     attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
     failures = worker_failures(attempts[-1]) if attempts else {}
     if not failures:
-        return ControllerError(f"Training failed: {run['reason']}; {where}")
+        started = any(one["started"] for one in attempts)
+        why = controller_exception(str(run["reason"]), started=started)
+        return ControllerError(f"Training failed: {run['reason']}; {where}", why)
     nodes = {int(worker["rank"]): worker["node"] for worker in attempts[-1]["workers"]}
     first = attempts[-1].get("first_failure")
     more = f"First to fail: rank {first['rank']} on {first['node']}.\n" if first else ""
@@ -106,7 +109,7 @@ def _error(head: Head, run: dict[str, Any]) -> Exception | None:
         more += f"Last lines of rank {min(failures)} on {nodes.get(min(failures), '?')}:\n{lines}\n"
     kind = NCCLHangError if "hang" in run["reason"].lower() else WorkerGroupError
     message = group_message(failures, f"{more}{where}")
-    return kind(message, {rank: UserExceptionWithTraceback(text) for rank, text in failures.items()})
+    return kind(message, {rank: worker_exception(text) for rank, text in failures.items()})
 
 
 def _last_lines(head: Head, run: dict[str, Any], rank: int) -> str:

@@ -12,10 +12,12 @@ from rtrain.train.torch._place import get_device, get_devices
 from rtrain.train.torch._reproducible import enable_reproducibility
 from rtrain.train.torch._trainer import TorchTrainer
 from rtrain.train.torch._v1 import accelerate, backward, prepare_optimizer
+from rtrain.train.torch._v1_checkpoint import TorchCheckpoint
 
 __all__ = [
     "GlobalBatches",
     "MicroBatch",
+    "TorchCheckpoint",
     "TorchConfig",
     "TorchTrainer",
     "accelerate",

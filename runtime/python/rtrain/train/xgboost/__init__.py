@@ -10,6 +10,7 @@ _INSTEAD = (
 
 XGBoostTrainer = refused("XGBoostTrainer", _INSTEAD, __name__)
 XGBoostConfig = refused("XGBoostConfig", _INSTEAD, __name__)
+XGBoostCheckpoint = refused("XGBoostCheckpoint", _INSTEAD, __name__)
 RayTrainReportCallback = refused("RayTrainReportCallback", _INSTEAD, __name__)
 
-__all__ = ["RayTrainReportCallback", "XGBoostConfig", "XGBoostTrainer"]
+__all__ = ["RayTrainReportCallback", "XGBoostCheckpoint", "XGBoostConfig", "XGBoostTrainer"]

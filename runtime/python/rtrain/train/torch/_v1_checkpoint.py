@@ -1,0 +1,55 @@
+"""TorchCheckpoint of older scripts: a model or its state in a checkpoint of one file."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from rtrain.train._checkpoint import Checkpoint
+
+_FILE = "model.pt"
+
+
+class TorchCheckpoint(Checkpoint):
+    """A Checkpoint whose directory has `model.pt`."""
+
+    @classmethod
+    def from_state_dict(cls, state_dict: Mapping[str, Any], *, preprocessor: Any = None) -> TorchCheckpoint:
+        """Of what `model.state_dict()` gives. `preprocessor` is there for compatibility, and must be None."""
+        return cls._of(dict(state_dict), preprocessor)
+
+    @classmethod
+    def from_model(cls, model: Any, *, preprocessor: Any = None) -> TorchCheckpoint:
+        """Of a whole model, pickled: reading it needs its class."""
+        return cls._of(getattr(model, "module", model), preprocessor)
+
+    def get_model(self, model: Any = None) -> Any:
+        """The model on the CPU. Of a state dict: `model` with that state. Read only checkpoints that you trust."""
+        import torch
+
+        with self.as_directory() as folder:
+            found = torch.load(pathlib.Path(folder) / _FILE, map_location="cpu", weights_only=False)
+        if isinstance(found, torch.nn.Module):
+            return found
+        if model is None:
+            raise ValueError("this checkpoint has a state dict: give get_model(model=) the model that takes it")
+        plain = {name.removeprefix("module."): value for name, value in found.items()}
+        model.load_state_dict(plain)
+        return model
+
+    @classmethod
+    def _of(cls, value: Any, preprocessor: Any) -> TorchCheckpoint:
+        import torch
+
+        if preprocessor is not None:
+            raise ValueError("a TorchCheckpoint keeps no preprocessor; save it in the loop, into the same directory")
+        folder = tempfile.mkdtemp(prefix="rtrain-checkpoint-")
+        torch.save(value, pathlib.Path(folder) / _FILE)
+        made = cls(folder)
+        made._owned = True
+        weakref.finalize(made, shutil.rmtree, folder, True)
+        return made
