@@ -32,7 +32,7 @@ void FreeIndex::order(Node node, const NodeId& id) {
     for (const auto& [other, position] : by_id_) order_[position] = next += gap;
 }
 
-void FreeIndex::put(NodeView node) {
+void FreeIndex::put(const NodeView& node) {
     const auto [found, added] = by_id_.try_emplace(node.id, 0);
     if (added) {
         if (unused_.empty()) {
@@ -44,7 +44,7 @@ void FreeIndex::put(NodeView node) {
         unused_.pop_back();
         order(found->second, node.id);
     }
-    nodes_[found->second] = std::move(node);
+    nodes_[found->second] = node;
     changed(found->second);
 }
 

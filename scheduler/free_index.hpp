@@ -25,7 +25,7 @@ struct UniformGang {
 class FreeIndex {
   public:
     // ---- deltas
-    void put(NodeView node);  // a new node, or one that changed in any way
+    void put(const NodeView& node);  // a new node, or one that changed in any way
     void erase(const NodeId& id);
     void take(const GangRequest& gang, const Seats& seats);  // never below zero, as in node_views
     void give(const GangRequest& gang, const Seats& seats);  // what `take` took

@@ -144,8 +144,9 @@ void Ledger::forget_run(RunId id) {
     if (known.reserved) reservations_.erase({*known.reserved, id});
     if (known.limit) limits_.erase({*known.limit, id});
     if (known.retry) retries_.erase({*known.retry, id});
-    const auto first = submitted_.find({known.user, known.submit_key});
-    if (first != submitted_.end() && first->second == id) submitted_.erase(first);
+    const auto same_key = submitted_.find({known.user, known.submit_key});
+    if (same_key != submitted_.end() && same_key->second.erase(id) > 0 && same_key->second.empty())
+        submitted_.erase(same_key);
     forget_waits(id, known);
     runs_.erase(found);
 }
@@ -163,8 +164,7 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     known.waits =
         (run.state == RunState::queued || run.state == RunState::recovering) && run.after.empty() && !run.array_waits;
     if (known.live) live_names_.insert_or_assign(run.name, id);
-    // The runs of a job array have one key: the first stands for all.
-    if (!run.submit_key.empty()) submitted_.try_emplace({run.user, run.submit_key}, id);
+    if (!run.submit_key.empty()) submitted_[{run.user, run.submit_key}].insert(id);
     if (known.waits) {
         known.line = {.priority = run.spec.priority, .queue = run.spec.queue};
         known.shape = shape_of(request_of(run));
@@ -225,7 +225,7 @@ std::optional<RunId> Ledger::live_run(const std::string& name) const {
 
 std::optional<RunId> Ledger::submitted(const std::string& user, const std::string& key) const {
     const auto found = submitted_.find({user, key});
-    return found == submitted_.end() ? std::nullopt : std::optional(found->second);
+    return found == submitted_.end() ? std::nullopt : std::optional(*found->second.begin());
 }
 
 // Limits are due until they are enforced; a retry or a reservation that has passed was dealt with by the event that

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/free_index.hpp"
 #include "scheduler/records.hpp"
 
 namespace rtrain {
@@ -22,6 +23,8 @@ struct Shape {
     GangRequest gang;  // with the nodes that the run avoids
     Resources total;   // of all bundles
     std::uint32_t waiting = 0;
+    std::optional<UniformGang> uniform{};  // where the index of free slots answers for it
+    bool unlike = false;                   // it never does: every node is looked at
 };
 
 struct Waiter {  // a run that waits, in order of age
@@ -71,7 +74,12 @@ class Ledger {
     enum class Door { open, closed };
     void set(const std::vector<NodeId>& nodes, Door door);  // closed: not for those who are being placed now
     bool room_for(const Resources& total) const;            // no: the free amounts of all ready nodes together are less
-    bool ever(std::uint32_t shape) const;                   // whether the present nodes could hold it, were they empty
+    bool ever(std::uint32_t shape);                         // whether the present nodes could hold it, were they empty
+    PlacementAnswer place(std::uint32_t shape);             // on nodes whose door is open
+    bool fits(std::uint32_t shape);                         // now, on those
+    const Resources& totals() const { return totals_; }     // of all nodes that are not lost, their GPUs too
+    std::vector<std::string> faults(
+        const Cluster& cluster) const;  // against a recount: what differs, empty when nothing
     std::optional<RunId> live_run(const std::string& name) const;
     std::vector<RunId> dependents(RunId run) const;                                         // that wait for its end
     std::optional<RunId> next_of(const std::string& array, const std::string& user) const;  // held back by its number
@@ -120,6 +128,11 @@ class Ledger {
     void show(const NodeId& id, const Resources& changed, const std::vector<GpuShare>& shares);
     void refresh(NodeView& view, const Standing& standing);
     void sum(const NodeView& view, int sign);
+    void sum_totals(const NodeView& view, int sign);
+    const UniformGang* uniform(std::uint32_t shape);
+    std::map<std::string, Resources> held_now() const;
+    std::vector<std::string> waiting_text() const;
+    void compare_nodes(const Cluster& cluster, const Ledger& recount, std::vector<std::string>& wrong) const;
     std::uint32_t shape_of(const GangRequest& gang);
     void leave_shape(std::uint32_t number);
 
@@ -127,7 +140,7 @@ class Ledger {
     std::map<Line, Batches> waiting_;
     std::set<RunId> fresh_, reserving_;
     std::map<std::string, RunId> live_names_;
-    std::map<std::pair<std::string, std::string>, RunId> submitted_;
+    std::map<std::pair<std::string, std::string>, std::set<RunId>> submitted_;  // the runs of an array have one key
     std::set<std::pair<Time, RunId>> limits_, retries_, reservations_, growths_;
     std::set<RunId> elastic_;
     std::set<std::pair<RunId, RunId>> dependents_;           // the run, and who waits for it
@@ -149,7 +162,9 @@ class Ledger {
     std::map<NodeId, std::size_t> places_;
     std::set<NodeId> closed_;
     std::map<std::string, std::int64_t, std::less<>> free_;  // ticks on ready nodes
-    mutable std::map<std::uint32_t, bool> ever_;
+    Resources totals_;
+    FreeIndex index_;  // of `views_`
+    std::map<std::uint32_t, bool> ever_;
     bool in_step_ = false;
 };
 

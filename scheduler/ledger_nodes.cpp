@@ -25,6 +25,13 @@ void Ledger::sum(const NodeView& view, int sign) {
     if (gpus > 0) free_[std::string(gpu_key)] += sign * gpus;
 }
 
+void Ledger::sum_totals(const NodeView& view, int sign) {
+    if (view.state == NodeState::lost) return;
+    Resources all = view.total;
+    if (!view.gpus_free.empty()) all[std::string(gpu_key)] = units(static_cast<std::int64_t>(view.gpus_free.size()));
+    sign > 0 ? add(totals_, all) : subtract(totals_, all);
+}
+
 void Ledger::set(const std::vector<NodeId>& nodes, Door door) {
     for (const NodeId& id : nodes) {
         const auto found = places_.find(id);
@@ -34,9 +41,11 @@ void Ledger::set(const std::vector<NodeId>& nodes, Door door) {
             sum(view, -1);
             view.state = NodeState::quarantined;
             closed_.insert(id);
+            index_.put(view);
         } else if (door == Door::open && closed_.erase(id) > 0) {
             view.state = NodeState::ready;
             sum(view, +1);
+            index_.put(view);
         }
     }
 }
@@ -48,16 +57,38 @@ bool Ledger::room_for(const Resources& total) const {
     });
 }
 
-bool Ledger::ever(std::uint32_t shape) const {
+bool Ledger::ever(std::uint32_t shape) {
     const auto known = ever_.find(shape);
     if (known != ever_.end()) return known->second;
+    const UniformGang* gang = closed_.empty() ? uniform(shape) : nullptr;
+    if (gang != nullptr) return ever_.emplace(shape, index_.verdict(*gang) != Verdict::infeasible).first->second;
     std::vector<NodeView> all;
     if (!closed_.empty()) all = views_;
     for (NodeView& view : all)
         if (closed_.contains(view.id)) view.state = NodeState::ready;
-    const Verdict verdict = place(closed_.empty() ? views_ : all, shapes_[shape].gang).verdict;
-    const bool could = verdict != Verdict::infeasible;
-    return ever_.emplace(shape, could).first->second;
+    const Verdict verdict = rtrain::place(closed_.empty() ? views_ : all, shapes_[shape].gang).verdict;
+    return ever_.emplace(shape, verdict != Verdict::infeasible).first->second;
+}
+
+// The index forgets shapes that nobody asked for lately; those it cannot know are not offered to it twice.
+const UniformGang* Ledger::uniform(std::uint32_t number) {
+    Shape& shape = shapes_[number];
+    if (shape.unlike) return nullptr;
+    if (!shape.uniform || !index_.knows(*shape.uniform)) shape.uniform = index_.prepare(shape.gang);
+    shape.unlike = !shape.uniform;
+    return shape.uniform ? &*shape.uniform : nullptr;
+}
+
+PlacementAnswer Ledger::place(std::uint32_t shape) {
+    const UniformGang* gang = uniform(shape);
+    return gang != nullptr ? index_.place(*gang) : rtrain::place(views_, shapes_[shape].gang);
+}
+
+bool Ledger::fits(std::uint32_t shape) {
+    const UniformGang* gang = uniform(shape);
+    const Verdict verdict =
+        gang != nullptr ? index_.verdict(*gang) : rtrain::place(views_, shapes_[shape].gang).verdict;
+    return verdict == Verdict::feasible_now;
 }
 
 void Ledger::refresh(NodeView& view, const Standing& standing) {
@@ -95,18 +126,23 @@ void Ledger::show(const NodeId& id, const Resources& changed, const std::vector<
         if (share.device < view.gpus_free.size())
             view.gpus_free[share.device] = units(1) - std::min(units(1), standing.gpus_held[share.device]);
     sum(view, +1);
+    index_.put(view);
 }
 
 void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
     const auto record = cluster.nodes.find(id);
     const auto known = places_.find(id);
     ever_.clear();
-    if (known != places_.end()) sum(views_[known->second], -1);
+    if (known != places_.end()) {
+        sum(views_[known->second], -1);
+        sum_totals(views_[known->second], -1);
+    }
     if (record == cluster.nodes.end()) {
         if (known == places_.end()) return;
         views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(known->second));
         for (auto& [other, place] : places_) place -= place > known->second ? 1 : 0;
         places_.erase(known);
+        index_.erase(id);
         return;
     }
     const Node& node = record->second;
@@ -118,6 +154,8 @@ void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
                   .gpus_free = std::vector<Amount>(node.gpus, units(1))};
     refresh(view, standing_[id]);
     sum(view, +1);
+    sum_totals(view, +1);
+    index_.put(view);
     if (known != places_.end()) {
         views_[known->second] = std::move(view);
         return;

@@ -81,7 +81,8 @@ void Order::skip(const Turn& turn) {
 
 std::vector<RunId> queue_order(const Cluster& cluster) {
     Ledger made;
-    core::Order order(in_step(cluster, made), core::FairShare(cluster, cluster.meta.now), cluster.meta.now);
+    const Ledger& ledger = in_step(cluster, made);
+    core::Order order(ledger, core::FairShare(cluster, ledger, cluster.meta.now), cluster.meta.now);
     std::vector<RunId> runs;
     while (const auto turn = order.next()) runs.push_back(turn->run);
     return runs;

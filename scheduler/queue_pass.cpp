@@ -204,7 +204,7 @@ Pass::Next Pass::consider(const Turn& turn) {
     if (shape.gang.driver) open_all();  // it takes nothing from who reserved
     const bool some_closed = !shape.gang.driver && shut_out(run);
     if (ledger_.room_for(shape.total)) {
-        const PlacementAnswer answer = grown(run, place(ledger_.nodes(), shape.gang));
+        const PlacementAnswer answer = grown(run, ledger_.place(turn.shape));
         if (answer.verdict == Verdict::feasible_now) {
             quotas_.count(turn.line->queue, demand_of_first(run, answer.seats.size()));
             place_attempt(change_, turn.run, answer.seats);
@@ -238,8 +238,7 @@ void Pass::claim_lent() {
 std::string Pass::reason_of(const Run& run, std::uint32_t shape) const {
     if (const auto over = quotas_.refuses(run.spec.queue, ledger_.shape(shape).total)) return to_text(*over);
     if (!ledger_.ever(shape)) return never_fits(ledger_.nodes(), ledger_.shape(shape).gang);
-    const bool fits = place(ledger_.nodes(), ledger_.shape(shape).gang).verdict == Verdict::feasible_now;
-    return fits ? "waits behind a run that needs the same nodes" : "waits for room";
+    return ledger_.fits(shape) ? "waits behind a run that needs the same nodes" : "waits for room";
 }
 
 // Every run is told once why it waits; and again when nodes have come or gone.
@@ -267,7 +266,7 @@ void Pass::let_go_of_others() {
 
 void Pass::run() {
     claim_lent();
-    Order order(ledger_, FairShare(change_.seen(), change_.now()), change_.now());
+    Order order(ledger_, FairShare(change_.seen(), ledger_, change_.now()), change_.now());
     while (const auto turn = order.next())
         if (consider(*turn) == Next::skip) order.skip(*turn);
     open_all();

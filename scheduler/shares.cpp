@@ -82,13 +82,9 @@ std::vector<std::string> queue_names(const Queues& queues) {
     return names;
 }
 
-FairShare::FairShare(const Cluster& cluster, Time now) : queues_(cluster.queues) {
+FairShare::FairShare(const Cluster& cluster, const Ledger& ledger, Time now)
+    : queues_(cluster.queues), totals_(ledger.totals()) {
     if (queues_.rules.empty()) return;  // one queue: there is nobody to share with
-    for (const auto& [id, node] : cluster.nodes) {
-        if (node.state == NodeState::lost) continue;
-        add(totals_, node.total);
-        if (node.gpus > 0) add(totals_, {{std::string(gpu_key), units(node.gpus)}});
-    }
     for (const auto& [queue, use] : cluster.use) {
         used_[queue] = level_at(use, now, queues_.half_life);
         add(used_[queue], use.held);

@@ -24,13 +24,13 @@ std::vector<std::string> queue_names(const Queues& queues);
 // it holds and has held lately, by its share. The queue with the least is next.
 class FairShare {
   public:
-    FairShare(const Cluster& cluster, Time now);
+    FairShare(const Cluster& cluster, const Ledger& ledger, Time now);
     std::int64_t of(const std::string& queue) const;
     void count(const std::string& queue, const Resources& demand);  // as if it were placed
 
   private:
     const Queues& queues_;
-    Resources totals_;
+    const Resources& totals_;
     std::map<std::string, Resources> used_;
 };
 

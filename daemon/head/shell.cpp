@@ -25,6 +25,17 @@ std::string setting_or(const state::SqliteJournal& journal, const std::string& k
     return journal.setting(key).value_or("");
 }
 
+// A debug build holds the state, and what is derived from it, against a recount: after every turn of a small cluster,
+// less often the larger it is, for a recount looks at everything.
+void recount([[maybe_unused]] const Cluster& cluster, [[maybe_unused]] std::uint64_t turn) {
+#ifndef NDEBUG
+    const std::size_t size = cluster.nodes.size() + cluster.runs.size() + cluster.attempts.size();
+    if (turn % (1 + size / 100) != 0) return;
+    const auto broken = invariants(cluster);
+    RTRAIN_CHECK(broken.empty(), broken.front());
+#endif
+}
+
 }  // namespace
 
 Head::Head(HeadOptions options_in, std::unique_ptr<state::SqliteJournal> journal_in, Identity identity_in)
@@ -122,6 +133,7 @@ void Head::turn() {
     const std::int64_t begun_us = monotonic_us();
     const Turn turn = decide_turn(cluster, clock.now(), wall_ms(), events);
     metrics.scheduled(static_cast<double>(monotonic_us() - begun_us) / 1e6);
+    recount(cluster, ++turns_);
     if (!commit(turn)) return;
     perform(turn);
     for (std::size_t i = 0; i < inputs.size(); ++i)

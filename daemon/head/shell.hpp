@@ -87,6 +87,7 @@ struct Head {
     std::vector<state::Notice> notices_;
     std::optional<net::Loop::TimerId> wake_timer_;
     Unsynced unsynced_;
+    std::uint64_t turns_ = 0;
     bool turn_posted_ = false, acknowledging_ = false, syncing_ = false;
     std::optional<Error> failure_;
 };

@@ -29,7 +29,7 @@ FreeIndex busy_cluster(std::uint32_t nodes) {
         view.total = {{std::string(cpu_key), units(64)}};
         view.free = {{std::string(cpu_key), units(64 - 8 * used)}};
         for (std::uint32_t device = 0; device < 8; ++device) view.gpus_free.push_back(units(device < used ? 0 : 1));
-        index.put(std::move(view));
+        index.put(view);
     }
     return index;
 }
@@ -121,7 +121,7 @@ void measure_waiting(FreeIndex& index) {
         NodeView node = index.nodes()[dice(static_cast<std::uint32_t>(index.nodes().size()))];
         node.gpus_free[7] = units(node.gpus_free[7].ticks == 0);
         const Stopwatch watch;
-        index.put(std::move(node));
+        index.put(node);
         std::size_t feasible = 0;
         for (const UniformGang& one : waiting) feasible += index.verdict(one) == Verdict::feasible_now;
         micros.push_back(watch.micros());

@@ -102,3 +102,14 @@ TEST_CASE("an array submitted again with its key is answered by the first, and a
     CHECK(world.tell(other).refused->code == ErrorCode::conflict);
     CHECK(world.cluster.runs.size() == 2);
 }
+
+TEST_CASE("the first run of an array is removed: its key still finds the others", "[after]") {
+    World world;
+    world.nodes(1);
+    world.tell(array_of({1, 2}, 0));
+    const RunId first = *world.last.created, second{first.value + 1};
+    ends(world, first, exit_code(0));
+    world.tell(RunRemoved{.run = first});
+    CHECK(world.tell(array_of({1, 2}, 0)).created == second);
+    CHECK(world.cluster.runs.size() == 1);
+}
