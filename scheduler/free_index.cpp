@@ -62,7 +62,7 @@ void FreeIndex::erase(const NodeId& id) {
 
 void FreeIndex::changed(Node node) {
     changes_.push_back(node);
-    if (changes_.size() <= 2 * nodes_.size() + 64) return;
+    if (changes_.size() <= 8 * nodes_.size() + 64) return;
     first_change_ += changes_.size();  // shapes that are behind are counted afresh
     changes_.clear();
 }
@@ -193,7 +193,7 @@ void FreeIndex::set_limits(Shape& shape) {
 
 void FreeIndex::bring_up_to_date(Shape& shape) {
     const std::uint64_t now = first_change_ + changes_.size();
-    if (shape.seen < first_change_ || now - shape.seen > nodes_.size() / 4 + 8)
+    if (shape.seen < first_change_ || now - shape.seen > nodes_.size() + 8)
         rebuild(shape);
     else
         for (std::uint64_t at = shape.seen; at < now; ++at) refresh(shape, changes_[at - first_change_]);

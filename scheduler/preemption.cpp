@@ -41,6 +41,14 @@ bool may_take(const Cluster& cluster, const Quotas& quotas, const Run& taker, co
            quotas.own(taker.spec.queue, demand_of(taker));
 }
 
+// Nobody gives way where no queue takes part in preemption and none has borrowed.
+bool some_may_give_way(const Cluster& cluster, const Quotas& quotas, const Run& taker) {
+    const bool preempts = rules_of(cluster.queues, taker.spec.queue).preempt;
+    return std::any_of(cluster.queues.rules.begin(), cluster.queues.rules.end(), [&](const auto& entry) {
+        return (preempts && entry.second.preempt) || (!entry.second.parent.empty() && quotas.borrows(entry.first));
+    });
+}
+
 // How many of its workers an attempt keeps as things stand; none: all of them.
 std::optional<std::uint32_t> keeps_anyway(const Attempt& attempt) {
     if (attempt.state == AttemptState::stopping) return 0;
@@ -153,6 +161,7 @@ bool make_room(Change& change, const Quotas& quotas, RunId waiting) {
     const Cluster& cluster = change.seen();
     if (cluster.queues.rules.empty()) return false;
     const Run& taker = cluster.runs.at(waiting);
+    if (!some_may_give_way(cluster, quotas, taker)) return false;
     const Victims whole = victims(cluster, quotas, taker, change.now(), Part::whole);
     if (whole.empty()) return false;
     const Prospect prospect(cluster, quotas, taker);

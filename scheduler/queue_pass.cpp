@@ -63,7 +63,11 @@ class Pass {
     Next blocked(const Turn& turn);
     void open_all();
     bool refused_by_quota(const Turn& turn, const Run& run);
-    bool shut_out(const Run& run);
+    std::size_t doors_for(std::optional<Duration> limit) const;
+    bool passes(const Held& held, std::optional<Duration> limit) const;
+    void open_for(std::optional<Duration> limit);
+    bool some_may_pass(const Turn& turn);
+    bool start(const Turn& turn, const Run& run);
     bool same_kind(std::uint32_t a, std::uint32_t b) const;
     void hold(const Turn& turn, Time not_before);
     void claim_lent();
@@ -80,23 +84,31 @@ class Pass {
     std::vector<Held> held_;
     std::set<std::uint32_t> full_;  // shapes that found no room on any node
     std::map<std::uint32_t, std::size_t> too_long_;
+    std::map<std::uint32_t, std::size_t> refused_;  // shapes behind reservations: so many open doors did not help
 };
 
 void Pass::give_reason(RunId id, const std::string& reason) {
     if (change_.seen().runs.at(id).reason != reason) change_.edit(id).reason = reason;
 }
 
-// Opens the reserved nodes to a run that is over before they are needed, closes them to others. True: some are closed.
-bool Pass::shut_out(const Run& run) {
-    bool any = false;
+// How many reservations leave a run alone that takes so long: it is over before they begin. They nest: who passes one
+// passes all that begin later.
+std::size_t Pass::doors_for(std::optional<Duration> limit) const {
+    return static_cast<std::size_t>(
+        std::count_if(held_.begin(), held_.end(), [&](const Held& held) { return passes(held, limit); }));
+}
+
+bool Pass::passes(const Held& held, std::optional<Duration> limit) const {
+    return limit && held.at.from.ms != 0 && change_.now() + *limit <= held.at.from;
+}
+
+// Opens the reserved nodes to a run that is over before they are needed, closes them to others.
+void Pass::open_for(std::optional<Duration> limit) {
     for (Held& held : held_) {
-        const auto& limit = run.spec.wall_time_limit;
-        const bool in_time = limit && held.at.from.ms != 0 && change_.now() + *limit <= held.at.from;
-        if (held.closed == in_time) ledger_.set(held.at.nodes, in_time ? Ledger::Door::open : Ledger::Door::closed);
-        held.closed = !in_time;
-        any |= held.closed;
+        const bool closed = !passes(held, limit);
+        if (held.closed != closed) ledger_.set(held.at.nodes, closed ? Ledger::Door::closed : Ledger::Door::open);
+        held.closed = closed;
     }
-    return any;
 }
 
 bool Pass::refused_by_quota(const Turn& turn, const Run& run) {
@@ -140,6 +152,7 @@ void Pass::hold(const Turn& turn, Time not_before) {
         }
     }
     if (!at.nodes.empty()) held_.push_back({.run = turn.run, .shape = turn.shape, .at = std::move(at)});
+    refused_.clear();
 }
 
 void Pass::open_all() {
@@ -200,30 +213,45 @@ Pass::Next Pass::consider(const Turn& turn) {
         return Next::on;
     }
     if (full_.contains(turn.shape)) return Next::skip;
-    const Shape& shape = ledger_.shape(turn.shape);
-    if (shape.gang.driver) open_all();  // it takes nothing from who reserved
-    const bool some_closed = !shape.gang.driver && shut_out(run);
-    if (ledger_.room_for(shape.total)) {
-        const PlacementAnswer answer = grown(run, ledger_.place(turn.shape));
-        if (answer.verdict == Verdict::feasible_now) {
-            quotas_.count(turn.line->queue, demand_of_first(run, answer.seats.size()));
-            place_attempt(change_, turn.run, answer.seats);
-            change_.settle();
-            return Next::on;
-        }
+    const bool driver = ledger_.shape(turn.shape).gang.driver;
+    if (driver) open_all();  // it takes nothing from who reserved
+    const std::optional<Duration> limit = run.spec.wall_time_limit;
+    const std::size_t doors = driver ? held_.size() : doors_for(limit);
+    const auto refused = refused_.find(turn.shape);
+    if (driver || refused == refused_.end() || refused->second < doors) {
+        if (!driver) open_for(limit);
+        if (start(turn, run)) return Next::on;
+        refused_[turn.shape] = doors;
     }
-    if (!some_closed) {
+    if (doors == held_.size()) {
         full_.insert(turn.shape);
         return blocked(turn);
     }
-    // Behind a reservation. A shorter one of the same shape may still be over in time.
+    if (some_may_pass(turn) && ++too_long_[turn.shape] < too_long_at_most) return Next::on;
+    return blocked(turn);
+}
+
+bool Pass::start(const Turn& turn, const Run& run) {
+    if (!ledger_.room_for(ledger_.shape(turn.shape).total)) return false;
+    const PlacementAnswer answer = grown(run, ledger_.place(turn.shape));
+    if (answer.verdict != Verdict::feasible_now) return false;
+    quotas_.count(turn.line->queue, demand_of_first(run, answer.seats.size()));
+    place_attempt(change_, turn.run, answer.seats);
+    change_.settle();
+    return true;
+}
+
+// Behind a reservation. A shorter one of the same shape may still be over in time: is there room for the shortest?
+bool Pass::some_may_pass(const Turn& turn) {
     const auto batch = ledger_.waiting().at(*turn.line).find(turn.shape);
     const Duration shortest = batch->second.by_length.begin()->first;
-    const bool hope = shortest != for_ever && std::any_of(held_.begin(), held_.end(), [&](const Held& held) {
-                          return held.at.from.ms != 0 && change_.now() + shortest <= held.at.from;
-                      });
-    if (hope && ++too_long_[turn.shape] < too_long_at_most) return Next::on;
-    return blocked(turn);
+    if (shortest == for_ever) return false;
+    const std::size_t doors = doors_for(shortest);
+    if (doors <= refused_[turn.shape]) return false;
+    open_for(shortest);
+    const bool room = ledger_.room_for(ledger_.shape(turn.shape).total) && ledger_.fits(turn.shape);
+    if (!room) refused_[turn.shape] = doors;
+    return room;
 }
 
 // A queue below its own quota whose room was lent to others: they are lent nothing more.

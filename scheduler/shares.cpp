@@ -121,17 +121,18 @@ const Resources& Quotas::held(const std::string& queue) const {
 
 void Quotas::count(const std::string& queue, const Resources& demand) {
     if (queues_.rules.empty()) return;
-    for (std::string at = queue; !at.empty(); at = rules_of(queues_, at).parent) add(held_[at], demand);
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(held_[*at], demand);
 }
 
 void Quotas::uncount(const std::string& queue, const Resources& demand) {
     if (queues_.rules.empty()) return;
-    for (std::string at = queue; !at.empty(); at = rules_of(queues_, at).parent) subtract(held_[at], demand);
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
+        subtract(held_[*at], demand);
 }
 
 bool Quotas::below(const std::string& queue, const std::string& above) const {
-    for (std::string at = queue; !at.empty(); at = rules_of(queues_, at).parent)
-        if (at == above) return true;
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
+        if (*at == above) return true;
     return false;
 }
 
@@ -154,7 +155,9 @@ bool Quotas::borrows(const std::string& queue) const {
 // gets nothing more while a lender claims its own back.
 std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Resources& demand) const {
     bool beyond = false;
-    for (std::string at = queue; !at.empty(); at = rules_of(queues_, at).parent) {
+    const std::string* next = &queue;
+    for (; !next->empty(); next = &rules_of(queues_, *next).parent) {
+        const std::string& at = *next;
         const QueueRules& rules = rules_of(queues_, at);
         for (const auto& [name, quota] : rules.quota) {
             const Amount asked = amount_of(demand, name), has = amount_of(held(at), name);

@@ -7,6 +7,7 @@ machine's load average is printed with it.
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -157,6 +158,50 @@ def kill(work):
     finally:
         cluster.stop()
     return f"p99 {quantile(millis, 0.99):.0f} ms", f"30 kills, 4 workers on 2 nodes; median {statistics.median(millis):.0f} ms"
+
+
+def small_cases(count, seed=1):
+    """Questions as a user's planner asks them: 2 to 8 nodes, 1 to 8 bundles, half of the devices taken, now and then a label or a rack."""
+    dice = random.Random(seed)
+    for case in range(count):
+        nodes, taken = [], []
+        for number in range(dice.randint(2, 8)):
+            gpus = dice.choice([0, 2, 4, 8])
+            nodes.append({"id": f"n{number}", "resources": {"CPU": 16, "GPU": gpus}, "labels": {"rack": f"r{number % 2}"}})
+            if dice.random() < 0.5:
+                held = {str(device): 1.0 for device in range(gpus // 2)}
+                taken.append({"node": f"n{number}", "resources": {"CPU": dice.randint(1, 8)}, "gpu": held})
+        bundle = {"CPU": dice.choice([1, 2, 4])}
+        if dice.random() < 0.7:
+            bundle["GPU"] = dice.choice([0.5, 1, 1, 2])
+        bundles = [dict(bundle) for _ in range(dice.randint(1, 8))]
+        if dice.random() < 0.25:
+            bundles[-1] = {"CPU": 3}
+        request = {"strategy": dice.choice(["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]), "bundles": bundles}
+        if dice.random() < 0.2:
+            request["topology"] = {"label": "rack"}
+        yield {"id": f"x{case}", "nodes": nodes, "allocations": taken, "request": request}
+
+
+@row
+def plan_cases(work):
+    """rtrain plan --cases, one process from start to end: >= 10,000 small cases/s"""
+    count = 30_000
+    file = work / "cases.jsonl"
+    file.write_text("".join(json.dumps(case) + "\n" for case in small_cases(count)))
+    command = [BUILD / "rtrain", "plan", "--cases", file, "-o", "jsonl"]
+    runs = []
+    for _ in range(3):
+        before, begin = os.times(), time.monotonic()
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        wall, after = time.monotonic() - begin, os.times()
+        runs.append((wall, after.children_user + after.children_system - before.children_user - before.children_system))
+    if len(lines) != count:
+        raise SystemExit(f"bench: {count} cases, {len(lines)} answers")
+    verdicts = statistics.multimode(json.loads(line)["verdict"] for line in lines)
+    wall, cpu = min(runs)
+    how = f"{count:,} cases in {wall:.2f} s ({cpu:.2f} s CPU), best of 3; 2-8 nodes, 1-8 bundles, all strategies; most are {verdicts[0]}"
+    return f"{count / wall:,.0f} cases/s ({count / cpu:,.0f} per CPU second)", how
 
 
 @row

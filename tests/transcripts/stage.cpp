@@ -16,6 +16,30 @@ NodeId nth_word(const Command& command, std::size_t n) {
     return {n < command.words.size() ? command.words[n] : std::string{}};
 }
 
+// What submit and plan ask for: workers=4 gpu=1 placement=SPREAD topology=rack label.zone=eu on=n1; "also=cpu:4" is one
+// bundle more, unlike the others; placed=0:n1,1:n1 says which bundles stay where they are.
+GangRequest gang_of(const Command& command) {
+    GangRequest gang;
+    Bundle bundle;
+    bundle.demand["CPU"] = amount(command.option("cpu", "1"));
+    if (command.options.contains("gpu")) bundle.demand["GPU"] = amount(command.option("gpu", "0"));
+    for (const auto& [key, value] : command.options)
+        if (key.starts_with("label.")) bundle.selector.push_back(parse_label_condition(key.substr(6), value).value());
+    gang.bundles.assign(static_cast<std::size_t>(command.number("workers", 1)), bundle);
+    if (const std::string also = command.option("also", ""); !also.empty()) {
+        const std::size_t colon = also.find(':');
+        const std::string name = also.substr(0, colon) == "gpu" ? "GPU" : "CPU";
+        gang.bundles.push_back({.demand = {{name, amount(also.substr(colon + 1))}}, .selector = {}});
+    }
+    if (command.options.contains("on")) gang.nodes_only = {{command.option("on", "")}};
+    if (command.options.contains("topology")) gang.topology_label = command.option("topology", "");
+    gang.strategy = strategy(command.option("placement", "PACK")).value();
+    std::istringstream in(command.option("placed", ""));
+    for (std::string one; std::getline(in, one, ',');)
+        gang.placed[static_cast<std::uint32_t>(std::stoul(one))] = {one.substr(one.find(':') + 1)};
+    return gang;
+}
+
 }  // namespace
 
 std::string Command::option(const std::string& key, const std::string& otherwise) const {
@@ -74,16 +98,26 @@ std::string Stage::pass(std::int64_t ms) {
     return text;
 }
 
+// What placement says on the nodes as they are: what `rtrain plan` asks.
+std::string Stage::planned(const Command& command) const {
+    const PlacementAnswer answer = explain_placement(node_views(cluster_), gang_of(command));
+    std::string text = to_text(answer.verdict);
+    for (std::size_t i = 0; i < answer.seats.size(); ++i) {
+        text += "\n  bundle " + std::to_string(i) + " on " + answer.seats[i].node.value;
+        for (const GpuShare& share : answer.seats[i].gpus)
+            text += ", " + to_text(share.amount) + " of GPU " + std::to_string(share.device);
+    }
+    for (const NodeReason& reason : answer.reasons)
+        if (answer.seats.empty()) text += "\n  " + reason.node.value + ": " + reason.text;
+    if (!answer.nearest_change.empty()) text += "\n  " + answer.nearest_change;
+    return text + "\n";
+}
+
 std::string Stage::submit(const Command& command) {
     RunSubmitted event;
     event.name = command.words.at(0);
     event.user = "ana";
-    Bundle bundle;
-    bundle.demand["CPU"] = amount(command.option("cpu", "1"));
-    if (command.options.contains("gpu")) bundle.demand["GPU"] = amount(command.option("gpu", "0"));
-    for (const auto& [key, value] : command.options)
-        if (key.starts_with("label.")) bundle.selector.push_back(parse_label_condition(key.substr(6), value).value());
-    event.spec.gang.bundles.assign(static_cast<std::size_t>(command.number("workers", 1)), bundle);
+    event.spec.gang = gang_of(command);
     if (command.options.contains("min"))
         event.spec.elastic = Elastic{.workers_min = static_cast<std::uint32_t>(command.number("min", 1))};
     event.spec.checkpoint_on_drain = command.option("on_drain", "true") == "true";
@@ -93,8 +127,6 @@ std::string Stage::submit(const Command& command) {
     for (std::int64_t index = 1; index <= command.number("array", 0); ++index)
         event.array.push_back(static_cast<std::uint32_t>(index));
     event.array_parallel = static_cast<std::uint32_t>(command.number("parallel", 0));
-    if (command.options.contains("on")) event.spec.gang.nodes_only = {{command.option("on", "")}};
-    event.spec.gang.strategy = strategy(command.option("placement", "PACK")).value();
     event.spec.priority = static_cast<std::int32_t>(command.number("priority", 50));
     event.spec.failure.max_failures = static_cast<std::int32_t>(command.number("max_failures", 0));
     event.spec.wait_for_nodes = command.option("wait_for_nodes", "true") == "true";
@@ -243,6 +275,7 @@ std::string Stage::perform(const Command& command) {
          }},
         {"undrain", [&](const Command& c) { return tell(NodeUndrained{nth_word(c, 0)}); }},
         {"submit", [&](const Command& c) { return submit(c); }},
+        {"plan", [&](const Command& c) { return planned(c); }},
         {"stop", [&](const Command& c) { return stopped(c); }},
         {"resize", [&](const Command& c) { return resized(c); }},
         {"ask", [&](const Command& c) { return tell(RunCheckpointAsked{.run = attempt(first(c)).run, .by = "ana"}); }},

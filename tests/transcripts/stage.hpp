@@ -28,6 +28,7 @@ class Stage {
   private:
     std::string tell(const Event& event);
     std::string submit(const Command& command);
+    std::string planned(const Command& command) const;
     std::string configured(const Command& command);
     std::string registered(const Command& command);
     std::string prepared(const Command& command);
