@@ -1,43 +1,76 @@
 """Handwritten digits with TensorFlow's MultiWorkerMirroredStrategy on two workers.
 
-Runs under `rtrain submit job.yaml` with `backend: {name: tensorflow}`, which sets TF_CONFIG in every worker.
+Runs under `rtrain submit job.yaml` with `backend: {name: tensorflow}`, which sets TF_CONFIG in every worker. The loop is written
+out: `fit` of Keras 3 does not train on several workers.
 """
 
 import os
 
+import numpy as np
 import rtrain.train
 import tensorflow as tf
 from sklearn.datasets import load_digits
 
 EPOCHS = int(os.environ.get("EPOCHS", "5"))
+BATCH, RATE = 64, 0.1  # the batch of all workers together
 
 
-class Report(tf.keras.callbacks.Callback):
-    """A report each epoch, with the weights from rank 0."""
+class Network(tf.Module):
+    """Two layers. What a worker subtracts from a weight is averaged over all workers."""
 
-    def on_epoch_end(self, epoch, logs=None):
-        metrics = {"epoch": epoch, **(logs or {})}
-        with rtrain.train.checkpoint_dir() as directory:
-            self.model.save_weights(f"{directory}/model.weights.h5")
-            first = rtrain.train.get_context().get_world_rank() == 0
-            rtrain.train.report(metrics, checkpoint=directory if first else None)
+    def __init__(self):
+        super().__init__()
+        draw = tf.random.stateless_normal
+        self.first = self._weight(draw((64, 64), (1, 2)) / 8)
+        self.second = self._weight(draw((64, 10), (3, 4)) / 8)
+        self.shift = self._weight(tf.zeros(10))
+
+    @staticmethod
+    def _weight(start):
+        return tf.Variable(start, aggregation=tf.VariableAggregation.MEAN)
+
+    def __call__(self, pixels):
+        return tf.nn.relu(pixels @ self.first) @ self.second + self.shift
 
 
 def main():
     strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else of TensorFlow: it reads TF_CONFIG
     pixels, labels = load_digits(return_X_y=True)
-    data = tf.data.Dataset.from_tensor_slices(((pixels / 16).astype("float32"), labels)).shuffle(2000, seed=0).batch(64)
+    data = tf.data.Dataset.from_tensor_slices(((pixels / 16).astype("float32"), labels))
+    data = strategy.experimental_distribute_dataset(data.shuffle(2000, seed=0).batch(BATCH, drop_remainder=True))
     with strategy.scope():
-        model = tf.keras.Sequential([tf.keras.layers.Dense(64, activation="relu"), tf.keras.layers.Dense(10)])
-        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
-        model.build((None, 64))
+        model = Network()
+    weights = model.trainable_variables
+
+    def learn(images, digits):
+        with tf.GradientTape() as tape:
+            found = model(images)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(digits, found))
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(RATE * gradient)
+        return loss, tf.reduce_mean(tf.cast(tf.argmax(found, 1) == digits, tf.float32))
+
+    @tf.function
+    def step(images, digits):
+        seen = strategy.run(learn, args=(images, digits))
+        return [strategy.reduce(tf.distribute.ReduceOp.MEAN, one, axis=None) for one in seen]
+
     start = 0
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is not None:
-        model.load_weights(f"{checkpoint.path}/model.weights.h5")
+        with checkpoint.as_directory() as directory, np.load(f"{directory}/weights.npz") as kept:
+            for weight, name in zip(weights, kept.files, strict=True):
+                weight.assign(kept[name])
         start = checkpoint.metrics["epoch"] + 1
-    model.fit(data, initial_epoch=start, epochs=EPOCHS, callbacks=[Report()], verbose=2)
+    first = rtrain.train.get_context().get_world_rank() == 0
+    for epoch in range(start, EPOCHS):
+        loss, accuracy = (float(one) for one in np.mean([step(*batch) for batch in data], axis=0))
+        metrics = {"epoch": epoch, "loss": loss, "accuracy": accuracy}
+        with rtrain.train.checkpoint_dir() as directory:
+            if first:
+                np.savez(f"{directory}/weights.npz", *[weight.numpy() for weight in weights])
+                print(metrics, flush=True)
+            rtrain.train.report(metrics, checkpoint=directory if first else None)
 
 
 if __name__ == "__main__":
