@@ -60,8 +60,10 @@ bool Ledger::room_for(const Resources& total) const {
 bool Ledger::ever(std::uint32_t shape) {
     const auto known = ever_.find(shape);
     if (known != ever_.end()) return known->second;
-    const UniformGang* gang = closed_.empty() ? uniform(shape) : nullptr;
-    if (gang != nullptr) return ever_.emplace(shape, index_.verdict(*gang) != Verdict::infeasible).first->second;
+    const UniformGang* gang = uniform(shape);
+    const bool could = gang != nullptr && index_.verdict(*gang) != Verdict::infeasible;
+    // What the nodes with open doors could hold, all of them could.
+    if (could || (gang != nullptr && closed_.empty())) return ever_.emplace(shape, could).first->second;
     std::vector<NodeView> all;
     if (!closed_.empty()) all = views_;
     for (NodeView& view : all)

@@ -27,7 +27,7 @@ class CoreReplay {
     CoreReplay(const Trace& trace, std::uint32_t nodes) : trace_(trace), waits_(trace.size(), -1) {
         cluster_.meta.cluster_id = "be9c4000";
         Queues queues;
-        for (const TraceJob& job : trace) queues.rules.try_emplace(job.queue);
+        for (const TraceJob& job : trace) queues.rules[job.queue].share = share_of(job.queue);
         queues.rules.try_emplace(default_queue);
         if (queues.rules.size() > 1) tell(QueuesConfigured{.queues = queues, .by = "bench"});
         for (std::uint32_t i = 0; i < nodes; ++i) {
@@ -158,20 +158,42 @@ double utilisation(const Trace& trace, const std::vector<std::int64_t>& waits, s
     return used / (end * nodes * 8);
 }
 
-// Jain's index over the queues' mean slowdown: 1 when all queues wait alike for their work.
+// Jain's index over what the queues used by their share, of the time when runs of every queue waited: 1 when each had
+// its share of the cluster, 1/n when one had all. Below zero: there was no such time.
 double fairness(const Trace& trace, const std::vector<std::int64_t>& waits) {
-    std::map<std::string, std::pair<double, double>> queues;
+    struct Step {
+        std::int64_t at;
+        std::string queue;
+        double waiting, used;
+    };
+    std::vector<Step> steps;
+    std::map<std::string, double> waiting, used, had;
     for (std::size_t i = 0; i < trace.size(); ++i) {
-        auto& [sum, count] = queues[trace[i].queue];
-        sum += 1 + static_cast<double>(waits[i]) / static_cast<double>(std::max<std::int64_t>(trace[i].run_s, 60));
-        ++count;
+        const TraceJob& job = trace[i];
+        const double gpus = static_cast<double>(job.workers) * job.gpus;
+        const std::int64_t start = job.submit_s + waits[i];
+        steps.push_back({job.submit_s, job.queue, 1, 0});
+        steps.push_back({start, job.queue, -1, gpus});
+        steps.push_back({start + job.run_s, job.queue, 0, -gpus});
+        waiting[job.queue] = 0;
+    }
+    std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.at < b.at; });
+    std::int64_t last = 0;
+    for (const Step& step : steps) {
+        const auto waits_here = [](const auto& entry) { return entry.second > 0; };
+        if (step.at > last && std::all_of(waiting.begin(), waiting.end(), waits_here))
+            for (const auto& [queue, gpus] : used) had[queue] += gpus * static_cast<double>(step.at - last);
+        last = step.at;
+        waiting[step.queue] += step.waiting;
+        used[step.queue] += step.used;
     }
     double sum = 0, squares = 0;
-    for (const auto& [queue, value] : queues) {
-        sum += value.first / value.second;
-        squares += (value.first / value.second) * (value.first / value.second);
+    for (const auto& [queue, gpu_seconds] : had) {
+        const double by_share = gpu_seconds / static_cast<double>(share_of(queue));
+        sum += by_share;
+        squares += by_share * by_share;
     }
-    return sum * sum / (static_cast<double>(queues.size()) * squares);
+    return squares == 0 ? -1 : sum * sum / (static_cast<double>(waiting.size()) * squares);
 }
 
 Row measured(const std::string& policy, const Trace& trace, const std::vector<std::int64_t>& waits, std::uint32_t nodes,

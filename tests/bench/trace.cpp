@@ -28,6 +28,21 @@ std::int64_t number(const std::string& text, std::int64_t least, const std::stri
     return value;
 }
 
+// Teams with unlike shares that ask for unlike parts of the cluster: one for what its share says, one for more, one for
+// less.
+struct Team {
+    const char* queue;
+    std::int64_t share;
+    double part;  // of the jobs
+};
+constexpr Team teams[] = {{"research", 5, 0.50}, {"product", 3, 0.35}, {"default", 2, 0.15}};
+
+const char* team_at(double place) {
+    for (const Team& team : teams)
+        if ((place -= team.part) < 0) return team.queue;
+    return teams[0].queue;
+}
+
 struct Size {
     std::uint32_t workers, gpus;
     double weight;
@@ -49,6 +64,12 @@ std::vector<Size> sizes_of(const Profile& profile) {
 }
 
 }  // namespace
+
+std::int64_t share_of(const std::string& queue) {
+    for (const Team& team : teams)
+        if (queue == team.queue) return team.share;
+    return 1;
+}
 
 Trace read_trace(std::istream& in, const std::string& name) {
     Trace trace;
@@ -100,8 +121,7 @@ Trace draw_trace(const Profile& profile) {
         job.run_s = std::clamp<std::int64_t>(static_cast<std::int64_t>(600 * std::exp(1.5 * normal)), 20, 86'400);
         // Limits are guesses: up to three times too long.
         job.limit_s = static_cast<std::int64_t>(static_cast<double>(job.run_s) * (1 + 2 * uniform())) + 60;
-        const double team = uniform();
-        job.queue = team < 0.5 ? "research" : team < 0.8 ? "product" : "default";
+        job.queue = team_at(uniform());
         gpu_seconds += static_cast<double>(job.run_s) * job.workers * job.gpus;
     }
     const double span = gpu_seconds / (profile.nodes * 8.0) / profile.load;

@@ -22,6 +22,9 @@ using Trace = std::vector<TraceJob>;  // by submit time
 Trace read_trace(std::istream& in, const std::string& name);  // ends the program with the line of what is wrong
 void write_trace(std::ostream& out, const Trace& trace);
 
+// The share of a queue, of the drawn traces' teams; 1 for any other.
+std::int64_t share_of(const std::string& queue);
+
 struct Profile {
     std::string name = "mixed";  // mixed, small, large
     std::size_t jobs = 70'000;
