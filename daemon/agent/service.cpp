@@ -254,11 +254,12 @@ void Service::feed(Input input) {
     set_timer();
 }
 
+// A timer that fires too early finds nothing to do and sets the next one: cheaper than a new one with every report.
 void Service::set_timer() {
-    if (timer_ != 0) loop_.cancel(timer_);
-    timer_ = 0;
     const auto at = next_wake(state_);
-    if (!at) return;
+    if (!at || (timer_ != 0 && timer_at_ <= *at)) return;
+    if (timer_ != 0) loop_.cancel(timer_);
+    timer_at_ = *at;
     timer_ = loop_.after(std::max<std::int64_t>(at->ms - boot_ms(), 1), [this] {
         timer_ = 0;
         feed(TimerFired{});

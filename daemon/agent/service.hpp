@@ -119,6 +119,7 @@ class Service {
     std::deque<Input> inputs_;
     bool stepping_ = false;
     net::Loop::TimerId timer_ = 0;
+    Time timer_at_;
     std::shared_ptr<net::Socket> head_;
     std::int64_t reconnect_ms_ = 100;
     std::uint64_t connection_ = 0;

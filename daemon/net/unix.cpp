@@ -2,9 +2,11 @@
 // All on the loop's thread.
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/write.hpp>
@@ -48,25 +50,28 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
         : stream_(std::move(stream)), peer_{.address = peer_text(stream_.native_handle())}, all_(std::move(all)) {}
 
     void start(SocketEvents events) {
-        events_ = std::move(events);
+        events_ = std::make_shared<const SocketEvents>(std::move(events));
         read();
     }
     bool send(std::string text) override;
     void close(std::string reason) override;
     const Peer& peer() const override { return peer_; }
     void ended(const std::string& why);
-    void forget() { events_ = {}; }  // the server is gone: nobody listens
+    void forget() { events_.reset(); }  // the server is gone: nobody listens
 
   private:
     void read();
     bool take();
     std::string broke_off(error_code error) const;
     void write();
+    void written();
+    using Parts = std::array<asio::const_buffer, 2>;
+    std::size_t sent_at_once(Parts& parts);
 
     UnixStream stream_;
     Peer peer_;
     std::weak_ptr<UnixSockets> all_;
-    SocketEvents events_;
+    std::shared_ptr<const SocketEvents> events_;
     std::array<unsigned char, length_size> out_length_{};
     std::array<char, 16u << 10> piece_;
     std::size_t waiting_bytes_ = 0;
@@ -105,9 +110,9 @@ bool UnixSocket::take() {
         if (in_.size() - at - length_size < expected) break;
         std::string text = in_.substr(at + length_size, expected);
         at += length_size + expected;
-        if (!events_.on_text || closing_) continue;
-        auto keep = events_.on_text;  // it may end this socket
-        keep(std::move(text));
+        if (!events_ || !events_->on_text || closing_) continue;
+        const auto keep = events_;  // it may end this socket
+        keep->on_text(std::move(text));
     }
     in_.erase(0, at);
     return !ended_;
@@ -121,22 +126,42 @@ bool UnixSocket::send(std::string text) {
     return true;
 }
 
+// What the kernel takes without waiting: most messages go out at once, without a turn of the loop.
+std::size_t UnixSocket::sent_at_once(Parts& parts) {
+    std::array<iovec, 2> pieces{};
+    for (std::size_t i = 0; i < parts.size(); ++i) pieces[i] = {const_cast<void*>(parts[i].data()), parts[i].size()};
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    const ssize_t sent = ::sendmsg(stream_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent > 0 ? static_cast<std::size_t>(sent) : 0;  // an error: the waiting write meets it again, and says so
+}
+
 void UnixSocket::write() {
-    if (writing_ || ended_) return;
-    if (waiting_.empty()) {
-        if (closing_) ended(close_reason_);
-        return;
+    while (!writing_ && !ended_ && !waiting_.empty()) {
+        out_length_ = length_bytes(waiting_.front().size());
+        Parts parts = {asio::buffer(out_length_), asio::buffer(waiting_.front())};
+        const std::size_t sent = sent_at_once(parts);
+        if (sent == asio::buffer_size(parts)) {
+            written();
+            continue;
+        }
+        parts[1] += sent > length_size ? sent - length_size : 0;
+        parts[0] += std::min(sent, length_size);
+        writing_ = true;
+        asio::async_write(stream_, parts, [self = shared_from_this()](error_code error, std::size_t) {
+            self->writing_ = false;
+            if (error) return self->ended(error.message());
+            self->written();
+            self->write();
+        });
     }
-    writing_ = true;
-    out_length_ = length_bytes(waiting_.front().size());
-    const std::array<asio::const_buffer, 2> parts = {asio::buffer(out_length_), asio::buffer(waiting_.front())};
-    asio::async_write(stream_, parts, [self = shared_from_this()](error_code error, std::size_t) {
-        self->writing_ = false;
-        if (error) return self->ended(error.message());
-        self->waiting_bytes_ -= self->waiting_.front().size();
-        self->waiting_.pop_front();
-        self->write();
-    });
+    if (!writing_ && !ended_ && closing_) ended(close_reason_);
+}
+
+void UnixSocket::written() {
+    waiting_bytes_ -= waiting_.front().size();
+    waiting_.pop_front();
 }
 
 void UnixSocket::close(std::string reason) {
@@ -149,9 +174,9 @@ void UnixSocket::ended(const std::string& why) {
     if (std::exchange(ended_, true)) return;
     error_code ignored;
     stream_.close(ignored);
-    SocketEvents events = std::exchange(events_, {});
+    const auto events = std::exchange(events_, nullptr);
     if (auto all = all_.lock()) all->erase(shared_from_this());
-    if (events.on_closed) events.on_closed(why);
+    if (events && events->on_closed) events->on_closed(why);
 }
 
 // Shared with the completion that waits for the next connection, which may come after the server's end.

@@ -48,7 +48,8 @@ std::optional<rtrain::worker::Upload> upload_of(std::int32_t number) {
 
 int read_call(const rtw_report_args& args, rtrain::worker::ReportCall& call) {
     call.metrics_json = args.metrics_json ? args.metrics_json : "{}";
-    if (!nlohmann::json::parse(call.metrics_json, nullptr, false).is_object()) {
+    const auto first = call.metrics_json.find_first_not_of(" \t\r\n");
+    if (first == std::string::npos || call.metrics_json[first] != '{' || !nlohmann::json::accept(call.metrics_json)) {
         return failed(RTW_INVALID,
                       "the metrics are not one JSON object (numbers that are not finite are written as the strings "
                       "\"NaN\", \"Infinity\", \"-Infinity\"): " +

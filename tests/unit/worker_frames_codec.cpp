@@ -125,3 +125,31 @@ TEST_CASE("base64 gives every length of bytes back, and refuses what is not base
     CHECK(base64_encode("Ma") == "TWE=");
     for (const char* broken : {"abc", "ab!=", "====", "a===", "ab=c"}) CHECK_FALSE(base64_decode(broken).has_value());
 }
+
+TEST_CASE("the usual report and its answer are read as any other spelling of them is") {
+    const std::string usual =
+        R"({"type":"report","index":12,"checkpoint":null,"upload":"default","metrics":{"a":[1,{}]}})";
+    const std::string spelled = R"({ "metrics": {"a":[1,{}]}, "index": 12, "type": "report", "upload": "default" })";
+    CHECK(decode_from_worker(usual).value() == decode_from_worker(spelled).value());
+    CHECK(std::get<Report>(decode_from_worker(usual).value()).metrics_json == R"({"a":[1,{}]})");
+    CHECK(body_of(encode(FromAgent{Reported{.index = 12}})) == R"({"type":"reported","index":12,"directory":null})");
+    CHECK(decode_from_agent(R"({"index":12,"type":"reported"})").value() == FromAgent{Reported{.index = 12}});
+
+    const std::string head = R"({"type":"report","index":)",
+                      middle = R"(,"checkpoint":null,"upload":"default","metrics":)";
+    const auto metrics_of = [&](const std::string& rest) {
+        return std::get<Report>(decode_from_worker(head + "3" + middle + rest).value()).metrics_json;
+    };
+    CHECK(metrics_of(R"({"a":1},"later":{}})") == R"({"a":1})");
+    CHECK(why(head + "0" + middle + "{}}") == why(head + "0" + middle + "{} }"));
+    for (const std::string wrong : {"03", "-1", "1.5", "99999999999999999999", ""}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(decode_from_worker(head + wrong + middle + "{}}").ok());
+    }
+    const std::string no_text = std::string(R"({"a":")") + "\xff" + R"("}})";
+    for (const std::string& wrong :
+         {std::string("{}"), std::string("{]}}"), no_text, std::string("[]}"), std::string("{{}}")}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(decode_from_worker(head + "3" + middle + wrong).ok());
+    }
+}

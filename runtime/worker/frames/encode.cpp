@@ -136,6 +136,10 @@ std::string encode(const FromWorker& message) {
     if (const auto* report = std::get_if<Report>(&message)) return report_frame(*report);
     return framed_json(std::visit(ToJson{}, message));
 }
-std::string encode(const FromAgent& message) { return framed_json(std::visit(ToJson{}, message)); }
+std::string encode(const FromAgent& message) {
+    if (const auto* answer = std::get_if<Reported>(&message); answer && !answer->directory)
+        return framed(R"({"type":"reported","index":)" + std::to_string(answer->index) + R"(,"directory":null})");
+    return framed_json(std::visit(ToJson{}, message));
+}
 
 }  // namespace rtrain::worker
