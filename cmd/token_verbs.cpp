@@ -10,12 +10,17 @@ namespace {
 
 using nlohmann::json;
 
+std::string nodes_text(std::int64_t uses) {
+    return uses == 1 ? ", for one node" : ", for " + std::to_string(uses) + " nodes";
+}
+
 Result<int> token_create(Invocation& call) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     const std::string role = call.arguments.text("role", "node");
     json body = {{"role", role}, {"user", call.arguments.text("user")}};
     if (call.arguments.has("expires")) body["expires_ms"] = call.arguments.duration_ms("expires", 0);
+    if (call.arguments.has("uses")) body["uses"] = call.arguments.number("uses", 1);
     Result<json> answer = api->post("/v1/tokens", body);
     if (!answer) return answer.error();
     const std::string token = string_of(*answer, "token");
@@ -27,7 +32,8 @@ Result<int> token_create(Invocation& call) {
     call.out.one(*answer, "token", token + "\n");
     if (call.out.for_people())
         call.out.talk("role " + role + (expires.empty() ? ", without end" : ", until " + expires) +
-                      (role == "node" ? ", for one node" : "") + "; shown only now. Use it so:\n  " + line);
+                      (role == "node" ? nodes_text(answer->value("uses_left", 1)) : "") +
+                      "; shown only now. Use it so:\n  " + line);
     return 0;
 }
 
@@ -85,7 +91,8 @@ std::vector<Command> token_commands() {
                     .help = "node (default), viewer, user or admin",
                     .choices = "node|viewer|user|admin"},
                    {.name = "user", .takes = Value::text, .shown = "NAME", .help = "whose it is"},
-                   {.name = "expires", .takes = Value::duration, .shown = "TIME", .help = "for how long (node: 1h)"}},
+                   {.name = "expires", .takes = Value::duration, .shown = "TIME", .help = "for how long (node: 1h)"},
+                   {.name = "uses", .takes = Value::number, .shown = "N", .help = "for how many nodes (default 1)"}},
          .handler = token_create},
         {.words = "token list",
          .group = group,

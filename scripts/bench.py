@@ -18,6 +18,7 @@ import tempfile
 import time
 
 from bench_api import api
+from bench_scale import scale
 from local_cluster import ROOT, LocalCluster, free_port, wait_for
 
 JOBS = ROOT / "tests" / "bench" / "jobs"
@@ -237,6 +238,7 @@ def checkpoint(work):
 
 
 row(api)
+row(scale)
 
 
 def main():

@@ -31,42 +31,43 @@ Error refused(const net::Response& answer, const std::string& doing) {
     return error;
 }
 
-Result<Identity> ask_to_join(const AgentOptions& options, const security::TokenText& token,
-                             const std::string& token_text) {
-    const std::string node = options.node.empty() ? host_name() : options.node;
-    auto request = security::make_request("node:" + node);
-    if (!request) return request.error();
-    net::Endpoint head{.host = options.head_host, .port = options.head_port, .ca_fingerprint = token.ca_fingerprint};
-    const json body{{"token", token_text}, {"node", node}, {"request", request->request}};
-    auto answer = net::Client(head).call({.method = "POST",
-                                          .target = "/v1/join",
-                                          .body = body.dump(),
-                                          .headers = {{"content-type", "application/json"}}});
-    if (!answer) return answer.error();
-    if (answer->status >= 300) return refused(*answer, "joining the cluster at " + options.head_host);
-    const json said = json::parse(answer->body, nullptr, false);
-    if (!said.is_object()) return Error{ErrorCode::io, "the head's answer to the join is not JSON", ""};
-    Identity identity{.node = said.value("node", node),
-                      .cluster_id = said.value("cluster_id", ""),
-                      .head_host = options.head_host,
-                      .head_port = options.head_port,
-                      .certificate = said.value("certificate", ""),
-                      .private_key = request->private_key,
-                      .ca = said.value("ca", "")};
-    const auto print = security::fingerprint(identity.ca);
-    if (!print || *print != token.ca_fingerprint)
-        return Error{ErrorCode::unauthorised,
-                     "the head at " + options.head_host + " has another authority than the token says",
-                     "someone may sit between this node and the head; make a new token on the head itself"};
-    return identity;
-}
-
 }  // namespace
 
 std::string host_name() {
     char name[256] = {};
     if (::gethostname(name, sizeof name - 1) != 0) return "node";
     return name;
+}
+
+net::Endpoint joining_endpoint(const JoinWish& wish) {
+    return {.host = wish.head_host, .port = wish.head_port, .ca_fingerprint = wish.ca_fingerprint};
+}
+
+Result<Identity> ask_to_join(net::Client& head, const JoinWish& wish) {
+    auto request = security::make_request("node:" + wish.node);
+    if (!request) return request.error();
+    const json body{{"token", wish.token}, {"node", wish.node}, {"request", request->request}};
+    auto answer = head.call({.method = "POST",
+                             .target = "/v1/join",
+                             .body = body.dump(),
+                             .headers = {{"content-type", "application/json"}}});
+    if (!answer) return answer.error();
+    if (answer->status >= 300) return refused(*answer, "joining the cluster at " + wish.head_host);
+    const json said = json::parse(answer->body, nullptr, false);
+    if (!said.is_object()) return Error{ErrorCode::io, "the head's answer to the join is not JSON", ""};
+    Identity identity{.node = said.value("node", wish.node),
+                      .cluster_id = said.value("cluster_id", ""),
+                      .head_host = wish.head_host,
+                      .head_port = wish.head_port,
+                      .certificate = said.value("certificate", ""),
+                      .private_key = request->private_key,
+                      .ca = said.value("ca", "")};
+    const auto print = security::fingerprint(identity.ca);
+    if (!print || *print != wish.ca_fingerprint)
+        return Error{ErrorCode::unauthorised,
+                     "the head at " + wish.head_host + " has another authority than the token says",
+                     "someone may sit between this node and the head; make a new token on the head itself"};
+    return identity;
 }
 
 Result<Identity> load_identity(const std::string& data_dir) {
@@ -187,7 +188,13 @@ Status join(const AgentOptions& options, const std::string& token_text) {
     }
     auto lock = agent::DirectoryLock::take(options.data_dir);
     if (!lock) return lock.error();
-    auto identity = agent::ask_to_join(options, *token, token_text);
+    const agent::JoinWish wish{.node = options.node.empty() ? agent::host_name() : options.node,
+                               .head_host = options.head_host,
+                               .head_port = options.head_port,
+                               .token = token_text,
+                               .ca_fingerprint = token->ca_fingerprint};
+    net::Client head(agent::joining_endpoint(wish));
+    auto identity = agent::ask_to_join(head, wish);
     if (!identity) return identity.error();
     return agent::save_identity(options.data_dir, *identity);
 }

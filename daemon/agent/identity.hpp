@@ -16,6 +16,15 @@ struct Identity {
 Result<Identity> load_identity(const std::string& data_dir);  // not_found: never joined
 Status save_identity(const std::string& data_dir, const Identity& identity);
 net::Endpoint head_endpoint(const Identity& identity);
+struct JoinWish {
+    std::string node, head_host;
+    std::uint16_t head_port = 7433;
+    std::string token;           // its text
+    std::string ca_fingerprint;  // that the token carries
+};
+net::Endpoint joining_endpoint(const JoinWish& wish);
+// Makes a key and asks the head for a certificate, over a connection that may serve several.
+Result<Identity> ask_to_join(net::Client& head, const JoinWish& wish);
 std::string host_port(const Identity& identity);  // the head's, as people write it
 // Asks the head for a new certificate, when the present one ends within `margin_ms`. True: renewed.
 Result<bool> renew(Identity& identity, const std::string& data_dir, std::int64_t now_wall_ms, std::int64_t margin_ms);

@@ -74,6 +74,8 @@ class Agents {
     std::map<std::string, Session> sessions_;
     std::map<std::string, NodeSeen> seen_;
     std::map<std::string, Inbox> inboxes_;
+    std::set<std::string> unsaved_;         // nodes whose number has changed since the last commit
+    std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
     std::uint64_t next_session_ = 1;
     std::int64_t leases_checked_ms_ = 0;
 };

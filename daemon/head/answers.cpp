@@ -1,4 +1,5 @@
 // Errors as HTTP answers, and how people name runs.
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "daemon/head/routes.hpp"
@@ -7,6 +8,17 @@ namespace rtrain::head {
 namespace {
 
 using nlohmann::json;
+
+// "<6 of the cluster's id>-<counter>"
+std::optional<RunId> with_id(const Head& head, const std::string& text) {
+    std::uint64_t counter = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, fault] = std::from_chars(text.data() + text.rfind('-') + 1, end, counter);
+    const RunId id{counter};
+    if (fault != std::errc{} || stop != end || head.run_id(id) != text || !head.cluster.runs.contains(id))
+        return std::nullopt;
+    return id;
+}
 
 }  // namespace
 
@@ -96,19 +108,17 @@ void refuse(Ask& ask, const Error& error, const Problems& problems) {
 }
 
 Result<RunId> find_run(const Head& head, const std::string& text) {
+    if (const auto exact = with_id(head, text)) return *exact;
     std::optional<RunId> named, prefixed;
+    for (const RunId id : head.names.named(text))  // the newest of a name, unless an older one is still live
+        if (!named || terminal(head.cluster.runs.at(*named).state)) named = id;
+    if (named) return *named;
     std::size_t prefixes = 0;
-    for (const auto& [id, run] : head.cluster.runs) {
-        const std::string own = head.run_id(id);
-        if (own == text) return id;
-        // The newest of a name, unless an older one is still live.
-        if (run.name == text && (!named || terminal(head.cluster.runs.at(*named).state))) named = id;
-        if (!text.empty() && own.starts_with(text)) {
+    for (const auto& [id, run] : head.cluster.runs)
+        if (!text.empty() && head.run_id(id).starts_with(text)) {
             prefixed = id;
             ++prefixes;
         }
-    }
-    if (named) return *named;
     if (prefixes == 1) return *prefixed;
     if (prefixes > 1)
         return Error{ErrorCode::usage, "'" + text + "' is the beginning of " + std::to_string(prefixes) + " run ids",

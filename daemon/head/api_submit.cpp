@@ -94,8 +94,10 @@ bool on_cluster_storage(const spec::Job& job) {
 // A name is taken by a live run, by any run at the same storage path, or by a directory there that this head can see.
 bool taken(const Head& head, const spec::Job& job, const std::string& name) {
     const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
-    for (const auto& [id, run] : head.cluster.runs)
-        if (run.name == name && (!terminal(run.state) || run.storage_path == path)) return true;
+    for (const RunId id : head.names.named(name)) {
+        const Run& run = head.cluster.runs.at(id);
+        if (!terminal(run.state) || run.storage_path == path) return true;
+    }
     return on_cluster_storage(job) && std::filesystem::exists(head.options.storage_root + "/" + name + "/run.json");
 }
 
@@ -125,8 +127,10 @@ std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
 
 const Run* made_before(const Head& head, const std::string& key, const std::string& user) {
     if (key.empty()) return nullptr;
-    for (const auto& [id, run] : head.cluster.runs)
-        if (run.submit_key == key && run.user == user) return &run;
+    for (const RunId id : head.names.submitted(key)) {
+        const Run& run = head.cluster.runs.at(id);
+        if (run.user == user) return &run;
+    }
     return nullptr;
 }
 
@@ -155,9 +159,8 @@ void accept(Ask& ask, const Submission& submission) {
     if (auto saved = SubmissionFiles::save(ask.head, submission.key, submission.code_sha256, secrets); !saved)
         return refuse(ask, saved.error());
     if (!submission.lines.empty())
-        if (auto saved = ask.head.journal->save_setting(lines_setting(submission.key), text_of(submission.lines));
-            !saved)
-            return refuse(ask, saved.error());
+        ask.head.save(
+            {.tokens = {}, .settings = {{lines_setting(submission.key), text_of(submission.lines)}}, .done = {}});
     const RunId next{ask.head.cluster.meta.next_run};
     ask.head.take(event_of(ask.head, submission, *after, ask.caller.user),
                   [kept = ask, next](const Decision& decision) mutable {

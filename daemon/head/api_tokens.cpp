@@ -5,7 +5,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t join_token_ms = 3'600'000;
+constexpr std::int64_t join_token_ms = 3'600'000, uses_at_most = 100'000;
 
 bool is_node_name(const std::string& text) {
     static const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -31,16 +31,6 @@ Result<JoinWish> join_wish(const Ask& ask) {
         return Error{ErrorCode::usage, "'" + out.node + "' is no name for a node: 1 to 63 of A-Z a-z 0-9 . _ -",
                      "choose another: rtrain node join ... --name"};
     return out;
-}
-
-Status let_in(Ask& ask, state::TokenRow row, const std::string& node) {
-    if (ask.head.agents.connected(node))
-        return Error{ErrorCode::conflict, "a node called '" + node + "' is connected already",
-                     "choose another name: rtrain node join ... --name"};
-    if (row.uses_left > 0) --row.uses_left;
-    if (auto saved = ask.head.journal->save_token(row); !saved) return saved;
-    ask.head.tokens.set(row);
-    return ask.head.journal->save_setting("left/" + node, "0");
 }
 
 void reply_certificate(Ask& ask, const std::string& request, const std::string& node) {
@@ -76,6 +66,13 @@ void post_token(Ask& ask) {
     const bool lasts = expires.is_null();
     if (!lasts && (!expires.is_number_integer() || expires.get<std::int64_t>() <= 0))
         return refuse(ask, {ErrorCode::usage, "expires_ms is a positive number of milliseconds from now", ""});
+    const json uses = body->value("uses", json(1));
+    const bool several = uses.is_number_integer() && uses.get<std::int64_t>() > 1;
+    if (!uses.is_number_integer() || uses.get<std::int64_t>() < 1 || uses.get<std::int64_t>() > uses_at_most ||
+        (several && *role != Role::node))
+        return refuse(ask,
+                      {ErrorCode::usage,
+                       "uses is 1 to " + std::to_string(uses_at_most) + ", and more than 1 only for role node", ""});
     const std::int64_t now = wall_ms();
     std::int64_t until = lasts ? 0 : now + expires.get<std::int64_t>();
     if (*role == Role::node && lasts) until = now + join_token_ms;
@@ -83,7 +80,7 @@ void post_token(Ask& ask) {
                                          .user = user.get<std::string>(),
                                          .now_wall_ms = now,
                                          .expires_wall_ms = until,
-                                         .uses_left = *role == Role::node ? 1 : -1,
+                                         .uses_left = *role == Role::node ? uses.get<std::int64_t>() : -1,
                                          .ca_fingerprint = ask.head.identity.ca_fingerprint});
     if (auto saved = ask.head.journal->save_token(fresh.row); !saved) return refuse(ask, saved.error());
     ask.head.tokens.set(fresh.row);
@@ -108,8 +105,14 @@ void post_join(Ask& ask) {
     if (!wish) return refuse(ask, wish.error());
     auto row = ask.head.tokens.check_node_token(wish->token, wall_ms());
     if (!row) return refuse(ask, row.error());
-    if (auto in = let_in(ask, *row, wish->node); !in) return refuse(ask, in.error());
-    reply_certificate(ask, wish->request, wish->node);
+    if (ask.head.agents.connected(wish->node))
+        return refuse(ask, {ErrorCode::conflict, "a node called '" + wish->node + "' is connected already",
+                            "choose another name: rtrain node join ... --name"});
+    if (row->uses_left > 0) --row->uses_left;
+    ask.head.tokens.set(*row);  // whoever comes before the commit finds it used
+    ask.head.save({.tokens = {*row},
+                   .settings = {{"left/" + wish->node, "0"}},
+                   .done = [kept = ask, wish = *wish]() mutable { reply_certificate(kept, wish.request, wish.node); }});
 }
 
 void post_certificate(Ask& ask) {

@@ -3,16 +3,21 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
 #include "daemon/head/shell.hpp"
+#include "daemon/net/descriptors.hpp"
 
 namespace rtrain {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Each node and each person's command is a connection; strangers may hold the rest of them, at some 60 KiB each.
+constexpr std::uint64_t connections_wanted = 8'192, other_descriptors = 256;
 
 Status make_directory(const std::string& path, mode_t mode) {
     std::error_code failed;
@@ -81,6 +86,8 @@ Status serve_head(const HeadOptions& wished, const std::function<void(const Head
     if (!identity) return identity.error();
 
     head::Head head(std::move(options), std::move(*journal), std::move(*identity));
+    const std::uint64_t descriptors = std::max(net::raise_descriptor_limit(), 2 * other_descriptors);
+    head.connections_max = std::min(connections_wanted, descriptors - other_descriptors);
     if (auto opened = head.open(); !opened) return opened;
     if (auto listening = head.listen(); !listening) return listening;
     auto started = announce(head);

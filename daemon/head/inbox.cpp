@@ -65,7 +65,10 @@ void Agents::welcome(const std::string& node, Session& session, const protocol::
 
 void Agents::register_node(const std::string& node, Session& session, const protocol::Register& said) {
     Inbox& box = inbox(node);
-    if (said.next_news <= box.received) box.received = 0;  // a new installation: its numbers begin anew
+    if (said.next_news <= box.received) {  // a new installation: its numbers begin anew
+        box.received = 0;
+        unsaved_.insert(node);
+    }
     session.registered = true;
     session.held = said.held;
     NodeSeen& seen = seen_[node];
@@ -105,8 +108,10 @@ void Agents::tell_where_peers_are(const std::string& node, const Session& sessio
 void Agents::take_news(const std::string& node, const protocol::News& news) {
     Inbox& box = inbox(node);
     head_.later_acknowledge();
+    unacknowledged_.insert(node);
     if (news.seq <= box.received) return;
     box.received = news.seq;
+    unsaved_.insert(node);
     count_news(head_, news);
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         for (Event& event : head_.reports.take(head_.cluster, *report)) head_.take(std::move(event));
@@ -146,21 +151,29 @@ void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) 
 
 std::map<std::string, std::string> Agents::numbers_to_save() {
     std::map<std::string, std::string> settings;
-    for (const auto& [node, box] : inboxes_)
+    for (const std::string& node : unsaved_) {
+        const Inbox& box = inboxes_.at(node);
         if (box.received != box.durable) settings[seen_setting(node)] = std::to_string(box.received);
+    }
     return settings;
 }
 
 void Agents::numbers_saved() {
-    for (auto& [node, box] : inboxes_) box.durable = box.received;
+    for (const std::string& node : std::exchange(unsaved_, {})) {
+        Inbox& box = inboxes_.at(node);
+        box.durable = box.received;
+    }
 }
 
 void Agents::acknowledge() {
-    for (auto& [node, session] : sessions_)
-        if (session.registered && session.acknowledged != inbox(node).durable) {
-            session.acknowledged = inbox(node).durable;
-            send(node, protocol::NewsAck{session.acknowledged});
-        }
+    for (const std::string& node : std::exchange(unacknowledged_, {})) {
+        const auto session = sessions_.find(node);
+        const std::uint64_t durable = inbox(node).durable;
+        if (session == sessions_.end() || !session->second.registered || session->second.acknowledged == durable)
+            continue;
+        session->second.acknowledged = durable;
+        send(node, protocol::NewsAck{durable});
+    }
 }
 
 }  // namespace rtrain::head

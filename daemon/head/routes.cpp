@@ -225,6 +225,7 @@ net::ServerOptions server_options(Head& head) {
     options.host = head.options.host;
     options.port = head.options.port;
     options.identity = head.identity.tls();
+    options.connections_max = head.connections_max;
     options.upload_file = [&head](const net::Request& request) -> Result<std::string> {
         if (!streamed(request)) return std::string{};
         const Found found = find_route(request);

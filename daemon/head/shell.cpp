@@ -9,6 +9,7 @@
 
 #include "daemon/head/routes.hpp"
 #include "daemon/head/scrape.hpp"
+#include "daemon/net/posted.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::head {
@@ -73,8 +74,10 @@ Status Head::open() {
         tokens.set(fresh.row);
         admin_token = fresh.text;
     }
-    for (const auto& [run_id, run] : cluster.runs)
+    for (const auto& [run_id, run] : cluster.runs) {
+        names.saw(run);
         if (!terminal(run.state)) (void)tokens.run_token(run_id, run.user);
+    }
     recall_reports();
     const std::string type = storage::volatile_filesystem(options.storage_root);
     if (!type.empty())
@@ -107,7 +110,7 @@ Status Head::serve() {
     prune_logs(*this);
     loop.after(sweep_pause_ms, [this] { sweep(); });
     loop.run();
-    if (!failure_ && !waiting_.empty()) turn();
+    if (!failure_) turn();
     if (!failure_) acknowledge();
     feeds.close_all();
     agents.close_all("the head stops");
@@ -117,7 +120,17 @@ Status Head::serve() {
 }
 
 void Head::take(Event event, Answer answer) {
-    waiting_.push_back({std::move(event), std::move(answer)});
+    const std::int64_t posted_us = net::posted_us();
+    waiting_.push_back({std::move(event), std::move(answer), posted_us == 0 ? monotonic_us() : posted_us});
+    post_turn();
+}
+
+void Head::save(Aside aside) {
+    asides_.push_back(std::move(aside));
+    post_turn();
+}
+
+void Head::post_turn() {
     if (std::exchange(turn_posted_, true)) return;
     loop.post([this] { turn(); });
 }
@@ -125,14 +138,16 @@ void Head::take(Event event, Answer answer) {
 // The flow. What has come by now is decided in order and shares one commit.
 void Head::turn() {
     turn_posted_ = false;
-    if (failure_ || waiting_.empty()) return;
-    const std::vector<Waiting> inputs = std::exchange(waiting_, {});
+    if (failure_ || (waiting_.empty() && asides_.empty())) return;
+    std::vector<Waiting> inputs = std::exchange(waiting_, {});
     std::vector<Event> events;
-    for (const Waiting& one : inputs) events.push_back(one.event);
+    for (Waiting& one : inputs) events.push_back(std::move(one.event));
 
     const std::int64_t begun_us = monotonic_us();
     const Turn turn = decide_turn(cluster, clock.now(), wall_ms(), events);
-    metrics.scheduled(static_cast<double>(monotonic_us() - begun_us) / 1e6);
+    const std::int64_t decided_us = monotonic_us();
+    metrics.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
+    for (const Waiting& one : inputs) metrics.decided(static_cast<double>(decided_us - one.came_us) / 1e6);
     recount(cluster, ++turns_);
     if (!commit(turn)) return;
     perform(turn);
@@ -145,11 +160,11 @@ void Head::turn() {
 // the agent sends again exactly what was not.
 bool Head::commit(const Turn& turn) {
     const std::int64_t begun_us = monotonic_us();
-    const state::Batch batch{.entries = turn.entries,
-                             .notices = std::exchange(notices_, {}),
-                             .metrics = reports.to_save(),
-                             .settings = agents.numbers_to_save()};
-    if (batch.entries.empty() && batch.notices.empty() && batch.metrics.empty() && batch.settings.empty()) return true;
+    const state::Batch batch = batch_of(turn);
+    const std::vector<Aside> asides = std::exchange(asides_, {});
+    if (batch.entries.empty() && batch.notices.empty() && batch.metrics.empty() && batch.settings.empty() &&
+        batch.tokens.empty())
+        return true;
     if (auto committed = journal->commit(batch); !committed) {
         fail(committed.error());
         return false;
@@ -157,7 +172,22 @@ bool Head::commit(const Turn& turn) {
     agents.numbers_saved();
     metrics.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
     if (!batch.notices.empty() || !batch.metrics.empty()) feeds.poke();
+    for (const Aside& aside : asides)
+        if (aside.done) aside.done();
     return true;
+}
+
+state::Batch Head::batch_of(const Turn& turn) {
+    state::Batch batch{.entries = turn.entries,
+                       .notices = std::exchange(notices_, {}),
+                       .metrics = reports.to_save(),
+                       .settings = agents.numbers_to_save(),
+                       .tokens = {}};
+    for (const Aside& aside : asides_) {
+        for (const auto& [key, value] : aside.settings) batch.settings[key] = value;
+        batch.tokens.insert(batch.tokens.end(), aside.tokens.begin(), aside.tokens.end());
+    }
+    return batch;
 }
 
 void Head::perform(const Turn& turn) {
@@ -170,7 +200,9 @@ void Head::perform(const Turn& turn) {
 void Head::after_records(const Turn& turn) {
     for (const Decision& decision : turn.decisions)
         for (const Record& record : decision.save) {
-            if (const Run* run = std::get_if<Run>(&record); run && terminal(run->state)) {
+            const Run* run = std::get_if<Run>(&record);
+            if (run) names.saw(*run);
+            if (run && terminal(run->state)) {
                 SubmissionFiles::forget_secrets(*this, *run);
                 tokens.forget_run(run->id);
                 reports.end(run->id);
@@ -178,6 +210,7 @@ void Head::after_records(const Turn& turn) {
             if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == turn.now)
                 count_placed(*this, *placed);
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
+                names.forget(gone->id);
                 reports.forget(gone->id);
                 logs.forget(gone->id);
                 journal->forget_run(gone->id);
@@ -209,7 +242,7 @@ void Head::later_acknowledge() {
 
 void Head::acknowledge() {
     acknowledging_ = false;
-    if (!waiting_.empty()) turn();  // what is acknowledged below must have been decided and committed
+    turn();  // what is acknowledged below must have been decided and committed
     if (failure_ || !commit({})) return;
     agents.acknowledge();
 }

@@ -17,6 +17,7 @@
 #include "daemon/head/identity.hpp"
 #include "daemon/head/log_store.hpp"
 #include "daemon/head/reports.hpp"
+#include "daemon/head/run_names.hpp"
 #include "daemon/head/tokens.hpp"
 #include "daemon/head/turn.hpp"
 #include "daemon/metrics/metrics.hpp"
@@ -38,6 +39,13 @@ struct Head {
     void fail(Error error);    // fatal: stops the loop
     void later_acknowledge();  // what came becomes durable with its news' numbers, and is acknowledged, grouped
     void acknowledge();        // the same at once: before metrics are read
+    // What lies beside the records and comes often: durable with the next commit, and only then `done`.
+    struct Aside {
+        std::vector<state::TokenRow> tokens;
+        std::map<std::string, std::string> settings;
+        std::function<void()> done;
+    };
+    void save(Aside aside);
     void note(state::Notice notice) { notices_.push_back(std::move(notice)); }  // durable with the next commit
     struct ToAcknowledge {
         std::string node;
@@ -60,19 +68,24 @@ struct Head {
     Reports reports;
     LogStore logs;
     Feeds feeds;
+    RunNames names;
     Agents agents;
     metrics::Metrics metrics{RTRAIN_VERSION};
     std::unique_ptr<net::Server> server;
     std::string storage_warning;  // the storage root does not survive a reboot
     std::string admin_token;      // of the first start, until it was handed over
     std::int64_t started_wall_ms = 0;
+    std::size_t connections_max = 1'024;
 
   private:
     struct Waiting {
         Event event;
         Answer answer;
+        std::int64_t came_us = 0;  // monotonic: when it was handed to the loop
     };
+    void post_turn();
     void turn();
+    state::Batch batch_of(const Turn& turn);
     bool commit(const Turn& turn);  // false: it failed, the head ends
     void perform(const Turn& turn);
     void recall_reports();
@@ -85,6 +98,7 @@ struct Head {
 
     std::vector<Waiting> waiting_;
     std::vector<state::Notice> notices_;
+    std::vector<Aside> asides_;
     std::optional<net::Loop::TimerId> wake_timer_;
     Unsynced unsynced_;
     std::uint64_t turns_ = 0;

@@ -20,8 +20,8 @@ std::string secrets_path(const Head& head, const std::string& key) {
 
 Status SubmissionFiles::save(Head& head, const std::string& key, const std::string& code_sha256,
                              const std::string& secrets_json) {
-    if (!code_sha256.empty())
-        if (auto saved = head.journal->save_setting(code_setting(key), code_sha256); !saved) return saved;
+    if (!code_sha256.empty())  // durable with the run itself
+        head.save({.tokens = {}, .settings = {{code_setting(key), code_sha256}}, .done = {}});
     if (!secrets_json.empty()) return write_private(secrets_path(head, key), secrets_json);
     return Done{};
 }
@@ -42,8 +42,10 @@ std::map<std::string, std::string> SubmissionFiles::secrets(const Head& head, co
 
 // The runs of a job array have one submission.
 void SubmissionFiles::forget_secrets(const Head& head, const Run& run) {
-    for (const auto& [id, other] : head.cluster.runs)
-        if (id != run.id && other.submit_key == run.submit_key && !terminal(other.state)) return;
+    for (const RunId id : head.names.submitted(run.submit_key)) {
+        const auto other = head.cluster.runs.find(id);
+        if (id != run.id && other != head.cluster.runs.end() && !terminal(other->second.state)) return;
+    }
     std::error_code ignored;  // most runs have none
     std::filesystem::remove(secrets_path(head, run.submit_key), ignored);
 }

@@ -86,9 +86,11 @@ json submitted_json(const Head& head, RunId first) {
     json out = full_run_json(head, run);
     if (run.array.empty()) return out;
     json members = json::array();
-    for (const auto& [id, other] : head.cluster.runs)
-        if (other.array == run.array && other.submit_key == run.submit_key)
+    for (const RunId id : head.names.submitted(run.submit_key)) {
+        const Run& other = head.cluster.runs.at(id);
+        if (other.array == run.array)
             members.push_back({{"run_id", head.run_id(id)}, {"name", other.name}, {"state", to_text(other.state)}});
+    }
     out["array_runs"] = std::move(members);
     return out;
 }

@@ -13,6 +13,8 @@ namespace {
 
 using prometheus::Histogram;
 const Histogram::BucketBoundaries microseconds = {1e-5, 2.5e-5, 1e-4, 2.5e-4, 1e-3, 2.5e-3, 1e-2, 2.5e-2, 0.1, 0.25, 1};
+const Histogram::BucketBoundaries fine = {5e-5,   1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 7.5e-3, 1e-2,
+                                          1.5e-2, 2e-2, 3e-2, 5e-2, 0.1,  0.2,  0.5,  1,    2.5};
 const Histogram::BucketBoundaries milliseconds = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
                                                   0.25, 0.5,    1,    2.5,  5,      10};
 const Histogram::BucketBoundaries minutes = {0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3'600};
@@ -65,7 +67,7 @@ void add_told(Families& families, const std::string& id, const OfRun& of_run) {
 struct Metrics::Body {
     std::string program_version;
     std::mutex mutex;
-    Histogram commit{microseconds}, scheduling{microseconds};
+    Histogram commit{microseconds}, scheduling{microseconds}, decision{fine};
     std::map<std::tuple<std::string, std::string, int>, Histogram> requests;  // method, route, status
     std::map<std::string, Histogram> queue_wait;
     std::map<RunId, OfRun> runs;
@@ -85,6 +87,7 @@ void Metrics::http_request(const HttpRequest& request) {
 
 void Metrics::commit(double seconds) { body_->commit.Observe(seconds); }
 void Metrics::scheduled(double seconds) { body_->scheduling.Observe(seconds); }
+void Metrics::decided(double seconds) { body_->decision.Observe(seconds); }
 
 void Metrics::left_queue(const std::string& queue, double waited_seconds) {
     std::lock_guard held(body_->mutex);
@@ -131,6 +134,7 @@ std::string Metrics::text(const Cluster& cluster, const Live& live) {
     families.add("build_info", {{"version", body_->program_version}}, 1);
     families.add("log_commit_duration_seconds", {}, body_->commit.Collect());
     families.add("scheduling_duration_seconds", {}, body_->scheduling.Collect());
+    families.add("decision_latency_seconds", {}, body_->decision.Collect());
     for (const auto& [queue, waited] : body_->queue_wait)
         families.add("queue_wait_seconds", {{"queue", queue}}, waited.Collect());
     for (const auto& [key, seconds] : body_->requests)

@@ -69,8 +69,9 @@ class Metrics {  // may be called from any thread
     ~Metrics();
 
     void http_request(const HttpRequest& request);
-    void commit(double seconds);                                       // of the journal
-    void scheduled(double seconds);                                    // one pass over the queue
+    void commit(double seconds);     // of the journal
+    void scheduled(double seconds);  // one turn of the core: what came together
+    void decided(double seconds);    // of one event: from its coming to its decision; `commit` is apart
     void left_queue(const std::string& queue, double waited_seconds);  // a run's first attempt was placed
     void reported(RunId run, double seconds_since_last);               // one worker's report() to its next
     void checkpoint_saved(const CheckpointSaved& saved);

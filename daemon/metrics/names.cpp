@@ -18,6 +18,8 @@ constexpr std::array table = {
     Description{"queue_length", Kind::gauge, "Runs that wait for room, by queue."},
     Description{"queue_wait_seconds", Kind::histogram, "Time from submission to the first placement."},
     Description{"scheduling_duration_seconds", Kind::histogram, "Time of one decision of the core."},
+    Description{"decision_latency_seconds", Kind::histogram,
+                "Time from an event's coming to its decision, with its wait behind others and without its commit."},
     Description{"log_commit_duration_seconds", Kind::histogram, "Time until a transaction of the state is on disk."},
     Description{"http_request_duration_seconds", Kind::histogram, "Time to answer a request, by route."},
     // run

@@ -13,6 +13,7 @@
 
 #include "daemon/net/asio.hpp"
 #include "daemon/net/offload_pool.hpp"
+#include "daemon/net/posted.hpp"
 #include "scheduler/result.hpp"
 
 namespace rtrain::net {
@@ -29,6 +30,13 @@ bool is_pidfd(int descriptor) {
     std::string link = "/proc/self/fd/" + std::to_string(descriptor);
     ssize_t size = readlink(link.c_str(), target, sizeof target - 1);
     return size > 0 && std::string(target).find("pidfd") != std::string::npos;
+}
+
+thread_local std::int64_t running_since_us = 0;  // see posted.hpp
+
+std::int64_t monotonic_us() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
 struct Watch {
@@ -94,7 +102,15 @@ void Loop::run() {
 
 void Loop::stop() { body_->io.stop(); }
 
-void Loop::post(Task task) { asio::post(body_->io, std::move(task)); }
+void Loop::post(Task task) {
+    asio::post(body_->io, [task = std::move(task), at = monotonic_us()] {
+        running_since_us = at;
+        task();
+        running_since_us = 0;
+    });
+}
+
+std::int64_t posted_us() { return running_since_us; }
 
 Loop::TimerId Loop::after(std::int64_t delay_ms, Task task) {
     TimerId id = ++body_->last_timer;

@@ -17,8 +17,7 @@ namespace rtrain::net {
 namespace {
 
 using Acceptor = asio::basic_socket_acceptor<tcp, asio::io_context::executor_type>;
-constexpr std::size_t connections_max = 1024;
-constexpr int backlog = 512;
+constexpr int backlog = 4'096;  // as far as the system lets us (net.core.somaxconn)
 constexpr auto drain_time = std::chrono::milliseconds(1'000);
 constexpr auto accept_pause = std::chrono::milliseconds(100);
 
@@ -113,7 +112,7 @@ void TlsServer::accept() {
 void TlsServer::accepted(Tcp socket, Lane& lane) {
     error_code error;
     const tcp::endpoint peer = socket.remote_endpoint(error);
-    if (error || hub_->connections >= connections_max) return;
+    if (error || hub_->connections >= hub_->options.connections_max) return;
     TlsContext tls;
     {
         std::lock_guard lock(tls_mutex_);

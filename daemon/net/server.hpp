@@ -89,6 +89,7 @@ struct ServerOptions {
     std::function<Result<std::string>(const Request& head)> upload_file;  // empty string: in memory
     std::uint32_t threads = 2;
     std::uint32_t idle_timeout_ms = 75'000;
+    std::size_t connections_max = 1'024;  // beyond: closed at once
     // "10.0.0.7:41234: its client certificate is not accepted: ..."; once for each address and reason.
     std::function<void(const std::string& note)> on_refused = {};
 };

@@ -134,7 +134,7 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
 const Cluster& SqliteJournal::opened() const { return body_->opened; }
 
 Status SqliteJournal::commit(const std::vector<Entry>& entries) {
-    return commit(Batch{.entries = entries, .notices = {}, .metrics = {}, .settings = {}});
+    return commit(Batch{.entries = entries, .notices = {}, .metrics = {}, .settings = {}, .tokens = {}});
 }
 
 Status SqliteJournal::commit(const Batch& batch) {
@@ -151,6 +151,8 @@ Status SqliteJournal::commit(const Batch& batch) {
         if (Status written = insert_notice(body_->database, ++id, notice); !written) return written.error();
     for (const auto& [key, value] : batch.settings)
         if (Status saved = write_setting(body_->database, setting_prefix + key, value); !saved) return saved.error();
+    for (const TokenRow& token : batch.tokens)
+        if (Status saved = write_token(body_->database, token); !saved) return saved.error();
     MetricMarks marks = known_marks(body_->metric_marks, batch.metrics);
     if (Status added = add_metrics(body_->database, marks, batch.metrics); !added) return added.error();
     if (Status done = transaction->commit(); !done) return done.error();

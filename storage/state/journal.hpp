@@ -61,6 +61,7 @@ struct Batch {  // what came together: all of it becomes durable, or nothing
     std::vector<Notice> notices;
     std::vector<MetricRow> metrics;               // repeats of an attempt's index are dropped
     std::map<std::string, std::string> settings;  // such as the number of the last news that the rest came from
+    std::vector<TokenRow> tokens;                 // such as a join token with a use less
 };
 
 class Journal {  // the interface has two implementations: SQLite here, a simulated disk in tests/sim

@@ -5,11 +5,16 @@
 #include "storage/state/schema.hpp"
 
 namespace rtrain::state {
-Status SqliteJournal::save_token(const TokenRow& token) {
-    std::lock_guard held(body_->mutex);
-    return insert_row(body_->database, "tokens",
+
+Status write_token(Database& database, const TokenRow& token) {
+    return insert_row(database, "tokens",
                       {token.id, token.secret_hash, token.role, token.user, token.created_wall_ms,
                        token.expires_wall_ms, token.uses_left, std::int64_t{token.revoked}});
+}
+
+Status SqliteJournal::save_token(const TokenRow& token) {
+    std::lock_guard held(body_->mutex);
+    return write_token(body_->database, token);
 }
 
 std::vector<TokenRow> SqliteJournal::tokens() const {

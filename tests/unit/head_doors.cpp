@@ -1,4 +1,5 @@
 // A stranger on every route; roles; join tokens; blobs and storage over HTTPS; streams.
+#include <atomic>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -90,6 +91,29 @@ TEST_CASE("a join token lets one node in, once, and only under the name it asked
     const std::string body = json({{"request", security::make_request("n1").value().request}}).dump();
     CHECK(HeadUnderTest::send(node, {.method = "POST", .target = "/v1/certificate", .body = body}).body["node"] ==
           "n1");
+}
+
+TEST_CASE("a join token with several uses lets so many nodes in, at once too, and not one more") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const Answer made = head.call("POST", "/v1/tokens", {{"role", "node"}, {"uses", 3}});
+    REQUIRE(made.status == 201);
+    CHECK(made.body["uses_left"] == 3);
+    const std::string request = security::make_request("any").value().request;
+    std::atomic<int> came_in = 0, refused = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 5; ++i)
+        threads.emplace_back([&, i] {
+            const json body{{"token", made.body["token"]}, {"node", "n" + std::to_string(i)}, {"request", request}};
+            const int status = head.call_as("", "POST", "/v1/join", body).status;
+            ++(status == 200 ? came_in : refused);
+        });
+    for (std::thread& thread : threads) thread.join();
+    CHECK(came_in == 3);
+    CHECK(refused == 2);
+    for (const json& uses : {json(0), json(-1), json("many"), json(100'001)})
+        CHECK(head.call("POST", "/v1/tokens", {{"role", "node"}, {"uses", uses}}).status == 400);
+    CHECK(head.call("POST", "/v1/tokens", {{"role", "user"}, {"user", "ann"}, {"uses", 2}}).status == 400);
 }
 
 TEST_CASE("a blob is stored under its hash alone") {

@@ -1,0 +1,36 @@
+// See run_names.hpp. Neither the name nor the key of a run ever changes.
+#include "daemon/head/run_names.hpp"
+
+namespace rtrain::head {
+
+void RunNames::saw(const Run& run) {
+    if (known_.contains(run.id)) return;
+    const auto name = names_.try_emplace(run.name).first, key = keys_.try_emplace(run.submit_key).first;
+    name->second.insert(run.id);
+    key->second.insert(run.id);
+    known_.emplace(run.id, Known{name, key});
+}
+
+void RunNames::forget(RunId run) {
+    const auto found = known_.find(run);
+    if (found == known_.end()) return;
+    leave(names_, found->second.name, run);
+    leave(keys_, found->second.key, run);
+    known_.erase(found);
+}
+
+void RunNames::leave(Index& index, Index::iterator place, RunId run) {
+    place->second.erase(run);
+    if (place->second.empty()) index.erase(place);
+}
+
+const std::set<RunId>& RunNames::in(const Index& index, const std::string& text) {
+    static const std::set<RunId> none;
+    const auto found = index.find(text);
+    return found == index.end() ? none : found->second;
+}
+
+const std::set<RunId>& RunNames::named(const std::string& name) const { return in(names_, name); }
+const std::set<RunId>& RunNames::submitted(const std::string& key) const { return in(keys_, key); }
+
+}  // namespace rtrain::head

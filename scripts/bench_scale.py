@@ -1,0 +1,186 @@
+"""`scripts/bench scale`: 2,000 simulated nodes on a real head, then 10,000 runs of mixed gangs over its HTTP API.
+
+Everything is on loopback and real but the workers, which are timers of `rtrain node simulate`. Sizes can be changed for a
+quick look: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RUNS.
+"""
+
+import http.client
+import json
+import os
+import random
+import re
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+from local_cluster import ROOT, LocalCluster, wait_for
+
+BUILD = ROOT / "build" / "release"
+NODES = int(os.environ.get("RTRAIN_BENCH_NODES", "2000"))
+RUNS = int(os.environ.get("RTRAIN_BENCH_RUNS", "10000"))
+SUBMITTERS = 4
+RUN_SECONDS = 5
+# (share, workers, GPUs of each): most are small, most of the GPUs go to the large ones.
+GANGS = [(60, 1, 1), (15, 2, 1), (10, 4, 1), (9, 8, 1), (5, 8, 8), (1, 64, 8)]
+
+
+class Connection(http.client.HTTPSConnection):
+    """Kept alive; checks the head's certificate against the cluster's CA and the fixed name."""
+
+    def __init__(self, port, ca, token):
+        self.tls = ssl.create_default_context(cafile=ca)
+        super().__init__("127.0.0.1", port, context=self.tls, timeout=120)
+        self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def connect(self):
+        plain = socket.create_connection((self.host, self.port), self.timeout)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = self.tls.wrap_socket(plain, server_hostname="rtrain-head")
+
+    def ask(self, method, path, body=None):
+        try:
+            return self.ask_once(method, path, body)
+        except (http.client.RemoteDisconnected, ConnectionError):  # the head lets go of a connection that was idle for long
+            self.close()
+            return self.ask_once(method, path, body)
+
+    def ask_once(self, method, path, body):
+        self.request(method, path, body=None if body is None else json.dumps(body), headers=self.headers)
+        answer = self.getresponse()
+        text = answer.read()
+        if answer.status >= 300:
+            raise SystemExit(f"bench: {method} {path}: {answer.status} {text[:500]!r}")
+        return text
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mib(pid, field):
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(rf"^{field}:\s+(\d+)", status.read(), re.M).group(1)) / 1024
+
+
+def buckets(text, name):
+    """Cumulative counts by upper bound, of a histogram without labels."""
+    found = re.findall(rf'^rtrain_{name}_bucket{{le="([^"]+)"}} (\d+)$', text, re.M)
+    return [(float(bound), int(count)) for bound, count in found]
+
+
+def quantile(before, after, share):
+    """Between two scrapes, in milliseconds; straight within a bucket, as Prometheus does it."""
+    counts = [(bound, late - early) for (bound, late), (_, early) in zip(after, before, strict=True)]
+    wanted, lower, below = share * counts[-1][1], 0.0, 0
+    for bound, count in counts:
+        if count >= wanted:
+            inside = (wanted - below) / max(1, count - below)
+            return 1e3 * (lower if bound == float("inf") else lower + (bound - lower) * inside)
+        lower, below = bound, count
+    return 1e3 * lower
+
+
+def mixed_jobs(count):
+    dice = random.Random(7)
+    shapes = dice.choices(GANGS, weights=[share for share, _, _ in GANGS], k=count)
+    for number, (_, workers, gpus) in enumerate(shapes):
+        scaling = {"workers": workers, "use_gpu": True, "resources_per_worker": {"CPU": 1, "GPU": gpus}}
+        yield {"version": 1, "name": f"mixed-{number:05}", "entrypoint": ["true"], "scaling": scaling}
+
+
+def submit_all(connect, jobs):
+    """Submits from several threads; gives back how long each request took, in milliseconds."""
+    waiting, guard, millis = iter(jobs), threading.Lock(), []
+
+    def submit_some():
+        head, mine = connect(), []
+        while True:
+            with guard:
+                job = next(waiting, None)
+            if job is None:
+                break
+            begin = time.perf_counter()
+            head.ask("POST", "/v1/runs", {"job": job, "key": job["name"]})
+            mine.append(1e3 * (time.perf_counter() - begin))
+        with guard:
+            millis.extend(mine)
+
+    threads = [threading.Thread(target=submit_some) for _ in range(SUBMITTERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(millis)
+
+
+def start_nodes(cluster, head):
+    """Seconds from the start of the simulator until the head calls all nodes READY, and what the simulator told."""
+    token = cluster.json("token", "create", "--role", "node", "--uses", NODES)["token"]
+    begin = time.monotonic()
+    cluster.start("nodes", "node", "simulate", cluster.head_address(), "--token", token, "--count", NODES,
+                  "--cpus", 8, "--fake-gpus", "8xA100", "--run-seconds", RUN_SECONDS, "-o", "json")  # fmt: skip
+
+    def all_ready():
+        if cluster.daemons["nodes"].poll() is not None:
+            raise SystemExit(f"bench: the simulator ended:\n{(cluster.folder / 'nodes.log').read_text()}")
+        return json.loads(head.ask("GET", "/v1/status"))["nodes"].get("READY", 0) == NODES
+
+    wait_for("the nodes", all_ready, 300, 0.1)
+    return time.monotonic() - begin
+
+
+def heartbeat_share(pid, seconds=20):
+    """Of one core, while nothing but heartbeats comes."""
+    begin, used = time.monotonic(), cpu_seconds(pid)
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - used) / (time.monotonic() - begin)
+
+
+def gangs_per_second(folder):
+    folder.mkdir()
+    command = [BUILD / "tests" / "bench_gangs", folder]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def scale(work):
+    """2,000 simulated nodes, 10,000 runs of mixed gangs: nodes registered <= 20 s; decision p99 <= 20 ms; head <= 300 MB, heartbeats <= 30 % of one core; 1-bundle gangs made, committed, removed >= 2,000/s"""
+    cluster = LocalCluster(work / "scale", nodes=0)
+    try:
+        admin = cluster.json("token", "create", "--role", "admin", "--user", "bench")["token"]
+
+        def connect():
+            return Connection(cluster.port, str(cluster.folder / "head" / "ca.crt"), admin)
+
+        head, pid = connect(), cluster.daemons["head"].pid
+        registered = start_nodes(cluster, head)
+        beats = heartbeat_share(pid)
+        idle_mib = memory_mib(pid, "VmRSS")
+        before, used, begin = head.ask("GET", "/metrics").decode(), cpu_seconds(pid), time.monotonic()
+        millis = submit_all(connect, mixed_jobs(RUNS))
+        submitted = time.monotonic() - begin
+
+        def all_ended():
+            return json.loads(head.ask("GET", "/v1/status"))["runs"].get("SUCCEEDED", 0) == RUNS
+
+        wait_for("the runs", all_ended, 900, 0.5)
+        took, used = time.monotonic() - begin, cpu_seconds(pid) - used
+        peak_mib = memory_mib(pid, "VmHWM")
+        after = head.ask("GET", "/metrics").decode()
+    finally:
+        cluster.stop()
+    gangs = gangs_per_second(work / "gangs")
+    times = {name: [quantile(buckets(before, name), buckets(after, name), share) for share in (0.5, 0.99)]
+             for name in ("decision_latency_seconds", "scheduling_duration_seconds", "log_commit_duration_seconds")}  # fmt: skip
+    shown = {name: f"p50 {low:.2f}, p99 {high:.2f} ms" for name, (low, high) in times.items()}
+    return (
+        f"registered in {registered:.1f} s; decision {shown['decision_latency_seconds']}; {RUNS / took:.0f} runs/s; "
+        f"head {peak_mib:.0f} MiB; heartbeats {100 * beats:.1f} % of one core; {gangs['gangs_per_second']:.0f} gangs/s",
+        f"{NODES} nodes, {RUNS} runs; a turn of the core {shown['scheduling_duration_seconds']}; commit "
+        f"{shown['log_commit_duration_seconds']}; submitted {RUNS / submitted:.0f}/s over {SUBMITTERS} connections, answered p50 "
+        f"{millis[len(millis) // 2]:.1f}, p99 {millis[len(millis) * 99 // 100]:.1f} ms; head {idle_mib:.0f} MiB before the runs, "
+        f"{used:.0f} s of processor for them; gangs: batches of {gangs['batch']}, commit p99 {gangs['commit_ms_p99']:.1f} ms",
+    )

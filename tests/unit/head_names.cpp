@@ -1,0 +1,40 @@
+// Runs are found by name and key without a look at every run; those that are gone are not found.
+#include "daemon/head/run_names.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using head::RunNames;
+
+namespace {
+
+Run run(std::uint64_t id, const std::string& name, const std::string& key) {
+    Run out;
+    out.id = {id};
+    out.name = name;
+    out.submit_key = key;
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("runs of one name or one submission are found together, each once") {
+    RunNames names;
+    names.saw(run(1, "a", "first"));
+    names.saw(run(2, "a", "second"));
+    names.saw(run(3, "b", "second"));
+    names.saw(run(2, "a", "second"));  // it changed its state, not its name
+    CHECK(names.named("a") == std::set<RunId>{{1}, {2}});
+    CHECK(names.submitted("second") == std::set<RunId>{{2}, {3}});
+    CHECK(names.named("c").empty());
+}
+
+TEST_CASE("a removed run is forgotten, and its name is free again") {
+    RunNames names;
+    names.saw(run(1, "a", "k"));
+    names.forget({1});
+    names.forget({1});
+    CHECK(names.named("a").empty());
+    CHECK(names.submitted("k").empty());
+    names.saw(run(2, "a", "k"));
+    CHECK(names.named("a") == std::set<RunId>{{2}});
+}
