@@ -86,7 +86,6 @@ std::vector<Command> head_commands();
 std::vector<Command> local_cluster_commands();
 std::vector<Command> node_commands();
 std::vector<Command> node_use_commands();
-std::vector<Command> simulate_commands();
 std::vector<Command> token_commands();
 std::vector<Command> context_commands();
 std::vector<Command> submit_commands();

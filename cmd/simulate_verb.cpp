@@ -1,4 +1,6 @@
 // rtrain node simulate: many nodes that are not there, from one process.
+#include "cmd/simulate_verb.hpp"
+
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>

@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include "cmd/command.hpp"
+#include "cmd/simulate_verb.hpp"
 
 namespace rtrain::cmd {
 

@@ -122,7 +122,7 @@ def start_nodes(cluster, head):
     token = cluster.json("token", "create", "--role", "node", "--uses", NODES)["token"]
     begin = time.monotonic()
     cluster.start("nodes", "node", "simulate", cluster.head_address(), "--token", token, "--count", NODES,
-                  "--cpus", 8, "--fake-gpus", "8xA100", "--run-seconds", RUN_SECONDS, "-o", "json")  # fmt: skip
+                  "--cpus", 8, "--fake-gpus", "8xA100", "--run-seconds", RUN_SECONDS, "-o", "jsonl")  # fmt: skip
 
     def all_ready():
         if cluster.daemons["nodes"].poll() is not None:
@@ -169,7 +169,9 @@ def scale(work):
         wait_for("the runs", all_ended, 900, 0.5)
         took, used = time.monotonic() - begin, cpu_seconds(pid) - used
         peak_mib = memory_mib(pid, "VmHWM")
+        scrape = time.monotonic()
         after = head.ask("GET", "/metrics").decode()
+        scrape = time.monotonic() - scrape
     finally:
         cluster.stop()
     gangs = gangs_per_second(work / "gangs")
@@ -182,5 +184,7 @@ def scale(work):
         f"{NODES} nodes, {RUNS} runs; a turn of the core {shown['scheduling_duration_seconds']}; commit "
         f"{shown['log_commit_duration_seconds']}; submitted {RUNS / submitted:.0f}/s over {SUBMITTERS} connections, answered p50 "
         f"{millis[len(millis) // 2]:.1f}, p99 {millis[len(millis) * 99 // 100]:.1f} ms; head {idle_mib:.0f} MiB before the runs, "
-        f"{used:.0f} s of processor for them; gangs: batches of {gangs['batch']}, commit p99 {gangs['commit_ms_p99']:.1f} ms",
+        f"{1e3 * used / RUNS:.1f} ms of processor for each; /metrics then {len(after) / 1e6:.1f} MB in {1e3 * scrape:.0f} ms; gangs: "
+        f"batches of {gangs['batch']}, commit p99 {gangs['commit_ms_p99']:.1f} ms, processor {gangs['processor_us_decide']} us to decide "
+        f"and {gangs['processor_us_commit']} us to write each",
     )

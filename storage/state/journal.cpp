@@ -61,11 +61,10 @@ Value run_or_null(std::optional<RunId> run) {
 }
 Value node_or_null(const std::optional<NodeId>& node) { return node ? Value(node->value) : Value(Null{}); }
 
-Status insert_entry(Database& database, std::uint64_t id, const Entry& entry) {
+Status insert_entry(Database& database, std::uint64_t id, const Entry& entry, std::int64_t saved) {
     return insert_row(database, "events",
                       {static_cast<std::int64_t>(id), entry.now.ms, entry.wall_ms, event_kind(entry.event), entry.note,
-                       run_or_null(entry.about_run), node_or_null(entry.about_node), encode(entry.event),
-                       checksum_of(entry.records)});
+                       run_or_null(entry.about_run), node_or_null(entry.about_node), encode(entry.event), saved});
 }
 
 Status insert_notice(Database& database, std::uint64_t id, const Notice& notice) {
@@ -142,11 +141,13 @@ Status SqliteJournal::commit(const Batch& batch) {
     Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
     std::uint64_t id = body_->last_event;
+    std::vector<Written> records;
     for (const Entry& entry : batch.entries) {
-        if (Status written = insert_entry(body_->database, ++id, entry); !written) return written.error();
-        for (const Record& record : entry.records)
-            if (Status saved = save_record(body_->database, record, body_->unknown); !saved) return saved.error();
+        for (const Record& record : entry.records) records.push_back({&record, encode(record)});
+        const std::int64_t saved = checksum_of(std::span(records).last(entry.records.size()));
+        if (Status written = insert_entry(body_->database, ++id, entry, saved); !written) return written.error();
     }
+    if (Status saved = save_records(body_->database, records, body_->unknown); !saved) return saved.error();
     for (const Notice& notice : batch.notices)
         if (Status written = insert_notice(body_->database, ++id, notice); !written) return written.error();
     for (const auto& [key, value] : batch.settings)

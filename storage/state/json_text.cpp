@@ -1,6 +1,7 @@
 // Strings and doubles as JSON; see the header for how bytes that are not UTF-8 are kept.
 #include "storage/state/json_text.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -47,6 +48,15 @@ void append_byte_as_code_point(std::string& out, unsigned char byte) {
     out += static_cast<char>(0x80 | (point & 0x3F));
 }
 
+// Of what stands for itself in JSON: nearly all there is.
+std::size_t plain_length(std::string_view text) {
+    const auto ends = [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte < 0x20 || byte >= 0x80 || c == '"' || c == '\\';
+    };
+    return static_cast<std::size_t>(std::find_if(text.begin(), text.end(), ends) - text.begin());
+}
+
 void append_ascii(std::string& out, char c) {
     static constexpr char hex[] = "0123456789abcdef";
     if (c == '"' || c == '\\') {
@@ -68,6 +78,11 @@ void append_ascii(std::string& out, char c) {
 void append_string(std::string& out, std::string_view bytes) {
     out += '"';
     while (!bytes.empty()) {
+        if (const std::size_t plain = plain_length(bytes); plain > 0) {
+            out += bytes.substr(0, plain);
+            bytes.remove_prefix(plain);
+            continue;
+        }
         std::uint32_t point = 0;
         std::size_t length = sequence_length(bytes, point);
         if (length == 0 || point >= byte_plane) {

@@ -48,16 +48,35 @@ struct PlaceOf {
     }
 };
 
-}  // namespace
-
-Status save_record(Database& database, const Record& record, const std::map<RowKey, std::string>& unknown) {
-    Place place = std::visit(PlaceOf{}, record);
-    if (std::holds_alternative<EraseRun>(record)) return database.run("DELETE FROM records WHERE run=?", {place.run});
+Status save_record(Database& database, const Written& written, Place place,
+                   const std::map<RowKey, std::string>& unknown) {
+    if (std::holds_alternative<EraseRun>(*written.record))
+        return database.run("DELETE FROM records WHERE run=?", {place.run});
     if (place.erased)
         return database.run("DELETE FROM records WHERE kind=? AND key=?", {place.key.first, place.key.second});
-    std::string json = encode(record);
+    std::string json = written.json;
     if (auto kept = unknown.find(place.key); kept != unknown.end()) json.insert(json.size() - 1, kept->second);
     return insert_row(database, "records", {place.key.first, place.key.second, place.run, std::move(json)});
+}
+
+}  // namespace
+
+// What a later event of the same transaction writes again is written once: only the last of a row is ever seen.
+Status save_records(Database& database, const std::vector<Written>& records,
+                    const std::map<RowKey, std::string>& unknown) {
+    std::vector<Place> places;
+    std::map<RowKey, std::size_t> last;
+    for (const Written& one : records) {
+        places.push_back(std::visit(PlaceOf{}, *one.record));
+        if (!std::holds_alternative<EraseRun>(*one.record)) last[places.back().key] = places.size() - 1;
+    }
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        const auto newest = last.find(places[i].key);
+        if (newest != last.end() && newest->second != i) continue;
+        Status saved = save_record(database, records[i], std::move(places[i]), unknown);
+        if (!saved) return saved;
+    }
+    return Done{};
 }
 
 Result<Loaded> load_records(Database& database, const std::string& table) {
@@ -95,6 +114,12 @@ std::map<RowKey, std::string> as_rows(const Cluster& cluster) {
 std::int64_t checksum_of(const std::vector<Record>& records) {
     Values texts;
     for (const Record& record : records) texts.emplace_back(encode(record));
+    return checksum(texts);
+}
+
+std::int64_t checksum_of(std::span<const Written> records) {
+    Values texts;
+    for (const Written& one : records) texts.emplace_back(one.json);
     return checksum(texts);
 }
 

@@ -21,7 +21,7 @@ def cluster(tmp_path):
 def simulate(cluster, *more):
     token = cluster.json("token", "create", "--role", "node", "--uses", NODES)["token"]
     cluster.start("nodes", "node", "simulate", cluster.head_address(), "--token", token, "--count", NODES,
-                  "--fake-gpus", "8xA100", "--seed", 3, "-o", "json", *more)  # fmt: skip
+                  "--fake-gpus", "8xA100", "--seed", 3, "-o", "jsonl", *more)  # fmt: skip
     wait_for("the nodes", lambda: cluster.ready_nodes() == NODES)
 
 
