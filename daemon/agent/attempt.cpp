@@ -228,7 +228,7 @@ void on(Step& step, const WorkerEnded& input) {
     tell_head(
         step,
         Exited{.attempt = reference(*attempt), .rank = input.rank, .cause = cause, .exit_wall_us = input.wall_us});
-    if (cause.success() && attempt->adopted) adopted_rank_ended(step, *attempt, input.rank);
+    if (cause.success()) rank_ended_well(step, *attempt, input.rank);
     if (!cause.success() && !attempt->failed) {
         attempt->failed = true;
         end_workers(step, *attempt, step.state.stop_grace_ms);

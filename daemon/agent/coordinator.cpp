@@ -68,6 +68,52 @@ void warn_missing(Coordinator& c, Time now, std::uint64_t index, Gathered& gathe
            sink);
 }
 
+// Why the report can never pass; empty: it still may.
+std::string hopeless(const Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering) {
+    if (gathering.ranks.empty() || gathering.nodes.size() == c.nodes.size()) return "";
+    std::vector<std::uint32_t> missing, ended;
+    for (std::uint32_t rank = 0; rank < c.world_size; ++rank)
+        if (!gathering.ranks.contains(rank)) missing.push_back(rank);
+    for (const auto& [rank, after] : c.ended)
+        if (after < index && !gathering.ranks.contains(rank)) ended.push_back(rank);
+    const std::string waiting = listed({gathering.ranks.begin(), gathering.ranks.end()});
+    const std::string waits =
+        (gathering.ranks.size() > 1 ? "ranks " + waiting + " wait" : "rank " + waiting + " waits") + " in report " +
+        std::to_string(index);
+    if (!ended.empty())
+        return "ranks report unequally often: rank " + listed(ended) + " ended after report " +
+               std::to_string(c.ended.at(ended.front())) + ", " + waits +
+               ", which can never pass; every rank must call report() the same number of times";
+    if (c.timeout_ms == 0 || missing.empty() || now - gathering.since < Duration{c.timeout_ms}) return "";
+    return "ranks report unequally often, or one is stuck: " + waits + ", and for " +
+           seconds((now - gathering.since).ms) + " s rank " + listed(missing) +
+           " has not come (backend.timeout_s); every rank must call report() the same number of times";
+}
+
+constexpr std::int64_t hopeless_again_ms = 10'000;
+
+// Never in the past, unless there is something to say by then.
+std::optional<Time> hopeless_at(const Coordinator& c, const Gathered& gathering) {
+    if (gathering.nodes.size() == c.nodes.size() || gathering.ranks.size() >= c.world_size) return std::nullopt;
+    if (gathering.told_hopeless) return *gathering.told_hopeless + Duration{hopeless_again_ms};
+    if (c.timeout_ms == 0) return std::nullopt;
+    return gathering.since + Duration{c.timeout_ms};
+}
+
+// The node of the first rank that waits ends it, which ends the attempt with these words.
+void end_hopeless(Coordinator& c, Time now, GroupSink& sink) {
+    const auto found = c.gathering.find(c.passed + 1);
+    if (found == c.gathering.end()) return;
+    Gathered& gathering = found->second;
+    if (gathering.told_hopeless && now < *gathering.told_hopeless + Duration{hopeless_again_ms}) return;
+    std::string why = hopeless(c, now, found->first, gathering);
+    if (why.empty()) return;
+    gathering.told_hopeless = now;
+    for (const auto& [node, ranks] : c.nodes)
+        if (ranks.contains(*gathering.ranks.begin()))
+            tell(c, node, GroupArrived{.index = found->first, .hopeless = std::move(why)}, sink);
+}
+
 // Each name once: the lowest rank's file is kept. Returns what each node must leave out.
 std::map<std::string, std::vector<std::string>> collisions(const Coordinator& c, const Gathered& gathering,
                                                            std::string& example) {
@@ -240,7 +286,8 @@ void joined(Coordinator& c, const std::string& node, GroupSink& sink) {
 }
 
 void hear(Coordinator& c, Time now, const GroupArrived& news) {
-    if (news.index <= c.passed) return;
+    for (const std::uint32_t rank : news.ended) c.ended[rank] = news.index - 1;
+    if (news.index <= c.passed || news.ranks.empty()) return;
     Gathered& gathering = gathered(c, now, news.index);
     gathering.ranks.insert(news.ranks.begin(), news.ranks.end());
 }
@@ -262,9 +309,10 @@ void hear(Coordinator& c, const std::string& node, const GroupBroadcast& news, G
 void from_node(Coordinator& c, Time now, const std::string& node, const GroupMessage& message, GroupSink& sink) {
     if (!c.nodes.contains(node)) return;  // not of this attempt
     if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
-    if (const auto* one = std::get_if<GroupReport>(&message)) return hear(c, now, node, *one, sink);
+    if (const auto* one = std::get_if<GroupReport>(&message)) hear(c, now, node, *one, sink);
     if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);
-    if (const auto* one = std::get_if<GroupArrived>(&message)) return hear(c, now, *one);
+    if (const auto* one = std::get_if<GroupArrived>(&message)) hear(c, now, *one);
+    end_hopeless(c, now, sink);
     if (const auto* one = std::get_if<GroupBroadcast>(&message)) return hear(c, node, *one, sink);
 }
 
@@ -347,14 +395,17 @@ void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
 void coordinator_time(Coordinator& c, Time now, GroupSink& sink) {
     for (auto& [index, gathering] : c.gathering)
         if (now >= gathering.warn_at) warn_missing(c, now, index, gathering, sink);
+    end_hopeless(c, now, sink);
     if (c.commit && c.commit->retry_at && now >= *c.commit->retry_at) write_manifest(c, sink);
 }
 
 std::optional<Time> next_wake(const Coordinator& c) {
     std::optional<Time> at;
     if (c.commit) at = c.commit->retry_at;
-    for (const auto& [index, gathering] : c.gathering)
+    for (const auto& [index, gathering] : c.gathering) {
         if (!at || gathering.warn_at < *at) at = gathering.warn_at;
+        if (const auto due = hopeless_at(c, gathering); due && *due < *at && index == c.passed + 1) at = due;
+    }
     return at;
 }
 

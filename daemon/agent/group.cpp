@@ -85,7 +85,8 @@ void open_group(LocalAttempt& attempt) {
     Coordinator coordinator{.attempt = reference(attempt),
                             .world_size = image.prepare.world_size,
                             .passed = image.passed,
-                            .counter = std::max(image.named, image.launch->checkpoint_counter)};
+                            .counter = std::max(image.named, image.launch->checkpoint_counter),
+                            .timeout_ms = image.policy.report_timeout_ms};
     for (const PeerNode& node : image.prepare.nodes)
         coordinator.nodes[node.node] = {node.ranks.begin(), node.ranks.end()};
     if (!image.prepare.nodes.empty()) coordinator.own_node = image.prepare.nodes.front().node;
@@ -199,9 +200,13 @@ void on(Step& step, const GroupCut& input) {
     settle_end(step, input.attempt);
 }
 
-void adopted_rank_ended(Step& step, LocalAttempt& attempt, std::uint32_t rank) {
+void rank_ended_well(Step& step, LocalAttempt& attempt, std::uint32_t rank) {
     if (!attempt.local) return;
     with_group(step, attempt, [&](GroupSink& sink) {
+        if (!attempt.adopted) {
+            if (!attempt.local->come.contains(rank)) rank_done(*attempt.local, rank, sink);
+            return;
+        }
         rank_ended(*attempt.local, rank, sink);
         if (attempt.local->ranks.empty() && attempt.coordinator) own_ranks_ended(*attempt.coordinator, step.now, sink);
     });

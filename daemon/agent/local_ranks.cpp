@@ -114,6 +114,7 @@ void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) 
     local.come.clear();
     local.complete.reset();
     local.partial_at.reset();
+    local.hopeless.clear();
     local.asked.reset();
     if (!message.directory.empty()) begin_upload(local, message, sink);
     if (message.directory.empty() || !message.sync) {
@@ -206,6 +207,11 @@ void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     if (!local.ranks.empty() && !local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
 }
 
+// Told where the coordinator is beside it, which is where rank 0 is. Elsewhere the time of a report finds it.
+void rank_done(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
+    if (local.coordinates) tell(local, GroupArrived{.index = local.passed + 1, .ended = {rank}}, sink);
+}
+
 void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sink) {
     if (!local.complete || local.complete->index != listed.index) return;
     GroupReport report = *local.complete;
@@ -218,6 +224,8 @@ void from_coordinator(LocalRanks& local, Time, const GroupMessage& message, Grou
     if (const auto* one = std::get_if<GroupReleased>(&message)) return released(local, *one, sink);
     if (const auto* one = std::get_if<GroupCommitted>(&message)) return committed(local, *one, sink);
     if (const auto* one = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *one, sink);
+    if (const auto* one = std::get_if<GroupArrived>(&message); one && one->index == local.passed + 1)
+        local.hopeless = one->hopeless;
 }
 
 void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink) {

@@ -158,6 +158,7 @@ std::string encode(const AttemptImage& image) {
              {"local_run_path", image.local_run_path},
              {"hang_timeout_ms", image.policy.hang_timeout_ms},
              {"isolation_timeout_ms", image.policy.isolation_timeout_ms},
+             {"report_timeout_ms", image.policy.report_timeout_ms},
              {"passed", image.passed},
              {"named", image.named}};
     if (image.uploading) out["uploading"] = json_of(*image.uploading);
@@ -187,6 +188,7 @@ Result<AttemptImage> decode_image(const std::string& text) {
         image.local_run_path = in.value("local_run_path", "");
         image.policy.hang_timeout_ms = in.value("hang_timeout_ms", std::int64_t{0});
         image.policy.isolation_timeout_ms = in.value("isolation_timeout_ms", std::int64_t{0});
+        image.policy.report_timeout_ms = in.value("report_timeout_ms", std::int64_t{0});
         image.passed = in.value("passed", std::uint64_t{0});
         image.named = in.value("named", std::uint64_t{0});
         if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);

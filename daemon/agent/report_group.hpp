@@ -42,6 +42,7 @@ struct LocalRanks {
     std::optional<LocalUpload> upload;
     std::optional<protocol::GroupReleased> asked;  // by the coordinator, for a report that our ranks have not come to
     std::map<std::uint64_t, worker::Committed> settled;  // the last few, for workers that come back
+    std::string hopeless;                                // why report passed + 1 can never pass
     bool some_ended = false;  // after this agent's restart: ranks that had passed everything and ended
     std::uint64_t broadcast_passed = 0;
     std::map<std::uint32_t, worker::Broadcast> broadcast_come;
@@ -55,7 +56,8 @@ struct Gathered {
     Time since;
     Time warn_at;
     std::int64_t warn_every_ms = 30'000;
-    bool said_waiting = false;  // for the upload of the checkpoint before
+    bool said_waiting = false;          // for the upload of the checkpoint before
+    std::optional<Time> told_hopeless;  // the last time
     bool operator==(const Gathered&) const = default;
 };
 
@@ -84,7 +86,9 @@ struct Coordinator {
     std::optional<Commit> commit;
     std::uint64_t counter = 0;  // directories named, over all attempts of the run
     std::uint64_t warnings = 0;
-    bool own_ended = false;  // after this agent's restart: no rank of this node will report again
+    std::int64_t timeout_ms = 0;                   // a report that waits for longer never passes; 0: no limit
+    std::map<std::uint32_t, std::uint64_t> ended;  // ranks that have, and after which report
+    bool own_ended = false;                        // after this agent's restart: no rank of this node will report again
     std::uint64_t broadcast_passed = 0;
     std::map<std::uint64_t, std::set<std::string>> broadcast_nodes;
     std::string broadcast_data;
@@ -105,6 +109,7 @@ struct GroupSink {
 void rank_joined(LocalRanks&, std::uint32_t rank, const worker::Hello&, GroupSink&);
 void rank_reported(LocalRanks&, Time now, std::uint32_t rank, worker::Report, GroupSink&);
 void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);  // with 0, after this agent's restart
+void rank_done(LocalRanks&, std::uint32_t rank, GroupSink&);   // ended well, with this agent watching
 void rank_broadcast(LocalRanks&, std::uint32_t rank, worker::Broadcast, GroupSink&);
 void staged_listed(LocalRanks&, const StagedListed&, GroupSink&);
 void from_coordinator(LocalRanks&, Time now, const protocol::GroupMessage&, GroupSink&);

@@ -35,7 +35,8 @@ UploadMode mode_of(const std::string& text) {
 
 // Below the backend's timeout nothing is called a hang: until then a collective may still come to its end.
 AttemptPolicy policy_of(const spec::Job& job) {
-    AttemptPolicy policy{.isolation_timeout_ms = job.isolation_timeout_ms.value_or(0)};
+    AttemptPolicy policy{.isolation_timeout_ms = job.isolation_timeout_ms.value_or(0),
+                         .report_timeout_ms = job.backend_timeout_s * 1000};
     if (job.hang_timeout_ms) policy.hang_timeout_ms = std::max(*job.hang_timeout_ms, job.backend_timeout_s * 1000);
     return policy;
 }

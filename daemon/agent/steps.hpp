@@ -64,7 +64,7 @@ void on(Step& step, const ManifestWritten& input);
 void on(Step& step, const GroupSaid& input);
 void on(Step& step, const GroupConnected& input);
 void on(Step& step, const GroupCut& input);
-void adopted_rank_ended(Step& step, LocalAttempt& attempt, std::uint32_t rank);  // with 0
+void rank_ended_well(Step& step, LocalAttempt& attempt, std::uint32_t rank);
 void group_time(Step& step, LocalAttempt& attempt);
 bool uploads_settled(const LocalAttempt& attempt);
 void abandon_uploads(Step& step, LocalAttempt& attempt, const std::string& why);

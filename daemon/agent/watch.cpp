@@ -49,23 +49,17 @@ void kill_hung(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorke
     step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), rank, SIGKILL});
 }
 
-// Ranks must report equally often. One that has ended comes to no further report, so whoever waits here in one would
-// wait for ever. Seen among the ranks of one node; over several, the coordinator's warning names who is missing.
+// Ranks must report equally often. The coordinator has said that a report can never pass: one that waits here is ended,
+// and the attempt with it.
 void end_uneven(Step& step, LocalAttempt& attempt) {
-    if (attempt.phase != Phase::running || attempt.adopted || !attempt.local || attempt.local->come.empty()) return;
+    if (attempt.phase != Phase::running || !attempt.local) return;
+    if (attempt.local->hopeless.empty() || attempt.local->come.empty()) return;
     const std::uint32_t waits = attempt.local->come.begin()->first;
-    for (const auto& [rank, worker] : attempt.workers) {
-        if (!worker.exit || !worker.exit->success() || attempt.local->come.contains(rank)) continue;
-        LocalWorker& waiting = attempt.workers[waits];
-        if (waiting.signalled || waiting.hung) return;
-        waiting.hung = true;
-        waiting.fail_text = "ranks report unequally often: rank " + std::to_string(rank) + " ended after report " +
-                            std::to_string(attempt.local->passed) + ", rank " + std::to_string(waits) +
-                            " waits in report " + std::to_string(attempt.local->passed + 1) +
-                            ", which can never pass; every rank must call report() the same number of times";
-        step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), waits, SIGKILL});
-        return;
-    }
+    LocalWorker& waiting = attempt.workers[waits];
+    if (waiting.exited || waiting.signalled || waiting.hung) return;
+    waiting.hung = true;
+    waiting.fail_text = attempt.local->hopeless;
+    step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), waits, SIGKILL});
 }
 
 std::optional<Time> isolation_at(const AgentState& state, const LocalAttempt& attempt) {

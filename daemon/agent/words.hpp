@@ -42,6 +42,7 @@ struct UploadImage {
 struct AttemptPolicy {
     std::int64_t hang_timeout_ms = 0;       // since a rank's last report; never below the backend's own timeout
     std::int64_t isolation_timeout_ms = 0;  // without the head
+    std::int64_t report_timeout_ms = 0;     // for all ranks to come to one report: backend.timeout_s
     bool operator==(const AttemptPolicy&) const = default;
 };
 // What an agent's restart needs of an attempt; the adapter keeps it on disk.

@@ -32,9 +32,11 @@ struct GroupReport {  // all of a node's ranks have come to report `index`
     bool sync = false;                   // some rank waits for the commit
     bool operator==(const GroupReport&) const = default;
 };
-// partial: for naming missing ranks
+// To the coordinator: who has come while some have not, for naming missing ranks. Back: why `index` can never pass.
 struct GroupArrived {
     std::uint64_t index = 0; std::vector<std::uint32_t> ranks{};
+    std::vector<std::uint32_t> ended{};  // of the node, well, after report index - 1: they come to no other
+    std::string hopeless{};
     bool operator==(const GroupArrived&) const = default;
 };
 struct GroupUploaded {

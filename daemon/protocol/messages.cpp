@@ -166,7 +166,7 @@ void fields(V& v, GroupReport& m) {
 }
 template <class V>
 void fields(V& v, GroupArrived& m) {
-    v("index", m.index), v("ranks", m.ranks);
+    v("index", m.index), v("ranks", m.ranks), v("ended", m.ended), v("hopeless", m.hopeless);
 }
 template <class V>
 void fields(V& v, GroupUploaded& m) {

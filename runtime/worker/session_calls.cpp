@@ -197,17 +197,27 @@ int Session::broadcast(std::optional<std::string> data, std::string& out) {
     return RTW_OK;
 }
 
+// Another thread may be waiting in a call, for ranks that never come: it shall not keep the cause back.
 int Session::fail(const std::string& text) {
     if (foreign_process()) return wrong_process();
-    const Lock call(calls_);
+    constexpr const char* doing = "telling the cause of the failure";
+    const Lock call(calls_, std::try_to_lock);
     Lock lock(state_);
-    if (const int code =
-            wait_until(lock, "telling the cause of the failure", Clock::now() + 2s, [this] { return link_.open(); });
-        code != RTW_OK) {
-        return code;
-    }
+    const auto until = Clock::now() + 2s;
+    if (call.owns_lock())
+        if (const int code = wait_until(lock, doing, until, [this] { return link_.open(); }); code != RTW_OK)
+            return code;
+    if (!link_.open()) return gone(doing);
     send(Fail{text.substr(0, std::size_t{256} << 10)});
-    return wait_until(lock, "telling the cause of the failure", Clock::now() + 2s, [this] { return !link_.backlog(); });
+    if (call.owns_lock()) return wait_until(lock, doing, until, [this] { return !link_.backlog(); });
+    while (link_.open() && link_.backlog() && Clock::now() < until) {
+        const Link::Wait wait = link_.wait();
+        lock.unlock();
+        wait.until_ready(poll_ms);
+        lock.lock();
+        read_news();
+    }
+    return link_.backlog() ? gone(doing) : RTW_OK;
 }
 
 int Session::wanted() {

@@ -87,6 +87,40 @@ TEST_CASE("a rank that waits in a report which one that has ended can never come
     CHECK(cause.detail.find("rank 0 ended after report 1, rank 1 waits in report 2") != std::string::npos);
 }
 
+TEST_CASE("the coordinator ends who waits on another node for a rank that has ended") {
+    Machine first = running({.nodes = {{0}, {1}}});  // rank 0 is here
+    const auto of_n2 = [](protocol::GroupMessage message) { return GroupSaid{attempt_1, "n2", std::move(message)}; };
+    first.feed(of_n2(protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}}));
+    first.feed(report(0, 1));
+    CHECK(all<ToGroup>(first.feed(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 5})).empty());
+    const auto said = all<ToGroup>(first.feed(of_n2(protocol::GroupReport{.index = 2, .metrics_json = {{1, "{}"}}})));
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].node == "n2");
+    const auto told = std::get<protocol::GroupArrived>(said[0].message);
+    CHECK(told.hopeless.find("rank 0 ended after report 1, rank 1 waits in report 2") != std::string::npos);
+
+    Machine second = running({.nodes = {{0}, {1}}, .here = 1});
+    second.feed(report(1, 1));
+    second.feed(GroupSaid{attempt_1, "n1", protocol::GroupReleased{.index = 1}});
+    second.feed(report(1, 2));
+    CHECK(all<SignalWorker>(second.later(1'000)).empty());
+    second.feed(GroupSaid{attempt_1, "n1", told});
+    CHECK(all<SignalWorker>(second.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
+    const Outputs ended = second.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
+    CHECK(news<protocol::Exited>(ended)[0].cause.detail == told.hopeless);
+}
+
+TEST_CASE("a report that nobody else comes to has its time") {
+    Machine machine = running({.policy = {.report_timeout_ms = 600'000}});
+    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
+    machine.feed(report(1, 2));
+    machine.later(1'000);
+    CHECK(all<SignalWorker>(machine.later(599'000)).empty());
+    CHECK(all<SignalWorker>(machine.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
+    const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
+    CHECK(news<protocol::Exited>(ended)[0].cause.detail.find("backend.timeout_s") != std::string::npos);
+}
+
 TEST_CASE("without hang_timeout an idle rank is left alone") {
     Machine machine = running();
     machine.feed(report(0, 1));

@@ -135,7 +135,7 @@ std::vector<GroupMessage> group_words(Draw& d) {
     const std::vector<StagedFile> files = {{small(d), d.text(), d.wide(), d.text()}};
     return {GroupJoin{d.attempt(), d.text(), d.ranks()},
             GroupReport{d.number(~0ull), d.by_rank(), d.coin(), d.text(), files},
-            GroupArrived{d.number(~0ull), d.ranks()},
+            GroupArrived{d.number(~0ull), d.ranks(), d.ranks(), d.text()},
             GroupUploaded{d.number(~0ull), files, d.text()},
             GroupReleased{d.number(~0ull), d.text()},
             GroupCommitted{d.number(~0ull), d.text(), d.text()}};

@@ -119,7 +119,28 @@ def test_ranks_that_report_unequally_often_are_named(cluster):
         for step in range(2 + train.get_context().get_world_rank()):
             train.report({"step": step})
 
-    with pytest.raises(train.WorkerGroupError, match="rank 0 ended after report 2, rank 1 waits in report 3"):
+    for strategy in ("STRICT_PACK", "STRICT_SPREAD"):  # on one node, and on two
+        with pytest.raises(train.WorkerGroupError, match="rank 0 ended after report 2, rank 1 waits in report 3") as failed:
+            DataParallelTrainer(
+                loop,
+                scaling_config=ScalingConfig(num_workers=2, placement_strategy=strategy),
+                run_config=RunConfig(name=cluster.name("uneven")),
+            ).fit()
+        assert isinstance(failed.value.worker_failures[1], train.BroadcastCollectiveTimeoutError)
+
+
+def test_a_collective_call_that_not_all_ranks_make_ends_after_its_time(cluster, monkeypatch):
+    monkeypatch.setenv("RAY_TRAIN_COLLECTIVE_TIMEOUT_S", "1.5")
+
+    def loop():
+        import threading
+
+        train.collective.barrier()
+        if train.get_context().get_world_rank() == 0:
+            train.collective.barrier()
+        threading.Event().wait(60)
+
+    with pytest.raises(train.WorkerGroupError, match="not all ranks came to a collective call within 1.5 s"):
         DataParallelTrainer(
-            loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=cluster.name("uneven"))
+            loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=cluster.name("barrier"))
         ).fit()

@@ -12,10 +12,11 @@ import pathlib
 import pickle
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rtrain.train import _metrics, _worker
+from rtrain.train import _metrics, _names, _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._library import ReportArgs, check, library
 from rtrain.train._session import (
@@ -163,6 +164,10 @@ class ClusterSession:
         return data
 
     def _broadcast(self, data: bytes | None) -> bytes:
+        limit = _names.setting("COLLECTIVE_TIMEOUT_S")
+        return _within(float(limit), lambda: self._broadcast_now(data)) if limit else self._broadcast_now(data)
+
+    def _broadcast_now(self, data: bytes | None) -> bytes:
         out, size = ctypes.c_void_p(), ctypes.c_uint64()
         code = library().rtw_broadcast(
             _worker.handle("collective"), data, 0 if data is None else len(data), ctypes.byref(out), ctypes.byref(size)
@@ -199,6 +204,31 @@ class ClusterSession:
     def flush(self, timeout_s: float | None) -> None:
         milliseconds = -1 if timeout_s is None else int(timeout_s * 1000)
         check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
+
+
+def _within(limit_s: float, call: Callable[[], bytes]) -> bytes:
+    """BroadcastCollectiveTimeoutError when it takes longer; the rank then leaves its loop, so nobody waits for the call's end."""
+    from rtrain.train._errors import BroadcastCollectiveTimeoutError
+
+    found: list[bytes | BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(call())
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="rtrain collective")
+    thread.start()
+    thread.join(limit_s)
+    if not found:
+        raise BroadcastCollectiveTimeoutError(
+            f"not all ranks came to a collective call within {limit_s:g} s (RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S); every rank must make "
+            "the same calls of report, get_preemption_info and rtrain.train.collective in the same order"
+        )
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
 
 
 def _with_files(call: ReportCall, directory: str) -> ReportArgs:

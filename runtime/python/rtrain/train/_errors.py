@@ -94,9 +94,10 @@ class CheckpointManagerInitializationError(RuntimeError):
 
 def worker_exception(text: str) -> Exception:
     """The exception that stands for what a rank failed by."""
-    if text.startswith("ranks report unequally often"):
+    ended_by_agent = text.startswith("killed by signal 9")
+    if ended_by_agent and "ranks report unequally often" in text:
         return BroadcastCollectiveTimeoutError(text)
-    if text.startswith("it hangs:"):
+    if ended_by_agent and "failure.hang_timeout" in text:
         return WorkerHealthCheckTimeoutError(text)
     return UserExceptionWithTraceback(text)
 
