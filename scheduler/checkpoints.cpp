@@ -71,7 +71,7 @@ const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run) {
 
 namespace core {
 
-// Kept: the best num_to_keep, the latest, and what a live attempt started from.
+// Kept: the best num_to_keep, the latest, what a live attempt started from, and what waits for its validation.
 void retain(Change& change, RunId id) {
     const Run& run = change.seen().runs.at(id);
     const Retention& retention = run.spec.retention;
@@ -86,7 +86,8 @@ void retain(Change& change, RunId id) {
     std::vector<CheckpointKey> going;
     for (std::size_t i = *retention.num_to_keep; i < all.size(); ++i) {
         const bool pinned = live != nullptr && live->from == all[i]->directory;
-        if (all[i] != latest && !pinned) going.push_back({.run = id, .directory = all[i]->directory});
+        if (all[i] != latest && !pinned && !all[i]->validating)
+            going.push_back({.run = id, .directory = all[i]->directory});
     }
     for (const CheckpointKey& key : going) {
         change.edit(key).deleting = true;
@@ -120,11 +121,25 @@ void on(Change& change, const CheckpointCommitted& event) {
                           .metrics = std::move(numbers),
                           .committed = change.now(),
                           .committed_wall_ms = event.wall_ms,
-                          .deleting = false});
+                          .deleting = false,
+                          .validating = false});
     change.about(id);
     change.note(run.name + " committed " + event.directory);
     retain(change, id);
     if (newest) commit_answers(change, attempt->id);
+}
+
+void on(Change& change, const CheckpointValidated& event) {
+    const CheckpointKey key{.run = event.run, .directory = event.directory};
+    const auto known = change.seen().checkpoints.find(key);
+    if (known == change.seen().checkpoints.end() || known->second.deleting) return;
+    Checkpoint& checkpoint = change.edit(key);
+    checkpoint.validating = event.pending;
+    for (const auto& [name, value] : event.metrics)
+        if (std::isfinite(value)) checkpoint.metrics[name] = value;
+    change.about(event.run);
+    change.note(event.directory + (event.pending ? " is to be validated" : " was validated"));
+    retain(change, event.run);
 }
 
 void on(Change& change, const CheckpointDeleted& event) {

@@ -102,13 +102,21 @@ struct CheckpointCommitted {
     bool operator==(const CheckpointCommitted&) const = default;
 };
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };
+struct CheckpointValidated {  // or is about to be: `pending`
+    RunId run;
+    std::string directory;
+    bool pending = false;
+    std::map<std::string, double> metrics;  // join those of its report
+    bool operator==(const CheckpointValidated&) const = default;
+};
 struct StopMetricReached { AttemptId attempt; std::string key; double value = 0; bool operator==(const StopMetricReached&) const = default; };
 struct QueuesConfigured { Queues queues; std::string by; bool operator==(const QueuesConfigured&) const = default; };  // checked by the shell
 struct TimePassed { bool operator==(const TimePassed&) const = default; };  // next_wake has come
 
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,
                            NodeUndrained, NodePrepared, NodePrepareFailed, WorkerStarted, FirstReport, WorkerExited, NodeEmptied,
-                           CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed, QueuesConfigured, RunCheckpointAsked, RunResizeAsked>;
+                           CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed, QueuesConfigured, RunCheckpointAsked, RunResizeAsked,
+                           CheckpointValidated>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 // To one agent each. Repeating one is harmless: agents know attempts by id and incarnation.

@@ -93,6 +93,7 @@ void on(Change& change, const WorkerExited& event);
 void on(Change& change, const NodeEmptied& event);
 void on(Change& change, const CheckpointCommitted& event);  // checkpoints.cpp
 void on(Change& change, const CheckpointDeleted& event);
+void on(Change& change, const CheckpointValidated& event);
 
 // ---- checkpoints.cpp ----------------------------------------------------------------------------------------------
 void retain(Change& change, RunId run);                     // decides which checkpoints go

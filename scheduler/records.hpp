@@ -128,6 +128,7 @@ struct Checkpoint {
     Time committed;
     std::int64_t committed_wall_ms = 0;
     bool deleting = false;
+    bool validating = false;  // kept until what its validation says counts as well
     bool operator==(const Checkpoint&) const = default;
 };
 

@@ -79,6 +79,20 @@ Error bad_key(const std::string& key) {
     return {ErrorCode::usage, "'" + key + "' is no key", "use letters, digits, '.', '_' and '-'"};
 }
 
+// What workers and driver say of a checkpoint's validation decides which checkpoints are kept. Other values: none.
+std::optional<CheckpointValidated> validation_in(const std::string& key, const Run& run, const std::string& body) {
+    constexpr std::string_view prefix = "validation-";
+    if (!key.starts_with(prefix)) return std::nullopt;
+    const json said = parsed_or_null(body);
+    if (!said.is_object()) return std::nullopt;
+    CheckpointValidated event{.run = run.id, .directory = key.substr(prefix.size())};
+    event.pending = said.value("status", json()) == json("PENDING_VALIDATION");
+    const json metrics = said.value("metrics", json());
+    for (const auto& [name, value] : metrics.items())
+        if (value.is_number()) event.metrics[name] = value.get<double>();
+    return event;
+}
+
 void answer_listing(Ask& ask, const std::string& directory, const std::string& path) {
     auto items = std::make_shared<json>();
     ask.head.loop.offload([items, directory, path] { *items = listed(directory, path); },
@@ -134,6 +148,10 @@ void put_value(Ask& ask) {
         if (ask.request.body.size() > value_bytes_max)
             return refuse(ask,
                           {ErrorCode::usage, "the value is larger than 4 MiB", "store it as a blob, its hash here"});
+        auto validated = validation_in(key, run, ask.request.body);
+        if (validated && validated->pending && !ask.head.cluster.checkpoints.contains({run.id, validated->directory}))
+            return refuse(ask,
+                          {ErrorCode::conflict, validated->directory + " is not known to the head yet", "try again"});
         std::error_code failed;
         fs::create_directories(directory, failed);
         const auto there = std::distance(fs::directory_iterator(directory, failed), fs::directory_iterator());
@@ -141,7 +159,10 @@ void put_value(Ask& ask) {
             return refuse(ask, {ErrorCode::full, "run " + run.name + " has 1000 values already", ""});
         if (auto written = write_private(directory + "/" + key, ask.request.body); !written)
             return refuse(ask, written.error());
-        reply_json(ask, 200, {{"key", key}, {"bytes", ask.request.body.size()}});
+        const json answer = {{"key", key}, {"bytes", ask.request.body.size()}};
+        if (!validated) return reply_json(ask, 200, answer);
+        ask.head.take(std::move(*validated),
+                      [kept = ask, answer](const Decision&) mutable { reply_json(kept, 200, answer); });
     });
 }
 

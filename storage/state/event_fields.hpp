@@ -129,6 +129,13 @@ struct Fields<CheckpointDeleted> {
         std::tuple(RTRAIN_FIELD(CheckpointDeleted, run), RTRAIN_FIELD(CheckpointDeleted, directory));
 };
 template <>
+struct Fields<CheckpointValidated> {
+    static constexpr const char* type = "CheckpointValidated";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(CheckpointValidated, run), RTRAIN_FIELD(CheckpointValidated, directory),
+                   RTRAIN_FIELD(CheckpointValidated, pending), RTRAIN_FIELD(CheckpointValidated, metrics));
+};
+template <>
 struct Fields<StopMetricReached> {
     static constexpr const char* type = "StopMetricReached";
     static constexpr auto list =

@@ -38,6 +38,26 @@ TEST_CASE("by score the best and always the latest; missing and NaN are the wors
     CHECK(world.kept(run) == Names{"c4", "c6"});
 }
 
+TEST_CASE("what waits for its validation is kept, and then counts by what that said") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.retention = {.num_to_keep = 1, .score_attribute = "val"}});
+    for (const char* name : {"c1", "c2"}) {
+        world.commits(run, name);
+        world.tell(CheckpointValidated{.run = run, .directory = name, .pending = true});
+    }
+    world.commits(run, "c3");
+    CHECK(world.kept(run) == Names{"c1", "c2", "c3"});
+    world.tell(CheckpointValidated{.run = run, .directory = "c1", .metrics = {{"val", 0.5}, {"odd", NAN}}});
+    CHECK(world.kept(run) == Names{"c1", "c2", "c3"});
+    world.tell(CheckpointValidated{.run = run, .directory = "c2", .metrics = {{"val", 0.25}}});
+    CHECK(world.kept(run) == Names{"c1", "c3"});
+    world.commits(run, "c4");
+    CHECK(world.kept(run) == Names{"c1", "c4"});
+    world.tell(CheckpointValidated{.run = run, .directory = "c2", .pending = true});  // too late: it is gone
+    CHECK(world.kept(run) == Names{"c1", "c4"});
+}
+
 TEST_CASE("lower may be better") {
     World world;
     world.nodes(1);

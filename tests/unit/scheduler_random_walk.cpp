@@ -70,6 +70,13 @@ class Walk {
         }
         return event;
     }
+    Event validated() {
+        CheckpointValidated event{.run = some_run(), .directory = "never-committed", .pending = dice(2) == 0};
+        for (const auto& [key, checkpoint] : world_.cluster.checkpoints)
+            if (dice(3) == 0) event.run = key.run, event.directory = key.directory;
+        if (!event.pending) event.metrics["val"] = static_cast<double>(dice(5));
+        return event;
+    }
     Event deleted() {  // agents delete what they were told to
         for (const auto& [key, checkpoint] : world_.cluster.checkpoints)
             if (checkpoint.deleting && dice(2) == 0)
@@ -124,7 +131,7 @@ class Walk {
                                          .why = "no",
                                          .permanent = dice(5) == 0};
             case 10:
-                return deleted();
+                return dice(2) == 0 ? deleted() : validated();
             case 11:
                 return CheckpointCommitted{
                     .attempt = some_attempt(), .directory = "c" + std::to_string(dice(30)), .world_size = 1};

@@ -61,6 +61,25 @@ def test_validated_metrics_join_the_checkpoint_s_and_decide_the_best(cluster):
     assert result.get_best_checkpoint("accuracy", "max").to_dict() == {"epoch": 1}
 
 
+
+def test_what_waits_for_its_validation_is_kept_until_its_score_is_known(cluster):
+    def loop():
+        for epoch in range(3):
+            train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}), validation=True)
+
+    def worse_each_time(checkpoint):
+        return {"accuracy": -checkpoint.to_dict()["epoch"]}
+
+    keep = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="accuracy")
+    result = DataParallelTrainer(
+        loop,
+        validation_config=ValidationConfig(fn=worse_each_time),
+        run_config=RunConfig(name=cluster.name("pending"), checkpoint_config=keep),
+    ).fit()
+    kept = [metrics for _, metrics in result.best_checkpoints]
+    assert kept == [{"epoch": 2, "accuracy": -2}, {"epoch": 0, "accuracy": 0}]  # the latest, and the best
+
+
 def test_validation_needs_a_checkpoint_and_a_config(cluster):
     def loop():
         with pytest.raises(ValueError, match="needs a checkpoint"):

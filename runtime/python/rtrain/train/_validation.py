@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from rtrain._http import Head, HeadError, NotFound, part
+from rtrain._http import Conflict, Head, HeadError, NotFound, part
 from rtrain.train import _metrics
 from rtrain.train._configs import ValidationConfig, ValidationTaskConfig
 from rtrain.train._package import Payload, dumps
@@ -24,6 +25,7 @@ from rtrain.train._session import ReportedCheckpointStatus
 _PREFIX = "validation-"
 _POLL_S = 1.0
 _AFTER_KILL_S = 10.0
+_KNOWN_WITHIN_S, _KNOWN_PAUSE_S = 60.0, 0.05
 PENDING = ReportedCheckpointStatus.PENDING_VALIDATION.value
 
 
@@ -35,7 +37,15 @@ def ask(head: Head, run_id: str, directory: str, task: object) -> None:
         "fn_kwargs": b64encode(dumps(config.fn_kwargs or {}, "ValidationTaskConfig.fn_kwargs")).decode(),
         "timeout_s": config.timeout_s,
     }
-    _put(head, run_id, directory, wish)
+    deadline = time.monotonic() + _KNOWN_WITHIN_S
+    while True:  # the head hears of the commit from the agent, and may not have heard yet
+        try:
+            _put(head, run_id, directory, wish)
+            return
+        except Conflict:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_KNOWN_PAUSE_S)
 
 
 def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
