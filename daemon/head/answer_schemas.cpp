@@ -49,7 +49,9 @@ constexpr Kind kinds[] = {
      "memory_total:int version:text runs:[text] facts:{text}"},
     {"NodeLeft", "node:text state:text"},
     {"Waiting",
-     "position:int run_id:text name:text state:text queue:text priority:int waiting_ms:int needs:text why:text"},
+     "position:int? run_id:text name:text state:text queue:text priority:int starts_in_ms:int? waiting_ms:int "
+     "needs:text "
+     "why:text"},
     {"Event", "id:int time:time? kind:text run_id:text? run_name:text? node:text? text:text"},
     {"Token", "id:text role:text user:text created:time? expires:time? uses_left:int? revoked:bool token?:text"},
     {"Certificate", "certificate:text ca:text node:text cluster_id:text"},

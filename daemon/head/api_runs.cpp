@@ -153,25 +153,41 @@ void get_explain(Ask& ask) {
     });
 }
 
+namespace {
+
+json waiting_json(const Head& head, const Run& run, Time now, const std::string& why) {
+    return {{"position", json()},
+            {"run_id", head.run_id(run.id)},
+            {"name", run.name},
+            {"state", to_text(run.state)},
+            {"queue", run.spec.queue},
+            {"priority", run.spec.priority},
+            {"starts_in_ms", run.reserved_from > now ? json((run.reserved_from - now).ms) : json()},
+            {"waiting_ms", (now - run.submitted).ms},
+            {"needs", needs_text(run.spec)},
+            {"why", why}};
+}
+
+}  // namespace
+
+// Those in the queue by their order; behind them those that are not in it yet, for another run or their array's limit
+// comes first. They have no position.
 void get_queue(Ask& ask) {
     std::vector<json> items;
     const Time now = ask.head.clock.now();
+    const Cluster& cluster = ask.head.cluster;
     constexpr std::size_t explained_most = 100;  // an explanation looks at every node
-    for (const RunId id : queue_order(ask.head.cluster)) {
-        const Run& run = ask.head.cluster.runs.at(id);
+    for (const RunId id : queue_order(cluster)) {
+        const Run& run = cluster.runs.at(id);
         std::string text = run.reason;
-        if (items.size() < explained_most) text = shortest_reason(explain(ask.head.cluster, now, id), text);
-        items.push_back({{"position", items.size() + 1},
-                         {"run_id", ask.head.run_id(id)},
-                         {"name", run.name},
-                         {"state", to_text(run.state)},
-                         {"queue", run.spec.queue},
-                         {"priority", run.spec.priority},
-                         {"starts_in_ms", run.reserved_from > now ? json((run.reserved_from - now).ms) : json()},
-                         {"waiting_ms", (now - run.submitted).ms},
-                         {"needs", needs_text(run.spec)},
-                         {"why", text}});
+        if (items.size() < explained_most) text = shortest_reason(explain(cluster, now, id), text);
+        json item = waiting_json(ask.head, run, now, text);
+        item["position"] = items.size() + 1;
+        items.push_back(std::move(item));
     }
+    for (const auto& [id, run] : cluster.runs)
+        if (run.state == RunState::queued && (!run.after.empty() || run.array_waits))
+            items.push_back(waiting_json(ask.head, run, now, run.reason));
     reply_list(ask, items);
 }
 

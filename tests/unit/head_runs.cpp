@@ -185,6 +185,26 @@ TEST_CASE("names: taken is 409 with the way out, `new` finds another, and the ru
     CHECK(head.call("GET", "/v1/runs/same-2/explain").body["headline"].get<std::string>().find("QUEUED") == 0);
 }
 
+TEST_CASE("the queue shows what another run or an array's limit holds back, behind those that have a position") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    json after = job("second");
+    after["after"] = json::array({"first"});
+    head.call("POST", "/v1/runs", {{"job", job("first")}});
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", after}}).status == 201);
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("grid")}, {"array", "1-2%1"}}).status == 201);
+    const json items = head.call("GET", "/v1/queue").body["items"];
+    REQUIRE(items.size() == 4);
+    CHECK(items[1]["name"] == "grid-1");
+    CHECK(items[1]["position"] == 2);
+    CHECK(items[2]["name"] == "second");
+    CHECK(items[2]["position"].is_null());
+    CHECK(items[2]["why"] == "waits for first to succeed");
+    CHECK(items[3]["why"] == "array grid runs at most 1 at a time");
+    const json why = head.call("GET", "/v1/runs/second/explain").body;
+    CHECK(why["headline"].get<std::string>().find("waits for first to succeed") != std::string::npos);
+}
+
 TEST_CASE("a wrong submission is answered with all its problems at once") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
