@@ -70,7 +70,7 @@ void settle_array(Change& change, const Run& ended) {
     if (!next || terminal(change.seen().runs.at(*next).state)) return;
     Run& run = change.edit(*next);
     run.array_waits = false;
-    run.reason.clear();
+    run.reason = held_back(change.seen(), run);
     change.settle();  // another one that ends in this very event lets the one behind it go
     change.look_for_room();
 }

@@ -191,7 +191,7 @@ void Ledger::renew_waits(const Run& run, Known& known) {
     if (terminal(run.state)) return;
     for (const After& one : run.after) known.after.push_back(one.run);
     for (const RunId before : known.after) dependents_.insert({before, run.id});
-    if (run.array_waits && run.after.empty()) known.array = array_key(run.array, run.user);
+    if (run.array_waits) known.array = array_key(run.array, run.user);
     if (!known.array.empty()) array_waiting_.insert({known.array, run.id});
     if (run.spec.elastic && run.state == RunState::running) elastic_.insert(run.id);
     if (run.spec.elastic && run.grow_since) known.grows = *run.grow_since + run.spec.elastic->grow_after;

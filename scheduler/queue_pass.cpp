@@ -163,8 +163,12 @@ void Pass::open_all() {
 }
 
 Pass::Next Pass::blocked(const Turn& turn) {
-    if (!ledger_.ever(turn.shape)) return Next::skip;
     const Run& run = change_.seen().runs.at(turn.run);
+    if (!ledger_.ever(turn.shape)) {  // what it was told before, of its quota, holds no more
+        if (run.state == RunState::queued && run.reason.starts_with("queue "))
+            give_reason(run.id, reason_of(run, turn.shape));
+        return Next::skip;
+    }
     const bool behind =
         std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return same_kind(held.shape, turn.shape); });
     if (behind) return Next::skip;

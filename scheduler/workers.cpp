@@ -24,7 +24,11 @@ const Attempt* preparing(const Change& change, AttemptId asked, std::uint32_t in
 // it prepared would be held for ever.
 void give_up_late(Change& change, const NodePrepared& event) {
     const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
-    const bool over = attempt == nullptr || terminal(attempt->state) || attempt->incarnation != event.incarnation;
+    bool over = attempt == nullptr || terminal(attempt->state) || attempt->incarnation != event.incarnation;
+    if (!over && attempt->state == AttemptState::stopping) {  // its node had left, and is back: nobody waits for it
+        const auto& waiting = attempt->nodes_waiting;
+        over = std::find(waiting.begin(), waiting.end(), event.node) == waiting.end();
+    }
     if (!over || !change.seen().nodes.contains(event.node)) return;
     Attempt given_up;
     given_up.id = event.attempt;

@@ -81,7 +81,9 @@ void SimHead::begin_turn() {
         const bool asked = std::holds_alternative<RunStopAsked>(event) ||
                            std::holds_alternative<NodeUndrained>(event) ||
                            std::holds_alternative<QueuesConfigured>(event);
-        if (one.decisions.front().created || asked) asked_.emplace_back(event, one.decisions.front());
+        const auto& refused = one.decisions.front().refused;  // what it was to come after cannot succeed any more
+        const bool too_late = refused && refused->code == ErrorCode::conflict;
+        if (one.decisions.front().created || asked || too_late) asked_.emplace_back(event, one.decisions.front());
         for (auto& entry : one.entries) turn.entries.push_back(std::move(entry));
         for (auto& decision : one.decisions) turn.decisions.push_back(std::move(decision));
     }

@@ -31,6 +31,25 @@ std::optional<AttemptId> started_by(const Effect& effect) {
     return std::nullopt;
 }
 
+// A predecessor that is over counts if it succeeded, or if its end was all that was waited for.
+bool condition_holds(const After& after, const Cluster& cluster) {
+    const RunState state = cluster.runs.at(after.run).state;
+    return state == RunState::succeeded || (after.what == AfterWhat::ended && terminal(state));
+}
+
+// A run never starts before those it waits for have ended, and of an array so many at a time.
+void check_held_back(const Run& run, const Cluster& cluster) {
+    for (const After& after : run.spec.after)
+        require(condition_holds(after, cluster), run.name + " starts before its condition holds");
+    if (run.array_parallel == 0) return;
+    const auto started = std::count_if(cluster.runs.begin(), cluster.runs.end(), [&](const auto& entry) {
+        const Run& other = entry.second;
+        return other.array == run.array && other.user == run.user && other.attempts > 0 && !terminal(other.state);
+    });
+    require(started <= static_cast<std::int64_t>(run.array_parallel),
+            "of array " + run.array + " " + std::to_string(started) + " run at a time");
+}
+
 // 11: a run that is over, or was asked to stop, starts nothing.
 void check_starts(const Decision& decision, const Cluster& after) {
     for (const Effect& effect : decision.act) {
@@ -39,6 +58,7 @@ void check_starts(const Decision& decision, const Cluster& after) {
         const Run& run = after.runs.at(starts->run);
         require(!terminal(run.state) && run.stop_by.empty(),
                 run.name + " is over or was stopped, and starts " + text(*starts));
+        check_held_back(run, after);
     }
 }
 
@@ -65,7 +85,7 @@ void Oracle::decided(const Event& event, const Decision& decision, const Cluster
             over_.insert(attempt->id);
         const auto* run = std::get_if<Run>(&record);
         if (run == nullptr) continue;
-        const auto [first, fresh] = submitted_.emplace(run->submit_key, run->id);
+        const auto [first, fresh] = submitted_.emplace(std::pair(run->submit_key, run->array_index), run->id);
         require(fresh || first->second == run->id, "one submission made two runs");
         std::uint32_t& number = numbers_[run->id];
         require(run->attempts >= number, "the attempt numbers of run " + std::to_string(run->id.value) + " went back");
@@ -92,7 +112,7 @@ void Oracle::forgotten(const Cluster& disk) {
         if (terminal(attempt.state)) over_.insert(id);
     for (const auto& [id, run] : disk.runs) {
         numbers_[id] = run.attempts;
-        submitted_[run.submit_key] = id;
+        submitted_[{run.submit_key, run.array_index}] = id;
         if (terminal(run.state)) ended_as_[id] = run.state;
     }
 }
@@ -171,9 +191,22 @@ void Oracle::said_emptied(const std::string& node, const protocol::AttemptRef& r
     emptied_.insert({node, key});
 }
 
-void Oracle::accepted(const std::string& key, RunId run) {
+bool Oracle::accepted(const std::string& key, RunId run) {
     const auto [found, fresh] = accepted_.emplace(key, run);
     require(fresh || found->second == run, "one submission made two runs");
+    return fresh;
+}
+
+// A run whose predecessor did not succeed never begins: it ends as that one, STOPPED or FAILED.
+bool Oracle::check_lost_condition(const Run& run, const Cluster& disk) const {
+    for (const After& after : run.spec.after) {
+        if (condition_holds(after, disk)) continue;
+        const bool stopped = disk.runs.at(after.run).state == RunState::stopped || stop_asked_.contains(run.id);
+        require(run.attempts == 0 && (run.state == RunState::failed || (stopped && run.state == RunState::stopped)),
+                run.name + " is " + to_text(run.state) + ", its predecessor did not succeed");
+        return true;
+    }
+    return false;
 }
 
 void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
@@ -187,6 +220,7 @@ void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
     const auto allowed = run.spec.failure.max_failures;
     const bool may_fail = permanent_.contains(run.id.value) || count(preparation_faults_) >= 5 ||
                           (allowed >= 0 && faults > static_cast<std::uint32_t>(allowed));
+    if (check_lost_condition(run, disk)) return;
     const bool limited = run.spec.wall_time_limit && run.ended >= run.started + *run.spec.wall_time_limit;
     require(run.state != RunState::failed || may_fail || limited, run.name + " FAILED without cause: " + run.reason);
     require(run.state != RunState::stopped || stop_asked_.contains(run.id), run.name + " STOPPED though nobody asked");

@@ -36,12 +36,13 @@ class Oracle {
     void permanent_fault(std::uint64_t run) { permanent_.insert(run); }
 
     // ---- users
-    void accepted(const std::string& key, RunId run);
+    bool accepted(const std::string& key, RunId run);  // for the first time
     void stop_asked(RunId run) { stop_asked_.insert(run); }
     void ended(const Cluster& disk) const;  // faults are over and all is quiet
 
   private:
     void check_late(const Event& event, const Decision& decision) const;
+    bool check_lost_condition(const Run& run, const Cluster& disk) const;
     void check_end_of(const Run& run, const Cluster& disk) const;
 
     struct Line {                                                     // of one run on storage
@@ -53,7 +54,7 @@ class Oracle {
     std::set<AttemptId> over_;            // attempts that have ended, as decided
     std::map<RunId, RunState> ended_as_;  // terminal states are final
     std::map<RunId, std::uint32_t> numbers_;
-    std::map<std::string, RunId> submitted_;  // by the submission's key
+    std::map<std::pair<std::string, std::uint32_t>, RunId> submitted_;  // by key, and index in an array
     std::map<std::string, Line> lines_;
     std::map<std::pair<std::string, agent::AttemptKey>, std::set<std::uint32_t>> alive_;
     std::set<std::pair<std::string, agent::AttemptKey>> emptied_;

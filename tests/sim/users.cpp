@@ -57,9 +57,27 @@ void Users::begin() {
     if (!world_.settings.queues.rules.empty())
         ask("queues", QueuesConfigured{.queues = world_.settings.queues, .by = "queues.yaml"});
     for (int i = 0; i < world_.settings.runs; ++i) {
-        const RunSubmitted event = some_submission(world_.dice, world_.settings, i);
-        world_.after(world_.dice.between(1'000, 25'000), [this, event] { ask(event.submit_key, event); });
+        RunSubmitted event = some_submission(world_.dice, world_.settings, i);
+        if (world_.dice.one_in(6)) {  // a job array, some at a time
+            event.array = {1, 2, 3};
+            event.array_parallel = static_cast<std::uint32_t>(world_.dice.between(0, 2));
+        }
+        const bool follows = world_.dice.one_in(4);
+        world_.after(world_.dice.between(1'000, 25'000),
+                     [this, event, follows] { ask(event.submit_key, follows ? after_another(event) : event); });
     }
+    runs_ = static_cast<std::size_t>(world_.settings.runs);
+}
+
+// `--after`: one of the runs that there are.
+RunSubmitted Users::after_another(RunSubmitted event) {
+    const auto& runs = world_.head->disk().runs;
+    if (runs.empty()) return event;
+    auto before = runs.begin();
+    std::advance(before, world_.dice.between(0, static_cast<std::int64_t>(runs.size()) - 1));
+    event.spec.after.push_back(
+        {.run = before->first, .what = world_.dice.one_in(2) ? AfterWhat::ended : AfterWhat::succeeded});
+    return event;
 }
 
 void Users::ask(const std::string& key, const Event& event) {
@@ -76,8 +94,14 @@ void Users::repeat(const std::string& key) {
 
 void Users::answered(const Event& event, const Decision& decision) {
     if (const auto* submitted = std::get_if<RunSubmitted>(&event)) {
-        if (decision.created) world_.oracle.accepted(submitted->submit_key, *decision.created);
+        if (decision.created && world_.oracle.accepted(submitted->submit_key, *decision.created))
+            runs_ += submitted->array.empty() ? 0 : submitted->array.size() - 1;
         asking_.erase(submitted->submit_key);
+        if (decision.refused) {  // what it was to come after cannot succeed any more
+            RunSubmitted alone = *submitted;
+            alone.spec.after.clear();
+            ask(alone.submit_key, alone);
+        }
         if (decision.created && !world_.healed &&
             world_.dice.one_in(3))  // a client that never saw the answer asks late
             world_.after(world_.dice.between(5'000, 40'000),
@@ -99,6 +123,7 @@ void Users::stop_what_waits() {
     for (const auto& [id, run] : world_.head->disk().runs)
         if (run.state == RunState::queued && run.reason.starts_with("NO PRESENT"))
             ask("stop" + std::to_string(id.value), RunStopAsked{.run = id, .by = "ana", .wall_ms = world_.now().ms});
+    world_.after(60'000, [this] { stop_what_waits(); });  // the next of an array may be as large
 }
 
 }  // namespace rtrain::sim

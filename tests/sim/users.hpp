@@ -11,14 +11,17 @@ class Users {
     void begin();
     void answered(const Event& event, const Decision& decision);  // durable
     bool done() const { return asking_.empty(); }
-    void stop_what_waits();  // faults are over: what could never be placed is taken back
+    std::size_t runs() const { return runs_; }  // that there will be
+    void stop_what_waits();                     // faults are over: what could never be placed is taken back
     void ask(const std::string& key, const Event& event);
 
   private:
     void repeat(const std::string& key);
+    RunSubmitted after_another(RunSubmitted event);
 
     World& world_;
     std::map<std::string, Event> asking_;
+    std::size_t runs_ = 0;
 };
 
 // What the worker processes of a run do; a function of the seed and the run's name.

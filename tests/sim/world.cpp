@@ -67,6 +67,8 @@ void World::run() {
     while (!(healed && quiet())) {
         if (now() >= deadline) {
             for (const auto& [name, node] : nodes) say(name, node->describe());
+            for (const auto& [id, run] : head->disk().runs)
+                if (!terminal(run.state)) say("users", run.name + " is " + to_text(run.state) + ": " + run.reason);
         }
         if (now() >= deadline) throw Violation{"half an hour after the last fault it is not quiet"};
         if (!clockwork.step()) throw Violation{"nothing happens any more"};
@@ -81,7 +83,7 @@ bool World::quiet() const {
         if (!terminal(run.state)) return false;
     for (const auto& [name, node] : nodes)
         if (!node->quiet()) return false;
-    return static_cast<int>(head->disk().runs.size()) == settings.runs;
+    return head->disk().runs.size() == users->runs();
 }
 
 // ---- network ------------------------------------------------------------------------------------------------------

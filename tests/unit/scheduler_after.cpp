@@ -113,3 +113,16 @@ TEST_CASE("the first run of an array is removed: its key still finds the others"
     CHECK(world.tell(array_of({1, 2}, 0)).created == second);
     CHECK(world.cluster.runs.size() == 1);
 }
+
+TEST_CASE("a member of an array ends while the array waits for another run: the next one takes its place", "[after]") {
+    World world;
+    world.nodes(1);
+    const RunId before = world.submit({.name = "before"});
+    RunSubmitted event = array_of({1, 2}, 1);
+    event.spec.after.push_back({.run = before});
+    world.tell(event);
+    const RunId first = *world.last.created, second{first.value + 1};
+    world.tell(RunStopAsked{.run = first, .by = "ana"});
+    ends(world, before, exit_code(0));
+    CHECK(world.run(second).state == RunState::starting);
+}
