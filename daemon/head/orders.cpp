@@ -62,7 +62,9 @@ struct ToOrder {
     Answer operator()(const PrepareNode& effect) const {
         const Attempt* attempt = attempt_of(cluster, effect.attempt, effect.incarnation);
         const Run* run = run_of(effect.attempt.run);
-        if (!attempt || !run) return std::nullopt;
+        // Later in the same turn it may have ended: a node that claimed it now would claim a number that is spent.
+        if (!attempt || !run || terminal(attempt->state) || attempt->state == AttemptState::stopping)
+            return std::nullopt;
         const Attempt* before = attempt_before(cluster, attempt->id);
         return protocol::Prepare{.attempt = reference(*attempt),
                                  .cluster_id = cluster.meta.cluster_id,
