@@ -72,8 +72,9 @@ void add_cluster_samples(Families& families, const Cluster& cluster, const Live&
     for (const auto& [id, node] : cluster.nodes) ++nodes[node.state];
     for (NodeState state : node_states) families.add("nodes", {{"state", to_text(state)}}, nodes[state]);
     std::map<RunState, int> runs;
+    const std::int64_t since = shown_since(cluster, live.wall_ms);
     for (const auto& [id, run] : cluster.runs)
-        if (is_shown(run, live.wall_ms)) ++runs[run.state];
+        if (is_shown(run, since)) ++runs[run.state];
     for (RunState state : run_states) families.add("runs", {{"state", to_text(state)}}, runs[state]);
     std::map<std::string, int> waiting = {{"default", 0}};
     for (RunId id : queue_order(cluster)) ++waiting[cluster.runs.at(id).spec.queue];

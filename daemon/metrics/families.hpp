@@ -28,7 +28,9 @@ class Families {
 };
 
 // Both read the records and the live data, and nothing else.
-bool is_shown(const Run& run, std::int64_t wall_ms);  // ended less than 15 minutes ago, or not ended
+// Runs that ended before this leave: 15 minutes ago, or when 500 others have ended since.
+std::int64_t shown_since(const Cluster& cluster, std::int64_t wall_ms);
+bool is_shown(const Run& run, std::int64_t since_wall_ms);  // not ended, or later than that
 void add_cluster_samples(Families& families, const Cluster& cluster, const Live& live);
 void add_run_samples(Families& families, const Cluster& cluster, const Live& live);
 void add_node_samples(Families& families, const Cluster& cluster, const Live& live);

@@ -126,9 +126,10 @@ void Metrics::warned(RunId run, const std::string& reason) {
 
 std::string Metrics::text(const Cluster& cluster, const Live& live) {
     std::lock_guard held(body_->mutex);
+    const std::int64_t since = shown_since(cluster, live.wall_ms);
     std::erase_if(body_->runs, [&](const auto& entry) {
         auto run = cluster.runs.find(entry.first);
-        return run == cluster.runs.end() || !is_shown(run->second, live.wall_ms);
+        return run == cluster.runs.end() || !is_shown(run->second, since);
     });
     Families families;
     families.add("build_info", {{"version", body_->program_version}}, 1);

@@ -1,6 +1,8 @@
 // What the records tell about each run: its state, its attempts, why they failed, how much time went where.
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <vector>
 
 #include "daemon/metrics/families.hpp"
 
@@ -8,7 +10,7 @@ namespace rtrain::metrics {
 namespace {
 
 constexpr std::int64_t shown_after_end_ms = 15 * 60'000;
-constexpr std::size_t values_limit = 20;
+constexpr std::size_t ended_runs_limit = 500, values_limit = 20;
 constexpr std::array states = {RunState::queued,     RunState::starting, RunState::running,
                                RunState::recovering, RunState::resizing, RunState::stopping,
                                RunState::succeeded,  RunState::failed,   RunState::stopped};
@@ -115,13 +117,25 @@ void add_workers(Families& families, const Cluster& cluster, const Live& live) {
 
 }  // namespace
 
-bool is_shown(const Run& run, std::int64_t wall_ms) {
-    return !terminal(run.state) || run.ended_wall_ms + shown_after_end_ms > wall_ms;
+std::int64_t shown_since(const Cluster& cluster, std::int64_t wall_ms) {
+    const std::int64_t since = wall_ms - shown_after_end_ms;
+    std::vector<std::int64_t> ends;
+    for (const auto& [id, run] : cluster.runs)
+        if (terminal(run.state) && run.ended_wall_ms > since) ends.push_back(run.ended_wall_ms);
+    if (ends.size() <= ended_runs_limit) return since;
+    const auto first_out = ends.begin() + ended_runs_limit;
+    std::nth_element(ends.begin(), first_out, ends.end(), std::greater<>());
+    return *first_out;
+}
+
+bool is_shown(const Run& run, std::int64_t since_wall_ms) {
+    return !terminal(run.state) || run.ended_wall_ms > since_wall_ms;
 }
 
 void add_run_samples(Families& families, const Cluster& cluster, const Live& live) {
+    const std::int64_t since = shown_since(cluster, live.wall_ms);
     for (const auto& [run_id, run] : cluster.runs) {
-        if (!is_shown(run, live.wall_ms)) continue;
+        if (!is_shown(run, since)) continue;
         std::string id = run_id_text(cluster.meta.cluster_id, run_id);
         families.add("run_info", {{"run_id", id}, {"name", run.name}, {"user", run.user}, {"queue", run.spec.queue}},
                      1);

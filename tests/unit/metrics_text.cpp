@@ -199,6 +199,22 @@ TEST_CASE("a run leaves fifteen minutes after its end, with all that was told ab
     CHECK(metrics.text(cluster(), live(25 * minute_ms)).find("c0ffee-1") != std::string::npos);
 }
 
+TEST_CASE("of many runs that ended the last five hundred are shown, and all that live") {
+    Metrics metrics("1.2.3");
+    Cluster crowd = cluster();
+    for (std::uint64_t number = 100; number < 700; ++number) {
+        Run ended = run({number}, "short-" + std::to_string(number), RunState::succeeded);
+        ended.ended_wall_ms = 11 * minute_ms + static_cast<std::int64_t>(number);
+        crowd.runs[{number}] = ended;
+    }
+    const std::string text = metrics.text(crowd, live(12 * minute_ms));
+    CHECK(text.find("\"short-199\"") == std::string::npos);
+    CHECK(text.find("\"short-200\"") != std::string::npos);
+    CHECK(text.find("\"short-699\"") != std::string::npos);
+    CHECK(text.find("\"vit\"") == std::string::npos);
+    CHECK(text.find("\"gpt\"") != std::string::npos);
+}
+
 TEST_CASE("an empty cluster has a text too") {
     Metrics metrics("1.2.3");
     std::string text = metrics.text(Cluster{}, Live{});
