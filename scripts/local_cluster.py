@@ -115,7 +115,11 @@ class LocalCluster:
         return json.loads(self.rtrain(*arguments, "-o", "json"))
 
     def wait_state(self, run, *states, seconds=120):
-        return wait_for(f"{run} to be {' or '.join(states)}", lambda: self.json("describe", run)["state"] in states, seconds)
+        try:
+            return wait_for(f"{run} to be {' or '.join(states)}", lambda: self.json("describe", run)["state"] in states, seconds)
+        except Failed as late:
+            said = [self.run("describe", run), self.run("explain", run), self.run("logs", run, "--tail", "20")]
+            raise Failed("\n".join([str(late), *(one.stdout + one.stderr for one in said)])) from None
 
     def kill(self, name):
         """SIGKILL, as a power cut would."""
