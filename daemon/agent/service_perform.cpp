@@ -14,7 +14,8 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::int64_t probe_patience_ms = 15'000, probe_every_ms = 50, journal_gather_ms = 1'000;
+constexpr std::int64_t probe_patience_ms = 15'000, probe_every_ms = 50, journal_gather_ms = 1'000,
+                       hang_named_ms = 10'000;
 
 std::int64_t kib(const std::map<std::string, std::string>& words, const char* name) {
     const auto found = words.find(name);
@@ -33,11 +34,14 @@ UploadMode mode_of(const std::string& text) {
     return text == "none" ? UploadMode::none : UploadMode::async;
 }
 
-// Below the backend's timeout nothing is called a hang: until then a collective may still come to its end.
+// Below the backend's timeout nothing is called a hang: until then a collective may still come to its end. Who hangs is
+// named before those who wait for it are.
 AttemptPolicy policy_of(const spec::Job& job) {
     AttemptPolicy policy{.isolation_timeout_ms = job.isolation_timeout_ms.value_or(0),
                          .report_timeout_ms = job.backend_timeout_s * 1000};
-    if (job.hang_timeout_ms) policy.hang_timeout_ms = std::max(*job.hang_timeout_ms, job.backend_timeout_s * 1000);
+    if (!job.hang_timeout_ms) return policy;
+    policy.hang_timeout_ms = std::max(*job.hang_timeout_ms, job.backend_timeout_s * 1000);
+    policy.report_timeout_ms = policy.hang_timeout_ms + hang_named_ms;
     return policy;
 }
 
