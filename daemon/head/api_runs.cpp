@@ -76,6 +76,17 @@ std::string shortest_reason(const Explanation& why, const std::string& otherwise
     return std::to_string(group.nodes) + (group.nodes == 1 ? " node " : " nodes ") + group.kind + ": " + group.text;
 }
 
+// A resumed run is a run of its own in the same directory: its files are not those of the one before alone.
+const Run* resumed_as(const Head& head, const Run& run) {
+    for (const RunId id : head.names.named(run.name)) {
+        const Run& other = head.cluster.runs.at(id);
+        if (other.storage_path == run.storage_path && (other.id.value > run.id.value || !terminal(other.state)) &&
+            other.id != run.id)
+            return &other;
+    }
+    return nullptr;
+}
+
 }  // namespace
 
 void get_runs(Ask& ask) {
@@ -99,6 +110,11 @@ void get_run(Ask& ask) {
 
 void delete_run(Ask& ask) {
     with_run(ask, [&](const Run& run) {
+        if (const Run* other = ask.asked("files") ? resumed_as(ask.head, run) : nullptr)
+            return refuse(ask, {ErrorCode::conflict,
+                                "the files of " + run.name + " (" + ask.head.run_id(run.id) + ") are those of " +
+                                    ask.head.run_id(other->id) + " too, which is " + to_text(other->state),
+                                "rtrain runs rm " + ask.head.run_id(run.id) + " without --files"});
         std::string directory = ask.asked("files") ? local_directory(ask.head, run) : "";
         if (!directory.empty() && !is_of(ask.head, run, directory)) directory.clear();
         json answer = {{"run_id", ask.head.run_id(run.id)},

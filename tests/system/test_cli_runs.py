@@ -184,6 +184,23 @@ def test_a_run_that_lives_is_not_removed_and_one_that_ended_is(cluster, tmp_path
     assert cluster.run("describe", "alive").returncode == 3
 
 
+def test_files_that_a_resumed_run_uses_are_not_removed_with_the_run_before(cluster, tmp_path):
+    spec = job(tmp_path, "twice", "exec tail -f /dev/null")
+    cluster.rtrain("submit", spec)
+    cluster.wait_state("twice", "RUNNING")
+    first = cluster.json("describe", "twice")["run_id"]
+    cluster.rtrain("stop", "twice", "--wait")
+    cluster.rtrain("submit", spec, "--resume")
+    cluster.wait_state("twice", "RUNNING")
+    second = cluster.json("describe", "twice")["run_id"]
+    refused = cluster.run("runs", "rm", first, "--files", "--yes")
+    assert refused.returncode == 7 and second in refused.stderr and "without --files" in refused.stderr
+    cluster.rtrain("stop", "twice", "--wait")
+    assert cluster.run("runs", "rm", first, "--files", "--yes").returncode == 7
+    cluster.rtrain("runs", "rm", first, "--yes")
+    assert cluster.json("describe", "twice")["run_id"] == second
+
+
 def test_completion_offers_live_names(cluster):
     def complete(*words):
         return subprocess.run(
