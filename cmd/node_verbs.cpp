@@ -45,14 +45,9 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
         options.scratch_quota = *quota;
     }
     options.allow_root_workers = arguments.has("allow-root-workers");
-    for (const std::string& label : arguments.list("label")) {
-        const auto equals = label.find('=');
-        if (equals == label.npos || equals == 0)
-            return Error{.code = ErrorCode::usage,
-                         .message = "--label: \"" + label + "\" is not KEY=VALUE",
-                         .next = "for example --label rack=r1"};
-        options.labels[label.substr(0, equals)] = label.substr(equals + 1);
-    }
+    auto labels = parse_labels(arguments.list("label"));
+    if (!labels) return labels.error();
+    options.labels = std::move(*labels);
     return options;
 }
 

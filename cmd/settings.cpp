@@ -136,6 +136,19 @@ const std::string& Settings::value(const std::string& name) const {
     std::abort();
 }
 
+Result<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& given) {
+    std::map<std::string, std::string> labels;
+    for (const std::string& label : given) {
+        const auto equals = label.find('=');
+        if (equals == label.npos || equals == 0)
+            return Error{.code = ErrorCode::usage,
+                         .message = "--label: \"" + label + "\" is not KEY=VALUE",
+                         .next = "for example --label rack=r1"};
+        labels[label.substr(0, equals)] = label.substr(equals + 1);
+    }
+    return labels;
+}
+
 Result<HostPort> parse_host_port(const std::string& text, std::uint16_t default_port) {
     const Error wrong{.code = ErrorCode::usage,
                       .message = "\"" + text + "\" is not HOST:PORT",

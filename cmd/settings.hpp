@@ -55,7 +55,8 @@ struct HostPort {
     std::uint16_t port = 7433;
 };
 Result<HostPort> parse_host_port(const std::string& text, std::uint16_t default_port);
-std::string host_port_text(const std::string& host, std::uint16_t port);  // brackets around IPv6
+Result<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& given);  // of --label KEY=VALUE
+std::string host_port_text(const std::string& host, std::uint16_t port);                         // brackets around IPv6
 
 std::string environment(const char* name);  // empty: not set
 std::string data_home();                    // /var/lib/rtrain as root, else the user's data folder + /rtrain

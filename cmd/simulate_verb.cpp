@@ -26,18 +26,6 @@ Result<std::int64_t> within(const Arguments& arguments, const char* flag, std::i
                  .next = "rtrain node simulate --help"};
 }
 
-Status read_labels(const Arguments& arguments, SimulationOptions& options) {
-    for (const std::string& label : arguments.list("label")) {
-        const auto equals = label.find('=');
-        if (equals == label.npos || equals == 0)
-            return Error{.code = ErrorCode::usage,
-                         .message = "--label: \"" + label + "\" is not KEY=VALUE",
-                         .next = "for example --label rack=r1"};
-        options.labels[label.substr(0, equals)] = label.substr(equals + 1);
-    }
-    return Done{};
-}
-
 Result<SimulationOptions> simulation_options(const Arguments& arguments) {
     SimulationOptions options;
     const Result<HostPort> where = parse_host_port(arguments.argument(0), options.head_port);
@@ -58,7 +46,9 @@ Result<SimulationOptions> simulation_options(const Arguments& arguments) {
     options.resources = arguments.text("resources");
     options.fake_gpus = arguments.text("fake-gpus");
     options.seed = static_cast<std::uint64_t>(arguments.number("seed", 1));
-    if (Status read = read_labels(arguments, options); !read) return read.error();
+    auto labels = parse_labels(arguments.list("label"));
+    if (!labels) return labels.error();
+    options.labels = {labels->begin(), labels->end()};
     return options;
 }
 

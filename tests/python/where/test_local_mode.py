@@ -208,15 +208,19 @@ DataParallelTrainer(
     assert "another process trains run here" in said
 
 
-def test_under_torchrun_with_a_restart(home: Home) -> None:
-    (home.folder / "train.py").write_text("""
+SAY_A_LINE = """
 import os
+
+def say(text):
+    os.write(1, f"{text}\\n".encode())  # ranks share one pipe: a line goes out whole
+"""
+
+
+def test_under_torchrun_with_a_restart(home: Home) -> None:
+    (home.folder / "train.py").write_text(SAY_A_LINE + """
 import rtrain.train as train
 from rtrain.train import RunConfig, ScalingConfig
 from rtrain.train.torch import TorchTrainer
-
-def say(text):
-    os.write(1, f"{text}\\n".encode())  # both ranks write to one pipe: a line goes out whole
 
 def loop():
     checkpoint, rank = train.get_checkpoint(), train.get_context().get_world_rank()
@@ -250,14 +254,10 @@ say(f"result {result.metrics} {result.return_value} {len(result.all_metrics)} {f
 
 
 def test_under_torchrun_on_two_nodes(home: Home) -> None:
-    (home.folder / "train.py").write_text("""
-import os
+    (home.folder / "train.py").write_text(SAY_A_LINE + """
 import rtrain.train as train
 from rtrain.train import RunConfig, ScalingConfig
 from rtrain.train.torch import TorchTrainer
-
-def say(text):
-    os.write(1, f"{text}\\n".encode())  # two ranks write to one pipe: a line goes out whole
 
 def loop():
     context, rank = train.get_context(), train.get_context().get_world_rank()
