@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "storage/uri/disk.hpp"
+#include "storage/uri/path.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using disk::Aside;
 using disk::Descriptor;
-
-Status refuse_path(const std::string& path, const char* why) {
-    return Error{ErrorCode::invalid, "storage path \"" + path + "\": " + why, ""};
-}
 
 class FileStore final : public Store {
   public:
@@ -135,21 +132,6 @@ class FileStore final : public Store {
     std::string local_path(const std::string& path) override { return root_ + "/" + path; }
 
   private:
-    static Status check_path(const std::string& path) {
-        if (path.empty()) return refuse_path(path, "is empty");
-        if (path.front() == '/') return refuse_path(path, "must not start with '/'");
-        if (path.find('\0') != std::string::npos) return refuse_path(path, "contains a zero byte");
-        for (std::size_t begin = 0; begin <= path.size();) {
-            const std::size_t end = std::min(path.find('/', begin), path.size());
-            const std::string part = path.substr(begin, end - begin);
-            if (part.empty() || part == "." || part == "..") return refuse_path(path, "has an empty, '.' or '..' part");
-            if (disk::is_temporary(part))
-                return refuse_path(path, "names starting with .rtrain-tmp- are kept for rtrain");
-            begin = end + 1;
-        }
-        return Done{};
-    }
-
     Status make_place(const std::string& path) {
         if (auto fine = check_path(path); !fine) return fine;
         return disk::make_directories(disk::directory_of(local_path(path)));
@@ -200,8 +182,7 @@ Result<std::unique_ptr<Store>> open_file_store(const std::string& root) {
     auto uri = parse_uri(root);
     if (!uri) return uri.error();
     if (uri->scheme == Scheme::s3 || uri->scheme == Scheme::gs)
-        return Error{ErrorCode::invalid, "storage " + root + ": object storage is not supported by this version",
-                     "use a shared directory, or leave storage_path out: the run's files are then kept on the head"};
+        return Error{ErrorCode::invalid, "storage " + root + ": it is an object store, not a directory", ""};
     if (uri->scheme == Scheme::cluster)
         return Error{ErrorCode::invalid,
                      "storage " + root + ": cluster:// lies on the head and is not a directory here", ""};

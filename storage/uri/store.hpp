@@ -25,7 +25,7 @@ class Store {
     virtual Result<bool> create(const std::string& path, const std::string& bytes) = 0;  // false: exists (never overwrites)
     virtual Status put(const std::string& path, const std::string& bytes) = 0;           // whole or not at all
     virtual Result<std::string> get(const std::string& path) = 0;                        // not_found
-    virtual Status append(const std::string& path, const std::string& bytes) = 0;        // journals of one writer
+    virtual Status append(const std::string& path, const std::string& bytes) = 0;        // journals of one writer; on s3 a row of objects
     virtual Status put_file(const std::string& local, const std::string& path, bool may_move, const Progress& progress) = 0;
     virtual Status get_file(const std::string& path, const std::string& local, const Progress& progress) = 0;
     virtual Result<std::vector<StoreEntry>> list(const std::string& prefix) = 0;  // all files below, sorted by path
@@ -35,8 +35,8 @@ class Store {
     virtual std::string local_path(const std::string& path) = 0;    // local stores only
 };
 
-// file:///abs, /abs. (cluster:// is made by the agent over the head's API; s3:// and gs:// come later and are an
-// Error{invalid} that says so.)
+// file:///abs, /abs, s3://bucket/prefix. (cluster:// is made by the agent over the head's API; gs:// is refused.)
+Result<std::unique_ptr<Store>> open_store(const std::string& root);
 Result<std::unique_ptr<Store>> open_file_store(const std::string& root);
 
 enum class Scheme { cluster, file, s3, gs };

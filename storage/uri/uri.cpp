@@ -3,12 +3,15 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "storage/uri/disk.hpp"
+#include "storage/uri/path.hpp"
+#include "storage/uri/s3.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -33,6 +36,10 @@ Result<StorageUri> bucket_uri(const std::string& text, Scheme scheme, std::strin
     while (!path.empty() && path.back() == '/') path.pop_back();
     if (path.empty() || path.front() == '/') return wrong(text, "it names no bucket");
     return StorageUri{.scheme = scheme, .path = path};
+}
+
+Status refuse_path(const std::string& path, const char* why) {
+    return Error{ErrorCode::invalid, "storage path \"" + path + "\": " + why, ""};
 }
 
 // The root that is mounted at the place where `directory` lies: "/" , or the source directory of a bind mount.
@@ -65,6 +72,31 @@ Result<StorageUri> parse_uri(const std::string& text) {
         return wrong(
             text, "the scheme " + text.substr(0, at + 3) + " is unknown; known are file://, cluster://, s3://, gs://");
     return file_uri(text, text);
+}
+
+Status check_path(const std::string& path) {
+    if (path.empty()) return refuse_path(path, "is empty");
+    if (path.front() == '/') return refuse_path(path, "must not start with '/'");
+    if (path.find('\0') != std::string::npos) return refuse_path(path, "contains a zero byte");
+    for (std::size_t begin = 0; begin <= path.size();) {
+        const std::size_t end = std::min(path.find('/', begin), path.size());
+        const std::string part = path.substr(begin, end - begin);
+        if (part.empty() || part == "." || part == "..") return refuse_path(path, "has an empty, '.' or '..' part");
+        if (disk::is_temporary(part)) return refuse_path(path, "names starting with .rtrain-tmp- are kept for rtrain");
+        begin = end + 1;
+    }
+    return Done{};
+}
+
+Result<std::unique_ptr<Store>> open_store(const std::string& root) {
+    const auto uri = parse_uri(root);
+    if (!uri) return uri.error();
+    if (uri->scheme == Scheme::s3) return open_s3_store(root);
+    if (uri->scheme == Scheme::gs)
+        return Error{
+            ErrorCode::invalid, "storage " + root + ": gs:// is not supported by this version",
+            "use s3://, a shared directory, or leave storage_path out: the run's files are then kept on the head"};
+    return open_file_store(root);
 }
 
 Status probe(Store& store, const std::string& name) {

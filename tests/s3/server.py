@@ -1,0 +1,123 @@
+"""An S3 server for tests: moto behind checks of its own. Prints its port, and ends when its standard input closes.
+
+Every request's signature is recomputed with botocore and every body's hash compared, so that what is not signed as
+Amazon wants it is refused here as there. Requests are carried out one at a time, which makes `If-None-Match` exact.
+usage: server.py [--bucket NAME]... [--port N] [--tls CERTIFICATE KEY] [--ignore-conditions] [--slow-down N] [--lose-answers N]
+"""
+
+import argparse
+import hashlib
+import io
+import sys
+import threading
+import urllib.parse
+
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+KEY, SECRET = "rtrain-test-key", "rtrain-test-secret"
+
+
+class Quiet(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, code="-", size="-"):
+        pass
+
+
+class Checked:
+    """The checks before moto, as a WSGI program."""
+
+    def __init__(self, options):
+        self.inner = DomainDispatcherApplication(create_backend_app)
+        self.options = options
+        self.turn = threading.Lock()
+        self.slow_downs = options.slow_down
+        self.answers_to_lose = options.lose_answers
+
+    def __call__(self, environ, start_response):
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(length) if length else b""
+        with self.turn:
+            refusal = self.refusal(environ, body)
+            if refusal:
+                status, code, message = refusal
+                text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
+                start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(text)))])
+                return [] if environ["REQUEST_METHOD"] == "HEAD" else [text]
+            environ["wsgi.input"] = io.BytesIO(body)
+            if self.options.ignore_conditions:
+                environ.pop("HTTP_IF_NONE_MATCH", None)
+            if self.answers_to_lose > 0 and environ["REQUEST_METHOD"] == "PUT":
+                self.answers_to_lose -= 1  # carried out, but nobody hears of it
+                list(self.inner(environ, lambda *_: None))
+                start_response("500 Internal Server Error", [("Content-Length", "0")])
+                return []
+            return list(self.inner(environ, start_response))
+
+    def refusal(self, environ, body):
+        if self.slow_downs > 0:
+            self.slow_downs -= 1
+            return "503 Slow Down", "SlowDown", "Please reduce your request rate."
+        fields = authorization(environ)
+        if fields is None or not fields["Credential"].startswith(KEY + "/"):
+            return "403 Forbidden", "InvalidAccessKeyId", "The AWS access key Id you provided does not exist in our records."
+        if fields["Signature"] != signature(environ, fields):
+            return "403 Forbidden", "SignatureDoesNotMatch", "The request signature we calculated does not match."
+        if environ.get("HTTP_X_AMZ_CONTENT_SHA256") != hashlib.sha256(body).hexdigest():
+            return "400 Bad Request", "XAmzContentSHA256Mismatch", "The provided header does not match what was computed."
+        return None
+
+
+def authorization(environ):
+    kind, _, rest = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if kind != "AWS4-HMAC-SHA256":
+        return None
+    return dict(field.strip().split("=", 1) for field in rest.split(","))
+
+
+def signature(environ, fields):
+    """What botocore makes of the request as it came."""
+    names = fields["SignedHeaders"].split(";")
+    headers = {name: environ.get("HTTP_" + name.upper().replace("-", "_"), "") for name in names}
+    region = fields["Credential"].split("/")[2]
+    path, _, query = environ["RAW_URI"].partition("?")
+    url = f"{environ['wsgi.url_scheme']}://{environ['HTTP_HOST']}{path}"
+    pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
+    request = AWSRequest(method=environ["REQUEST_METHOD"], url=url, headers=headers, params=dict(pairs))
+    request.context["timestamp"] = headers["x-amz-date"]
+    signer = S3SigV4Auth(Credentials(KEY, SECRET), "s3", region)
+    return signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+
+
+def make_buckets(app, names):
+    from moto.s3.models import s3_backends
+
+    for name in names:
+        s3_backends["123456789012"]["aws"].create_bucket(name, "us-east-1")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bucket", action="append", default=[])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--tls", nargs=2)
+    parser.add_argument("--ignore-conditions", action="store_true")
+    parser.add_argument("--slow-down", type=int, default=0)
+    parser.add_argument("--lose-answers", type=int, default=0)
+    options = parser.parse_args()
+    app = Checked(options)
+    make_buckets(app, options.bucket)
+    tls = tuple(options.tls) if options.tls else None
+    server = make_server("127.0.0.1", options.port, app, threaded=True, request_handler=Quiet, ssl_context=tls)
+    server.daemon_threads = True
+    print(server.server_port, flush=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
