@@ -91,6 +91,7 @@ std::vector<Command> context_commands();
 std::vector<Command> submit_commands();
 std::vector<Command> run_commands();
 std::vector<Command> ask_commands();
+std::vector<Command> stack_commands();
 std::vector<Command> describe_commands();
 std::vector<Command> follow_commands();
 std::vector<Command> checkpoint_commands();

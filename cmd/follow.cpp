@@ -17,6 +17,7 @@ using nlohmann::json;
 
 constexpr std::int64_t shown_at_most = 16;  // ranks
 constexpr std::int64_t failed_lines = 100;
+constexpr std::int64_t clocks_apart_ms = 60'000;
 
 bool is_terminal(const json& run) {
     const std::string state = string_of(run, "state");
@@ -32,13 +33,18 @@ class Follower {
   public:
     Follower(Invocation& call, const LogWish& wish) : call_(call), wish_(wish) {}
 
-    // A stream that began with the last lines cannot be counted from its start: it goes on from the last line's time.
+    // A stream that began with the last lines cannot be counted from its start: each file goes on behind the time of
+    // its last line. Times are the nodes', which may differ a little, and lines may have waited for the head.
     void begin_stream(LogWish& asked) {
         in_stream_.clear();
-        if (asked.tail < 0 || last_wall_ms_ == 0) return;
+        if (asked.tail < 0 && !by_time_) return;
+        if (last_wall_ms_ == 0) return;
+        by_time_ = true;
         seen_.clear();
+        shown_until_ = last_of_file_;
+        others_until_ = last_wall_ms_;
         asked.tail = -1;
-        asked.since_wall_ms = last_wall_ms_ + 1;
+        asked.since_wall_ms = last_wall_ms_ - clocks_apart_ms;
     }
 
     bool on_event(const StreamEvent& event) {
@@ -50,9 +56,13 @@ class Follower {
         }
         if (!value.is_object() || !value.contains("line")) return true;
         const std::string file = file_of(value);
+        const std::int64_t time = parse_time(string_of(value, "time")).value_or(0);
+        const auto until = shown_until_.find(file);
+        if (by_time_ && time <= (until == shown_until_.end() ? others_until_ : until->second)) return true;
         if (++in_stream_[file] <= seen_[file]) return true;
         seen_[file] = in_stream_[file];
-        last_wall_ms_ = std::max(last_wall_ms_, parse_time(string_of(value, "time")).value_or(0));
+        last_of_file_[file] = time;
+        last_wall_ms_ = std::max(last_wall_ms_, time);
         if (wish_.show == LogWish::Show::as_they_come) print_line(call_, wish_, value);
         return true;
     }
@@ -63,7 +73,9 @@ class Follower {
     Invocation& call_;
     const LogWish& wish_;
     std::map<std::string, std::uint64_t> seen_, in_stream_;
-    std::int64_t last_wall_ms_ = 0;
+    std::map<std::string, std::int64_t> last_of_file_, shown_until_;
+    std::int64_t last_wall_ms_ = 0, others_until_ = 0;
+    bool by_time_ = false;
     std::optional<json> end_;
 };
 
@@ -114,7 +126,8 @@ void print_line(Invocation& call, const LogWish& wish, const json& line) {
     const std::string text = string_of(line, "line");
     if (wish.grep && !std::regex_search(text, *wish.grep)) return;
     const json rank = line.value("rank", json(0));
-    const std::string prefix = wish.prefix && rank.is_number() ? "rank " + rank.dump() + " | " : "";
+    std::string prefix = wish.prefix && rank.is_number() ? "rank " + rank.dump() + " | " : "";
+    if (wish.timestamps) prefix = string_of(line, "time") + " " + prefix;
     call.out.each(line, "line", prefix + shown_line(text) + "\n");
 }
 

@@ -15,7 +15,8 @@ struct LogWish {
     std::int64_t since_wall_ms = 0;     // 0: from the beginning
     std::int64_t tail = -1;             // lines; -1: all
     std::optional<std::regex> grep;
-    bool prefix = true;  // "rank 3 | " before each line
+    bool prefix = true;       // "rank 3 | " before each line
+    bool timestamps = false;  // and before that when its node saw it
     enum class Show { as_they_come, at_the_end, never } show = Show::as_they_come;
 };
 // What the job's `logs.show` makes of a wish that names no ranks: auto is all ranks up to 16, then rank 0.

@@ -34,6 +34,7 @@ Result<LogWish> log_wish(const Arguments& arguments) {
                      .message = "--attempt: \"" + wish.attempt + "\" is not a number, nor all",
                      .next = "rtrain logs --help"};
     if (arguments.has("since")) wish.since_wall_ms = wall_now_ms() - arguments.duration_ms("since", 0);
+    wish.timestamps = arguments.has("timestamps");
     if (!arguments.has("grep")) return wish;
     try {
         wish.grep = std::regex(arguments.text("grep"));
@@ -210,6 +211,7 @@ std::vector<Command> follow_commands() {
                .takes = Value::text,
                .shown = "RE",
                .help = "only lines in which the regular expression is found"},
+              {.name = "timestamps", .help = "each line's time, as its node saw it"},
               tail},
          .handler = logs},
         {.words = "events",

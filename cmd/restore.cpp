@@ -35,6 +35,20 @@ Status ship_stored_code(Invocation& call, Api& api, const RunStore& place, const
     return ship_archive(call, api, archive, sha256);
 }
 
+// How the last attempt ended, for who did not see it; what says so may be damaged, and is not needed.
+void tell_last_end(Invocation& call, const RunStore& place) {
+    const Result<std::vector<storage::Claim>> claims = storage::read_claims(*place.store, place.run_name);
+    if (!claims || claims->empty()) return;
+    const std::string attempt = "its last attempt, " + std::to_string(claims->back().number) + ", ";
+    const Result<storage::AttemptEnd> end = storage::read_end(*place.store, place.run_name, claims->back().number);
+    if (end)
+        call.out.talk(attempt + "ended " + end->state + (end->cause.empty() ? "" : ": " + end->cause));
+    else if (end.error().code == ErrorCode::not_found)
+        call.out.talk(attempt + "left no word of its end: it may live on, or was cut off");
+    else
+        call.out.talk(attempt + "has ended; how cannot be read: " + end.error().message);
+}
+
 // The checkpoint it will start from; a name that is not committed is an error, none at all is only said.
 Status check_checkpoint(Invocation& call, const RunStore& place) {
     Result<std::vector<storage::CommittedCheckpoint>> all = storage::list_checkpoints(*place.store, place.run_name);
@@ -42,7 +56,9 @@ Status check_checkpoint(Invocation& call, const RunStore& place) {
     std::string newest;
     bool found = place.checkpoint.empty();
     for (const auto& checkpoint : *all) {
-        if (checkpoint.live) newest = checkpoint.manifest.directory;
+        if (checkpoint.live && checkpoint.damage.empty()) newest = checkpoint.manifest.directory;
+        if (!checkpoint.damage.empty())
+            call.out.talk("passed over: " + checkpoint.manifest.directory + " is damaged: " + checkpoint.damage);
         found = found || checkpoint.manifest.directory == place.checkpoint;
     }
     if (!found)
@@ -64,6 +80,7 @@ Result<int> restore(Invocation& call) {
     if (!job) return job.error();
     job->name = place->run_name;  // the directory is the run: it may have been moved or renamed
     job->storage_path = place->storage_path;
+    tell_last_end(call, *place);
     if (Status checked = check_checkpoint(call, *place); !checked) return checked.error();
     if (call.arguments.has("dry-run")) {
         call.out.one({{"dry_run", true},

@@ -67,9 +67,12 @@ Result<int> runs_rm(Invocation& call) {
         api->remove("/v1/runs/" + url_part(name) + "?files=" + files + "&dry_run=" + (dry ? "true" : "false"));
     if (!answer) return answer.error();
     (*answer)["name"] = answer->value("name", name);
+    const std::string directory = string_of(*answer, "files"), stay = string_of(*answer, "files_error");
     call.out.one(*answer, "name",
-                 (dry ? "would remove " : "removed ") + name + (files == "true" ? " and its files" : "") + "\n");
-    return 0;
+                 (dry ? "would remove " : "removed ") + name +
+                     (directory.empty() || !stay.empty() ? "" : " and its files, " + directory) + "\n");
+    if (!stay.empty()) call.out.talk("its files stay: " + stay);
+    return stay.empty() ? 0 : 1;
 }
 
 Result<int> queue(Invocation& call) {

@@ -5,6 +5,7 @@
 
 #include "cmd/invocation.hpp"
 #include "cmd/process.hpp"
+#include "cmd/run_store.hpp"
 #include "cmd/units.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -15,29 +16,48 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 struct Found {
-    std::unique_ptr<storage::Store> store;
+    std::shared_ptr<storage::Store> store;
     std::string root;
     std::map<std::string, std::vector<storage::Garbage>> by_run;
     std::int64_t bytes = 0;
     std::size_t count = 0;
 };
 
-// `path` is a storage path or one run's directory below it.
-Result<Found> look(Invocation& call, const fs::path& path) {
+struct Place {
+    std::shared_ptr<storage::Store> store;
+    std::string root, run;  // run empty: all of them
+};
+
+// On the head: cluster://, or cluster://NAME.
+Result<Place> on_head(Invocation& call, const std::string& text) {
+    Result<RunStore> opened = open_run_store(call, text);
+    if (!opened) return opened.error();
+    return Place{.store = std::move(opened->store), .root = "cluster:/", .run = opened->run_name};
+}
+
+// A storage path, or one run's directory below it.
+Result<Place> on_disk(fs::path path) {
+    if (!path.has_filename()) path = path.parent_path();
     std::error_code failed;
     if (!fs::is_directory(path, failed))
         return Error{.code = ErrorCode::not_found,
-                     .message = path.string() + " is not a directory",
-                     .next = "give a storage path, or a run's directory below it"};
+                     .message = path.string() + " is not a directory on this machine",
+                     .next =
+                         "run it where that storage is mounted, on a node for example; a whole run's files are "
+                         "removed by the agents: rtrain runs rm NAME --files"};
     const bool one_run = fs::exists(path / "run.json", failed);
-    Found found;
-    found.root = (one_run ? path.parent_path() : path).string();
-    Result<std::unique_ptr<storage::Store>> store = storage::open_file_store(found.root);
+    const std::string root = (one_run ? path.parent_path() : path).string();
+    Result<std::unique_ptr<storage::Store>> store = storage::open_file_store(root);
     if (!store) return store.error();
-    found.store = std::move(*store);
+    return Place{.store = std::move(*store), .root = root, .run = one_run ? path.filename().string() : std::string()};
+}
+
+Result<Found> look(Invocation& call, const Place& place) {
+    Found found;
+    found.root = place.root;
+    found.store = place.store;
     Result<std::vector<std::string>> runs =
-        one_run ? Result<std::vector<std::string>>(std::vector{path.filename().string()})
-                : storage::list_runs(*found.store);
+        place.run.empty() ? storage::list_runs(*found.store) : Result<std::vector<std::string>>(std::vector{place.run});
     if (!runs) return runs.error();
     for (const std::string& run : *runs) {
         Result<storage::GarbagePlan> plan = storage::plan_garbage(*found.store, run);
@@ -56,14 +76,15 @@ Result<Found> look(Invocation& call, const fs::path& path) {
 }
 
 Result<int> gc(Invocation& call) {
-    fs::path path = absolute(call.arguments.argument(0));
-    if (!path.has_filename()) path = path.parent_path();
-    Result<Found> found = look(call, path);
+    const std::string path = call.arguments.argument(0);
+    const Result<Place> place = path.starts_with("cluster://") ? on_head(call, path) : on_disk(absolute(path));
+    if (!place) return place.error();
+    Result<Found> found = look(call, *place);
     if (!found) return found.error();
     const bool dry = call.arguments.has("dry-run");
     if (!dry && found->count > 0)
         if (Status sure = confirm(call, std::to_string(found->count) + " entries, " + bytes_text(found->bytes) +
-                                            ", will be removed below " + path.string() + ".");
+                                            ", will be removed below " + path + ".");
             !sure)
             return sure.error();
     json items = json::array();

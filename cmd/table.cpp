@@ -11,8 +11,8 @@ const std::vector<Command>& commands() {
         std::vector<Command> rows;
         for (auto part : {local_cluster_commands, head_commands, node_commands, node_use_commands, simulate_commands,
                           token_commands, context_commands, submit_commands, plan_commands, run_commands, ask_commands,
-                          describe_commands, follow_commands, checkpoint_commands, restore_commands, storage_commands,
-                          doctor_commands, offline_commands}) {
+                          stack_commands, describe_commands, follow_commands, checkpoint_commands, restore_commands,
+                          storage_commands, doctor_commands, offline_commands}) {
             std::vector<Command> some = part();
             rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
         }

@@ -143,6 +143,7 @@ void launch(Step& step, const Launch& order) {
     attempt->image.launch = order;
     for (const LaunchWorker& worker : order.workers) attempt->workers[worker.rank];
     attempt->phase = Phase::fetching;
+    attempt->fetched_from = step.now;
     step.out.push_back(FetchCheckpoint{key_of(order.attempt), order.from});
 }
 
@@ -166,6 +167,7 @@ void on(Step& step, const CheckpointFetched& input) {
         return settle_end(step, input.attempt);
     }
     attempt->phase = Phase::running;
+    if (!attempt->image.from.empty()) attempt->restore_ms = (step.now - attempt->fetched_from).ms;
     attempt->started_wall_ms = step.wall_ms();
     open_group(*attempt);
     step.out.push_back(KeepAttempt{attempt->image});
@@ -206,7 +208,8 @@ void on(Step& step, const WorkerStarted_& input) {
     tell_head(step, Started{.attempt = reference(*attempt),
                             .rank = input.rank,
                             .pid = input.pid,
-                            .host = step.state.inventory.address});
+                            .host = step.state.inventory.address,
+                            .restore_ms = attempt->restore_ms});
     if (attempt->phase == Phase::ending && !worker.exited) {  // the stop came before the start was known
         worker.signalled = true;
         const bool late = attempt->kill_at && step.now >= *attempt->kill_at;

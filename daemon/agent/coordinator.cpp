@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "daemon/agent/report_group.hpp"
+#include "daemon/protocol/stop_metric.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -51,6 +52,16 @@ std::string seconds(std::int64_t ms) {
     return text;
 }
 
+void ask_where(const Coordinator& c, const std::vector<std::uint32_t>& missing, const std::string& why,
+               GroupSink& sink) {
+    for (const auto& [node, ranks] : c.nodes) {
+        GroupStacks stacks{.why = why};
+        for (const std::uint32_t rank : missing)
+            if (ranks.contains(rank)) stacks.ranks.push_back(rank);
+        if (!stacks.ranks.empty()) tell(c, node, std::move(stacks), sink);
+    }
+}
+
 void warn_missing(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
     std::vector<std::uint32_t> missing, waiting;
     for (std::uint32_t rank = 0; rank < c.world_size; ++rank)
@@ -60,12 +71,14 @@ void warn_missing(Coordinator& c, Time now, std::uint64_t index, Gathered& gathe
     if (missing.empty()) return;
     ++c.warnings;
     const bool several_wait = waiting.size() > 1;
+    const std::string since = " for " + seconds((now - gathering.since).ms) + " s", report = std::to_string(index);
     notice(c, "missing_ranks",
            "`report` was not called by all " + std::to_string(c.world_size) + " workers: ranks [" + listed(missing) +
-               "] have not come for " + seconds((now - gathering.since).ms) + " s (" +
+               "] have not come" + since + " (" +
                (several_wait ? "ranks " + listed(waiting) + " wait" : "rank " + listed(waiting) + " waits") +
-               ", report " + std::to_string(index) + ")",
+               ", report " + report + ")",
            sink);
+    ask_where(c, missing, "the other ranks wait for it in report " + report + since, sink);
 }
 
 // Why the report can never pass; empty: it still may.
@@ -94,7 +107,8 @@ constexpr std::int64_t hopeless_again_ms = 10'000;
 
 // Never in the past, unless there is something to say by then.
 std::optional<Time> hopeless_at(const Coordinator& c, const Gathered& gathering) {
-    if (gathering.nodes.size() == c.nodes.size() || gathering.ranks.size() >= c.world_size) return std::nullopt;
+    const bool complete = gathering.nodes.size() == c.nodes.size() || gathering.ranks.size() >= c.world_size;
+    if (c.enough || complete) return std::nullopt;
     if (gathering.told_hopeless) return *gathering.told_hopeless + Duration{hopeless_again_ms};
     if (c.timeout_ms == 0) return std::nullopt;
     return gathering.since + Duration{c.timeout_ms};
@@ -103,7 +117,7 @@ std::optional<Time> hopeless_at(const Coordinator& c, const Gathered& gathering)
 // The node of the first rank that waits ends it, which ends the attempt with these words.
 void end_hopeless(Coordinator& c, Time now, GroupSink& sink) {
     const auto found = c.gathering.find(c.passed + 1);
-    if (found == c.gathering.end()) return;
+    if (found == c.gathering.end() || c.enough) return;
     Gathered& gathering = found->second;
     if (gathering.told_hopeless && now < *gathering.told_hopeless + Duration{hopeless_again_ms}) return;
     std::string why = hopeless(c, now, found->first, gathering);
@@ -204,6 +218,8 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     for (const auto& [node, report] : gathering.nodes)
         reported.metrics_json.insert(report.metrics_json.begin(), report.metrics_json.end());
     c.passed = index;
+    const auto rank0 = reported.metrics_json.find(0);
+    c.enough = c.enough || (rank0 != reported.metrics_json.end() && reached_stop(c.stop_at, rank0->second));
     sink.out.push_back(JournalMetrics{key(c), index, sink.wall_ms, reported.metrics_json});
     sink.news.push_back(std::move(reported));
     if (with_files)
@@ -215,7 +231,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
 
 void release_ready(Coordinator& c, Time now, GroupSink& sink) {
     const auto found = c.gathering.find(c.passed + 1);
-    if (found == c.gathering.end()) return;
+    if (found == c.gathering.end() || c.enough) return;
     const bool own_gone = c.own_ended && !found->second.nodes.contains(c.own_node);
     if (found->second.nodes.size() + (own_gone ? 1 : 0) != c.nodes.size()) return;
     if (release(c, now, found->first, found->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(found));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/agent/frameworks.hpp"
+#include "daemon/agent/stacks.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -86,6 +87,7 @@ const Variable fixed[] = {
     {"RTRAIN_WORKER_KEY", [](const Facts& f) { return f.place.key; }},
     {"RTRAIN_WORKER_LIB", [](const Facts& f) { return f.place.worker_library; }},
     {"RTRAIN_TOKEN", [](const Facts& f) { return f.launch.token; }},
+    {"RTRAIN_STACK_SIGNAL", [](const Facts&) { return std::to_string(stack_signal); }},
     {"RTRAIN_DRIVER_FILE", [](const Facts& f) { return f.place.driver_file; }},
     {"RTRAIN_ADDRESS", [](const Facts& f) { return f.place.head_address; }},
     {"RTRAIN_CA", [](const Facts& f) { return f.place.head_ca; }},

@@ -22,8 +22,10 @@ void remember(Step& step, LocalAttempt& attempt) {
     const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : image.named;
     auto uploading = image.uploading;
     if (attempt.local) uploading = image_of(*attempt.local, attempt.coordinator ? &*attempt.coordinator : nullptr);
-    if (named == image.named && uploading == image.uploading) return;
+    const bool enough = image.enough || (attempt.coordinator && attempt.coordinator->enough);
+    if (named == image.named && uploading == image.uploading && enough == image.enough) return;
     image.named = named;
+    image.enough = enough;
     image.uploading = std::move(uploading);
     image.passed = attempt.coordinator ? attempt.coordinator->passed : attempt.local->passed;
     step.out.push_back(KeepAttempt{image});
@@ -86,7 +88,9 @@ void open_group(LocalAttempt& attempt) {
                             .world_size = image.prepare.world_size,
                             .passed = image.passed,
                             .counter = std::max(image.named, image.launch->checkpoint_counter),
-                            .timeout_ms = image.policy.report_timeout_ms};
+                            .timeout_ms = image.policy.report_timeout_ms,
+                            .stop_at = image.policy.stop_at,
+                            .enough = image.enough};
     for (const PeerNode& node : image.prepare.nodes)
         coordinator.nodes[node.node] = {node.ranks.begin(), node.ranks.end()};
     if (!image.prepare.nodes.empty()) coordinator.own_node = image.prepare.nodes.front().node;

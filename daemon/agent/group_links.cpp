@@ -85,6 +85,9 @@ void GroupLinks::serve(net::Request request, const std::shared_ptr<net::Responde
         return responder->send(
             {.status = 403,
              .body = R"({"code":"unauthorised","message":"only nodes of this cluster may ask an agent"})"});
+    if (refused_.contains(request.peer.certificate_serial))
+        return responder->send(
+            {.status = 403, .body = R"({"code":"unauthorised","message":"this node has left the cluster"})"});
     if (request.path == "/v1/probe") return responder->send({.status = 200, .body = R"({"status":"ok"})"});
     if (request.path == "/v1/group" && responder->wants_socket())
         return accept(name.substr(node_prefix.size()), responder);
@@ -104,6 +107,16 @@ void GroupLinks::accept(const std::string& node, const std::shared_ptr<net::Resp
                                                               cut_member(one, node);
                                                       }});
     *self = socket;
+}
+
+void GroupLinks::refuse(std::set<std::string> serials) {
+    refused_ = std::move(serials);
+    std::vector<std::shared_ptr<net::Socket>> ending;
+    for (const auto& [who, socket] : members_)
+        if (refused_.contains(socket->peer().certificate_serial)) ending.push_back(socket);
+    for (const auto& [attempt, dial] : dials_)
+        if (dial->socket && refused_.contains(dial->socket->peer().certificate_serial)) ending.push_back(dial->socket);
+    for (const auto& socket : ending) socket->close("this node has left the cluster");
 }
 
 void GroupLinks::hear_member(const std::shared_ptr<net::Socket>& socket, const std::string& node,
@@ -188,6 +201,8 @@ void GroupLinks::try_dial(AttemptKey attempt) {
                              return;
                          }
                          if (!socket) return dial_later(attempt);
+                         if (refused_.contains((*socket)->peer().certificate_serial))
+                             return (*socket)->close("this node has left the cluster");  // and it is dialled again
                          dial->socket = *socket;
                          dial->wait_ms = redial_first_ms;
                          dial->warned = false;

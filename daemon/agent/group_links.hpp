@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "daemon/agent/words.hpp"
@@ -30,6 +31,7 @@ class GroupLinks {
     void dial(AttemptKey attempt, const protocol::PeerNode& coordinator);
     void send(AttemptKey attempt, const std::string& node, const protocol::GroupMessage& message);
     void close(AttemptKey attempt);
+    void refuse(std::set<std::string> serials);  // revoked certificates: their connections end
 
   private:
     struct Dial;
@@ -45,6 +47,7 @@ class GroupLinks {
     net::Endpoint self_;
     Feed feed_;
     std::unique_ptr<net::Server> server_;
+    std::set<std::string> refused_;
     std::map<AttemptKey, std::shared_ptr<Dial>> dials_;
     std::map<std::pair<AttemptKey, std::string>, std::shared_ptr<net::Socket>> members_;
     std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // late completions find it gone

@@ -31,6 +31,16 @@ Error refused(const net::Response& answer, const std::string& doing) {
     return error;
 }
 
+// Whether the head says no to this certificate: the node has left, or its name has joined anew. A head that cannot be
+// asked has not said so.
+bool turned_away(const Identity& identity) {
+    net::Endpoint head = head_endpoint(identity);
+    head.answer_timeout_ms = head.connect_timeout_ms;
+    const auto answer =
+        net::Client(std::move(head)).call({.method = "HEAD", .target = "/v1/blobs/" + std::string(64, '0')});
+    return answer && (answer->status == 401 || answer->status == 403);
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -183,7 +193,7 @@ Status join(const AgentOptions& options, const std::string& token_text) {
         if (print && *print == token->ca_fingerprint && (options.node.empty() || options.node == old->node)) {
             old->head_host = options.head_host;
             old->head_port = options.head_port;
-            return agent::save_identity(options.data_dir, *old);
+            if (!agent::turned_away(*old)) return agent::save_identity(options.data_dir, *old);
         }
     }
     auto lock = agent::DirectoryLock::take(options.data_dir);

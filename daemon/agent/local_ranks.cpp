@@ -226,6 +226,12 @@ void from_coordinator(LocalRanks& local, Time, const GroupMessage& message, Grou
     if (const auto* one = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *one, sink);
     if (const auto* one = std::get_if<GroupArrived>(&message); one && one->index == local.passed + 1)
         local.hopeless = one->hopeless;
+    if (const auto* one = std::get_if<GroupStacks>(&message)) {
+        DumpStacks dump{.attempt = local.attempt, .why = one->why};
+        for (const std::uint32_t rank : one->ranks)
+            if (local.ranks.contains(rank)) dump.ranks.push_back(rank);
+        if (!dump.ranks.empty()) sink.out.push_back(std::move(dump));
+    }
 }
 
 void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink) {

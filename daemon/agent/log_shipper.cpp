@@ -12,6 +12,8 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t gather_ms = 25;
+constexpr std::int64_t seen_apart_ms = 500;
+constexpr std::size_t seen_at_most = 2'000;  // then the newest covers the rest
 constexpr const char* streams[] = {"out", "err"};
 constexpr const char* setup_stream = "setup";
 
@@ -110,6 +112,21 @@ void LogShipper::schedule(AttemptKey attempt) {
     });
 }
 
+// Also while the head is away, so that it learns when a line was written and not when it could be told.
+void LogShipper::note_growth(File& file) {
+    struct stat info{};
+    if (::stat(file.path.c_str(), &info) != 0) return;
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    std::erase_if(file.seen, [&](const File::Seen& one) { return one.bytes <= file.acknowledged; });
+    if (size <= (file.seen.empty() ? file.acknowledged : file.seen.back().bytes)) return;
+    const std::int64_t written = std::int64_t{info.st_mtim.tv_sec} * 1'000 + info.st_mtim.tv_nsec / 1'000'000;
+    const bool close = !file.seen.empty() && written - file.seen.back().wall_ms < seen_apart_ms;
+    if (close || file.seen.size() >= seen_at_most)
+        file.seen.back().bytes = size;
+    else
+        file.seen.push_back({size, written});
+}
+
 // Its worker only appends, so that what is cut off behind the limit comes back at the end of the last line, to be cut
 // off again. Nothing before the limit is ever touched.
 std::uint64_t LogShipper::held_to_limit(File& file) {
@@ -135,14 +152,18 @@ std::uint64_t LogShipper::held_to_limit(File& file) {
 bool LogShipper::pump_file(File& file) {
     const std::uint64_t size = held_to_limit(file);
     while (file.sent < size && file.sent - file.acknowledged < window) {
-        std::string bytes = read_piece(file.path, file.sent, std::min(piece, size - file.sent));
+        const auto seen = std::find_if(file.seen.begin(), file.seen.end(),
+                                       [&](const File::Seen& one) { return one.bytes > file.sent; });
+        const std::uint64_t end = seen == file.seen.end() ? size : std::min(size, seen->bytes);
+        std::string bytes = read_piece(file.path, file.sent, std::min(piece, end - file.sent));
         if (bytes.empty()) break;
         const std::uint64_t length = bytes.size();
         if (!send_({.attempt = file.attempt,
                     .rank = file.rank,
                     .stream = file.stream,
                     .offset = file.sent,
-                    .bytes = std::move(bytes)}))
+                    .bytes = std::move(bytes),
+                    .wall_ms = seen == file.seen.end() ? 0 : seen->wall_ms}))
             return false;
         file.sent += length;
     }
@@ -159,6 +180,7 @@ void LogShipper::pump(AttemptKey attempt) {
     if (found == followed_.end()) return;
     bool sending = connected_;
     for (File& file : found->second.files) {
+        note_growth(file);
         if (!sending) held_to_limit(file);
         sending = sending && pump_file(file);
     }

@@ -42,6 +42,11 @@ class LogShipper {
         std::uint32_t rank = 0;
         std::string stream, path;
         std::uint64_t acknowledged = 0, sent = 0;
+        struct Seen {  // the file's size at a time
+            std::uint64_t bytes = 0;
+            std::int64_t wall_ms = 0;
+        };
+        std::vector<Seen> seen;  // of what the head does not have yet: it may be sent again
         bool ended = false, last_sent = false;
         std::uint64_t bytes_max = 0;
         bool cut = false;
@@ -56,6 +61,7 @@ class LogShipper {
     void add(Followed& followed, const protocol::AttemptRef& attempt, std::uint32_t rank, const char* stream);
     void watch(AttemptKey attempt, Followed& followed);
     void pump(AttemptKey attempt);
+    static void note_growth(File& file);
     bool pump_file(File& file);  // false: there is no connection
     void schedule(AttemptKey attempt);
     void changed();

@@ -23,6 +23,8 @@ struct LocalWorker {
     std::optional<Time> pulse_at;  // the last sign of life of its library
     std::int64_t interval_ms = 0;  // its last step: from a release to its coming with the next report
     Time busy_at;                  // it was last seen to do something
+    std::optional<Time> kill_at;   // it hangs: its stacks were asked for, and it is given a moment to write them
+    Time looked_at;                // whether it hangs
     bool hung = false;             // and was killed for it
     std::optional<ExitCause> exit;
     bool operator==(const LocalWorker&) const = default;
@@ -47,6 +49,8 @@ struct LocalAttempt {
     bool failed = false;                     // a worker of it failed
     bool scratch_full = false;               // said that the node's scratch is beyond its quota
     bool isolated = false;                   // ended by this agent, which had not heard of the head for too long
+    Time fetched_from;                       // its checkpoint was asked for
+    std::int64_t restore_ms = 0;             // until it was here
     Time released_at;                        // the last report passed
     std::string stop_why, end_as;            // the head's words
     std::int64_t started_wall_ms = 0;

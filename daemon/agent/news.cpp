@@ -130,6 +130,14 @@ void hear(Step& step, const PeerMoved& news) {
         if (dials) step.out.push_back(DialCoordinator{key, attempt.image.prepare.nodes.front()});
     }
 }
+void hear(Step& step, const TakeStacks& order) {
+    const LocalAttempt* attempt = find(step, key_of(order.attempt));
+    if (attempt && attempt->phase == Phase::running)
+        step.out.push_back(DumpStacks{key_of(order.attempt), order.ranks, order.why});
+}
+// The adapter's: connections and files are its own.
+void hear(Step&, const Revoked&) {}
+void hear(Step&, const Clear&) {}
 void hear(Step& step, const Forget& order) {
     if (!step.state.attempts.contains(key_of(order.attempt))) step.out.push_back(ForgetAttempt{key_of(order.attempt)});
 }

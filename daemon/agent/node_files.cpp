@@ -159,8 +159,10 @@ std::string encode(const AttemptImage& image) {
              {"hang_timeout_ms", image.policy.hang_timeout_ms},
              {"isolation_timeout_ms", image.policy.isolation_timeout_ms},
              {"report_timeout_ms", image.policy.report_timeout_ms},
+             {"stop_at", image.policy.stop_at},
              {"passed", image.passed},
-             {"named", image.named}};
+             {"named", image.named},
+             {"enough", image.enough}};
     if (image.uploading) out["uploading"] = json_of(*image.uploading);
     if (image.launch) {  // workers have their secrets already: they are not kept on disk
         protocol::Launch launch = *image.launch;
@@ -189,8 +191,10 @@ Result<AttemptImage> decode_image(const std::string& text) {
         image.policy.hang_timeout_ms = in.value("hang_timeout_ms", std::int64_t{0});
         image.policy.isolation_timeout_ms = in.value("isolation_timeout_ms", std::int64_t{0});
         image.policy.report_timeout_ms = in.value("report_timeout_ms", std::int64_t{0});
+        image.policy.stop_at = in.value("stop_at", std::map<std::string, double>{});
         image.passed = in.value("passed", std::uint64_t{0});
         image.named = in.value("named", std::uint64_t{0});
+        image.enough = in.value("enough", false);
         if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);
         if (in.contains("launch")) {
             auto launch = protocol::decode_from_head(in["launch"].get<std::string>());

@@ -3,6 +3,7 @@
 //   <data>/outbox.jsonl         news not yet acknowledged
 //   <data>/peer-port            where other agents dialled last, when any port would do
 //   <data>/code/<sha256>/       working directories, unpacked once
+//   <data>/setups/<key>/        what `setup:` commands made
 //   <data>/attempts/<run>-<incarnation>/
 //       image.json  logs/rank-00000.{out,err}  rank-00000/{started,exit,error.json,cwd/}
 //   <scratch>/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt
@@ -30,6 +31,7 @@ struct NodeFiles {
     std::string scratch(AttemptKey key) const;
     std::string code(const std::string& sha256) const { return data_dir + "/code/" + sha256; }
     std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }  // the checkpoint it starts from
+    std::string revoked() const { return data_dir + "/revoked"; }
     std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }
 };
 

@@ -88,6 +88,8 @@ struct Coordinator {
     std::uint64_t warnings = 0;
     std::int64_t timeout_ms = 0;                   // a report that waits for longer never passes; 0: no limit
     std::map<std::uint32_t, std::uint64_t> ended;  // ranks that have, and after which report
+    std::map<std::string, double> stop_at;         // the job's `stop`
+    bool enough = false;                           // it was reached: nobody passes a further report
     bool own_ended = false;                        // after this agent's restart: no rank of this node will report again
     std::uint64_t broadcast_passed = 0;
     std::map<std::uint64_t, std::set<std::string>> broadcast_nodes;

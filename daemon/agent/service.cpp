@@ -11,7 +11,9 @@
 #include "daemon/agent/cluster_store.hpp"
 #include "daemon/agent/environment.hpp"
 #include "daemon/agent/say.hpp"
+#include "daemon/agent/uploads.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/uri/removal.hpp"
 
 extern char** environ;
 
@@ -118,6 +120,9 @@ Status Service::start() {
     if (!links) return links.error();
     links_ = std::move(*links);
     cgroups_ = Cgroups::open(Cgroups::own_group(), identity_.node + "-" + identity_.cluster_id);
+    std::set<std::string> revoked;
+    for (const auto& [serial, word] : read_words(files_.revoked())) revoked.insert(serial);
+    links_->refuse(std::move(revoked));
     launcher_ = std::make_unique<Launcher>(
         loop_, program,
         WorkerEvents{.started = [this](AttemptKey key, std::uint32_t rank,
@@ -269,7 +274,29 @@ void Service::set_timer() {
 // A setup that nobody waits for any more is given up; the machine then hears of it as a preparation that failed.
 void Service::obey(protocol::FromHead message) {
     if (const auto* stop = std::get_if<protocol::Stop>(&message)) setups_->cancel(key_of(stop->attempt));
+    if (const auto* revoked = std::get_if<protocol::Revoked>(&message)) refuse_revoked(revoked->serials);
+    if (const auto* order = std::get_if<protocol::Clear>(&message)) clear(*order);
     feed(HeadSaid{std::move(message)});
+}
+
+// An attempt that still ends here would write into what is removed: the run's own, or one that goes on from its files.
+void Service::clear(const protocol::Clear& order) {
+    for (const auto& [key, attempt] : state_.attempts)
+        if (attempt.image.prepare.run_name == order.run_name &&
+            storage::same_place(attempt.image.prepare.storage_path, order.storage_path))
+            return send(protocol::Cleared{.id = order.id,
+                                          .error = "attempt " + std::to_string(attempt.image.number) + " of run " +
+                                                   attempt.image.prepare.run_id + " is still there"});
+    offload([facts = facts(), order] { return clear_run(facts, order); },
+            [this](const protocol::Cleared& cleared) { send(cleared); });
+}
+
+// Kept on disk: this agent may start while the head is away.
+void Service::refuse_revoked(const std::vector<std::string>& serials) {
+    links_->refuse({serials.begin(), serials.end()});
+    std::string text;
+    for (const std::string& serial : serials) text += serial + " revoked\n";
+    if (Status kept = write_whole(files_.revoked(), text, 0600, Durable::no); !kept) warn(kept.error().message);
 }
 
 void Service::connect() {

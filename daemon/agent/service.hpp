@@ -50,6 +50,8 @@ class Service {
     void feed(Input input);
     void set_timer();
     void obey(protocol::FromHead message);
+    void clear(const protocol::Clear& order);
+    void refuse_revoked(const std::vector<std::string>& serials);
     void connect();
     void connect_later();
     void lost_head(const std::string& why);
@@ -74,6 +76,7 @@ class Service {
     void on(const FetchCheckpoint& out);
     void on(const StartWorkers& out);
     void on(const SignalWorker& out);
+    void on(const DumpStacks& out);
     void on(const WelcomeWorker& out);
     void on(const ToWorker& out);
     void on(const MakeStage& out);

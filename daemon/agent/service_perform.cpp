@@ -38,7 +38,8 @@ UploadMode mode_of(const std::string& text) {
 // named before those who wait for it are.
 AttemptPolicy policy_of(const spec::Job& job) {
     AttemptPolicy policy{.isolation_timeout_ms = job.isolation_timeout_ms.value_or(0),
-                         .report_timeout_ms = job.backend_timeout_s * 1000};
+                         .report_timeout_ms = job.backend_timeout_s * 1000,
+                         .stop_at = job.stop};
     if (!job.hang_timeout_ms) return policy;
     policy.hang_timeout_ms = std::max(*job.hang_timeout_ms, job.backend_timeout_s * 1000);
     policy.report_timeout_ms = policy.hang_timeout_ms + hang_named_ms;

@@ -14,6 +14,7 @@
 #include "daemon/agent/environment.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
+#include "daemon/agent/stacks.hpp"
 #include "daemon/agent/uploads.hpp"
 
 namespace rtrain::agent {
@@ -177,6 +178,18 @@ void Service::measure_scratch() {
 }
 
 void Service::on(const SignalWorker& out) { launcher_->signal(out.attempt, out.rank, out.signal); }
+
+void Service::on(const DumpStacks& out) {
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    for (const std::uint32_t rank : out.ranks)
+        loop_.offload([target = StackTarget{.attempt = attempt_text(one->gear->prepare, one->number),
+                                            .node = identity_.node,
+                                            .rank = rank,
+                                            .log = files_.log(out.attempt, rank, "err"),
+                                            .why = out.why}] { ask_for_stacks(target); },
+                      [] {});
+}
 
 std::string Service::context_json(const Held& one, std::uint32_t rank) const {
     const protocol::Prepare& prepare = one.gear->prepare;

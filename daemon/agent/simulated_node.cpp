@@ -61,6 +61,7 @@ struct SimulatedNode::Carry {
     void operator()(const KeepAttempt&) const {}
     void operator()(const ResendLogs&) const {}
     void operator()(const LogsAcknowledged&) const {}
+    void operator()(const DumpStacks&) const {}
     void operator()(const WelcomeWorker&) const {}
     void operator()(const ToWorker&) const {}
     void operator()(const MakeStage&) const {}

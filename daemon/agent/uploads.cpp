@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/removal.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -110,6 +111,14 @@ Status list_sizes(const AttemptGear& gear, const std::string& below, std::map<st
     if (!listed) return listed.error();
     for (const auto& entry : *listed) sizes[entry.path] = static_cast<std::int64_t>(entry.bytes);
     return Done{};
+}
+
+// Whatever its users made of run.json, it is read without an exception.
+bool named_in(const json& header, const protocol::Clear& order) {
+    if (!header.is_object() || !header.contains("cluster_id") || !header.contains("run_id")) return false;
+    if (header["cluster_id"] != json(order.cluster_id)) return false;
+    return order.run_ids.empty() || std::any_of(order.run_ids.begin(), order.run_ids.end(),
+                                                [&](const std::string& id) { return header["run_id"] == json(id); });
 }
 
 }  // namespace
@@ -247,6 +256,29 @@ CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete&
     }
     if (Status gone = storage::delete_checkpoint(**store, order.run_name, order.directory); !gone)
         answer.why = gone.error().message;
+    return answer;
+}
+
+// A removal that was cut off can be asked for again: it goes on with what was set aside.
+protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order) {
+    protocol::Cleared answer{.id = order.id};
+    const auto failed = [&](const Error& error) {
+        answer.error = error.message;
+        return answer;
+    };
+    auto store = open_store(facts, order.storage_path);
+    if (!store) return failed(store.error());
+    if (!(*store)->local()) return answer;  // the head's own storage: it removes that itself
+    const std::string header = order.run_name + "/run.json";
+    const auto text = (*store)->get(header);
+    if (!text && text.error().code != ErrorCode::not_found) return failed(text.error());
+    if (text && !named_in(json::parse(*text, nullptr, false), order)) return answer;
+    const std::string directory = (*store)->local_path(order.run_name);
+    if (text)
+        if (const auto aside = storage::set_aside(directory); !aside) return failed(aside.error());
+    const auto gone = storage::remove_aside(directory);
+    if (!gone) return failed(gone.error());
+    answer.removed = *gone;
     return answer;
 }
 

@@ -29,6 +29,7 @@ Status append_journal(const AttemptGear& gear, std::uint32_t number, const std::
 Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t number);
 
 CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order);
+protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order);
 Status write_result_file(const NodeFacts& facts, const protocol::Result_& order);
 
 }  // namespace rtrain::agent

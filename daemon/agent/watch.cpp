@@ -14,6 +14,8 @@ using namespace protocol;
 namespace {
 
 constexpr std::int64_t busy_percent = 5;    // of one processor: less is what a sleeping program uses
+constexpr std::int64_t works_percent = 50;  // of one processor: more than writing down its stacks uses
+constexpr std::int64_t stacks_ms = 1'000;   // for writing down where it hangs
 constexpr std::int64_t silence_ms = 5'000;  // a library without a sign of life for so long says nothing of its program
 
 std::string seconds(std::int64_t ms) {
@@ -41,12 +43,24 @@ bool may_hang(const LocalAttempt& attempt, std::uint32_t rank, const LocalWorker
 
 void kill_hung(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorker& worker) {
     worker.hung = true;
+    worker.kill_at.reset();
     worker.fail_text = "it hangs: no report for " + seconds((step.now - worker.busy_at).ms) +
                        " s, its processor and its GPUs idle (failure.hang_timeout)";
     tell_head(step, Notice{.attempt = reference(attempt),
                            .text = "rank " + std::to_string(rank) + " on " + step.state.node + ": " + worker.fail_text,
                            .reason = "hang"});
     step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), rank, SIGKILL});
+}
+
+void look_for_hang(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorker& worker) {
+    const Duration idle = step.now - worker.busy_at;
+    if (idle < Duration{attempt.image.policy.hang_timeout_ms}) return worker.kill_at.reset();
+    if (worker.kill_at && step.now >= *worker.kill_at) return kill_hung(step, attempt, rank, worker);
+    if (worker.kill_at) return;
+    worker.kill_at = step.now + Duration{stacks_ms};
+    step.out.push_back(DumpStacks{key_of(attempt.image.prepare.attempt),
+                                  {rank},
+                                  "it has done nothing for " + seconds(idle.ms) + " s (failure.hang_timeout)"});
 }
 
 // Ranks must report equally often. The coordinator has said that a report can never pass: one that waits here is ended,
@@ -70,12 +84,17 @@ std::optional<Time> isolation_at(const AgentState& state, const LocalAttempt& at
 
 }  // namespace
 
-void worker_was_busy(Step& step, LocalWorker& worker) { worker.busy_at = step.now; }
+void worker_was_busy(Step& step, LocalWorker& worker) {
+    worker.busy_at = step.now;
+    worker.kill_at.reset();
+}
 
 void hear_pulse(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& pulse) {
     LocalWorker& worker = attempt.workers[rank];
     const std::int64_t between = worker.pulse_at ? (step.now - *worker.pulse_at).ms : 0;
-    const bool busy = (pulse.cpu_ms - worker.cpu_ms) * 100 > between * busy_percent;
+    // Writing down its stacks is little work, and no sign of life.
+    const std::int64_t percent = worker.kill_at ? works_percent : busy_percent;
+    const bool busy = (pulse.cpu_ms - worker.cpu_ms) * 100 > between * percent;
     if (busy || !worker.pulse_at || !may_hang(attempt, rank, worker)) worker_was_busy(step, worker);
     worker.pulse_at = step.now;
     worker.silent_ms = pulse.silent_ms;
@@ -118,9 +137,9 @@ void watch_time(Step& step, LocalAttempt& attempt) {
     end_uneven(step, attempt);
     for (auto& [rank, worker] : attempt.workers) {
         if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
+        if (step.now - worker.busy_at >= Duration{attempt.image.policy.hang_timeout_ms}) worker.looked_at = step.now;
         if (step.now - *worker.pulse_at > Duration{silence_ms}) continue;
-        if (step.now - worker.busy_at >= Duration{attempt.image.policy.hang_timeout_ms})
-            kill_hung(step, attempt, rank, worker);
+        look_for_hang(step, attempt, rank, worker);
     }
     if (const auto at = isolation_at(step.state, attempt); at && step.now >= *at) {
         attempt.isolated = true;
@@ -138,8 +157,9 @@ std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& atte
     for (const auto& [rank, worker] : attempt.workers) {
         if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
         // Never at once: a silent library is looked at again when it speaks.
-        const Time due = std::max(worker.busy_at + Duration{attempt.image.policy.hang_timeout_ms},
-                                  *worker.pulse_at + Duration{1'000});
+        const Time hangs = worker.busy_at + Duration{attempt.image.policy.hang_timeout_ms};
+        const Time due = std::max(
+            {worker.kill_at.value_or(hangs), *worker.pulse_at + Duration{1'000}, worker.looked_at + Duration{1'000}});
         if (!at || due < *at) at = due;
     }
     return at;

@@ -43,6 +43,7 @@ struct AttemptPolicy {
     std::int64_t hang_timeout_ms = 0;       // since a rank's last report; never below the backend's own timeout
     std::int64_t isolation_timeout_ms = 0;  // without the head
     std::int64_t report_timeout_ms = 0;     // for all ranks to come to one report: backend.timeout_s
+    std::map<std::string, double> stop_at{};  // the job's `stop`
     bool operator==(const AttemptPolicy&) const = default;
 };
 // What an agent's restart needs of an attempt; the adapter keeps it on disk.
@@ -57,6 +58,7 @@ struct AttemptImage {
     std::optional<protocol::Launch> launch{};
     std::uint64_t passed = 0;          // reports whose barrier is known to be passed
     std::uint64_t named = 0;           // checkpoint directories this attempt has named
+    bool enough = false;               // the job's `stop` was reached
     std::optional<UploadImage> uploading{};  // kept before its first file moves, until its commit is news on disk
     bool operator==(const AttemptImage&) const = default;
 };
@@ -144,6 +146,10 @@ struct SignalWorker {  // its whole process group
     AttemptKey attempt{}; std::uint32_t rank = 0; std::int32_t signal = 0;
     bool operator==(const SignalWorker&) const = default;
 };
+struct DumpStacks {  // where these ranks of this node are, into their logs; nobody is ended by it
+    AttemptKey attempt{}; std::vector<std::uint32_t> ranks{}; std::string why{};
+    bool operator==(const DumpStacks&) const = default;
+};
 struct WelcomeWorker { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WelcomeWorker&) const = default; };
 struct ToWorker {
     AttemptKey attempt{}; std::uint32_t rank = 0; worker::FromAgent message{};
@@ -175,11 +181,11 @@ struct RemoveCheckpoint { protocol::Delete order{}; bool operator==(const Remove
 struct WriteResultFile { protocol::Result_ order{}; bool operator==(const WriteResultFile&) const = default; };
 // clang-format on
 
-using Output =
-    std::variant<ToHead, KeepNews, DropNews, CloseHead, SendHeartbeat, ResendLogs, LogsAcknowledged, StartPreparation,
-                 KeepAttempt, FetchCheckpoint, StartWorkers, SignalWorker, WelcomeWorker, ToWorker, MakeStage,
-                 ListStaged, DropStaged, Upload, WriteManifest, DropUncommitted, JournalMetrics, DialCoordinator,
-                 ToGroup, FinishLogs, WriteEnd, CloseAttempt, ForgetAttempt, RemoveCheckpoint, WriteResultFile>;
+using Output = std::variant<ToHead, KeepNews, DropNews, CloseHead, SendHeartbeat, ResendLogs, LogsAcknowledged,
+                            StartPreparation, KeepAttempt, FetchCheckpoint, StartWorkers, SignalWorker, DumpStacks,
+                            WelcomeWorker, ToWorker, MakeStage, ListStaged, DropStaged, Upload, WriteManifest,
+                            DropUncommitted, JournalMetrics, DialCoordinator, ToGroup, FinishLogs, WriteEnd,
+                            CloseAttempt, ForgetAttempt, RemoveCheckpoint, WriteResultFile>;
 using Outputs = std::vector<Output>;
 
 }  // namespace rtrain::agent

@@ -6,6 +6,7 @@
 #include "daemon/head/scrape.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/head/words.hpp"
+#include "daemon/security/security.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::head {
@@ -26,6 +27,7 @@ void Agents::start() {
     const std::int64_t now = monotonic_ms();
     for (const auto& [id, node] : head_.cluster.nodes) seen_[id.value].heard_ms = now;
     leases_checked_ms_ = now;
+    next_clear_ = std::stoull(security::random_hex(8), nullptr, 16) >> 1;
     head_.loop.after(lease_check_ms, [this] { check_leases(); });
 }
 
@@ -39,6 +41,7 @@ void Agents::accept(const net::Request& request, const std::shared_ptr<net::Resp
     fresh.id = id;
     fresh.socket = std::move(socket);
     fresh.far_address = without_port(request.peer.address);
+    fresh.serial = request.peer.certificate_serial;
     Session& place = sessions_[node];
     if (place.socket) place.socket->close("replaced by a newer connection of this node");
     place = std::move(fresh);
@@ -109,6 +112,30 @@ const NodeSeen* Agents::seen(const std::string& node) const {
 void Agents::close_all(const std::string& why) {
     for (auto& [node, session] : sessions_) session.socket->close(why);
     sessions_.clear();
+}
+
+void Agents::clear(const std::string& node, protocol::Clear order, std::int64_t patience_ms, Then then) {
+    if (!connected(node)) return then({.error = "it is not connected"});
+    order.id = next_clear_++;
+    clearing_[order.id] = {node, std::move(then)};
+    send(node, order);
+    head_.loop.after(std::max<std::int64_t>(patience_ms, 0), [this, node, id = order.id] {
+        cleared(node, {.id = id, .error = "it has not answered in time"});
+    });
+}
+
+void Agents::cleared(const std::string& node, const protocol::Cleared& said) {
+    const auto found = clearing_.find(said.id);
+    if (found == clearing_.end() || found->second.node != node) return;  // too late, or not what this node was asked
+    const auto then = std::move(found->second.then);
+    clearing_.erase(found);
+    then(said);
+}
+
+void Agents::revoke(std::vector<std::string> serials) {
+    revoked_ = std::move(serials);
+    for (const auto& [node, session] : sessions_)
+        if (session.registered) send(node, protocol::Revoked{revoked_});
 }
 
 // A cable that is plugged in again brings the old connection back to life, but a lost node comes back by registering.

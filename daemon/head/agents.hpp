@@ -42,6 +42,10 @@ class Agents {
     void numbers_saved();
     void acknowledge();  // news that are durable by now
     void close_all(const std::string& why);
+    // Asks a node to remove a run's files; `then` is called once, at the latest after `patience_ms` with an error.
+    using Then = std::function<void(const protocol::Cleared&)>;
+    void clear(const std::string& node, protocol::Clear order, std::int64_t patience_ms, Then then);
+    void revoke(std::vector<std::string> serials);  // all that are revoked: every agent is told
 
   private:
     struct Session {
@@ -49,7 +53,7 @@ class Agents {
         std::shared_ptr<net::Socket> socket;
         bool welcomed = false, registered = false;
         std::uint64_t acknowledged = 0;
-        std::string far_address;
+        std::string far_address, serial;         // of its certificate
         std::vector<protocol::AttemptRef> held;  // as told at its registration
     };
     struct Inbox {
@@ -66,6 +70,7 @@ class Agents {
     void take_news(const std::string& node, const protocol::News& news);
     void notice(const std::string& node, const protocol::Notice& said);
     void take_log(const std::string& node, const protocol::LogChunk& chunk);
+    void cleared(const std::string& node, const protocol::Cleared& said);
     void check_leases();
     void hang_up(const std::string& node, const std::string& why);
     Inbox& inbox(const std::string& node);
@@ -76,6 +81,13 @@ class Agents {
     std::map<std::string, Inbox> inboxes_;
     std::set<std::string> unsaved_;         // nodes whose number has changed since the last commit
     std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
+    std::vector<std::string> revoked_;
+    struct Clearing {
+        std::string node;
+        Then then;
+    };
+    std::map<std::uint64_t, Clearing> clearing_;
+    std::uint64_t next_clear_ = 0;  // begins anywhere: an answer to a head that is gone is not taken for another's
     std::uint64_t next_session_ = 1;
     std::int64_t leases_checked_ms_ = 0;
 };

@@ -27,6 +27,7 @@ constexpr Kind kinds[] = {
      "warnings:[text] labels:{text} job?:map?"},
     {"RemovedRun",
      "run_id:text name:text attempts:int checkpoints:int files:text? files_kept:text? dry_run:bool files_error?:text"},
+    {"Stacks", "run_id:text attempt:int ranks:[int] away:[text] marker:text"},
     {"Worker",
      "rank:int node:text local_rank:int node_rank:int state:text pid:int gpus:[int] exit_code:int? signal:int? "
      "out_of_memory:bool cause:text"},
@@ -82,6 +83,7 @@ constexpr RouteAnswer answers[] = {
     {"POST", "/v1/runs/{run}/stop", "200 202", "Run", ""},
     {"POST", "/v1/runs/{run}/checkpoint", "200 202", "Run", ""},
     {"POST", "/v1/runs/{run}/resize", "200 202", "Run", ""},
+    {"POST", "/v1/runs/{run}/stack", "202", "Stacks", ""},
     {"GET", "/v1/runs/{run}/attempts", "200", "page Attempt", ""},
     {"GET", "/v1/runs/{run}/logs", "200", "application/jsonl", "LogLine"},
     {"GET", "/v1/runs/{run}/metrics", "200", "page Report", "Report"},

@@ -30,6 +30,7 @@ void get_queue(Ask&);
 void post_stop(Ask&);
 void post_checkpoint_ask(Ask&);
 void post_resize(Ask&);
+void post_stack(Ask&);
 
 // api_logs.cpp, api_metrics.cpp, api_events.cpp
 void get_logs(Ask&);

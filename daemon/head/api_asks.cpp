@@ -1,7 +1,10 @@
-// What a person asks of a live run: to stop, to bring a checkpoint now, to have another number of workers.
+// What a person asks of a live run: to stop, to bring a checkpoint now, to have another number of workers, to say where
+// its ranks are.
 #include "daemon/head/api.hpp"
+#include "daemon/head/log_lines.hpp"
 #include "daemon/head/parents.hpp"
 #include "daemon/head/view_json.hpp"
+#include "daemon/head/words.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -31,6 +34,35 @@ void ask_of_run(Ask& ask, RunId id, Event event) {
         if (decision.refused) return refuse(kept, *decision.refused);
         reply_json(kept, 202, full_run_json(kept.head, found->second));
     });
+}
+
+// The attempt whose workers run; none: nobody of it does.
+const Attempt* running_attempt(const Head& head, RunId run) {
+    const Attempt* found = nullptr;
+    for (const Attempt* one : attempts_of(head.cluster, run))
+        if (one->state == AttemptState::running || one->state == AttemptState::starting) found = one;
+    return found;
+}
+
+// The ranks that are meant, by node; those of nodes that are away are left out and named.
+struct Meant {
+    std::map<std::string, std::vector<std::uint32_t>> by_node;
+    std::vector<std::uint32_t> ranks;
+    std::set<std::string> away;
+};
+Meant meant_ranks(const Head& head, const Attempt& attempt, const std::optional<std::set<std::uint32_t>>& wanted) {
+    Meant out;
+    for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank) {
+        if (wanted && !wanted->contains(rank)) continue;
+        const std::string& node = attempt.workers[rank].seat.node.value;
+        if (!head.agents.connected(node)) {
+            out.away.insert(node);
+            continue;
+        }
+        out.by_node[node].push_back(rank);
+        out.ranks.push_back(rank);
+    }
+    return out;
 }
 
 }  // namespace
@@ -82,6 +114,36 @@ void post_resize(Ask& ask) {
     RunResizeAsked event{.run = *id, .by = ask.caller.user, .workers = static_cast<std::uint32_t>(**workers)};
     if (*deadline) event.deadline = Duration{**deadline};
     ask_of_run(ask, *id, std::move(event));
+}
+
+// The stacks go the way of every line; `marker` stands in the line before them.
+void post_stack(Ask& ask) {
+    const auto id = find_run(ask.head, ask.variables["run"]);
+    if (!id) return refuse(ask, id.error());
+    const Run& run = ask.head.cluster.runs.at(*id);
+    const Attempt* attempt = running_attempt(ask.head, *id);
+    if (!attempt)
+        return refuse(ask,
+                      {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state) + ": no rank of it runs",
+                       "rtrain describe " + run.name});
+    const std::string words = ask.query("rank");
+    const auto wanted = words.empty() || words == "all" ? std::nullopt : number_list(words);
+    const bool readable = words.empty() || words == "all" || wanted;
+    if (!readable || (wanted && (wanted->empty() || *wanted->rbegin() >= attempt->workers.size())))
+        return refuse(ask, {ErrorCode::usage,
+                            "rank '" + words + "' is no list of ranks of " + run.name + ", which has 0 to " +
+                                std::to_string(attempt->workers.size() - 1),
+                            "for example 0,3-5, or all"});
+    const Meant meant = meant_ranks(ask.head, *attempt, wanted);
+    const std::string marker = "asked for by " + ask.caller.user + ", " + security::random_hex(4);
+    for (const auto& [node, ranks] : meant.by_node)
+        ask.head.agents.send(node, protocol::TakeStacks{.attempt = reference(*attempt), .ranks = ranks, .why = marker});
+    reply_json(ask, 202,
+               {{"run_id", ask.head.run_id(*id)},
+                {"attempt", attempt->id.number},
+                {"ranks", meant.ranks},
+                {"away", meant.away},
+                {"marker", marker}});
 }
 
 }  // namespace rtrain::head

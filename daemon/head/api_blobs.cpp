@@ -47,7 +47,10 @@ Status settle(const std::string& upload, const std::string& path, const std::str
 void head_blob(Ask& ask) {
     const std::string path = named_blob(ask);
     if (path.empty()) return;
-    ask.responder->send(net::Response{.status = fs::exists(path) ? 200 : 404, .body = ""});
+    // Whoever asks is about to submit with it: it counts as fresh.
+    std::error_code absent;
+    fs::last_write_time(path, fs::file_time_type::clock::now(), absent);
+    ask.responder->send(net::Response{.status = absent ? 404 : 200, .body = ""});
 }
 
 void get_blob(Ask& ask) {

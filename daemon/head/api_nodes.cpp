@@ -52,11 +52,13 @@ void post_drain(Ask& ask) {
 
 void post_undrain(Ask& ask) { change_node(ask, NodeUndrained{NodeId{ask.variables["node"]}}); }
 
-// The certificate stays valid until it expires, so the head remembers who left; only a new join token brings it back.
+// Its certificates are revoked, here and with every agent; only a new join token brings it back.
 void post_leave(Ask& ask) {
     const std::string node = ask.variables["node"];
     if (!ask.head.cluster.nodes.contains(NodeId{node})) return reply_node(ask, NodeId{node});
-    if (auto saved = ask.head.journal->save_setting("left/" + node, "1"); !saved) return refuse(ask, saved.error());
+    ask.head.revocations.revoke(node);
+    ask.head.save(
+        {.tokens = {}, .settings = {{"left/" + node, "1"}}, .done = {}});  // shares the commit of what follows
     ask.head.take(NodeLeft{NodeId{node}}, [kept = ask, node](const Decision& decision) mutable {
         if (decision.refused) return refuse(kept, *decision.refused);
         kept.head.agents.dismiss(node, "node '" + node + "' has left the cluster");

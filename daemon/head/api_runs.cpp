@@ -1,10 +1,6 @@
-// Runs: lists, one run, remove; attempts, checkpoints, explanations and the queue.
-#include <filesystem>
-
+// Runs: lists, one run; attempts, checkpoints, explanations and the queue.
 #include "daemon/head/api.hpp"
 #include "daemon/head/view_json.hpp"
-#include "daemon/head/words.hpp"
-#include "storage/uri/store.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -30,43 +26,6 @@ bool listed(const Ask& ask, const Run& run) {
     return ask.asked("all") || !terminal(run.state) || wall_ms() - run.ended_wall_ms < recent_ms;
 }
 
-// Where the run's files lie as this machine sees them; empty: not here.
-std::string local_directory(const Head& head, const Run& run) {
-    const auto uri = storage::parse_uri(run.storage_path.empty() ? "cluster://" : run.storage_path);
-    if (!uri) return "";
-    const std::string base = uri->scheme == storage::Scheme::cluster ? head.options.storage_root : uri->path;
-    const std::string directory = base + "/" + run.name;
-    const bool here = uri->scheme == storage::Scheme::cluster || uri->scheme == storage::Scheme::file;
-    return here && std::filesystem::exists(directory + "/run.json") ? directory : "";
-}
-
-bool is_of(const Head& head, const Run& run, const std::string& directory) {
-    const auto text = read_file(directory + "/run.json");
-    const json header = text ? parsed_or_null(*text) : json();
-    return header.is_object() && header.value("run_id", "") == head.run_id(run.id);
-}
-
-// Agents let go of what they keep of the run's attempts, logs that nobody will ask for included.
-std::vector<std::pair<std::string, protocol::AttemptRef>> attempts_on_nodes(const Head& head, RunId run) {
-    std::vector<std::pair<std::string, protocol::AttemptRef>> out;
-    for (const Attempt* attempt : attempts_of(head.cluster, run)) {
-        std::set<std::string> nodes;
-        for (const Worker& worker : attempt->workers) nodes.insert(worker.seat.node.value);
-        for (const std::string& node : nodes) out.emplace_back(node, reference(*attempt));
-    }
-    return out;
-}
-
-void remove_files(Ask& ask, json answer, const std::string& directory) {
-    auto failed = std::make_shared<std::error_code>();
-    auto kept = std::make_shared<Ask>(ask);
-    ask.head.loop.offload([directory, failed] { std::filesystem::remove_all(directory, *failed); },
-                          [kept, failed, directory, answer = std::move(answer)]() mutable {
-                              if (*failed) answer["files_error"] = directory + ": " + failed->message();
-                              reply_json(*kept, 200, std::move(answer));
-                          });
-}
-
 // One line of an explanation: the quota, the promise, or what most nodes say.
 std::string shortest_reason(const Explanation& why, const std::string& otherwise) {
     for (const std::string& rule : why.rules)
@@ -74,17 +33,6 @@ std::string shortest_reason(const Explanation& why, const std::string& otherwise
     if (why.groups.empty()) return otherwise;
     const ReasonGroup& group = why.groups.front();
     return std::to_string(group.nodes) + (group.nodes == 1 ? " node " : " nodes ") + group.kind + ": " + group.text;
-}
-
-// A resumed run is a run of its own in the same directory: its files are not those of the one before alone.
-const Run* resumed_as(const Head& head, const Run& run) {
-    for (const RunId id : head.names.named(run.name)) {
-        const Run& other = head.cluster.runs.at(id);
-        if (other.storage_path == run.storage_path && (other.id.value > run.id.value || !terminal(other.state)) &&
-            other.id != run.id)
-            return &other;
-    }
-    return nullptr;
 }
 
 }  // namespace
@@ -106,39 +54,6 @@ void get_runs(Ask& ask) {
 
 void get_run(Ask& ask) {
     with_run(ask, [&](const Run& run) { reply_json(ask, 200, full_run_json(ask.head, run)); });
-}
-
-void delete_run(Ask& ask) {
-    with_run(ask, [&](const Run& run) {
-        if (const Run* other = ask.asked("files") ? resumed_as(ask.head, run) : nullptr)
-            return refuse(ask, {ErrorCode::conflict,
-                                "the files of " + run.name + " (" + ask.head.run_id(run.id) + ") are those of " +
-                                    ask.head.run_id(other->id) + " too, which is " + to_text(other->state),
-                                "rtrain runs rm " + ask.head.run_id(run.id) + " without --files"});
-        std::string directory = ask.asked("files") ? local_directory(ask.head, run) : "";
-        if (!directory.empty() && !is_of(ask.head, run, directory)) directory.clear();
-        json answer = {{"run_id", ask.head.run_id(run.id)},
-                       {"name", run.name},
-                       {"attempts", attempts_of(ask.head.cluster, run.id).size()},
-                       {"checkpoints", checkpoints_of(ask.head.cluster, run.id).size()},
-                       {"files", directory.empty() ? json() : json(directory)},
-                       {"files_kept", directory.empty() ? run_json(ask.head, run)["run_path"] : json()},
-                       {"dry_run", ask.asked("dry_run")}};
-        if (!terminal(run.state))
-            return refuse(
-                ask, {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state), "rtrain stop " + run.name});
-        if (ask.asked("dry_run")) return reply_json(ask, 200, std::move(answer));
-        const auto held = attempts_on_nodes(ask.head, run.id);
-        ask.head.take(RunRemoved{run.id},
-                      [kept = ask, answer, directory, held, id = run.id](const Decision& decision) mutable {
-                          if (decision.refused) return refuse(kept, *decision.refused);
-                          forget_values(kept.head, id);
-                          for (const auto& [node, attempt] : held)
-                              kept.head.agents.send(node, protocol::Forget{attempt});
-                          if (directory.empty()) return reply_json(kept, 200, std::move(answer));
-                          remove_files(kept, std::move(answer), directory);
-                      });
-    });
 }
 
 void get_attempts(Ask& ask) {

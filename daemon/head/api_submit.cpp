@@ -109,11 +109,15 @@ std::string free_name(const Head& head, const spec::Job& job) {
 
 // What the spec allows but this version does not carry out: said beside the run rather than ignored in silence.
 struct NotCarriedOut {
-    const char* field;
     bool asked;
+    const char* words;
 };
 std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
-    return {{"python.preload", !job.preload.empty()}, {"scaling.trainer_resources", !job.trainer_resources.empty()}};
+    return {{!job.preload.empty(),
+             "python.preload is not carried out by this version: every worker starts its interpreter itself"},
+            {!job.trainer_resources.empty(),
+             "scaling.trainer_resources is not carried out: it is for a program beside the workers, and a driver is a "
+             "run of its own"}};
 }
 
 std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
@@ -121,7 +125,7 @@ std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
     if (on_cluster_storage(job) && !head.storage_warning.empty()) out.push_back(head.storage_warning);
     for (const std::string& warning : unknown_nodes(head.cluster, job)) out.push_back(warning);
     for (const NotCarriedOut& one : not_carried_out(job))
-        if (one.asked) out.push_back(std::string(one.field) + " is not carried out by this version");
+        if (one.asked) out.emplace_back(one.words);
     return out;
 }
 

@@ -33,14 +33,44 @@ Result<JoinWish> join_wish(const Ask& ask) {
     return out;
 }
 
-void reply_certificate(Ask& ask, const std::string& request, const std::string& node) {
-    const auto certificate = security::sign_request(ask.head.identity.authority, request, "node:" + node);
-    if (!certificate) return refuse(ask, certificate.error());
-    reply_json(ask, 200,
-               {{"certificate", *certificate},
-                {"ca", ask.head.identity.authority.certificate},
-                {"node", node},
-                {"cluster_id", ask.head.cluster.meta.cluster_id}});
+struct Signed {
+    std::string certificate, serial;
+    std::int64_t expires_wall_ms = 0;
+};
+Result<Signed> sign(const Head& head, const std::string& request, const std::string& node) {
+    const auto certificate = security::sign_request(head.identity.authority, request, "node:" + node);
+    if (!certificate) return certificate.error();
+    const auto serial = security::serial_of(*certificate);
+    if (!serial) return serial.error();
+    const auto expires = security::expires_wall_ms(*certificate);
+    if (!expires) return expires.error();
+    return Signed{.certificate = *certificate, .serial = *serial, .expires_wall_ms = *expires};
+}
+
+// The certificate is remembered, and `with` is saved, before it is handed out.
+void reply_certificate(Ask& ask, const Signed& made, const std::string& node, Head::Aside with) {
+    ask.head.revocations.issued(node, made.serial, made.expires_wall_ms);
+    with.done = [kept = ask, certificate = made.certificate, node]() mutable {
+        reply_json(kept, 200,
+                   {{"certificate", certificate},
+                    {"ca", kept.head.identity.authority.certificate},
+                    {"node", node},
+                    {"cluster_id", kept.head.cluster.meta.cluster_id}});
+    };
+    ask.head.save(std::move(with));
+}
+
+// A node that is only away for a moment keeps its name, and its certificate.
+Status name_is_free(const Head& head, const std::string& name) {
+    const auto node = head.cluster.nodes.find(NodeId{name});
+    const bool connected = head.agents.connected(name);
+    if (!connected && (node == head.cluster.nodes.end() || node->second.state == NodeState::lost)) return Done{};
+    const std::string state = node == head.cluster.nodes.end() ? "registering" : to_text(node->second.state);
+    return Error{ErrorCode::conflict,
+                 "the name '" + name + "' is taken: a node of that name is " + state +
+                     (connected ? ", and connected" : ", though not connected just now"),
+                 "choose another (rtrain node join ... --name), or if that node is gone for good: rtrain node leave " +
+                     name + ", or wait until it is LOST"};
 }
 
 }  // namespace
@@ -105,14 +135,14 @@ void post_join(Ask& ask) {
     if (!wish) return refuse(ask, wish.error());
     auto row = ask.head.tokens.check_node_token(wish->token, wall_ms());
     if (!row) return refuse(ask, row.error());
-    if (ask.head.agents.connected(wish->node))
-        return refuse(ask, {ErrorCode::conflict, "a node called '" + wish->node + "' is connected already",
-                            "choose another name: rtrain node join ... --name"});
+    if (auto free = name_is_free(ask.head, wish->node); !free) return refuse(ask, free.error());
+    const auto made = sign(ask.head, wish->request, wish->node);
+    if (!made) return refuse(ask, made.error());
     if (row->uses_left > 0) --row->uses_left;
     ask.head.tokens.set(*row);  // whoever comes before the commit finds it used
-    ask.head.save({.tokens = {*row},
-                   .settings = {{"left/" + wish->node, "0"}},
-                   .done = [kept = ask, wish = *wish]() mutable { reply_certificate(kept, wish.request, wish.node); }});
+    ask.head.revocations.revoke(wish->node);
+    reply_certificate(ask, *made, wish->node,
+                      {.tokens = {*row}, .settings = {{"left/" + wish->node, "0"}}, .done = {}});
 }
 
 void post_certificate(Ask& ask) {
@@ -121,7 +151,9 @@ void post_certificate(Ask& ask) {
     const json request = body->value("request", json());
     if (!request.is_string())
         return refuse(ask, {ErrorCode::usage, "\"request\" is missing: a PEM signing request", ""});
-    reply_certificate(ask, request.get<std::string>(), ask.caller.node);
+    const auto made = sign(ask.head, request.get<std::string>(), ask.caller.node);
+    if (!made) return refuse(ask, made.error());
+    reply_certificate(ask, *made, ask.caller.node, {});
 }
 
 }  // namespace rtrain::head

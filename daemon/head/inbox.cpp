@@ -12,6 +12,11 @@ namespace {
 
 std::string seen_setting(const std::string& node) { return "news_seen/" + node; }
 
+// When the node saw it; a clock that runs ahead of ours is not believed.
+std::int64_t line_time(const protocol::LogChunk& chunk) {
+    return chunk.wall_ms > 0 ? std::min(chunk.wall_ms, wall_ms()) : wall_ms();
+}
+
 }  // namespace
 
 void Agents::heard(const std::string& node, std::uint64_t id, const std::string& text) {
@@ -31,6 +36,7 @@ void Agents::heard(const std::string& node, std::uint64_t id, const std::string&
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
         for (const protocol::News& news : batch->items) take_news(node, news);
     if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message)) take_log(node, *chunk);
+    if (const auto* said = std::get_if<protocol::Cleared>(&*message)) cleared(node, *said);
 }
 
 Agents::Inbox& Agents::inbox(const std::string& node) {
@@ -64,6 +70,10 @@ void Agents::welcome(const std::string& node, Session& session, const protocol::
 }
 
 void Agents::register_node(const std::string& node, Session& session, const protocol::Register& said) {
+    if (head_.revocations.revoked(session.serial))  // since it dialled
+        return refuse(session, "the certificate of node '" + node + "' was revoked",
+                      "rtrain node join ... with a new token");
+    head_.revocations.issued(node, session.serial);  // one from before serials were kept
     Inbox& box = inbox(node);
     if (said.next_news <= box.received) {  // a new installation: its numbers begin anew
         box.received = 0;
@@ -78,6 +88,7 @@ void Agents::register_node(const std::string& node, Session& session, const prot
     Event event = registered(head_.cluster, NodeId{node}, said, session.far_address);
     tell_that_it_moved(node, std::get<NodeRegistered>(event));
     tell_where_peers_are(node, session);
+    send(node, protocol::Revoked{revoked_});
     head_.take(std::move(event));
 }
 
@@ -137,7 +148,7 @@ void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) 
                                 .offset = chunk.offset,
                                 .bytes = chunk.bytes,
                                 .last = chunk.last,
-                                .wall_ms = wall_ms()};
+                                .wall_ms = line_time(chunk)};
     // A run that was removed: nobody will ask for it, so the agent may let go of it.
     const bool wanted = head_.cluster.runs.contains(piece.name.run);
     const auto size = wanted ? head_.logs.take(piece) : Result<std::uint64_t>(chunk.offset + chunk.bytes.size());

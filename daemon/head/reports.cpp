@@ -4,23 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/head/words.hpp"
+#include "daemon/protocol/stop_metric.hpp"
 
 namespace rtrain::head {
 namespace {
 
 using nlohmann::json;
-
-std::optional<StopMetricReached> reached(const Run& run, AttemptId attempt, const std::string& metrics_json) {
-    if (run.spec.stop_at.empty()) return std::nullopt;
-    const json metrics = json::parse(metrics_json, nullptr, false);
-    if (!metrics.is_object()) return std::nullopt;
-    for (const auto& [key, value] : run.spec.stop_at) {
-        const auto found = metrics.find(key);
-        if (found != metrics.end() && found->is_number() && found->get<double>() >= value)
-            return StopMetricReached{attempt, key, found->get<double>()};
-    }
-    return std::nullopt;
-}
 
 }  // namespace
 
@@ -47,9 +36,9 @@ std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reporte
     if (begun_.insert(attempt->id).second) events.push_back(FirstReport{attempt->id});
     const auto rank0 = said.metrics_json.find(0);
     if (!reached_.contains(attempt->id) && rank0 != said.metrics_json.end())
-        if (auto stop = reached(run->second, attempt->id, rank0->second)) {
+        if (const auto stop = protocol::reached_stop(run->second.spec.stop_at, rank0->second)) {
             reached_.insert(attempt->id);
-            events.push_back(*stop);
+            events.push_back(StopMetricReached{attempt->id, stop->first, stop->second});
         }
     return events;
 }

@@ -21,6 +21,8 @@ constexpr Route table[] = {
      post_stop},
     {"POST", "/v1/runs/{run}/checkpoint", Access::owner, "ask a run for a checkpoint now", "", post_checkpoint_ask},
     {"POST", "/v1/runs/{run}/resize", Access::owner, "give a run another number of workers", "", post_resize},
+    {"POST", "/v1/runs/{run}/stack", Access::owner, "let Python ranks write their stacks into their logs", "rank",
+     post_stack},
     {"GET", "/v1/runs/{run}/attempts", Access::viewer, "attempts, oldest first", "limit cursor", get_attempts},
     {"GET", "/v1/runs/{run}/logs", Access::viewer, "lines of the workers", "rank attempt stream since_ms follow tail",
      get_logs},

@@ -113,7 +113,7 @@ void get_prometheus(Ask& ask) {
     for (const auto& [id, one] : steps)
         if (const auto run = live.runs.find(id); run != live.runs.end())
             run->second.skew_ratio = static_cast<double>(one.slowest_ms) / static_cast<double>(one.fastest_ms);
-    net::Response answer{.status = 200, .body = head.metrics.text(head.cluster, live)};
+    net::Response answer{.status = 200, .body = head.metrics.text(head.cluster, std::move(live))};
     answer.content_type = metrics::Metrics::content_type;
     ask.responder->send(std::move(answer));
 }
@@ -142,6 +142,10 @@ void count_news(Head& head, const protocol::News& news) {
     if (const auto* said = std::get_if<protocol::Exited>(&news.what); said && failed_by_itself(said->cause))
         head.metrics.lost_time(RunId{said->attempt.run}, metrics::LostPhase::detect,
                                std::max(0.0, static_cast<double>(wall_ms() - said->exit_wall_us / 1'000) / 1e3));
+    if (const auto* said = std::get_if<protocol::Started>(&news.what);
+        said && said->rank == 0 && said->restore_ms > 0 && said->attempt.number > 1)
+        head.metrics.lost_time(RunId{said->attempt.run}, metrics::LostPhase::restore,
+                               static_cast<double>(said->restore_ms) / 1e3);
     if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
         const bool checkpoint = said->reason == "upload_failed" || said->reason == "storage_full";
         if (checkpoint) head.metrics.checkpoint_failed(RunId{said->attempt.run}, said->reason);

@@ -10,6 +10,7 @@
 #include "daemon/head/routes.hpp"
 #include "daemon/head/scrape.hpp"
 #include "daemon/net/posted.hpp"
+#include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::head {
@@ -79,10 +80,11 @@ Status Head::open() {
         if (!terminal(run.state)) (void)tokens.run_token(run_id, run.user);
     }
     recall_reports();
+    revocations.open();
     const std::string type = storage::volatile_filesystem(options.storage_root);
     if (!type.empty())
         storage_warning = "not durable: the storage root " + options.storage_root + " is on " + type +
-                          ", which does not survive a reboot; start the head with --storage on a disk";
+                          ", which does not survive a reboot; start the head with --storage-root on a disk";
     return Done{};
 }
 
@@ -107,7 +109,7 @@ Status Head::serve() {
     loop.on_signal(SIGTERM, stop);
     loop.on_signal(SIGINT, stop);
     agents.start();
-    prune_logs(*this);
+    tidy_up();
     loop.after(sweep_pause_ms, [this] { sweep(); });
     loop.run();
     if (!failure_) turn();
@@ -170,6 +172,7 @@ bool Head::commit(const Turn& turn) {
         return false;
     }
     agents.numbers_saved();
+    revocations.saved();
     metrics.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
     if (!batch.notices.empty() || !batch.metrics.empty()) feeds.poke();
     for (const Aside& aside : asides)
@@ -183,6 +186,7 @@ state::Batch Head::batch_of(const Turn& turn) {
                        .metrics = reports.to_save(),
                        .settings = agents.numbers_to_save(),
                        .tokens = {}};
+    batch.settings.merge(revocations.to_save());
     for (const Aside& aside : asides_) {
         for (const auto& [key, value] : aside.settings) batch.settings[key] = value;
         batch.tokens.insert(batch.tokens.end(), aside.tokens.begin(), aside.tokens.end());
@@ -274,9 +278,19 @@ void Head::logs_synced(const Unsynced& batch, const Status& synced) {
     loop.after(log_sync_pause_ms, [this] { sync_logs(); });
 }
 
-void Head::sweep() {
+void Head::tidy_up() {
     journal->prune_events(wall_ms() - events_kept_ms);
     prune_logs(*this);
+    collect_blobs(*this);
+    const auto swept = [root = options.storage_root] {  // removals that a head before this one did not finish
+        if (const auto done = storage::sweep_aside(root); !done)
+            std::fprintf(stderr, "rtrain head: %s\n", done.error().message.c_str());
+    };
+    loop.offload(swept, [] {});
+}
+
+void Head::sweep() {
+    tidy_up();
     if (auto leaf = security::make_leaf(identity.authority, "rtrain-head")) {
         identity.leaf = std::move(*leaf);
         server->replace_identity(identity.tls());

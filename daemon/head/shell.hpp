@@ -17,6 +17,7 @@
 #include "daemon/head/identity.hpp"
 #include "daemon/head/log_store.hpp"
 #include "daemon/head/reports.hpp"
+#include "daemon/head/revocation.hpp"
 #include "daemon/head/run_names.hpp"
 #include "daemon/head/tokens.hpp"
 #include "daemon/head/turn.hpp"
@@ -70,6 +71,7 @@ struct Head {
     Feeds feeds;
     RunNames names;
     Agents agents;
+    Revocations revocations{*this};
     metrics::Metrics metrics{RTRAIN_VERSION};
     std::unique_ptr<net::Server> server;
     std::string storage_warning;  // the storage root does not survive a reboot
@@ -94,7 +96,8 @@ struct Head {
     using Unsynced = std::map<LogName, ToAcknowledge>;
     void sync_logs();
     void logs_synced(const Unsynced& batch, const Status& synced);
-    void sweep();  // daily: old events and logs, a fresh leaf
+    void tidy_up();  // at the start and daily: old events, logs and blobs
+    void sweep();    // daily: the same, and a fresh leaf
 
     std::vector<Waiting> waiting_;
     std::vector<state::Notice> notices_;
@@ -116,6 +119,8 @@ struct SubmissionFiles {
 };
 
 std::string result_json(const Head& head, const Run& run);  // result.json of an ended run
+
+void collect_blobs(Head& head);  // collection.cpp: blobs and settings that no run needs any more
 
 // Writes result.json of a cluster:// run below the storage root; the log says when it cannot.
 void write_own_result(Head& head, const Run& run);

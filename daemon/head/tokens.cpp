@@ -96,8 +96,15 @@ Result<state::TokenRow> TokenBook::check(const std::string& text, std::int64_t w
 
 Result<Caller> TokenBook::authenticate(const net::Request& request, std::int64_t wall_ms) const {
     const std::string& name = request.peer.certificate_name;
-    if (name.starts_with(node_prefix))
-        return Caller{.role = Role::node, .user = "", .node = name.substr(node_prefix.size())};
+    if (name.starts_with(node_prefix)) {
+        const std::string node = name.substr(node_prefix.size());
+        const std::lock_guard lock(guard_);
+        if (revoked_.contains(request.peer.certificate_serial))
+            return Error{ErrorCode::unauthorised,
+                         "node '" + node + "' has left the cluster, or joined anew: this certificate was revoked",
+                         "rtrain node join ... with a new token"};
+        return Caller{.role = Role::node, .user = "", .node = node};
+    }
     const std::string header = request.header("authorization");
     constexpr std::string_view bearer = "Bearer ";
     if (!header.starts_with(bearer)) return unauthorised("this needs a token (Authorization: Bearer ...)");
@@ -135,6 +142,11 @@ std::string TokenBook::run_token(RunId run, const std::string& user) {
     const std::string id = run_token_id(run);
     run_users_[id] = user;
     return security::to_text({.for_node = false, .ca_fingerprint = "", .id = id, .secret = run_secret(id)});
+}
+
+void TokenBook::revoke_certificates(std::set<std::string> serials) {
+    const std::lock_guard lock(guard_);
+    revoked_.merge(serials);
 }
 
 void TokenBook::forget_run(RunId run) {

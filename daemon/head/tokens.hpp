@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ class TokenBook {
     // For `join`: a node token that may still be used.
     Result<state::TokenRow> check_node_token(const std::string& text, std::int64_t wall_ms) const;
 
+    void revoke_certificates(std::set<std::string> serials);  // these too
+
     // RTRAIN_TOKEN: derived from a key of this head, so it needs no row and is the same after a restart.
     std::string run_token(RunId run, const std::string& user);
     void forget_run(RunId run);
@@ -62,6 +65,7 @@ class TokenBook {
     std::map<std::string, state::TokenRow> rows_;
     std::map<std::string, std::string> run_users_;  // "run-17" -> user, of live runs
     std::string run_key_;
+    std::set<std::string> revoked_;
 };
 
 }  // namespace rtrain::head

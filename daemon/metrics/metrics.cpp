@@ -124,7 +124,7 @@ void Metrics::warned(RunId run, const std::string& reason) {
     ++body_->runs[run].warnings[reason];
 }
 
-std::string Metrics::text(const Cluster& cluster, const Live& live) {
+std::string Metrics::text(const Cluster& cluster, Live live) {
     std::lock_guard held(body_->mutex);
     const std::int64_t since = shown_since(cluster, live.wall_ms);
     std::erase_if(body_->runs, [&](const auto& entry) {
@@ -143,6 +143,9 @@ std::string Metrics::text(const Cluster& cluster, const Live& live) {
             "http_request_duration_seconds",
             {{"method", std::get<0>(key)}, {"route", std::get<1>(key)}, {"status", std::to_string(std::get<2>(key))}},
             seconds.Collect());
+    for (const auto& [run, of_run] : body_->runs)
+        if (const auto found = of_run.lost.find(to_text(LostPhase::restore)); found != of_run.lost.end())
+            live.restore_seconds[run] = found->second;
     for (const auto& [run, of_run] : body_->runs) add_told(families, run_id_text(cluster.meta.cluster_id, run), of_run);
     add_cluster_samples(families, cluster, live);
     add_run_samples(families, cluster, live);

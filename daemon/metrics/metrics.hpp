@@ -48,6 +48,7 @@ struct Live {
     std::map<NodeId, LiveNode> nodes;
     std::map<RunId, LiveRun> runs;
     std::vector<LiveWorker> workers;
+    std::map<RunId, double> restore_seconds{};  // filled in by `text`: a part of the time until the workers ran
 };
 
 enum class LostPhase { detect, schedule, start, restore, replay };
@@ -76,11 +77,11 @@ class Metrics {  // may be called from any thread
     void reported(RunId run, double seconds_since_last);               // one worker's report() to its next
     void checkpoint_saved(const CheckpointSaved& saved);
     void checkpoint_failed(RunId run, const std::string& reason);
-    void lost_time(RunId run, LostPhase phase, double seconds);  // detect, restore, replay: others come from records
+    void lost_time(RunId run, LostPhase phase, double seconds);  // detect, restore: the others come from records
     void warned(RunId run, const std::string& reason);           // missing_ranks, storage_full, ...
 
     // Prometheus' text format. Runs that ended more than 15 minutes before live.wall_ms are left out, and forgotten.
-    std::string text(const Cluster& cluster, const Live& live);
+    std::string text(const Cluster& cluster, Live live);
     static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
 
   private:

@@ -31,7 +31,7 @@ constexpr std::array table = {
     Description{"run_failures_total", Kind::counter, "Attempts that failed or were lost, by reason."},
     Description{"run_goodput_ratio", Kind::gauge, "Share of the time since the first start in which workers ran."},
     Description{"run_lost_seconds_total", Kind::counter,
-                "Time lost to failures, by phase: detect, schedule, start, replay."},
+                "Time lost to failures, by phase: detect, schedule, start, restore, replay."},
     Description{"run_metric", Kind::gauge, "Last reported value, by key; at most 20 keys of a run."},
     Description{"run_warnings_total", Kind::counter, "Warnings about a run, by reason."},
     // worker

@@ -148,6 +148,9 @@ void add_run_samples(Families& families, const Cluster& cluster, const Live& liv
             account(cluster, attempts, at->second, live.now);
         for (const auto& [reason, count] : attempts.failures)
             families.add("run_failures_total", {{"run_id", id}, {"reason", reason}}, count);
+        const auto restored = live.restore_seconds.find(run_id);
+        if (restored != live.restore_seconds.end())
+            attempts.starting.ms -= std::min(attempts.starting.ms, static_cast<std::int64_t>(restored->second * 1e3));
         add_times(families, id, run, attempts, live.now);
         if (auto known = live.runs.find(run_id); known != live.runs.end()) add_live(families, id, known->second);
         add_newest_checkpoint(families, cluster, id, run_id);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "daemon/net/connecting.hpp"
+#include "daemon/net/tls.hpp"
 #include "daemon/net/websocket.hpp"
 
 namespace rtrain::net {
@@ -24,9 +25,11 @@ void dial_socket(Loop& loop, Endpoint endpoint, std::string target, SocketEvents
     auto upgrade = [&loop, &io, endpoint, target = std::move(target), events = std::move(events),
                     connected = std::move(connected)](Result<std::shared_ptr<Wire>> wire) mutable {
         if (!wire) return connected(wire.error());
-        auto [handle, socket] = make_socket(
-            io, {.loop = loop, .alive = std::make_shared<bool>(true), .peer = {.address = where_text(endpoint)}},
-            std::move(events));
+        const Peer peer{.address = where_text(endpoint),
+                        .certificate_name = verified_common_name((*wire)->ssl()),
+                        .certificate_serial = verified_serial((*wire)->ssl())};
+        auto [handle, socket] =
+            make_socket(io, {.loop = loop, .alive = std::make_shared<bool>(true), .peer = peer}, std::move(events));
         dial_upgrade(socket, **wire, where_text(endpoint), target, endpoint.bearer,
                      [endpoint, target, handle = std::move(handle),
                       connected = std::move(connected)](std::optional<SocketRefusal> refusal) {

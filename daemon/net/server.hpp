@@ -22,8 +22,9 @@ struct TlsIdentity {                // PEM texts
 };
 
 struct Peer {
-    std::string address;           // "127.0.0.1:41234"
-    std::string certificate_name;  // common name of a verified client certificate; empty: none was shown
+    std::string address;             // "127.0.0.1:41234"
+    std::string certificate_name;    // common name of a verified certificate; empty: none was shown
+    std::string certificate_serial;  // its serial number, upper-case hex
 };
 
 struct Request {

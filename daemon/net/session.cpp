@@ -74,6 +74,7 @@ void Session::secured(error_code error) {
     if (state_ != State::handshake) return;
     if (!error) {
         peer_.certificate_name = verified_common_name(wire_->ssl());
+        peer_.certificate_serial = verified_serial(wire_->ssl());
         return begin_exchange();
     }
     if (is_plain_http(error))

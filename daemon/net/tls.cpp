@@ -8,20 +8,16 @@
 
 #include <vector>
 
+#include "daemon/security/openssl.hpp"
+
 namespace rtrain::net {
 namespace {
 
-template <auto Free>
-struct Release {
-    template <class T>
-    void operator()(T* object) const {
-        Free(object);
-    }
-};
-using Certificate = std::unique_ptr<X509, Release<X509_free>>;
+using security::Bio;
+using security::Certificate;
+using security::Release;
 using Store = std::unique_ptr<X509_STORE, Release<X509_STORE_free>>;
 using StoreContext = std::unique_ptr<X509_STORE_CTX, Release<X509_STORE_CTX_free>>;
-using Bio = std::unique_ptr<BIO, Release<BIO_free_all>>;
 
 // No session is resumed: with one long-lived connection per peer there is nothing to gain, and a ticket that arrives on
 // an idle connection would look like news.
@@ -198,6 +194,12 @@ std::string verified_common_name(SSL* ssl) {
     Certificate certificate(SSL_get1_peer_certificate(ssl));
     if (!certificate || SSL_get_verify_result(ssl) != X509_V_OK) return {};
     return common_name(certificate.get());
+}
+
+std::string verified_serial(SSL* ssl) {
+    Certificate certificate(SSL_get1_peer_certificate(ssl));
+    if (!certificate || SSL_get_verify_result(ssl) != X509_V_OK) return {};
+    return security::serial_text(certificate.get());
 }
 
 std::string refused_certificate(SSL* ssl) {

@@ -29,6 +29,7 @@ struct ClientTls {
 Result<std::shared_ptr<ClientTls>> client_tls(const Endpoint& endpoint);
 
 std::string verified_common_name(SSL* ssl);  // of a client certificate that was verified; else empty
+std::string verified_serial(SSL* ssl);       // of the same
 std::string refused_certificate(SSL* ssl);   // why a client's certificate was not accepted; empty: it was none of that
 
 }  // namespace rtrain::net

@@ -59,8 +59,13 @@ struct GroupBroadcast {
     std::uint64_t index = 0; std::string data{};  // on the wire: base64
     bool operator==(const GroupBroadcast&) const = default;
 };
+// From the coordinator: these ranks are waited for; they are to write down where they are.
+struct GroupStacks {
+    std::vector<std::uint32_t> ranks{}; std::string why{};
+    bool operator==(const GroupStacks&) const = default;
+};
 using GroupMessage = std::variant<GroupJoin, GroupReport, GroupArrived, GroupUploaded, GroupReleased, GroupCommitted,
-                                  GroupBroadcast>;
+                                  GroupBroadcast, GroupStacks>;
 std::string encode(const GroupMessage&);
 Result<GroupMessage> decode_group(const std::string&);
 

@@ -46,6 +46,7 @@ void fields(V& v, PrepareFailed& m) {
 template <class V>
 void fields(V& v, Started& m) {
     v("attempt", m.attempt), v("rank", m.rank), v("pid", m.pid), v("host", m.host);
+    v("restore_ms", m.restore_ms);
 }
 template <class V>
 void fields(V& v, ExitCause& m) {
@@ -82,7 +83,7 @@ void fields(V& v, Notice& m) {
 template <class V>
 void fields(V& v, LogChunk& m) {
     v("attempt", m.attempt), v("rank", m.rank), v("stream", m.stream), v("offset", m.offset);
-    v("bytes", Bytes{m.bytes}), v("last", m.last);
+    v("bytes", Bytes{m.bytes}), v("last", m.last), v("wall_ms", m.wall_ms);
 }
 template <class V>
 void fields(V& v, Welcome& m) {
@@ -151,6 +152,23 @@ void fields(V& v, Forget& m) {
     v("attempt", m.attempt);
 }
 template <class V>
+void fields(V& v, Revoked& m) {
+    v("serials", m.serials);
+}
+template <class V>
+void fields(V& v, Cleared& m) {
+    v("id", m.id), v("removed", m.removed), v("error", m.error);
+}
+template <class V>
+void fields(V& v, TakeStacks& m) {
+    v("attempt", m.attempt), v("ranks", m.ranks), v("why", m.why);
+}
+template <class V>
+void fields(V& v, Clear& m) {
+    v("id", m.id), v("cluster_id", m.cluster_id), v("run_ids", m.run_ids), v("run_name", m.run_name);
+    v("storage_path", m.storage_path);
+}
+template <class V>
 void fields(V& v, GroupJoin& m) {
     v("attempt", m.attempt), v("node", m.node), v("ranks", m.ranks);
 }
@@ -167,6 +185,10 @@ void fields(V& v, GroupReport& m) {
 template <class V>
 void fields(V& v, GroupArrived& m) {
     v("index", m.index), v("ranks", m.ranks), v("ended", m.ended), v("hopeless", m.hopeless);
+}
+template <class V>
+void fields(V& v, GroupStacks& m) {
+    v("ranks", m.ranks), v("why", m.why);
 }
 template <class V>
 void fields(V& v, GroupUploaded& m) {
@@ -192,12 +214,14 @@ using NewsItem = decltype(News::what);
 // The words of "type" (and, within news, of "kind"), in the order of the variants.
 template <class Variant>
 constexpr const char* const* names = nullptr;
-constexpr const char* agent_names[] = {"hello", "register", "heartbeat", "news", "log", "news_batch"};
-constexpr const char* head_names[] = {"welcome", "refuse", "news_ack", "log_ack", "prepare",    "launch",
-                                      "stop",    "delete", "result",   "forget",  "peer_moved", "ask"};
+constexpr const char* agent_names[] = {"hello", "register", "heartbeat", "news", "log", "news_batch", "cleared"};
+constexpr const char* head_names[] = {"welcome",    "refuse", "news_ack", "log_ack",     "prepare",
+                                      "launch",     "stop",   "delete",   "result",      "forget",
+                                      "peer_moved", "ask",    "revoked",  "take_stacks", "clear"};
 constexpr const char* news_names[] = {"prepared", "prepare_failed", "started", "exited", "emptied",
                                       "reported", "committed",      "deleted", "notice"};
-constexpr const char* group_names[] = {"join", "report", "arrived", "uploaded", "released", "committed", "broadcast"};
+constexpr const char* group_names[] = {"join",     "report",    "arrived",   "uploaded",
+                                       "released", "committed", "broadcast", "stacks"};
 template <>
 constexpr const char* const* names<FromAgent> = agent_names;
 template <>

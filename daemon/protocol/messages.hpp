@@ -55,6 +55,7 @@ struct PrepareFailed {
 };
 struct Started {
     AttemptRef attempt{}; std::uint32_t rank = 0; std::int64_t pid = 0; std::string host{};
+    std::int64_t restore_ms = 0;  // that its node took to fetch the checkpoint it starts from
     bool operator==(const Started&) const = default;
 };
 struct Exited {
@@ -105,7 +106,16 @@ struct LogChunk {  // not numbered: `offset` says where it belongs; acknowledged
     std::uint64_t offset = 0;
     std::string bytes{};   // on the wire: base64
     bool last = false;   // the file is complete
+    std::int64_t wall_ms = 0;  // when its first line was seen on the node; 0: not told
     bool operator==(const LogChunk&) const = default;
+};
+
+// The answer to Clear.
+struct Cleared {
+    std::uint64_t id = 0;
+    bool removed = false;  // false without an error: nothing of this run is there as this node sees it
+    std::string error{};
+    bool operator==(const Cleared&) const = default;
 };
 
 // ---- head to agent ------------------------------------------------------------------------------------------------
@@ -137,9 +147,16 @@ struct PeerMoved {
     bool operator==(const PeerMoved&) const = default;
 };
 
-using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk, NewsBatch>;
+// Certificates that are none any more, by serial number: those of nodes that left. Sent at each registration, and when
+// it grows; replaces what the agent knew.
+struct Revoked {
+    std::vector<std::string> serials{};
+    bool operator==(const Revoked&) const = default;
+};
+
+using FromAgent = std::variant<Hello, Register, Heartbeat, News, LogChunk, NewsBatch, Cleared>;
 using FromHead = std::variant<Welcome, Refuse, NewsAck, LogAck, Prepare, Launch, Stop, Delete, Result_, Forget,
-                              PeerMoved, Ask>;
+                              PeerMoved, Ask, Revoked, TakeStacks, Clear>;
 
 std::string encode(const FromAgent&);
 std::string encode(const FromHead&);

@@ -69,6 +69,18 @@ struct Result_ {
     std::uint64_t run = 0; std::string run_name{}, storage_path{}, result_json{};
     bool operator==(const Result_&) const = default;
 };
+// Python ranks write their stacks into their logs; whoever has no handler for it is left alone
+struct TakeStacks {
+    AttemptRef attempt{}; std::vector<std::uint32_t> ranks{}; std::string why{};
+    bool operator==(const TakeStacks&) const = default;
+};
+// Remove the files of a run that has ended and is being removed, if run.json there names this cluster and one of these
+// runs: a run that was resumed has those of its forerunner. No run ids: any of this cluster. Answered by Cleared.
+struct Clear {
+    std::uint64_t id = 0; std::string cluster_id{}; std::vector<std::string> run_ids{};
+    std::string run_name{}, storage_path{};
+    bool operator==(const Clear&) const = default;
+};
 // everything of it is acknowledged: its files on the node may go
 struct Forget {
     AttemptRef attempt{};

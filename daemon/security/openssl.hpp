@@ -1,7 +1,8 @@
-// Owners for OpenSSL's objects and the text of its errors; included by this folder's .cpp files only.
+// Owners for OpenSSL's objects and the text of its errors; included by .cpp files only, here and in daemon/net.
 #pragma once
 
 #include <openssl/bio.h>
+#include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -47,6 +48,16 @@ inline std::string written(const Bio& bio) {
     char* data = nullptr;
     long size = BIO_get_mem_data(bio.get(), &data);
     return {data, static_cast<std::size_t>(size)};
+}
+
+// The serial number as upper-case hex: what a list of revoked certificates names.
+inline std::string serial_text(const X509* certificate) {
+    const std::unique_ptr<BIGNUM, Release<BN_free>> number(
+        ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
+    char* text = number ? BN_bn2hex(number.get()) : nullptr;
+    const std::string out = text ? text : "";
+    OPENSSL_free(text);
+    return out;
 }
 
 Result<Certificate> read_certificate(const std::string& pem);

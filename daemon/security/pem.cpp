@@ -75,4 +75,10 @@ Result<std::int64_t> expires_wall_ms(const std::string& certificate) {
     return static_cast<std::int64_t>(timegm(&end)) * 1'000;
 }
 
+Result<std::string> serial_of(const std::string& certificate) {
+    Result<Certificate> read = read_certificate(certificate);
+    if (!read) return read.error();
+    return serial_text(read->get());
+}
+
 }  // namespace rtrain::security

@@ -26,6 +26,7 @@ Result<SigningRequest> make_request(const std::string& common_name);
 Result<std::string> sign_request(const KeyPair& authority, const std::string& request, const std::string& common_name);
 Result<std::string> fingerprint(const std::string& certificate);  // sha256 of the DER, lower-case hex
 Result<std::int64_t> expires_wall_ms(const std::string& certificate);
+Result<std::string> serial_of(const std::string& certificate);  // upper-case hex
 
 std::string random_hex(std::size_t bytes);  // from the kernel
 std::string sha256_hex(std::string_view bytes);

@@ -92,6 +92,8 @@ class SqliteJournal : public Journal {
     std::vector<TokenRow> tokens() const;
     Status save_setting(const std::string& key, const std::string& value);  // cluster name, acknowledged offsets, ...
     std::optional<std::string> setting(const std::string& key) const;
+    std::map<std::string, std::string> settings(const std::string& prefix) const;  // by whole key
+    Status erase_settings(const std::vector<std::string>& keys);
     std::vector<MetricRow> metrics(RunId run, std::uint64_t after_position, std::size_t limit) const;
     std::optional<MetricRow> last_metrics(RunId run) const;
     void forget_run(RunId run);  // its metrics

@@ -50,6 +50,29 @@ std::optional<std::string> SqliteJournal::setting(const std::string& key) const 
     return value;
 }
 
+std::map<std::string, std::string> SqliteJournal::settings(const std::string& prefix) const {
+    std::lock_guard held(body_->mutex);
+    const std::string begin = setting_prefix + prefix;
+    std::map<std::string, std::string> found;
+    Status read = body_->database.each("SELECT key, value FROM settings WHERE substr(key, 1, ?1) = ?2",
+                                       {static_cast<std::int64_t>(begin.size()), begin}, [&](const Row& row) {
+                                           found[row.text(0).substr(std::string(setting_prefix).size())] = row.text(1);
+                                       });
+    RTRAIN_CHECK(read.ok(), read.error().message);
+    return found;
+}
+
+Status SqliteJournal::erase_settings(const std::vector<std::string>& keys) {
+    if (keys.empty()) return Done{};
+    std::lock_guard held(body_->mutex);
+    Result<Transaction> transaction = Transaction::begin(body_->database, Transaction::Kind::write);
+    if (!transaction) return transaction.error();
+    for (const std::string& key : keys)
+        if (Status erased = body_->database.run("DELETE FROM settings WHERE key=?", {setting_prefix + key}); !erased)
+            return erased;
+    return transaction->commit();
+}
+
 std::vector<MetricRow> SqliteJournal::metrics(RunId run, std::uint64_t after_position, std::size_t limit) const {
     std::lock_guard held(body_->mutex);
     Result<std::vector<MetricRow>> rows = read_metrics(body_->database, run, after_position, limit);

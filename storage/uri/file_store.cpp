@@ -99,8 +99,12 @@ class FileStore final : public Store {
         for (; !failed && walk != end; walk.increment(failed)) {
             const fs::path& file = walk->path();
             // A file may go while we look: it is then not listed.
-            if (::lstat(file.c_str(), &seen) != 0 || !S_ISREG(seen.st_mode)) continue;
-            if (disk::is_temporary(file.filename().string())) continue;
+            if (::lstat(file.c_str(), &seen) != 0) continue;
+            if (disk::is_temporary(file.filename().string())) {  // a run's directory that is being removed as well
+                walk.disable_recursion_pending();
+                continue;
+            }
+            if (!S_ISREG(seen.st_mode)) continue;
             entries.push_back({file.string().substr(root_.size() + 1), static_cast<std::int64_t>(seen.st_size)});
         }
         if (failed && failed != std::errc::no_such_file_or_directory)

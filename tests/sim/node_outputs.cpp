@@ -129,6 +129,7 @@ struct Carry {
         const std::string directory = run_of(out.attempt) + "/" + out.directory;
         if (!world.store.get(directory + "/.manifest.json")) (void)world.store.remove_tree(directory);
     }
+    void operator()(const DumpStacks&) const {}  // nobody reads logs here
     void operator()(const RemoveCheckpoint& out) const {
         node.later(world.disk_ms(), [n = &node, w = &world, order = out.order] {
             const auto claims = storage::read_claims(w->store, order.run_name);

@@ -119,6 +119,7 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("POST", "/v1/runs", {"job": sleeper}, status=201)
     cluster.wait_state("sleeper", "RUNNING")
     api.check("POST", "/v1/runs/sleeper/checkpoint", {})
+    api.check("POST", "/v1/runs/sleeper/stack?rank=0")
     api.check("POST", "/v1/runs/sleeper/resize", {"workers": 2})
     api.check("POST", "/v1/runs/sleeper/stop")
     api.check("POST", "/v1/plan", {"job": spec})

@@ -73,6 +73,27 @@ def test_a_rank_that_hangs_is_killed_and_named(cluster, tmp_path):
     facts = cluster.json("describe", "hangs")
     assert facts["state"] == "FAILED" and "failure.hang_timeout" in facts["reason"], facts["reason"]
     assert facts["attempt_list"][0]["first_failure"]["rank"] == 1
+    where = cluster.rtrain("logs", "hangs", "--rank", "1", "--stream", "err")
+    assert "rtrain: rank 1: it has done nothing for" in where and "where it is:" in where
+    assert "hangs.py" in where and "threading.py" in where, where
+
+
+def test_stack_prints_where_each_rank_is_and_ends_nobody(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "where", ["python", str(JOBS / "hangs.py")], workers=2))
+    wait_for("the first report", lambda: (cluster.json("describe", "where")["last_report"] or {}).get("index") == 1)
+    told = cluster.rtrain("stack", "where")
+    assert told.count("where it is:") == 2 and "rank 0 | " in told and "hangs.py" in told, told
+    one = cluster.rtrain("stack", "where", "--rank", "1")
+    assert one.count("where it is:") == 1 and "threading.py" in one and "rank 0" not in one, one
+    assert cluster.run("stack", "where", "--rank", "2").returncode == 2
+    cluster.rtrain("submit", write_job(tmp_path, "mute", ["sleep", "600"]))
+    cluster.wait_state("mute", "RUNNING", "STARTING")
+    wait_for("its process", lambda: cluster.json("describe", "mute")["attempt_list"][0]["workers"][0]["pid"] > 0)
+    assert "cannot be told: no process of it is Python" in cluster.rtrain("stack", "mute")
+    for name in ("where", "mute"):
+        assert cluster.json("describe", name)["state"] in ("RUNNING", "STARTING")
+        cluster.rtrain("stop", name, "--wait")
+    assert cluster.run("stack", "where").returncode == 7
 
 
 def test_an_isolated_agent_ends_its_attempts_by_itself(cluster, tmp_path):

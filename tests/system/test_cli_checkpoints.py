@@ -73,7 +73,8 @@ def test_a_run_goes_on_from_its_path_on_a_cluster_that_never_saw_it(trained, tmp
     try:
         program = json.loads((runs / "path" / "run.json").read_text())["job"]["entrypoint"]
         longer = json.dumps([*program[:2], "6", *program[3:]])
-        assert fresh.run("restore", runs / "path", "--dry-run").returncode == 0
+        dry = fresh.run("restore", runs / "path", "--dry-run")
+        assert dry.returncode == 0 and "its last attempt, 1, ended SUCCEEDED" in dry.stderr, dry.stderr
         done = fresh.run("restore", runs / "path", "--set", f"entrypoint={longer}", "-f")
         assert done.returncode == 0, done.stderr + done.stdout
         assert "resumed at 4" in done.stdout
@@ -85,6 +86,17 @@ def test_a_run_goes_on_from_its_path_on_a_cluster_that_never_saw_it(trained, tmp
         assert fresh.run("restore", f"{runs / 'path'}@checkpoint_000099-a001").returncode == 3
     finally:
         fresh.stop()
+
+
+def test_restore_says_what_is_damaged_and_what_it_takes_instead(trained, tmp_path):
+    cluster, runs = trained
+    copy = shutil.copytree(runs / "path", tmp_path / "runs" / "path")
+    (copy / "checkpoint_000004-a001" / ".manifest.json").write_text('{"torn')
+    (copy / "attempts" / "000001" / "end.json").write_text('{"torn')
+    dry = cluster.run("restore", copy, "--dry-run")
+    assert dry.returncode == 0
+    for words in ("how cannot be read", "passed over: checkpoint_000004-a001 is damaged", "/checkpoint_000003-a001"):
+        assert words in dry.stderr, dry.stderr
 
 
 def test_a_run_on_the_head_is_restored_from_there_after_its_record_is_gone(trained, tmp_path):
@@ -111,3 +123,12 @@ def test_gc_removes_only_what_nobody_will_read(trained):
     cluster.rtrain("storage", "gc", runs, "--yes")
     wait_for("it to go", lambda: not left.exists(), 5)
     assert cluster.json("checkpoints", "verify", runs / "path")["sound"] is True
+    on_head = cluster.folder / "head" / "storage" / "onhead" / "checkpoint_000077-a001"
+    on_head.mkdir()
+    (on_head / "rank-0.txt").write_text("half")
+    listed = cluster.json("storage", "gc", "cluster://onhead", "--dry-run")
+    assert [item["path"] for item in listed["items"]] == [f"cluster://onhead/{on_head.name}"]
+    cluster.rtrain("storage", "gc", "cluster://", "--yes")
+    assert not on_head.exists() and cluster.json("checkpoints", "verify", "onhead")["sound"] is True
+    away = cluster.run("storage", "gc", runs / "nowhere")
+    assert away.returncode == 3 and "runs rm NAME --files" in away.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -39,6 +40,8 @@ def test_a_job_is_submitted_listed_described_and_its_lines_are_read(cluster, tmp
     assert "first" in cluster.rtrain("runs", "--all", "-o", "name").split()
     lines = cluster.rtrain("logs", "first", "--rank", "all")
     assert {"rank 0 | hello of 0", "rank 1 | hello of 1"} <= set(lines.splitlines())
+    dated = cluster.rtrain("logs", "first", "--rank", "0", "--stream", "out", "--timestamps")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z hello of 0\n", dated), dated
 
 
 def test_logs_are_chosen_by_rank_stream_pattern_and_number(cluster, tmp_path):
@@ -199,6 +202,8 @@ def test_files_that_a_resumed_run_uses_are_not_removed_with_the_run_before(clust
     assert cluster.run("runs", "rm", first, "--files", "--yes").returncode == 7
     cluster.rtrain("runs", "rm", first, "--yes")
     assert cluster.json("describe", "twice")["run_id"] == second
+    cluster.rtrain("runs", "rm", second, "--files", "--yes")
+    assert cluster.run("describe", "twice").returncode == 3
 
 
 def test_completion_offers_live_names(cluster):
@@ -241,8 +246,9 @@ def test_a_wrong_token_is_6_and_a_wrong_context_3(cluster):
 
 
 def test_what_a_spec_asks_for_and_this_version_does_not_do_is_said_beside_the_run(cluster, tmp_path):
-    cluster.rtrain("submit", job(tmp_path, "asks", "true", python={"preload": ["math"]}))
-    warnings = cluster.json("describe", "asks")["warnings"]
+    cluster.rtrain("submit", job(tmp_path, "asks", "true", python={"preload": ["math"]}, scaling={"trainer_resources": {"CPU": 1}}))
+    warnings = "\n".join(cluster.json("describe", "asks")["warnings"])
     assert "python.preload is not carried out by this version" in warnings
+    assert "scaling.trainer_resources is not carried out" in warnings
     cluster.rtrain("submit", job(tmp_path, "asks-nothing", "true"))
     assert not [w for w in cluster.json("describe", "asks-nothing")["warnings"] if "not carried out" in w]

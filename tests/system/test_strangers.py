@@ -132,6 +132,38 @@ def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_pa
         agent.wait(20)
 
 
+def test_a_node_that_was_sent_away_elsewhere_joins_again_from_its_old_data(cluster, tmp_path):
+    def start():
+        token = cluster.json("token", "create", "--role", "node")["token"]
+        command = [RTRAIN, "node", "join", f"127.0.0.1:{cluster.port}", "--token", token, "--peer-port", "0",
+                   "--name", "again", "--data", str(tmp_path / "again"), "--allow-root-workers"]  # fmt: skip
+        return subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ready():
+        return any(n["node"] == "again" and n["state"] == "READY" for n in cluster.json("nodes")["items"])
+
+    agent = start()
+    try:
+        wait_for("the node", ready)
+        cluster.rtrain("node", "leave", "again", "--data", tmp_path / "elsewhere", "--yes")
+        wait_for("the node to be gone", lambda: not ready())
+        agent.terminate()
+        agent.wait(20)
+        certificate = (tmp_path / "again" / "identity" / "certificate.pem").read_text()
+        agent = start()
+        wait_for("the node to be back", ready)
+        renewed = (tmp_path / "again" / "identity" / "certificate.pem").read_text()
+        assert renewed != certificate
+        agent.terminate()
+        agent.wait(20)
+        agent = start()  # a node that is let in keeps what it has, whatever token it is given
+        wait_for("the agent", lambda: (tmp_path / "again" / "agent.pid").exists())
+        assert (tmp_path / "again" / "identity" / "certificate.pem").read_text() == renewed
+    finally:
+        agent.terminate()
+        agent.wait(20)
+
+
 def test_a_join_with_a_wrong_fingerprint_sends_no_secret(cluster, tmp_path):
     token = cluster.json("token", "create", "--role", "node")["token"]
     kind, fingerprint, ident, secret = token.split(".")

@@ -1,4 +1,6 @@
 // Stories of what an agent keeps on disk, and of the logs it ships.
+#include <sys/time.h>
+
 #include <fstream>
 #include <functional>
 
@@ -75,25 +77,28 @@ TEST_CASE("news on disk outlive the agent, without those acknowledged and a line
 }
 
 TEST_CASE("an attempt's image is read back as it was") {
-    AttemptImage image{
-        .prepare = prepare_order({}),
-        .number = 4,
-        .from = "checkpoint_000001-a003",
-        .master_address = "10.0.0.1",
-        .master_port = 20'001,
-        .upload = UploadMode::sync,
-        .local_run_path = "/runs/digits",
-        .policy = {.hang_timeout_ms = 600'000, .isolation_timeout_ms = 60'000},
-        .launch = launch_order({}),
-        .passed = 7,
-        .named = 2,
-        .uploading = UploadImage{
-            .released = {.index = 7, .directory = "checkpoint_000002-a004", .skip = {"shared.pt"}, .sync = true},
-            .staged = {{0, "/stage/0"}, {1, "/stage/1"}},
-            .metrics_json = "{\"loss\":1}",
-            .wall_ms = 5,
-            .blocked_ms = 6,
-            .skips = {{"n2", {"shared.pt"}}}}};
+    AttemptImage image;
+    image.prepare = prepare_order({});
+    image.number = 4;
+    image.from = "checkpoint_000001-a003";
+    image.master_address = "10.0.0.1";
+    image.master_port = 20'001;
+    image.upload = UploadMode::sync;
+    image.local_run_path = "/runs/digits";
+    image.policy.hang_timeout_ms = 600'000;
+    image.policy.isolation_timeout_ms = 60'000;
+    image.policy.stop_at["epoch"] = 20;
+    image.launch = launch_order({});
+    image.passed = 7;
+    image.named = 2;
+    image.enough = true;
+    image.uploading = UploadImage{
+        .released = {.index = 7, .directory = "checkpoint_000002-a004", .skip = {"shared.pt"}, .sync = true},
+        .staged = {{0, "/stage/0"}, {1, "/stage/1"}},
+        .metrics_json = "{\"loss\":1}",
+        .wall_ms = 5,
+        .blocked_ms = 6,
+        .skips = {{"n2", {"shared.pt"}}}};
     auto again = decode_image(encode(image));
     REQUIRE(again);
     CHECK(*again == image);
@@ -110,6 +115,21 @@ TEST_CASE("what a worker writes is sent with its offset, as it comes") {
     story.write("two\n");
     REQUIRE(story.until([&] { return story.received() == "one\ntwo\n"; }));
     CHECK(story.sent.back().offset == 4);
+}
+
+TEST_CASE("a piece is sent with the time at which it was written, not with that at which it could be told") {
+    LogStory story;
+    story.write("early\n");
+    const timeval then[2] = {{1'600'000'000, 0}, {1'600'000'000, 0}};
+    REQUIRE(::utimes(story.files.log(attempt_1, 0, "out").c_str(), then) == 0);
+    story.shipper.follow({17, 1, 1}, {0});
+    story.shipper.resend();
+    REQUIRE(story.until([&] { return story.received() == "early\n"; }));
+    story.write("late\n");
+    REQUIRE(story.until([&] { return story.received() == "early\nlate\n"; }));
+    REQUIRE(story.sent.size() == 2);
+    CHECK(story.sent[0].wall_ms == 1'600'000'000'000);
+    CHECK(story.sent[1].wall_ms > story.sent[0].wall_ms);
 }
 
 TEST_CASE("a log is whole up to logs.max, ends with a line that says so, and stays there while its worker floods") {

@@ -23,10 +23,14 @@ TEST_CASE("an attempt on one node goes from its preparation to emptied") {
 
     auto launch = launch_order({});
     launch.attempt.number = 3;
+    launch.from = "checkpoint_000002-a002";
     CHECK(all<FetchCheckpoint>(machine.head(launch)).size() == 1);
+    machine.now = machine.now + Duration{250};
     CHECK(all<StartWorkers>(machine.feed(CheckpointFetched{attempt_1, ""})).size() == 1);
     for (const std::uint32_t rank : {0u, 1u}) {
-        CHECK(news<protocol::Started>(machine.feed(WorkerStarted_{attempt_1, rank, 50 + rank})).size() == 1);
+        const auto started = news<protocol::Started>(machine.feed(WorkerStarted_{attempt_1, rank, 50 + rank}));
+        REQUIRE(started.size() == 1);
+        CHECK(started[0].restore_ms == 250);
         machine.feed(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
     }
     CHECK(news<protocol::Emptied>(machine.feed(LogsDone{attempt_1})).empty());  // the head has not asked yet

@@ -36,6 +36,23 @@ TEST_CASE("report is a barrier: nobody passes before all have come") {
     CHECK(all<JournalMetrics>(out).size() == 1);
 }
 
+TEST_CASE("once the job's `stop` is reached, its checkpoint is stored and nobody passes a further report") {
+    Machine machine = running({.policy = {.stop_at = {{"loss", 1}}}});
+    const auto passes = [&](std::uint64_t index) {
+        machine.feed(report(0, index, R"({"loss":0.5})"));
+        return !to_workers<worker::Reported>(machine.feed(report(1, index, R"({"loss":7})"))).empty();
+    };
+    CHECK(passes(1));  // rank 0's word counts
+    const Outputs reached = report_checkpoint(machine, 2);
+    CHECK(to_workers<worker::Reported>(reached).size() == 2);
+    CHECK(all<Upload>(reached).size() == 1);
+    CHECK_FALSE(passes(3));
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 2, .files = hashed});
+    const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 2});
+    CHECK(news<protocol::Committed>(written).size() == 1);
+    CHECK(all<SignalWorker>(machine.head(protocol::Stop{.attempt = {17, 1, 1}, .grace_ms = 5'000})).size() == 2);
+}
+
 TEST_CASE("metrics go to the head together, a moment later; what is news takes those before it along") {
     Machine machine = running();
     const auto both = [&](std::uint64_t index) {

@@ -151,3 +151,15 @@ TEST_CASE("a node dials the coordinator where it is after it came back at anothe
     CHECK(machine.head(moved).empty());  // said again: nothing changes
     CHECK(machine.head(protocol::PeerMoved{.node = "n9", .address = "10.0.0.9", .port = 1}).empty());
 }
+
+TEST_CASE("that the job's `stop` was reached outlives the coordinator's agent: nobody passes a further report") {
+    Machine before = running({.policy = {.stop_at = {{"loss", 1}}}});
+    before.feed(report(0, 1, R"({"loss":2})"));
+    CHECK(to_workers<worker::Reported>(before.feed(report(1, 1, R"({"loss":2})"))).size() == 2);
+    CHECK(before.state.attempts.at(attempt_1).image.enough);
+
+    Outputs found;
+    Machine machine = restarted(before, found);
+    CHECK(to_workers<worker::Reported>(machine.feed(report(0, 2, R"({"loss":2})"))).empty());
+    CHECK(to_workers<worker::Reported>(machine.feed(report(1, 2, R"({"loss":2})"))).empty());
+}

@@ -97,3 +97,60 @@ TEST_CASE("an upload whose agent died before it could say so names the same file
     CHECK(gone.why.find("a.pt") != std::string::npos);
     CHECK(gone.files.empty());
 }
+
+TEST_CASE("the files of a removed run go when run.json says that they are its own, and no others") {
+    UploadStory story;
+    const std::string run = story.folder.path + "/runs/digits";
+    REQUIRE(make_directory(run + "/checkpoint_000001-a001", 0755));
+    std::ofstream(run + "/checkpoint_000001-a001/model.pt") << "weights";
+    std::ofstream(run + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17"})";
+    const NodeFacts facts{
+        .files = NodeFiles{story.folder.path + "/node", ""}, .node = "n1", .inherited = {}, .head = {}, .on_head = {}};
+    const std::string outside = story.folder.path + "/outside";
+    REQUIRE(make_directory(outside, 0755));
+    std::ofstream(outside + "/precious") << "mine";
+    std::filesystem::create_directory_symlink(outside, run + "/checkpoint_000001-a001/out");
+    const std::string cut_off = story.folder.path + "/runs/.rtrain-tmp-removed-digits-0123456789abcdef";
+    const std::string of_another = story.folder.path + "/runs/.rtrain-tmp-removed-digits-2-0123456789abcdef";
+    REQUIRE((make_directory(cut_off + "/logs", 0755) && make_directory(of_another, 0755)));
+    protocol::Clear order{.id = 7,
+                          .cluster_id = "c0ffee",
+                          .run_ids = {"c0ffee-18"},
+                          .run_name = "digits",
+                          .storage_path = story.folder.path + "/runs"};
+    const auto left_alone = [&] {
+        const protocol::Cleared said = clear_run(facts, order);
+        return said == protocol::Cleared{.id = 7} && std::filesystem::exists(run + "/checkpoint_000001-a001/model.pt");
+    };
+
+    CHECK(left_alone());
+    order.run_ids = {};  // any run, but of another cluster
+    order.cluster_id = "decaf";
+    CHECK(left_alone());
+    order.cluster_id = "c0ffee";
+    order.run_ids = {"c0ffee-18", "c0ffee-17"};
+    CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7, .removed = true});
+    CHECK_FALSE(std::filesystem::exists(run));
+    CHECK_FALSE(std::filesystem::exists(cut_off));
+    CHECK(std::filesystem::exists(of_another));
+    CHECK(std::filesystem::exists(outside + "/precious"));         // no link is followed
+    CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7});  // nothing is there any more
+}
+
+TEST_CASE("a link in the place of a run's directory is refused, and what it points to stays") {
+    UploadStory story;
+    const std::string elsewhere = story.folder.path + "/elsewhere", run = story.folder.path + "/runs/digits";
+    REQUIRE(make_directory(elsewhere, 0755));
+    std::ofstream(elsewhere + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17"})";
+    std::filesystem::create_directory_symlink(elsewhere, run);
+    const NodeFacts facts{
+        .files = NodeFiles{story.folder.path + "/node", ""}, .node = "n1", .inherited = {}, .head = {}, .on_head = {}};
+    const protocol::Cleared said = clear_run(facts, {.id = 7,
+                                                     .cluster_id = "c0ffee",
+                                                     .run_ids = {"c0ffee-17"},
+                                                     .run_name = "digits",
+                                                     .storage_path = story.folder.path + "/runs"});
+    CHECK(said.error.find("is a link") != std::string::npos);
+    CHECK_FALSE(said.removed);
+    CHECK((std::filesystem::is_symlink(run) && std::filesystem::exists(elsewhere + "/run.json")));
+}

@@ -23,28 +23,61 @@ Machine past_the_first_report() {
     return machine;
 }
 
-// Seconds in which the ranks pulse; rank 1 uses no processor, rank 0 none either unless it waits in its report.
-std::vector<SignalWorker> idle(Machine& machine, int seconds) {
+struct Seen {
     std::vector<SignalWorker> killed;
+    std::vector<DumpStacks> stacks;
+};
+
+// Seconds in which the ranks pulse; rank 1 uses no processor, rank 0 none either unless it waits in its report.
+Seen idle_seconds(Machine& machine, int seconds) {
+    Seen seen;
     for (int i = 0; i < seconds; ++i) {
         for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerSaid{attempt_1, rank, worker::Pulse{}});
-        for (const SignalWorker& one : all<SignalWorker>(machine.later(1'000))) killed.push_back(one);
+        const Outputs out = machine.later(1'000);
+        for (const SignalWorker& one : all<SignalWorker>(out)) seen.killed.push_back(one);
+        for (const DumpStacks& one : all<DumpStacks>(out)) seen.stacks.push_back(one);
     }
-    return killed;
+    return seen;
 }
+std::vector<SignalWorker> idle(Machine& machine, int seconds) { return idle_seconds(machine, seconds).killed; }
 
 }  // namespace
 
-TEST_CASE("a rank that does nothing for hang_timeout while another waits for it is killed, and said to hang") {
+TEST_CASE(
+    "a rank that does nothing for hang_timeout while another waits for it shows where, is killed, and said to hang") {
     Machine machine = past_the_first_report();
     machine.feed(report(0, 2));
-    CHECK(idle(machine, 59).empty());
-    CHECK(idle(machine, 2) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
+    const Seen before = idle_seconds(machine, 59);
+    CHECK(before.killed.empty());
+    REQUIRE(before.stacks.size() == 1);  // with the warning of the missing ranks, after 30 s
+    CHECK(before.stacks[0].why == "the other ranks wait for it in report 2 for 30.0 s");
+    const Seen first = idle_seconds(machine, 1);  // it is given a second to write it down
+    CHECK(first.killed.empty());
+    REQUIRE(first.stacks.size() == 1);
+    CHECK(first.stacks[0].ranks == std::vector<std::uint32_t>{1});
+    CHECK(first.stacks[0].why.find("failure.hang_timeout") != std::string::npos);
+    CHECK(idle_seconds(machine, 1).killed == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
 
     const Outputs ended = machine.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
     const ExitCause cause = news<protocol::Exited>(ended)[0].cause;
     CHECK_FALSE(cause.stopped_by_us);
     CHECK(cause.detail.find("failure.hang_timeout") != std::string::npos);
+}
+
+TEST_CASE("a rank that goes on while its stacks are written is not killed") {
+    Machine machine = past_the_first_report();
+    machine.feed(report(0, 2));
+    CHECK(idle_seconds(machine, 60).stacks.size() == 2);  // a warning, and the hang
+    machine.feed(WorkerSaid{attempt_1, 1, worker::Pulse{.cpu_ms = 900}});
+    CHECK(idle(machine, 59).empty());
+    CHECK(idle(machine, 3).size() == 1);
+}
+
+TEST_CASE("the head may ask where ranks are; of an attempt that does not run here nobody is asked") {
+    Machine machine = running();
+    const std::vector<DumpStacks> asked{{attempt_1, {1}, "ana asks"}};
+    CHECK(all<DumpStacks>(machine.head(protocol::TakeStacks{{17, 1, 1}, {1}, "ana asks"})) == asked);
+    CHECK(all<DumpStacks>(machine.head(protocol::TakeStacks{{18, 1, 1}, {1}, "ana asks"})).empty());
 }
 
 TEST_CASE("nothing hangs before the first report, while a checkpoint is written, or while processor or GPU are busy") {

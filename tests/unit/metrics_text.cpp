@@ -105,6 +105,7 @@ void tell(Metrics& metrics) {
     metrics.checkpoint_saved({.run = {1}, .save_seconds = 2, .blocked_seconds = 0.25});
     metrics.checkpoint_failed({2}, "storage_full");
     metrics.lost_time({1}, LostPhase::detect, 3);
+    metrics.lost_time({1}, LostPhase::restore, 4);
     metrics.warned({2}, "missing_ranks");
 }
 
@@ -183,6 +184,8 @@ TEST_CASE("what the head told is counted, also with reasons") {
              R"(rtrain_checkpoint_blocked_seconds_total{run_id="c0ffee-1"} 0.5)",
              R"(rtrain_checkpoint_failures_total{run_id="c0ffee-2",reason="storage_full"} 1)",
              R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="detect"} 3)",
+             R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="restore"} 4)",
+             R"(rtrain_run_lost_seconds_total{run_id="c0ffee-1",phase="start"} 6)",  // without the restore
              R"(rtrain_run_warnings_total{run_id="c0ffee-2",reason="missing_ranks"} 1)",
          }) {
         CAPTURE(line);

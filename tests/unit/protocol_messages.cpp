@@ -83,14 +83,16 @@ std::vector<FromAgent> agent_words(Draw& d) {
                      .stream = "out",
                      .offset = d.number(~0ull),
                      .bytes = d.bytes(),
-                     .last = d.coin()}};
+                     .last = d.coin(),
+                     .wall_ms = d.wide()},
+            Cleared{d.number(~0ull), d.coin(), d.text()}};
 }
 
 std::vector<News> news(Draw& d) {
     return {
         {d.number(~0ull), Prepared{d.attempt(), d.coin(), d.text(), d.text(), port(d)}},
         {1, PrepareFailed{d.attempt(), d.text(), d.coin()}},
-        {2, Started{d.attempt(), small(d), d.wide(), d.text()}},
+        {2, Started{d.attempt(), small(d), d.wide(), d.text(), d.wide()}},
         {3, Exited{d.attempt(), small(d), d.cause(), d.wide()}},
         {4, Emptied{d.attempt()}},
         {5, Reported{d.attempt(), d.number(~0ull), d.wide(), d.by_rank()}},
@@ -128,7 +130,10 @@ std::vector<FromHead> head_words(Draw& d) {
             Delete{d.number(~0ull), d.text(), d.text(), d.text(), small(d)},
             Result_{d.number(~0ull), d.text(), d.text(), d.text()},
             Forget{d.attempt()},
-            PeerMoved{d.text(), d.text(), port(d)}};
+            PeerMoved{d.text(), d.text(), port(d)},
+            Revoked{{d.text(), d.text()}},
+            TakeStacks{d.attempt(), d.ranks(), d.text()},
+            Clear{d.number(~0ull), d.text(), {d.text(), d.text()}, d.text(), d.text()}};
 }
 
 std::vector<GroupMessage> group_words(Draw& d) {
@@ -138,7 +143,8 @@ std::vector<GroupMessage> group_words(Draw& d) {
             GroupArrived{d.number(~0ull), d.ranks(), d.ranks(), d.text()},
             GroupUploaded{d.number(~0ull), files, d.text()},
             GroupReleased{d.number(~0ull), d.text()},
-            GroupCommitted{d.number(~0ull), d.text(), d.text()}};
+            GroupCommitted{d.number(~0ull), d.text(), d.text()},
+            GroupStacks{d.ranks(), d.text()}};
 }
 
 std::string complaint(const std::string& text) {

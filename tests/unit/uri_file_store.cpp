@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -131,6 +132,41 @@ TEST_CASE("an upload whose source is not there leaves nothing behind") {
     CHECK(status.error().code == ErrorCode::not_found);
     CHECK(status.error().message.find(folder.path + "/absent") != std::string::npos);
     CHECK(store->list("")->empty());
+}
+
+TEST_CASE(
+    "a directory that is set aside is neither listed nor in the way, comes back, and goes with what was cut off") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("digits/run.json", "{}").ok());
+    const std::string place = folder.path + "/digits";
+    CHECK(set_aside(folder.path + "/absent")->empty());
+    const std::string aside = *set_aside(place);
+    CHECK(store->list("")->empty());
+    put_back(aside, place);
+    CHECK(store->list("")->size() == 1);
+
+    REQUIRE_FALSE(set_aside(place)->empty());  // cut off here
+    REQUIRE(store->put("digits/run.json", "{}").ok());
+    put_back(*set_aside(place), folder.path + "/other");
+    REQUIRE(store->put("digits/run.json", "new").ok());
+    CHECK(*remove_aside(place));
+    CHECK_FALSE(*remove_aside(place));
+    CHECK(*store->get("digits/run.json") == "new");
+    CHECK(store->list("")->size() == 2);
+    CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 2);
+    REQUIRE_FALSE(set_aside(place)->empty());
+    CHECK(*sweep_aside(folder.path));
+    CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
+    fs::create_directory_symlink(place, folder.path + "/link");
+    CHECK(set_aside(folder.path + "/link").error().code == ErrorCode::conflict);
+}
+
+TEST_CASE("storage paths are compared by what they mean") {
+    CHECK(same_place("/mnt/runs", "file:///mnt/runs/"));
+    CHECK(same_place("", "cluster://"));
+    CHECK_FALSE(same_place("/mnt/runs", "/mnt/run"));
+    CHECK_FALSE(same_place("cluster://", "/mnt/runs"));
 }
 
 TEST_CASE("paths cannot leave the store") {

@@ -122,3 +122,4 @@ __all__ = [
 ]
 
 _worker.install_failure_hook()
+_worker.install_stack_handler()

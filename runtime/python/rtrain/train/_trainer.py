@@ -136,6 +136,7 @@ class Submission:
         self.callbacks = checked(trainer.run_config.callbacks)
         self.packed: pathlib.Path | None = None
         self.code, self.archive = "", b""
+        self.resume_blob = ""
         self.before: dict[str, Any] | None = None  # the newest run of this name, when it has ended
 
     def run(self) -> Result:
@@ -248,7 +249,8 @@ class Submission:
         if given.filesystem is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
             return {"path": given.path}
         with given.as_directory() as directory:
-            return {"path": given.path, "blob": self.head.upload_blob(_package.tar_of(pathlib.Path(directory)))}
+            self.resume_blob = self.head.upload_blob(_package.tar_of(pathlib.Path(directory)))
+        return {"path": given.path, "blob": self.resume_blob}
 
     def _dumps(self, value: object, what: str) -> bytes:
         return _package.dumps(value, what, self.packed)
@@ -287,6 +289,8 @@ class Submission:
 
     def _submit(self, job: dict[str, Any], driver_pkl: bytes) -> dict[str, Any]:
         job["env"]["RTRAIN_DRIVER_SHA256"] = self.head.upload_blob(driver_pkl)
+        if self.resume_blob:  # named here, the head keeps it as long as the run
+            job["env"]["RTRAIN_RESUME_SHA256"] = self.resume_blob
         if self.archive:
             self.head.upload_blob(self.archive)
         body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.code, "resume": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import os
 import sys
 import traceback
@@ -40,6 +41,13 @@ def close() -> None:
     if _handle is not None:
         library().rtw_close(_handle)
         _handle = None
+
+
+def install_stack_handler() -> None:
+    """On the agent's signal the stacks of all threads go to standard error, whatever this process is doing."""
+    number = os.environ.get("RTRAIN_STACK_SIGNAL", "")
+    if started_by_agent() and number.isdigit():
+        faulthandler.register(int(number), file=2, all_threads=True)
 
 
 def install_failure_hook() -> None:

@@ -1,0 +1,244 @@
+// Removing a run: its record, and with ?files=true its directory. The head removes what it sees itself; where the
+// storage path is seen by agents alone, those of the nodes that ran it are asked, one after the other: on shared
+// storage the first removes everything, on disks of their own each has its part. Then the files go first, so that a
+// removal that failed can be asked for again. A directory may have been several runs', one after the other (--resume):
+// it is the newest one's to remove, and run.json names the first.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "daemon/head/api.hpp"
+#include "daemon/head/view_json.hpp"
+#include "daemon/head/words.hpp"
+#include "storage/uri/removal.hpp"
+#include "storage/uri/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t patience_ms = 45'000;  // for all nodes together: below what the command line waits for an answer
+
+bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage_path.starts_with("cluster://"); }
+
+// Where the run's files lie as this machine sees them; empty: not here.
+std::string local_directory(const Head& head, const Run& run) {
+    const auto uri = storage::parse_uri(on_cluster(run) ? "cluster://" : run.storage_path);
+    if (!uri) return "";
+    const std::string base = uri->scheme == storage::Scheme::cluster ? head.options.storage_root : uri->path;
+    const std::string directory = base + "/" + run.name;
+    const bool here = uri->scheme == storage::Scheme::cluster || uri->scheme == storage::Scheme::file;
+    return here && std::filesystem::exists(directory + "/run.json") ? directory : "";
+}
+
+std::vector<RunId> in_the_same_place(const Head& head, const Run& run) {  // itself as well, the oldest first
+    std::vector<RunId> out;
+    for (const RunId id : head.names.named(run.name))
+        if (storage::same_place(head.cluster.runs.at(id).storage_path, run.storage_path)) out.push_back(id);
+    return out;
+}
+
+// What run.json may say. None: any run of this cluster, since a forerunner's record may be gone.
+std::vector<std::string> names_in_header(const Head& head, const Run& run) {
+    std::vector<std::string> out;
+    if (run.resume) return out;
+    for (const RunId id : in_the_same_place(head, run)) out.push_back(head.run_id(id));
+    return out;
+}
+
+bool is_of(const Head& head, const Run& run, const std::string& directory) {
+    const auto text = read_file(directory + "/run.json");
+    const json header = text ? parsed_or_null(*text) : json();
+    if (!header.is_object() || !header.contains("cluster_id") || !header.contains("run_id")) return false;
+    if (header["cluster_id"] != json(head.cluster.meta.cluster_id)) return false;
+    const auto names = names_in_header(head, run);
+    return names.empty() || std::any_of(names.begin(), names.end(),
+                                        [&](const std::string& name) { return header["run_id"] == json(name); });
+}
+
+// The run that lives in this directory, or did after this one: the files are its.
+std::optional<Error> of_another(const Head& head, const Run& run) {
+    const Run* owner = nullptr;
+    for (const RunId id : in_the_same_place(head, run)) {
+        const Run& other = head.cluster.runs.at(id);
+        if (id == run.id || (terminal(other.state) && id < run.id)) continue;
+        if (owner == nullptr || terminal(owner->state)) owner = &other;
+    }
+    if (owner == nullptr) return std::nullopt;
+    const std::string id = head.run_id(owner->id), own = head.run_id(run.id);
+    const bool ended = terminal(owner->state);
+    return Error{ErrorCode::conflict,
+                 "run " + id + ", of the same name, " + (ended ? "went" : "goes") + " on from the files of run " + own +
+                     (ended ? ": they are its by now" : std::string(" and is ") + to_text(owner->state)),
+                 (ended ? "rtrain runs rm " + id + " --files removes them" : "rtrain stop " + id + " first") +
+                     "; rtrain runs rm " + own + " without --files removes the record alone"};
+}
+
+// Agents let go of what they keep of the run's attempts, logs that nobody will ask for included.
+std::vector<std::pair<std::string, protocol::AttemptRef>> attempts_on_nodes(const Head& head, RunId run) {
+    std::vector<std::pair<std::string, protocol::AttemptRef>> out;
+    for (const Attempt* attempt : attempts_of(head.cluster, run)) {
+        std::set<std::string> nodes;
+        for (const Worker& worker : attempt->workers) nodes.insert(worker.seat.node.value);
+        for (const std::string& node : nodes) out.emplace_back(node, reference(*attempt));
+    }
+    return out;
+}
+
+struct Removal {
+    Ask ask;
+    RunId run;
+    std::string name, run_path;
+    json answer;
+    std::vector<std::pair<std::string, protocol::AttemptRef>> held;
+    std::vector<std::string> nodes;  // that ran it and are connected: still to be asked
+    std::string asked;               // which of them, for people
+    bool removed = false;            // by some of them
+    std::int64_t deadline_ms = 0;    // monotonic
+    protocol::Clear order;
+};
+using Shared = std::shared_ptr<Removal>;
+
+struct SetAside {  // empty: nothing is
+    std::string from, to;
+};
+void remove_record(const Shared& removal, const SetAside& aside, std::function<void()> then) {
+    removal->ask.head.take(RunRemoved{removal->run},
+                           [removal, aside, then = std::move(then)](const Decision& decision) {
+                               if (decision.refused) {
+                                   if (!aside.to.empty()) storage::put_back(aside.to, aside.from);
+                                   return refuse(removal->ask, *decision.refused);
+                               }
+                               Head& head = removal->ask.head;
+                               forget_values(head, removal->run);
+                               for (const auto& [node, attempt] : removal->held)
+                                   head.agents.send(node, protocol::Forget{attempt});
+                               then();
+                           });
+}
+
+// The name is free as soon as the directory is set aside: before the record goes, and a new run may take it.
+void remove_here(const Shared& removal, const std::string& directory) {
+    const auto aside = storage::set_aside(directory);
+    if (!aside) return refuse(removal->ask, aside.error());
+    remove_record(removal, {directory, *aside}, [removal, directory] {
+        auto failed = std::make_shared<std::string>();
+        removal->ask.head.loop.offload(
+            [directory, failed] {
+                if (const auto gone = storage::remove_aside(directory); !gone) *failed = gone.error().message;
+            },
+            [removal, failed] {
+                if (!failed->empty()) removal->answer["files_error"] = *failed;
+                reply_json(removal->ask, 200, removal->answer);
+            });
+    });
+}
+
+void remove_on_nodes(const Shared& removal);
+
+void node_answered(const Shared& removal, const std::string& node, const protocol::Cleared& said) {
+    if (!said.error.empty())
+        return refuse(removal->ask,
+                      {ErrorCode::io, "node " + node + " could not remove " + removal->run_path + ": " + said.error,
+                       "rtrain runs rm " + removal->name + " --files again, or without --files"});
+    removal->removed = removal->removed || said.removed;
+    remove_on_nodes(removal);
+}
+
+// While nodes were asked, another run may have begun to go on from these files.
+std::optional<Error> in_the_way(const Removal& removal) {
+    const auto run = removal.ask.head.cluster.runs.find(removal.run);
+    if (run != removal.ask.head.cluster.runs.end()) return of_another(removal.ask.head, run->second);
+    return Error{ErrorCode::not_found, "run " + removal.name + " was removed meanwhile", "rtrain runs --all"};
+}
+
+void remove_on_nodes(const Shared& removal) {
+    if (removal->nodes.empty()) {
+        removal->answer["files"] = removal->removed ? json(removal->run_path) : json();
+        removal->answer["files_kept"] = removal->removed ? json() : json(removal->run_path);
+        if (!removal->removed)
+            removal->answer["files_error"] = "neither the head nor " + removal->asked + " sees " + removal->run_path;
+        return remove_record(removal, {}, [removal] { reply_json(removal->ask, 200, removal->answer); });
+    }
+    if (const auto other = in_the_way(*removal)) return refuse(removal->ask, *other);
+    const std::string node = removal->nodes.back();
+    removal->nodes.pop_back();
+    removal->ask.head.agents.clear(
+        node, removal->order, removal->deadline_ms - monotonic_ms(),
+        [removal, node](const protocol::Cleared& said) { node_answered(removal, node, said); });
+}
+
+// False: refused. A node that has left the cluster is not waited for; if all have, nobody can remove anything.
+bool choose_nodes(Removal& removal) {
+    const Head& head = removal.ask.head;
+    std::set<std::string> ran;
+    for (const auto& [node, attempt] : removal.held) ran.insert(node);
+    std::string away;
+    for (const std::string& node : ran) {
+        if (head.agents.connected(node))
+            removal.nodes.push_back(node);
+        else if (head.cluster.nodes.contains(NodeId{node}))
+            away += (away.empty() ? "" : ", ") + node;
+        removal.asked += (removal.asked.empty() ? "" : ", ") + node;
+    }
+    if (away.empty() && (!removal.nodes.empty() || ran.empty())) return true;
+    refuse(removal.ask,
+           {ErrorCode::conflict,
+            "the head does not see " + removal.run_path + ", and of the nodes that ran " + removal.name +
+                (away.empty() ? " (" + removal.asked + ") none is in the cluster any more"
+                              : " these are not connected: " + away + "; their files would stay behind"),
+            (away.empty() ? "" : "start their agents, or rtrain node leave what is gone for good; or ") +
+                std::string("rtrain runs rm ") + removal.name + " without --files, and remove the directory there"});
+    return false;
+}
+
+Shared removal_of(const Ask& ask, const Run& run, const std::string& directory) {
+    Head& head = ask.head;
+    auto removal = std::make_shared<Removal>(Removal{.ask = ask,
+                                                     .run = run.id,
+                                                     .name = run.name,
+                                                     .run_path = run_json(head, run)["run_path"],
+                                                     .answer = {},
+                                                     .held = attempts_on_nodes(head, run.id),
+                                                     .nodes = {},
+                                                     .asked = {},
+                                                     .deadline_ms = monotonic_ms() + patience_ms,
+                                                     .order = {}});
+    removal->order = {.cluster_id = head.cluster.meta.cluster_id,
+                      .run_ids = names_in_header(head, run),
+                      .run_name = run.name,
+                      .storage_path = run.storage_path};
+    removal->answer = {{"run_id", head.run_id(run.id)},
+                       {"name", run.name},
+                       {"attempts", attempts_of(head.cluster, run.id).size()},
+                       {"checkpoints", checkpoints_of(head.cluster, run.id).size()},
+                       {"files", directory.empty() ? json() : json(directory)},
+                       {"files_kept", directory.empty() ? json(removal->run_path) : json()},
+                       {"dry_run", ask.asked("dry_run")}};
+    return removal;
+}
+
+}  // namespace
+
+void delete_run(Ask& ask) {
+    const auto id = find_run(ask.head, ask.variables["run"]);
+    if (!id) return refuse(ask, id.error());
+    const Run& run = ask.head.cluster.runs.at(*id);
+    const bool files = ask.asked("files");
+    std::string directory = files ? local_directory(ask.head, run) : "";
+    if (!directory.empty() && !is_of(ask.head, run, directory)) directory.clear();
+    if (!terminal(run.state))
+        return refuse(
+            ask, {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state), "rtrain stop " + run.name});
+    if (files)
+        if (const auto other = of_another(ask.head, run)) return refuse(ask, *other);
+    const Shared removal = removal_of(ask, run, directory);
+    const bool by_agents = files && directory.empty() && !on_cluster(run) && !removal->held.empty();
+    if (by_agents && !choose_nodes(*removal)) return;
+    if (by_agents) removal->answer["files"] = std::exchange(removal->answer["files_kept"], json());
+    if (ask.asked("dry_run")) return reply_json(ask, 200, removal->answer);
+    if (by_agents) return remove_on_nodes(removal);
+    if (!directory.empty()) return remove_here(removal, directory);
+    remove_record(removal, {}, [removal] { reply_json(removal->ask, 200, removal->answer); });
+}
+
+}  // namespace rtrain::head

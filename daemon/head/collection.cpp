@@ -1,0 +1,92 @@
+// What nobody needs any more: blobs (code archives, what drivers hand to their workers) that no run names, and settings
+// of runs that are gone. A run that has ended keeps its code beside its checkpoints, so the head's copy of it serves
+// only runs that may still start an attempt; other blobs are kept as long as a run that names them is known here.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "daemon/head/shell.hpp"
+#include "daemon/head/view_json.hpp"
+
+namespace rtrain::head {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t fresh_ms = 24LL * 3'600'000;  // uploaded, and perhaps about to be submitted
+constexpr const char* code_prefix = "code/";
+constexpr std::size_t hash_length = 64;
+constexpr std::uintmax_t naming_value_bytes = 4'096;  // a run's value that is a blob's name is small
+
+std::int64_t age_ms(const fs::path& path) {
+    struct stat info{};
+    if (::stat(path.c_str(), &info) != 0) return 0;
+    return wall_ms() - (std::int64_t{info.st_mtim.tv_sec} * 1'000 + info.st_mtim.tv_nsec / 1'000'000);
+}
+
+// Every word of exactly 64 hex digits in a text.
+void add_hashes(const std::string& text, std::set<std::string>& into) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+        const char c = i < text.size() ? text[i] : ' ';
+        if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')) {
+            ++length;
+            continue;
+        }
+        if (length == hash_length) into.insert(text.substr(i - length, length));
+        length = 0;
+    }
+}
+
+void add_values(const std::string& directory, std::set<std::string>& into) {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(directory, none)) {
+        if (entry.file_size(none) > naming_value_bytes) continue;
+        if (const auto text = read_file(entry.path())) add_hashes(*text, into);
+    }
+}
+
+struct Needed {
+    std::set<std::string> blobs;
+    std::vector<std::string> settings_gone;
+    std::int64_t oldest_ms = fresh_ms;  // what is younger stays: a live run may name it in ways that are not seen here
+};
+
+Needed needed(const Head& head) {
+    Needed out;
+    std::set<std::string> known_keys, live_keys;
+    for (const auto& [id, run] : head.cluster.runs) {
+        known_keys.insert(run.submit_key);
+        add_hashes(run.job_json, out.blobs);
+        add_values(head.options.data_dir + "/values/" + std::to_string(id.value), out.blobs);
+        if (terminal(run.state)) continue;
+        live_keys.insert(run.submit_key);
+        out.oldest_ms = std::max(out.oldest_ms, (head.clock.now() - run.submitted).ms + fresh_ms);
+    }
+    for (const auto& [name, sha256] : head.journal->settings(code_prefix)) {
+        const std::string key = name.substr(std::string(code_prefix).size());
+        if (live_keys.contains(key)) out.blobs.insert(sha256);
+        if (!known_keys.contains(key)) out.settings_gone.push_back(name);
+    }
+    return out;
+}
+
+}  // namespace
+
+void collect_blobs(Head& head) {
+    const Needed keep = needed(head);
+    if (auto erased = head.journal->erase_settings(keep.settings_gone); !erased)
+        std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(head.options.data_dir + "/blobs", none)) {
+        if (keep.blobs.contains(entry.path().filename()) || age_ms(entry.path()) < keep.oldest_ms) continue;
+        std::error_code failed;
+        if (!fs::remove(entry.path(), failed) || failed)
+            std::fprintf(stderr, "rtrain head: %s stays: %s\n", entry.path().c_str(), failed.message().c_str());
+    }
+}
+
+}  // namespace rtrain::head

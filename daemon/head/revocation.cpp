@@ -1,0 +1,107 @@
+// See revocation.hpp. Kept as settings, each "serial expires_wall_ms serial ...": "issued/<node>", "revoked/<node>" and
+// "revoked_simulated/<node>". What has expired is dropped, since nobody accepts it anyway. Simulated nodes have no
+// links to other agents, so the agents need not hear of their certificates.
+#include "daemon/head/revocation.hpp"
+
+#include <cstdio>
+#include <sstream>
+#include <utility>
+
+#include "daemon/head/shell.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t announce_pause_ms = 500;
+constexpr std::int64_t leaf_lasts_ms = 366LL * 24 * 3'600'000;
+constexpr const char *issued_prefix = "issued/", *revoked_prefix = "revoked", *told_prefix = "revoked/",
+                     *simulated_prefix = "revoked_simulated/";
+
+std::string text_of(const std::map<std::string, std::int64_t>& serials) {
+    std::string out;
+    for (const auto& [serial, expires] : serials)
+        if (expires > wall_ms()) out += serial + " " + std::to_string(expires) + " ";
+    return out;
+}
+
+bool is_simulated(const Cluster& cluster, const std::string& name) {
+    const auto node = cluster.nodes.find(NodeId{name});
+    if (node == cluster.nodes.end()) return false;
+    const auto label = node->second.labels.find("simulated");
+    return label != node->second.labels.end() && label->second == "true";
+}
+
+}  // namespace
+
+void Revocations::open() {
+    std::vector<std::string> empty;
+    for (const char* prefix : {issued_prefix, revoked_prefix})
+        for (const auto& [setting, text] : head_.journal->settings(prefix)) {
+            Serials serials;
+            std::istringstream words(text);
+            std::string serial;
+            std::int64_t expires = 0;
+            while (words >> serial >> expires)
+                if (expires > wall_ms()) serials[serial] = expires;
+            if (serials.empty()) empty.push_back(setting);
+            if (setting.starts_with(revoked_prefix))
+                for (const auto& [one, until] : serials) refused_.insert(one);
+            if (!serials.empty()) lists_[setting] = std::move(serials);
+        }
+    if (Status erased = head_.journal->erase_settings(empty); !erased)
+        std::fprintf(stderr, "rtrain head: %s\n", erased.error().message.c_str());
+    head_.tokens.revoke_certificates(refused_);
+    head_.agents.revoke(told());
+}
+
+void Revocations::issued(const std::string& node, const std::string& serial,
+                         std::optional<std::int64_t> expires_wall_ms) {
+    const std::int64_t now = wall_ms();
+    Serials& known = lists_[issued_prefix + node];
+    if (!known.try_emplace(serial, expires_wall_ms.value_or(now + leaf_lasts_ms)).second) return;
+    std::erase_if(known, [now](const auto& one) { return one.second <= now; });
+    changed_.insert(issued_prefix + node);
+}
+
+void Revocations::revoke(const std::string& node) {
+    const auto found = lists_.find(issued_prefix + node);
+    if (found == lists_.end()) return;
+    const std::string setting = (is_simulated(head_.cluster, node) ? simulated_prefix : told_prefix) + node;
+    for (const auto& [serial, expires] : found->second) {
+        lists_[setting][serial] = expires;
+        fresh_.insert(serial);
+    }
+    refused_.insert(fresh_.begin(), fresh_.end());
+    lists_.erase(found);
+    changed_.insert({setting, issued_prefix + node});
+}
+
+std::map<std::string, std::string> Revocations::to_save() {
+    std::map<std::string, std::string> settings;
+    for (const std::string& setting : std::exchange(changed_, {})) settings[setting] = text_of(lists_[setting]);
+    return settings;
+}
+
+void Revocations::saved() {
+    if (fresh_.empty()) return;
+    head_.tokens.revoke_certificates(std::exchange(fresh_, {}));
+    if (std::exchange(announcing_, true)) return;
+    head_.loop.after(announce_pause_ms, [this] { announce(); });
+}
+
+void Revocations::announce() {
+    announcing_ = false;
+    head_.agents.revoke(told());
+}
+
+std::vector<std::string> Revocations::told() const {
+    std::vector<std::string> out;
+    for (const auto& [setting, serials] : lists_) {
+        if (!setting.starts_with(revoked_prefix) || setting.starts_with(simulated_prefix)) continue;
+        for (const auto& [serial, expires] : serials)
+            if (expires > wall_ms()) out.push_back(serial);
+    }
+    return out;
+}
+
+}  // namespace rtrain::head

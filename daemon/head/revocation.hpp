@@ -1,0 +1,42 @@
+// Certificates of nodes: which were given out, and which count no more. A node that leaves, or whose name joins anew,
+// loses every certificate it had: the head refuses them, and tells the agents to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rtrain::head {
+
+struct Head;
+
+// Changes wait for the next commit (Head::save or Head::take brings one), which many of them share; what is revoked is
+// refused from that commit on, before anybody is answered. Agents hear of all that came within half a second at once.
+class Revocations {
+  public:
+    explicit Revocations(Head& head) : head_(head) {}
+
+    void open();  // as remembered
+    // Without `expires_wall_ms` (a certificate that is only seen, not made here): as long as any may last.
+    void issued(const std::string& node, const std::string& serial, std::optional<std::int64_t> expires_wall_ms = {});
+    void revoke(const std::string& node);  // all its certificates
+    bool revoked(const std::string& serial) const { return refused_.contains(serial); }
+    std::map<std::string, std::string> to_save();  // settings that changed since the last commit
+    void saved();
+
+  private:
+    using Serials = std::map<std::string, std::int64_t>;  // when they expire
+    void announce();
+    std::vector<std::string> told() const;
+
+    Head& head_;
+    std::map<std::string, Serials> lists_;   // by setting
+    std::set<std::string> changed_;          // settings
+    std::set<std::string> refused_, fresh_;  // serials; fresh: not yet committed
+    bool announcing_ = false;
+};
+
+}  // namespace rtrain::head

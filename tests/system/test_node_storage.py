@@ -1,0 +1,92 @@
+"""Storage that only nodes see: a path that is not the same file system on all of them is refused, and files of a removed run go."""
+
+import pytest
+from jobs_on_disk import ranks_job, write_job
+from local_cluster import wait_for
+from namespaces import NamespacedCluster, possible
+
+pytestmark = pytest.mark.skipif(not possible(), reason="needs root and namespaces")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = NamespacedCluster(tmp_path_factory.mktemp("storage") / "cluster", nodes=2)
+    yield made
+    made.stop()
+
+
+def on_node(cluster, folder, name, script):
+    """What a worker on node-1 prints."""
+    cluster.rtrain("submit", write_job(folder, name, ["sh", "-c", script], scaling={"nodes": ["node-1"]}))
+    cluster.wait_state(name, "SUCCEEDED", "FAILED")
+    return cluster.rtrain("logs", name, "--stream", "out")
+
+
+def test_a_local_path_that_is_another_file_system_on_each_node_is_named_before_any_worker_starts(cluster, tmp_path):
+    runs = cluster.folder / "node-1" / "runs"
+    cluster.rtrain("submit", ranks_job(tmp_path, "apart", steps=1, workers=2, storage_path=str(runs)))
+    cluster.wait_state("apart", "FAILED", "SUCCEEDED")
+    facts = cluster.json("describe", "apart")
+    assert facts["state"] == "FAILED" and "the path is not shared between the nodes" in facts["reason"], facts["reason"]
+    assert str(runs) in facts["reason"] and "cluster://" in facts["reason"]
+    assert not any(worker["pid"] for attempt in facts["attempt_list"] for worker in attempt["workers"])
+
+
+def test_the_agents_remove_the_files_of_a_run_that_the_head_does_not_see(cluster, tmp_path):
+    runs = cluster.folder / "node-1" / "mine"
+    spec = ranks_job(tmp_path, "far", steps=2, storage_path=str(runs), scaling={"nodes": ["node-1"]})
+    cluster.rtrain("submit", spec)
+    cluster.wait_state("far", "SUCCEEDED", "FAILED")
+    assert on_node(cluster, tmp_path, "before", f"ls {runs}") == "far\n"
+    assert not runs.exists(), "this process must not see it"
+    would = cluster.json("runs", "rm", "far", "--files", "--dry-run")
+    assert would["files"] == f"{runs}/far" and would["dry_run"] is True
+    done = cluster.json("runs", "rm", "far", "--files", "--yes")
+    assert done["files"] == f"{runs}/far" and done["files_kept"] is None
+    assert on_node(cluster, tmp_path, "after", f"ls {runs}") == ""
+    assert cluster.run("describe", "far").returncode == 3
+
+
+def test_the_files_that_a_resumed_run_goes_on_from_are_removed_with_it_alone(cluster, tmp_path):
+    runs = cluster.folder / "node-1" / "again"
+    ids = []
+    for command, state in (("true", "SUCCEEDED"), ("exec tail -f /dev/null", "RUNNING")):
+        spec = write_job(tmp_path, "twice", ["sh", "-c", command], storage_path=str(runs), scaling={"nodes": ["node-1"]})
+        cluster.rtrain("submit", spec, "--resume")
+        cluster.wait_state("twice", state, "FAILED")
+        ids.append(cluster.json("describe", "twice")["run_id"])
+    first, second = ids
+    refused = cluster.run("runs", "rm", first, "--files", "--yes")
+    assert refused.returncode == 7 and second in refused.stderr and "RUNNING" in refused.stderr, refused.stderr
+    cluster.rtrain("stop", second, "--wait")
+    assert cluster.run("runs", "rm", first, "--files", "--yes").returncode == 7
+    assert on_node(cluster, tmp_path, "kept", f"ls {runs}") == "twice\n"
+    assert cluster.json("runs", "rm", "twice", "--files", "--yes")["files"] == f"{runs}/twice"
+    assert on_node(cluster, tmp_path, "removed", f"ls -A {runs}") == ""
+
+
+def test_files_whose_nodes_are_away_are_left_and_said_so(cluster, tmp_path):
+    runs = cluster.folder / "node-2" / "mine"
+    cluster.rtrain("submit", ranks_job(tmp_path, "gone", steps=1, storage_path=str(runs), scaling={"nodes": ["node-2"]}))
+    cluster.wait_state("gone", "SUCCEEDED", "FAILED")
+    cluster.cut("node-2")
+    wait_for("the head to miss it", lambda: cluster.json("describe", "node-2")["state"] == "LOST")
+    refused = cluster.run("runs", "rm", "gone", "--files", "--yes")
+    assert refused.returncode == 7 and "node-2" in refused.stderr and "without --files" in refused.stderr, refused.stderr
+    cluster.mend("node-2")
+    assert cluster.run("runs", "rm", "gone", "--yes").returncode == 0
+
+
+def test_stop_ends_the_run_at_the_report_that_reaches_it_on_every_rank(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "enough", steps=500, workers=2, stop={"step": 3}))
+    cluster.wait_state("enough", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "enough")
+    assert facts["state"] == "SUCCEEDED" and "step reached 3" in facts["reason"], facts["reason"]
+    assert len(facts["attempt_list"]) == 1 and len(facts["attempt_list"][0]["workers"]) == 2
+    newest = cluster.json("checkpoints", "list", "enough")["items"][-1]
+    assert newest["metrics"]["step"] == 3 and newest["directory"].endswith("-a001")
+    stored = cluster.folder / "head" / "storage" / "enough" / newest["directory"]
+    assert [(stored / f"rank-{rank}.txt").read_text() for rank in (0, 1)] == ["3", "3"]
+    steps = [line["metrics"]["step"] for line in cluster.json("metrics", "enough", "--rank", "all")["items"]]
+    assert max(steps) == 3
+    assert "through" not in cluster.rtrain("logs", "enough", "--rank", "all")

@@ -1,0 +1,95 @@
+// What the head lets go of, and when: code of ended runs, settings of removed ones; and the times of lines.
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include <fstream>
+
+#include "storage/state/journal.hpp"
+#include "tests/unit/head_agent.hpp"
+
+using namespace rtrain;
+using namespace rtrain::test;
+
+namespace {
+
+std::string blob(const HeadUnderTest& head, const std::string& folder, const std::string& bytes) {
+    const std::string sha256 = security::sha256_hex(bytes), file = folder + "/upload";
+    std::ofstream(file) << bytes;
+    REQUIRE(HeadUnderTest::send(head.endpoint(head.admin),
+                                {.method = "PUT", .target = "/v1/blobs/" + sha256, .body_file = file})
+                .status == 201);
+    return sha256;
+}
+
+void make_old(const std::string& path) {
+    const timeval long_ago[2] = {{1'000'000, 0}, {1'000'000, 0}};
+    REQUIRE(::utimes(path.c_str(), long_ago) == 0);
+}
+
+bool there(const std::string& path) { return std::filesystem::exists(path); }
+
+}  // namespace
+
+TEST_CASE("old code of ended runs goes, that of live ones and what was just uploaded stays") {
+    const TemporaryFolder folder;
+    std::string ended, live, fresh, admin;
+    const auto path = [&](const std::string& sha256) { return folder.path + "/blobs/" + sha256; };
+    {
+        HeadUnderTest head({.data_dir = folder.path});
+        admin = head.admin;
+        ended = blob(head, folder.path, "ended");
+        live = blob(head, folder.path, "live");
+        fresh = blob(head, folder.path, "fresh");
+        REQUIRE(head.call("POST", "/v1/runs", {{"job", job("a")}, {"key", "ka"}, {"code_sha256", ended}}).status ==
+                201);
+        REQUIRE(head.call("POST", "/v1/runs", {{"job", job("b")}, {"key", "kb"}, {"code_sha256", live}}).status == 201);
+        head.call("POST", "/v1/runs/a/stop");
+        REQUIRE(eventually([&] { return state_of(head, "a") == "STOPPED"; }));
+        make_old(path(ended));
+        make_old(path(live));
+    }
+    {
+        HeadUnderTest head({.data_dir = folder.path});
+        head.admin = admin;
+        CHECK(eventually([&] { return !there(path(ended)); }));
+        CHECK(there(path(live)));
+        CHECK(there(path(fresh)));
+        REQUIRE(head.call("DELETE", "/v1/runs/a").status == 200);
+    }
+    {
+        HeadUnderTest head({.data_dir = folder.path});
+        head.admin = admin;
+        CHECK(state_of(head, "b") == "QUEUED");
+    }
+    const auto journal = state::SqliteJournal::open(folder.path).value();
+    CHECK(journal->settings("code/") == std::map<std::string, std::string>{{"code/kb", live}});
+}
+
+TEST_CASE("lines carry the time at which the node saw them; logs past logs.keep go at the head's next start") {
+    const TemporaryFolder folder;
+    std::string admin;
+    {
+        HeadUnderTest head({.data_dir = folder.path});
+        admin = head.admin;
+        HandMadeAgent agent(join(head, "n1"), "n1");
+        agent.register_node();
+        json spec = job("short");
+        spec["logs"] = {{"keep", "1ms"}};
+        REQUIRE(head.call("POST", "/v1/runs", {{"job", spec}}).status == 201);
+        const auto attempt = start_attempt(agent, 1);
+        agent.say(
+            protocol::LogChunk{.attempt = attempt, .stream = "out", .bytes = "early\n", .wall_ms = 1'600'000'000'000});
+        agent.say(protocol::LogChunk{
+            .attempt = attempt, .stream = "out", .offset = 6, .bytes = "ahead\n", .wall_ms = 9'999'999'999'999});
+        CHECK(eventually([&] { return agent.expect<protocol::LogAck>().offset == 12; }));
+        end_well(agent, attempt, 1);
+        REQUIRE(eventually([&] { return state_of(head, "short") == "SUCCEEDED"; }));
+        const std::string lines = head.call("GET", "/v1/runs/short/logs").text;
+        const json early = json::parse(lines.substr(0, lines.find('\n')));
+        CHECK(early["time"] == "2020-09-13T12:26:40.000Z");
+        CHECK(lines.find("2286-") == std::string::npos);  // a clock that runs ahead is not believed
+    }
+    HeadUnderTest head({.data_dir = folder.path});
+    head.admin = admin;
+    CHECK(eventually([&] { return head.call("GET", "/v1/runs/short/logs").text.empty(); }));
+}
