@@ -17,7 +17,8 @@ from local_cluster import ROOT, LocalCluster, free_port
 JOBS = ROOT / "tests" / "bench" / "jobs"
 RAY = ROOT / "build" / "ray-venv" / "bin" / "python"
 REPORTS = 2000
-ROUNDS = 3
+ROUNDS = 5
+COPIES = 9
 
 
 def api(work):
@@ -31,7 +32,7 @@ def api(work):
             torchrun.append(torchrun_seconds(cluster.env))
             ours.append(measured(ROOT / ".venv/bin/python", "rtrain", "first", folder, cluster.env)["seconds"])
         cost = measured(ROOT / ".venv/bin/python", "rtrain", "report", folder, cluster.env, REPORTS)["us"]
-        kept = measured(ROOT / ".venv/bin/python", "rtrain", "checkpoint", folder, cluster.env)
+        kept = measured(ROOT / ".venv/bin/python", "rtrain", "checkpoint", folder, cluster.env, COPIES)
     finally:
         cluster.stop()
     mine, peer = statistics.median(ours), statistics.median(torchrun)
@@ -47,7 +48,7 @@ def ray(folder, environment):
         return "Ray: not installed in build/ray-venv, skipped"
     first = measured(RAY, "ray", "first", folder, environment)["seconds"]
     cost = measured(RAY, "ray", "report", folder, environment, 20)["us"]
-    kept = measured(RAY, "ray", "checkpoint", folder, environment)
+    kept = measured(RAY, "ray", "checkpoint", folder, environment, COPIES)
     ratio = kept["blocked_ms"] / kept["copy_ms"]
     return f"Ray 2.60: {first:.1f} s, {cost / 1e3:,.0f} ms a report (of 20), {ratio:.2f} x copy ({kept['blocked_ms']:.0f} ms)"
 
