@@ -52,6 +52,13 @@ def test_every_name_is_there(module):
     assert [name for name in NAMES[module].split() if not hasattr(found, name)] == []
 
 
+def test_names_are_there_without_importing_their_modules():
+    found: dict[str, object] = {}
+    exec("import rtrain\nfrom rtrain.train import *\nfor_transformers = rtrain.train.huggingface.transformers", found)
+    missing = [name for name in NAMES["rtrain.train"].split() if name not in found]
+    assert missing == []
+
+
 def test_every_error_survives_pickling():
     train = importlib.import_module("rtrain.train")
     errors = [name for name in NAMES["rtrain.train"].split() if name.endswith("Error")]

@@ -116,7 +116,7 @@ def test_a_failed_attempt_is_repeated_from_its_last_checkpoint(cluster, tmp_path
     assert [(row["epoch"], row["attempt"]) for row in result.all_metrics] == [(0, 1), (1, 1), (2, 2)]
 
 
-def test_restore_needs_only_the_path(cluster, tmp_path, driver):
+def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
     name, storage = cluster.name("restore"), tmp_path / "runs"
     script = f"""
         from rtrain import train
@@ -140,9 +140,13 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver):
     assert not DataParallelTrainer.can_restore(str(storage))
     with pytest.raises(ValueError, match="cannot be restored"):
         DataParallelTrainer.restore(str(tmp_path))
+    capfd.readouterr()
+    assert epochs_of(DataParallelTrainer.restore(path).fit()) == [0, 1]
+    assert "goes on where it ended (SUCCEEDED, 2 checkpoints)\n" in capfd.readouterr().err  # and names no difference
     restored = DataParallelTrainer.restore(path, train_loop_config={"epochs": 4})
     result = restored.fit()
     assert epochs_of(result) == [0, 1, 2, 3]
+    assert "train_loop_config.epochs: 2 -> 4" in capfd.readouterr().err
 
 
 def test_a_result_is_read_back_from_its_directory(cluster, tmp_path):

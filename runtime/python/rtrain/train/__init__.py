@@ -120,6 +120,11 @@ __all__ = [
     "scratch_dir",
     "should_checkpoint",
 ]
+__all__.extend(_LAZY)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})
 
 _worker.install_failure_hook()
 _worker.install_stack_handler()

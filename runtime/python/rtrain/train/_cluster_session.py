@@ -12,7 +12,6 @@ import pathlib
 import pickle
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -42,6 +41,7 @@ class ClusterSession:
         self.validates = False
         self._reports = 0
         self._gathered = 0
+        self._collectives = 0
         self.resume_from: dict[str, str] | None = None
 
     @property
@@ -164,8 +164,13 @@ class ClusterSession:
         return data
 
     def _broadcast(self, data: bytes | None) -> bytes:
+        self._collectives += 1
         limit = _names.setting("COLLECTIVE_TIMEOUT_S")
-        return _within(float(limit), lambda: self._broadcast_now(data)) if limit else self._broadcast_now(data)
+        if not limit:
+            return self._broadcast_now(data)
+        from rtrain.train import _collective_limit
+
+        return _collective_limit.within(float(limit), lambda: self._broadcast_now(data), self.facts, self._collectives)
 
     def _broadcast_now(self, data: bytes | None) -> bytes:
         out, size = ctypes.c_void_p(), ctypes.c_uint64()
@@ -204,31 +209,6 @@ class ClusterSession:
     def flush(self, timeout_s: float | None) -> None:
         milliseconds = -1 if timeout_s is None else int(timeout_s * 1000)
         check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
-
-
-def _within(limit_s: float, call: Callable[[], bytes]) -> bytes:
-    """BroadcastCollectiveTimeoutError when it takes longer; the rank then leaves its loop, so nobody waits for the call's end."""
-    from rtrain.train._errors import BroadcastCollectiveTimeoutError
-
-    found: list[bytes | BaseException] = []
-
-    def run() -> None:
-        try:
-            found.append(call())
-        except BaseException as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run, daemon=True, name="rtrain collective")
-    thread.start()
-    thread.join(limit_s)
-    if not found:
-        raise BroadcastCollectiveTimeoutError(
-            f"not all ranks came to a collective call within {limit_s:g} s (RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S); every rank must make "
-            "the same calls of report, get_preemption_info and rtrain.train.collective in the same order"
-        )
-    if isinstance(found[0], BaseException):
-        raise found[0]
-    return found[0]
 
 
 def _with_files(call: ReportCall, directory: str) -> ReportArgs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rtrain.train import _package, _run_directory
 if TYPE_CHECKING:
     from rtrain.train._trainer import DataParallelTrainer
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function or object: says nothing
 _OVERRIDES = ("train_loop_per_worker", "train_loop_config", "datasets", "scaling_config", "run_config")
 
 
@@ -68,26 +70,29 @@ def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, 
     return (digest, directory.read(f"code/{digest}.tar.zst")) if digest else ("", b"")
 
 
-def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], config: object) -> list[str]:
-    """What a run that goes on does otherwise than before: fields of the job, keys of the config."""
+def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], config: bytes) -> list[str]:
+    """What a run that goes on does otherwise than before: fields of the job, keys of the config (pickled as the workers get it)."""
     old, new = before.get("job") or {}, now.get("job") or {}
     found = []
     for group in ("scaling", "failure", "checkpoint", "backend"):
         found += _changed(group, old.get(group) or {}, new.get(group) or {})
     digest = (old.get("env") or {}).get("RTRAIN_DRIVER_SHA256")
     try:
-        earlier = _package.Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), "the earlier driver.pkl").part("config")
-    except (HeadError, ImportError, ValueError, AttributeError):
+        then = _package.Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), "the earlier driver.pkl").parts["config"]
+        if then == config:
+            return found
+        earlier, later = (_package.Pickled("config", one).load() for one in (then, config))
+    except (HeadError, ImportError, ValueError, AttributeError, KeyError):
         return found
-    if isinstance(earlier, Mapping) or isinstance(config, Mapping):
-        found += _changed("train_loop_config", earlier or {}, config or {})
+    if isinstance(earlier, Mapping) or isinstance(later, Mapping):
+        found += _changed("train_loop_config", earlier or {}, later or {})
     return found
 
 
 def _changed(where: str, old: Any, new: Any) -> list[str]:
     lines = []
     for key in sorted({*old, *new}, key=str):
-        mine, theirs = repr(new.get(key)), repr(old.get(key))
+        mine, theirs = (_ADDRESS.sub("", repr(one.get(key))) for one in (new, old))
         if mine != theirs:
             lines.append(f"{where}.{key}: {_short(theirs)} -> {_short(mine)}")
     return lines

@@ -137,6 +137,7 @@ class Submission:
         self.packed: pathlib.Path | None = None
         self.code, self.archive = "", b""
         self.resume_blob = ""
+        self.config = b""  # train_loop_config, pickled
         self.before: dict[str, Any] | None = None  # the newest run of this name, when it has ended
 
     def run(self) -> Result:
@@ -170,6 +171,7 @@ class Submission:
             self.packed = _package.script_directory()
         self._pack()
         payload = self._payload()
+        self.config = payload.parts["config"]
         identity = _package.fingerprint(trainer.train_loop_per_worker, self.code.encode(), payload.parts["config"])
         failure = config.failure_config or FailureConfig()
         job: dict[str, Any] = {
@@ -296,7 +298,7 @@ class Submission:
         body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.code, "resume": True}
         run: dict[str, Any] = self.head.post("/v1/runs", body)
         if self.before is not None and self.before["run_path"] == run["run_path"]:
-            changed = differences(self.head, self.before, run, self.trainer.train_loop_config)
+            changed = differences(self.head, self.before, run, self.config)
             end = f"{self.before['state']}, {self.before['checkpoints']} checkpoints"
             say(f"{self.name} goes on where it ended ({end})" + "".join(f"\n  {line}" for line in changed))
         return run
