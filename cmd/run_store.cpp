@@ -54,13 +54,47 @@ Result<RunStore> on_disk(const fs::path& run_directory, const std::string& check
                     .shown = run_directory.string()};
 }
 
+Result<bool> holds(storage::Store& store, const std::string& path) {
+    const Result<std::string> text = store.get(path);
+    if (!text && text.error().code != ErrorCode::not_found) return text.error();
+    return text.ok();
+}
+
+// `path`: bucket/prefix/run, or with a checkpoint's name behind it.
+Result<RunStore> in_bucket(const std::string& path, const std::string& checkpoint) {
+    const auto slash = path.rfind('/');
+    const std::string shown = "s3://" + path;
+    if (slash == path.npos)
+        return Error{.code = ErrorCode::usage,
+                     .message = shown + " names a bucket, and no run in it",
+                     .next = "give s3://BUCKET/PREFIX/RUN"};
+    const std::string above = path.substr(0, slash), name = path.substr(slash + 1);
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store("s3://" + above);
+    if (!store) return store.error();
+    const Result<bool> run = holds(**store, name + "/run.json");
+    if (!run) return run.error();
+    if (*run)
+        return RunStore{.store = std::move(*store),
+                        .storage_path = "s3://" + above,
+                        .run_name = name,
+                        .checkpoint = checkpoint,
+                        .shown = shown};
+    const Result<bool> committed = holds(**store, name + "/.manifest.json");
+    if (!committed) return committed.error();
+    if (*committed && checkpoint.empty()) return in_bucket(above, name);
+    return Error{.code = ErrorCode::not_found,
+                 .message = shown + " is no run's directory: it has no run.json",
+                 .next = "give <storage_path>/<run name>"};
+}
+
 Result<RunStore> from_path(const std::string& text, const std::string& checkpoint) {
     Result<storage::StorageUri> uri =
         storage::parse_uri(text.find("://") == text.npos ? fs::absolute(text).string() : text);
     if (!uri) return uri.error();
+    if (uri->scheme == storage::Scheme::s3) return in_bucket(uri->path, checkpoint);
     if (uri->scheme != storage::Scheme::file)
         return Error{.code = ErrorCode::invalid,
-                     .message = text + ": this version reads runs from file systems and from cluster:// only",
+                     .message = text + ": this version reads runs from file systems, s3:// and cluster:// only",
                      .next = "mount or copy it, then give its path"};
     fs::path path = fs::path(uri->path).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
@@ -81,6 +115,27 @@ Result<RunStore> from_name(Invocation& call, const std::string& name, const std:
 }
 
 }  // namespace
+
+Result<StoredPath> open_stored_path(Invocation& call, const std::string& text) {
+    if (text.starts_with(cluster_scheme)) {
+        Result<RunStore> opened = on_cluster(call, text.substr(cluster_scheme.size()), "");
+        if (!opened) return opened.error();
+        return StoredPath{.store = std::move(opened->store), .root = "cluster://", .path = opened->run_name};
+    }
+    Result<storage::StorageUri> uri =
+        storage::parse_uri(text.find("://") == text.npos ? fs::absolute(text).string() : text);
+    if (!uri) return uri.error();
+    const bool bucket = uri->scheme == storage::Scheme::s3;
+    const auto slash = bucket ? uri->path.find('/') : std::string::size_type{0};
+    std::string root = bucket ? "s3://" + uri->path.substr(0, slash) : "/";
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store(bucket                                 ? root
+                                                                        : uri->scheme == storage::Scheme::file ? "/"
+                                                                                                               : text);
+    if (!store) return store.error();
+    return StoredPath{.store = std::move(*store),
+                      .root = bucket ? root + "/" : root,
+                      .path = slash == uri->path.npos ? "" : uri->path.substr(slash + 1)};
+}
 
 bool is_path(const std::string& text) {
     std::error_code failed;

@@ -16,6 +16,11 @@ struct RunStore {
     std::string checkpoint;    // after the @, or the path's last part; may be empty
     std::string shown;         // for messages: "/mnt/runs/gpt"
 };
+struct StoredPath {  // any file or directory on storage: "/mnt/a", "s3://bucket/a", "cluster://a"
+    std::unique_ptr<storage::Store> store;
+    std::string root, path;  // root + path is what was named
+};
+Result<StoredPath> open_stored_path(Invocation& call, const std::string& text);
 bool is_path(const std::string& text);  // else it names a run
 Result<RunStore> open_run_store(Invocation& call, const std::string& text);
 

@@ -1,5 +1,6 @@
 // rtrain storage gc: removes what no run will ever read again. Never of a run that has not ended, never what is
-// committed on the live branch; storage/checkpoint decides what that is.
+// committed on the live branch; storage/checkpoint decides what that is. `list` and `get` show and copy what lies on
+// any storage, for machines that have no mount of it.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -52,6 +53,27 @@ Result<Place> on_disk(fs::path path) {
     return Place{.store = std::move(*store), .root = root, .run = one_run ? path.filename().string() : std::string()};
 }
 
+// In a bucket: a storage path, or one run's directory.
+Result<Place> in_bucket(std::string root) {
+    while (root.ends_with('/')) root.pop_back();
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store(root);
+    if (!store) return store.error();
+    const Result<std::string> header = (*store)->get("run.json");
+    if (!header && header.error().code != ErrorCode::not_found) return header.error();
+    const auto slash = root.rfind('/');
+    if (!header || slash <= std::string("s3://").size())
+        return Place{.store = std::move(*store), .root = root, .run = {}};
+    Result<std::unique_ptr<storage::Store>> above = storage::open_store(root.substr(0, slash));
+    if (!above) return above.error();
+    return Place{.store = std::move(*above), .root = root.substr(0, slash), .run = root.substr(slash + 1)};
+}
+
+Result<Place> place_of(Invocation& call, const std::string& text) {
+    if (text.starts_with("cluster://")) return on_head(call, text);
+    if (text.starts_with("s3://")) return in_bucket(text);
+    return on_disk(absolute(text));
+}
+
 Result<Found> look(Invocation& call, const Place& place) {
     Found found;
     found.root = place.root;
@@ -77,7 +99,7 @@ Result<Found> look(Invocation& call, const Place& place) {
 
 Result<int> gc(Invocation& call) {
     const std::string path = call.arguments.argument(0);
-    const Result<Place> place = path.starts_with("cluster://") ? on_head(call, path) : on_disk(absolute(path));
+    const Result<Place> place = place_of(call, path);
     if (!place) return place.error();
     Result<Found> found = look(call, *place);
     if (!found) return found.error();
@@ -104,10 +126,60 @@ Result<int> gc(Invocation& call) {
     return 0;
 }
 
+Result<int> list(Invocation& call) {
+    Result<StoredPath> place = open_stored_path(call, call.arguments.argument(0));
+    if (!place) return place.error();
+    Result<std::vector<storage::StoreEntry>> entries = place->store->list(place->path);
+    if (!entries) return entries.error();
+    json items = json::array();
+    for (const storage::StoreEntry& one : *entries)
+        items.push_back({{"path", place->root + one.path}, {"bytes", one.bytes}});
+    call.out.list({{"items", items}}, {{"PATH", "path"}, {"SIZE", "bytes", Shape::bytes}}, "path",
+                  "there are no files");
+    return 0;
+}
+
+// One file, or all of a directory.
+Result<int> get(Invocation& call) {
+    const std::string from = call.arguments.argument(0), to = absolute(call.arguments.argument(1));
+    Result<StoredPath> place = open_stored_path(call, from);
+    if (!place) return place.error();
+    Result<std::vector<storage::StoreEntry>> entries = place->store->list(place->path);
+    if (!entries) return entries.error();
+    if (entries->empty())
+        return Error{.code = ErrorCode::not_found,
+                     .message = from + " does not exist",
+                     .next = "rtrain storage list shows what is there"};
+    std::int64_t bytes = 0;
+    json items = json::array();
+    for (const storage::StoreEntry& one : *entries) {
+        const std::string target =
+            one.path == place->path ? to : to + "/" + one.path.substr(place->path.empty() ? 0 : place->path.size() + 1);
+        if (Status got = place->store->get_file(one.path, target, {}); !got) return got.error();
+        items.push_back({{"path", place->root + one.path}, {"file", target}, {"bytes", one.bytes}});
+        bytes += one.bytes;
+    }
+    call.out.list({{"items", items}, {"bytes", bytes}},
+                  {{"PATH", "path"}, {"FILE", "file"}, {"SIZE", "bytes", Shape::bytes}}, "file", "");
+    return 0;
+}
+
 }  // namespace
 
 std::vector<Command> storage_commands() {
-    return {{.words = "storage gc",
+    return {{.words = "storage list",
+             .group = "Checkpoints",
+             .help = "all files below a path, s3:// or cluster://",
+             .arguments = {{.name = "PATH", .value = Value::file}},
+             .flags = {},
+             .handler = list},
+            {.words = "storage get",
+             .group = "Checkpoints",
+             .help = "copy a file or a directory from a path, s3:// or cluster:// to this machine",
+             .arguments = {{.name = "PATH", .value = Value::file}, {.name = "TO", .value = Value::file}},
+             .flags = {},
+             .handler = get},
+            {.words = "storage gc",
              .group = "Checkpoints",
              .help = "remove what no run will ever read: uncommitted and dead checkpoints of ended runs",
              .arguments = {{.name = "PATH", .value = Value::file}},

@@ -2,6 +2,7 @@
 #include "daemon/agent/environment.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "daemon/agent/frameworks.hpp"
 #include "daemon/agent/stacks.hpp"
@@ -28,6 +29,14 @@ std::string text(std::uint64_t number) { return std::to_string(number); }
 std::string restarts(const Facts& f) {
     return text(f.launch.attempt.number - std::min(f.launch.attempt.number, std::uint32_t{1}));
 }
+
+// What a worker runs to read storage that is not mounted. Empty when this program was replaced since it started.
+std::string own_program(const Facts&) {
+    std::error_code failed;
+    const std::string path = std::filesystem::read_symlink("/proc/self/exe", failed).string();
+    return failed || path.ends_with(" (deleted)") ? "" : path;
+}
+
 std::string most_restarts(const Facts& f) {
     const std::int32_t most = f.job.failure.max_failures;
     return most < 0 ? "2147483647" : std::to_string(most);
@@ -86,6 +95,7 @@ const Variable fixed[] = {
     {"RTRAIN_WORKER_SOCKET", [](const Facts& f) { return f.place.socket; }},
     {"RTRAIN_WORKER_KEY", [](const Facts& f) { return f.place.key; }},
     {"RTRAIN_WORKER_LIB", [](const Facts& f) { return f.place.worker_library; }},
+    {"RTRAIN_BINARY", own_program},
     {"RTRAIN_TOKEN", [](const Facts& f) { return f.launch.token; }},
     {"RTRAIN_STACK_SIGNAL", [](const Facts&) { return std::to_string(stack_signal); }},
     {"RTRAIN_DRIVER_FILE", [](const Facts& f) { return f.place.driver_file; }},

@@ -155,7 +155,7 @@ Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::str
     const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
     if (!uri) return uri.error();
     if (uri->scheme == storage::Scheme::cluster) return facts.on_head;
-    auto store = storage::open_file_store(storage_path);
+    auto store = storage::open_store(storage_path);
     if (!store) return store.error();
     return std::shared_ptr<Store>(std::move(*store));
 }

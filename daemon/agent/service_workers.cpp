@@ -55,7 +55,8 @@ std::string path_with_python(const std::string& path, const std::string& interpr
 
 std::string run_path_of(const AttemptGear& gear) {
     if (gear.store->local()) return gear.store->local_path(gear.prepare.run_name);
-    return "cluster://" + gear.prepare.run_name;
+    const std::string& storage = gear.prepare.storage_path;
+    return (storage.empty() || storage.ends_with('/') ? storage : storage + "/") + gear.prepare.run_name;
 }
 
 json ranks_by_node(const protocol::Prepare& prepare) {

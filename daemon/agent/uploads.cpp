@@ -121,6 +121,20 @@ bool named_in(const json& header, const protocol::Clear& order) {
                                                 [&](const std::string& id) { return header["run_id"] == json(id); });
 }
 
+// In a bucket nothing can be set aside: run.json goes last, so that the name stays taken until the rest is gone, and a
+// removal that was cut off can be asked for again.
+Status remove_objects(storage::Store& store, const std::string& run_name) {
+    const auto entries = store.list(run_name);
+    if (!entries) return entries.error();
+    std::set<std::string> tops;
+    for (const storage::StoreEntry& entry : *entries)
+        tops.insert(entry.path.substr(0, entry.path.find('/', run_name.size() + 1)));
+    tops.erase(run_name + "/run.json");
+    for (const std::string& top : tops)
+        if (Status gone = store.remove_tree(top); !gone) return gone;
+    return store.remove_tree(run_name);
+}
+
 }  // namespace
 
 // On storage: twice what came last, and never less than a small reserve, since others write there too.
@@ -268,11 +282,18 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
     };
     auto store = open_store(facts, order.storage_path);
     if (!store) return failed(store.error());
-    if (!(*store)->local()) return answer;  // the head's own storage: it removes that itself
+    const auto place = storage::parse_uri(order.storage_path);
+    if (!place || place->scheme == storage::Scheme::cluster) return answer;  // the head's own: it removes that itself
     const std::string header = order.run_name + "/run.json";
     const auto text = (*store)->get(header);
     if (!text && text.error().code != ErrorCode::not_found) return failed(text.error());
     if (text && !named_in(json::parse(*text, nullptr, false), order)) return answer;
+    if (!(*store)->local()) {
+        if (!text) return answer;
+        if (Status gone = remove_objects(**store, order.run_name); !gone) return failed(gone.error());
+        answer.removed = true;
+        return answer;
+    }
     const std::string directory = (*store)->local_path(order.run_name);
     if (text)
         if (const auto aside = storage::set_aside(directory); !aside) return failed(aside.error());

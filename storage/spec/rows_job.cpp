@@ -17,10 +17,12 @@ void take_entrypoint(Reading& reading, const Value& value) {
 }
 
 void take_storage_path(Reading& reading, const Value& value) {
-    if (value.text.starts_with("s3://") || value.text.starts_with("gs://"))
-        return reading.problem("storage_path", value, "object storage is not supported by this version",
-                               "use a shared directory, or leave it out: the files are then kept on the head");
+    if (value.text.starts_with("gs://"))
+        return reading.problem("storage_path", value, "gs:// is not supported by this version",
+                               "use s3://, a shared directory, or leave it out: the files are then kept on the head");
     reading.job.storage_path = value.text == "cluster://" ? "" : value.text;
+    if (std::string& path = reading.job.storage_path; path.starts_with("s3://"))
+        while (path.ends_with('/')) path.pop_back();  // a slash too many would be part of each object's name
 }
 
 void take_stop(Reading& reading, const Value& map) {

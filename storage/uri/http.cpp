@@ -202,7 +202,7 @@ class Curl final : public Connections {
         set(CURLOPT_NOSIGNAL, 1L);
         set(CURLOPT_OPENSOCKETFUNCTION, &own_socket);
         set(CURLOPT_ERRORBUFFER, words);
-        set(CURLOPT_CONNECTTIMEOUT, 10L);
+        set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(request.connect_s));
         set(CURLOPT_LOW_SPEED_LIMIT, 1L);
         set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_s));
         set(CURLOPT_TCP_KEEPALIVE, 1L);

@@ -27,7 +27,8 @@ struct Request {
     Body body;
     Sink sink;              // takes the body of an answer of 2xx; without one it is in the reply
     std::string ca_bundle;  // a file; empty: the system's
-    int stall_s = 30;       // an exchange in which nothing moves for so long has failed
+    int connect_s = 10;
+    int stall_s = 30;  // an exchange in which nothing moves for so long has failed
 };
 
 struct Reply {

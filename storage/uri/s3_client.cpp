@@ -9,12 +9,15 @@
 #include <random>
 #include <thread>
 
+#include "storage/uri/s3_lent.hpp"
 #include "storage/uri/s3_xml.hpp"
 
 namespace rtrain::storage::s3 {
 namespace {
 
 constexpr int longest_wait_ms = 5'000;
+constexpr std::int64_t renewal_s = 300, renewal_pause_s = 10;
+constexpr std::chrono::seconds no_try_after(45);  // a server that hangs takes 30 s of each
 
 struct Target {
     std::string scheme_and_host, host, path;  // host as the Host header has it; path encoded
@@ -141,20 +144,28 @@ Client::Client(std::string bucket, Variables variables, Settings settings,
       connections_(std::move(connections)) {}
 
 Result<std::unique_ptr<Client>> Client::open(const std::string& bucket, const Variables& variables) {
-    auto settings = read_settings(variables);
-    if (!settings) return settings.error();
     auto connections = http::Connections::open();
     if (!connections) return connections.error();
+    auto settings = read_settings(variables, [&] { return lent_credentials(variables, **connections); });
+    if (!settings) return settings.error();
     return std::unique_ptr<Client>(new Client(bucket, variables, std::move(*settings), std::move(*connections)));
 }
 
+// Lent credentials are renewed some minutes before they end.
 Settings Client::settings() {
-    const std::lock_guard turn(turn_);
+    const auto now = static_cast<std::int64_t>(std::time(nullptr));
+    std::unique_lock lock(turn_);
+    const std::int64_t ends = settings_.credentials.expires_unix_s;
+    if (ends == 0 || now < ends - renewal_s || now < renewed_unix_s_ + renewal_pause_s) return settings_;
+    renewed_unix_s_ = now;
+    lock.unlock();
+    reload_settings();
+    lock.lock();
     return settings_;
 }
 
 bool Client::reload_settings() {
-    auto read = read_settings(variables_);
+    auto read = read_settings(variables_, [this] { return lent_credentials(variables_, *connections_); });
     const std::lock_guard turn(turn_);
     if (!read || read->credentials == settings_.credentials) return false;
     settings_ = std::move(*read);
@@ -187,11 +198,14 @@ http::Reply Client::send_once(const Ask& ask, const Settings& now) {
 }
 
 Result<Answer> Client::ask(const Ask& ask) {
+    using Clock = std::chrono::steady_clock;
+    const auto last_try = Clock::now() + no_try_after;
+    const int tries_most = ask.tries_most > 0 ? ask.tries_most : settings().attempts;
     bool reloaded = false;
     for (int tries = 1;; ++tries) {
         const Settings now = settings();
         http::Reply reply = send_once(ask, now);
-        if (another_try_may_help(reply) && tries < (ask.tries_most > 0 ? ask.tries_most : now.attempts)) {
+        if (another_try_may_help(reply) && tries < tries_most && Clock::now() < last_try) {
             wait_before(tries);
             continue;
         }

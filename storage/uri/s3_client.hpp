@@ -52,6 +52,7 @@ class Client {
     std::string bucket_;
     Variables variables_;
     std::mutex turn_;
+    std::int64_t renewed_unix_s_ = 0;  // when lent credentials were last asked for again
     Settings settings_;
     std::unique_ptr<http::Connections> connections_;
 };

@@ -93,10 +93,11 @@ Credentials find_credentials(const Variables& variables, Files& files) {
     return set;
 }
 
-Error none_found(const Files& files) {
+Error none_found(const Files& files, bool lender_asked) {
     return {ErrorCode::unauthorised,
             "no S3 credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set, and profile '" +
-                files.profile + "' is not in " + files.credentials_file,
+                files.profile + "' is not in " + files.credentials_file +
+                (lender_asked ? ", and no role of a container or an EC2 instance lends any" : ""),
             "set both in the environment of the program that reports this (the agent of a node is such a program), or "
             "write them "
             "into that file for its user"};
@@ -109,11 +110,15 @@ std::string process_variable(const std::string& name) {
     return value != nullptr ? value : "";
 }
 
-Result<Settings> read_settings(const Variables& variables) {
+Result<Settings> read_settings(const Variables& variables, const Lender& lend) {
     Files files = read_files(variables);
     Settings settings;
     settings.credentials = find_credentials(variables, files);
-    if (!whole(settings.credentials)) return none_found(files);
+    if (!whole(settings.credentials)) {
+        const auto lent = lend ? lend() : Error{ErrorCode::not_found, "", ""};
+        if (!lent) return none_found(files, static_cast<bool>(lend));
+        settings.credentials = *lent;
+    }
     settings.region = first_of({variables("AWS_REGION"), variables("AWS_DEFAULT_REGION"), files.config["region"],
                                 files.credentials["region"], settings.region});
     settings.endpoint = first_of({variables("AWS_ENDPOINT_URL_S3"), variables("AWS_ENDPOINT_URL"),

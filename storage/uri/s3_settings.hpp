@@ -19,7 +19,9 @@ struct Settings {
     std::string ca_bundle;  // a file; empty: the system's
     int attempts = 6;       // of one request
 };
-// Not a Result of credentials alone: what is missing is said with the places that were looked at.
-Result<Settings> read_settings(const Variables&);
+// `lend` is asked when neither the environment nor a file has a key; what is missing then is said with all these
+// places.
+using Lender = std::function<Result<Credentials>()>;
+Result<Settings> read_settings(const Variables&, const Lender& lend = {});
 
 }  // namespace rtrain::storage::s3

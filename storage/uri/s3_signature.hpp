@@ -15,6 +15,7 @@ namespace rtrain::storage::s3 {
 struct Credentials {
     std::string key_id, secret, token;  // token: of temporary credentials, else empty
     std::string source;                 // where they were found, in words
+    std::int64_t expires_unix_s = 0;    // 0: never, as far as is known
     bool operator==(const Credentials&) const = default;
 };
 using Parameters = std::map<std::string, std::string>;  // of a query: names and values, not encoded

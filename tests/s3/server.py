@@ -2,12 +2,14 @@
 
 Every request's signature is recomputed with botocore and every body's hash compared, so that what is not signed as
 Amazon wants it is refused here as there. Requests are carried out one at a time, which makes `If-None-Match` exact.
-usage: server.py [--bucket NAME]... [--port N] [--tls CERTIFICATE KEY] [--ignore-conditions] [--slow-down N] [--lose-answers N]
+usage: server.py [--bucket NAME]... [--port N] [--tls CERTIFICATE KEY] [--ignore-conditions] [--slow-down N] [--lose-answers N] [--lend-for S]
 """
 
 import argparse
+import datetime
 import hashlib
 import io
+import json
 import sys
 import threading
 import urllib.parse
@@ -36,12 +38,15 @@ class Checked:
         self.options = options
         self.turn = threading.Lock()
         self.slow_downs = options.slow_down
+        self.lent = 0
         self.answers_to_lose = options.lose_answers
 
     def __call__(self, environ, start_response):
         length = int(environ.get("CONTENT_LENGTH") or 0)
         body = environ["wsgi.input"].read(length) if length else b""
         with self.turn:
+            if environ["PATH_INFO"].startswith("/latest/"):
+                return self.instance(environ, start_response)
             refusal = self.refusal(environ, body)
             if refusal:
                 status, code, message = refusal
@@ -57,6 +62,22 @@ class Checked:
                 start_response("500 Internal Server Error", [("Content-Length", "0")])
                 return []
             return list(self.inner(environ, start_response))
+
+    def instance(self, environ, start_response):
+        """What an EC2 instance is told of its role. What it lends ends within the hour, and differs each time."""
+        asked, text = environ["PATH_INFO"].removeprefix("/latest/"), None
+        if asked == "api/token" and environ["REQUEST_METHOD"] == "PUT" and "HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS" in environ:
+            text = "instance-token"
+        elif environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") == "instance-token":
+            self.lent += 1
+            ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=self.options.lend_for)
+            lent = {"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": f"session-{self.lent}",
+                    "Expiration": ends.strftime("%Y-%m-%dT%H:%M:%SZ")}  # fmt: skip
+            below = "meta-data/iam/security-credentials/"
+            text = {below: "trainer-role", below + "trainer-role": json.dumps(lent, indent=2)}.get(asked)
+        status = "404 Not Found" if text is None else "200 OK"
+        start_response(status, [("Content-Length", str(len(text or "")))])
+        return [(text or "").encode()]
 
     def refusal(self, environ, body):
         if self.slow_downs > 0:
@@ -107,6 +128,7 @@ def main():
     parser.add_argument("--tls", nargs=2)
     parser.add_argument("--ignore-conditions", action="store_true")
     parser.add_argument("--slow-down", type=int, default=0)
+    parser.add_argument("--lend-for", type=int, default=3600)
     parser.add_argument("--lose-answers", type=int, default=0)
     options = parser.parse_args()
     app = Checked(options)

@@ -1,8 +1,10 @@
 // What is particular to object stores: signatures, settings, repeated requests, refusals in words, journals in pieces.
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
+#include "storage/uri/s3_lent.hpp"
 #include "storage/uri/s3_xml.hpp"
 #include "tests/unit/s3_server.hpp"
 
@@ -95,6 +97,33 @@ TEST_CASE("credentials come from the environment, then from the profile's files;
     fs::remove_all(folder);
 }
 
+TEST_CASE("a machine's role lends credentials, which are renewed before they end") {
+    S3Server server({"--lend-for", "200"});
+    const Named values{{"AWS_EC2_METADATA_SERVICE_ENDPOINT", server.endpoint},
+                       {"AWS_ENDPOINT_URL", server.endpoint},
+                       {"HOME", "/nonexistent"}};
+    auto connections = http::Connections::open();
+    const auto lent = s3::lent_credentials(variables_of(values), **connections);
+    REQUIRE(lent.ok());
+    CHECK(lent->source == "the instance's role trainer-role");
+    CHECK(lent->expires_unix_s > std::time(nullptr) + 100);
+    CHECK(lent->token == "session-2");
+    auto store = s3_store("s3://runs/lent", values);  // session-4, which ends in less than the five minutes of renewal
+    REQUIRE(store->put("a", "x").ok());
+    CHECK(s3::lent_credentials(variables_of(values), **connections)->token == "session-8");
+    CHECK(*store->get("a") == "x");
+    Named off = values;
+    off["AWS_EC2_METADATA_DISABLED"] = "true";
+    CHECK(s3::lent_credentials(variables_of(off), **connections).error().code == ErrorCode::not_found);
+    off.erase("AWS_EC2_METADATA_DISABLED");
+    off["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = "http://127.0.0.1:1";
+    CHECK(says(open_s3_store("s3://runs/lent", variables_of(off)).error(),
+               "no role of a container or an EC2 instance lends any"));
+    off["AWS_CONTAINER_CREDENTIALS_FULL_URI"] =
+        server.endpoint + "/latest/meta-data/iam/security-credentials/trainer-role";
+    CHECK_FALSE(s3::lent_credentials(variables_of(off), **connections).ok());  // refused without its token
+}
+
 TEST_CASE("a journal on S3 is a row of objects that are never half written") {
     auto store = s3_store(fresh("journal"), shared_s3());
     const std::string line(30'000, 'a');
@@ -129,7 +158,8 @@ TEST_CASE("a refusal names the object, the server and what to correct, and no se
     values["AWS_ACCESS_KEY_ID"] = "unknown-WXYZ";
     CHECK(says(refusal("s3://runs/p", values),
                "does not know the access key ...WXYZ (from AWS_ACCESS_KEY_ID in the environment)"));
-    CHECK(says(refusal("s3://runs/p", {{"HOME", "/nonexistent"}}), "no S3 credentials"));
+    CHECK(says(refusal("s3://runs/p", {{"HOME", "/nonexistent"}, {"AWS_EC2_METADATA_DISABLED", "true"}}),
+               "no S3 credentials"));
     CHECK(says(refusal("s3://runs/a/../b", values), "'..'"));
 }
 

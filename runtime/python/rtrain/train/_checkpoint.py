@@ -41,8 +41,8 @@ class _NamesOfOlderVersions(type):
 class Checkpoint(metaclass=_NamesOfOlderVersions):
     """A directory of files that a worker reports or resumes from.
 
-    path: a directory here, `cluster://run/checkpoint`, or a path that only the cluster mounts (the head then streams the
-    files, hashes checked). filesystem: a pyarrow FileSystem that `path` lies on.
+    path: a directory here, `cluster://run/checkpoint`, `s3://bucket/run/checkpoint`, or a path that only the cluster mounts
+    (the head then streams the files). Hashes are checked. filesystem: a pyarrow FileSystem that `path` lies on.
     `metrics` are those of the report that brought it (empty for a directory that was not reported yet).
     """
 

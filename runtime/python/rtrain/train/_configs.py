@@ -285,7 +285,7 @@ class SyncConfig:
 @dataclass
 class RunConfig:
     """The run: its name (made up when left out; the same name at the same storage_path goes on from its last checkpoint),
-    where it keeps its files (a path on every node; left out: on the head), how it fails, which checkpoints stay.
+    where it keeps its files (a path on every node, s3://bucket/prefix; left out: on the head), how it fails, which checkpoints stay.
 
     worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
     tracking: {"tensorboard": True, "mlflow": True, "wandb": True}: every report goes there too, to one run over all attempts.

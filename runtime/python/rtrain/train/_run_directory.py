@@ -1,10 +1,13 @@
-"""A run's directory wherever it is: on this machine, at the head (cluster://), or behind it (a path that only the
-cluster mounts)."""
+"""A run's directory wherever it is: on this machine, at the head (cluster://), behind it (a path that only the cluster
+mounts), or in a bucket (s3://)."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
+import subprocess
+import tempfile
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,6 +75,41 @@ class RemoteDirectory:
             raise FileNotFoundError(f"{self.path}/{name} does not exist") from error
 
 
+_EXIT_NOT_FOUND = 3
+
+
+@dataclass
+class BucketDirectory:
+    """Read by the `rtrain` program, with the S3 credentials of this process."""
+
+    path: str
+
+    def read(self, name: str) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="rtrain-s3-") as folder:
+            file = pathlib.Path(folder) / "file"
+            self._rtrain("get", f"{self.path}/{name}", str(file))
+            return file.read_bytes()
+
+    def names(self, below: str) -> list[str]:
+        found = json.loads(self._rtrain("list", f"{self.path}/{below}"))["items"]
+        return sorted(str(one["path"]).removeprefix(f"{self.path}/") for one in found)
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        self._rtrain("get", f"{self.path}/{name}", str(to_file))
+        return file_digest(to_file)
+
+    def _rtrain(self, verb: str, *arguments: str) -> str:
+        from rtrain._local_cluster import find_program
+
+        command = [str(find_program()), "storage", verb, *arguments, "-o", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == _EXIT_NOT_FOUND:
+            raise FileNotFoundError(f"{arguments[0]} does not exist")
+        if done.returncode != 0:
+            raise OSError(done.stderr.strip().removeprefix("rtrain: ") or f"`{' '.join(command)}` ended with {done.returncode}")
+        return done.stdout
+
+
 def _quoted(name: str) -> str:
     return "/".join(part(one) for one in name.split("/"))
 
@@ -91,7 +129,11 @@ def open_directory(path: str, head: Head | None = None) -> RunDirectory:
         found = RemoteDirectory(text, asked, f"/v1/storage/{_quoted(rest)}", f"{rest}/")
         found.read("run.json")
         return found
-    raise ValueError(f"{path}: this version reads runs from paths and cluster://, not {scheme}://")
+    if scheme == "s3":
+        bucket = BucketDirectory(text)
+        bucket.read("run.json")
+        return bucket
+    raise ValueError(f"{path}: this version reads runs from paths, s3:// and cluster://, not {scheme}://")
 
 
 def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
@@ -113,8 +155,16 @@ def full_metrics(head: Head, route: str, checkpoint: dict[str, Any]) -> dict[str
         manifest = json.loads(head.content(f"{route}/files/{part(checkpoint['directory'])}/{MANIFEST}"))
         found = _metrics.decode(manifest["metrics"])
     except (HeadError, ValueError, KeyError):
-        found = _metrics.decode(checkpoint["metrics"])
+        found = _metrics_in_bucket(str(checkpoint.get("path") or ""), checkpoint["metrics"])
     return found if isinstance(found, dict) else {}
+
+
+def _metrics_in_bucket(path: str, otherwise: Any) -> Any:
+    """The head does not read buckets; a driver may have no credentials either."""
+    if path.startswith("s3://"):
+        with contextlib.suppress(OSError, ValueError, KeyError, RuntimeError):
+            return _metrics.decode(json.loads(BucketDirectory(path).read(MANIFEST))["metrics"])
+    return _metrics.decode(otherwise)
 
 
 def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,196 @@
+"""Runs whose directory is in an S3 bucket: real daemons, and an S3 server that checks every signature."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+from jobs_on_disk import ranks_job
+from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
+from started import S3Server
+
+
+@pytest.fixture
+def s3(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    server = S3Server()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def cluster(s3, tmp_path):
+    made = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2")
+    yield made
+    made.stop()
+
+
+def checkpoints_of(cluster, run):
+    return cluster.json("checkpoints", "list", run)["items"]
+
+
+def reported(cluster, run):
+    report = cluster.json("describe", run)["last_report"]
+    return report["metrics"]["step"] if report else 0
+
+
+def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_path):
+    first = LocalCluster(tmp_path / "first", nodes=2, resources="CPU=2")
+    try:
+        first.rtrain("submit", ranks_job(tmp_path, "far", 12, 0.3, workers=4, max_failures=3, storage_path="s3://runs/team/a b/"))
+        wait_for("two checkpoints", lambda: len(checkpoints_of(first, "far")) >= 2)
+        os.kill(first.json("describe", "far")["attempt_list"][-1]["workers"][2]["pid"], signal.SIGKILL)
+        first.wait_state("far", "SUCCEEDED", "FAILED")
+        facts = first.json("describe", "far")
+        assert facts["state"] == "SUCCEEDED", facts["reason"]
+        assert facts["run_path"] == "s3://runs/team/a b/far"
+        assert [one["from"] is None for one in facts["attempt_list"]] == [True, False]
+    finally:
+        first.stop()
+
+    other = LocalCluster(tmp_path / "other", nodes=2, resources="CPU=2")  # has never seen the run
+    try:
+        place = "s3://runs/team/a b/far"
+        newest = checkpoints_of(other, place)[-1]
+        assert newest["latest"] and newest["directory"].startswith("checkpoint_")
+        assert checkpoints_of(other, place + "/") == checkpoints_of(other, place)
+        shown = other.json("checkpoints", "inspect", f"{place}/{newest['directory']}")
+        assert len(shown["files"]) == 4
+        assert other.json("checkpoints", "verify", place)["sound"] is True
+        program = json.dumps(["python", str(pathlib.Path(__file__).parent / "jobs/ranks.py"), "14"])
+        done = other.run("restore", place + "/", "--set", f"entrypoint={program}", "-f")
+        assert done.returncode == 0, done.stderr + done.stdout
+        assert "resumed at 12" in done.stdout
+        assert reported(other, "far") == 14
+        missing = other.run("checkpoints", "list", "s3://runs/team/none")
+        assert missing.returncode == 3 and "s3://runs/team/none is no run's directory" in missing.stderr
+    finally:
+        other.stop()
+
+
+def test_a_server_that_goes_in_mid_run_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, s3, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "gap", 300, 0.1, workers=2, storage_path="s3://runs/gap"))
+    wait_for("a checkpoint", lambda: newest_of_head(cluster, "gap"))
+    s3.stop()
+    address = f"no answer from http://127.0.0.1:{s3.port}"
+    wait_for("the server to be named", lambda: address in cluster.rtrain("events", "--run", "gap"))
+    seen, kept = reported(cluster, "gap"), newest_of_head(cluster, "gap")
+    wait_for("training to go on", lambda: reported(cluster, "gap") > seen + 2)
+    back = S3Server(port=s3.port)
+    try:
+        wait_for("the next checkpoint", lambda: newest_of_head(cluster, "gap") != kept)
+        cluster.rtrain("stop", "gap")
+        cluster.wait_state("gap", "STOPPED")
+        place = f"s3://runs/gap/gap/{newest_of_head(cluster, 'gap')}"
+        there = [one["path"] for one in cluster.json("storage", "list", place)["items"]]
+        assert there == [f"{place}/{name}" for name in (".manifest.json", "rank-0.txt", "rank-1.txt")]
+    finally:
+        back.stop()
+
+
+def newest_of_head(cluster, run):
+    return cluster.json("describe", run)["latest_checkpoint"]
+
+
+def test_wrong_credentials_on_one_node_name_that_node_before_a_worker_starts(s3, tmp_path, monkeypatch):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
+    try:
+        cluster.env["AWS_SECRET_ACCESS_KEY"] = "another-secret"
+        cluster.join("node-2", "CPU=2")
+        wait_for("2 nodes", lambda: cluster.ready_nodes() == 2)
+        cluster.rtrain("submit", ranks_job(tmp_path, "denied", 2, workers=4, storage_path="s3://runs/denied"))
+        cluster.wait_state("denied", "FAILED", "SUCCEEDED")
+        said = cluster.rtrain("describe", "denied")
+        assert "node-2: storage path s3://runs/denied: writing s3://runs/denied/.rtrain-probe-" in said, said
+        assert "AWS_SECRET_ACCESS_KEY" in said and "another-secret" not in said
+        facts = cluster.json("describe", "denied")
+        assert not any(worker.get("pid") for one in facts["attempt_list"] for worker in one["workers"])
+    finally:
+        cluster.stop()
+
+
+def test_files_are_listed_copied_and_removed(cluster, s3, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "short", 3, workers=2, storage_path="s3://runs/team"))
+    cluster.rtrain("submit", ranks_job(tmp_path, "short-2", 1, workers=1, storage_path="s3://runs/team"))
+    for name in ("short", "short-2"):
+        cluster.wait_state(name, "SUCCEEDED", "FAILED")
+        assert cluster.json("describe", name)["state"] == "SUCCEEDED"
+    place = "s3://runs/team/short"
+    wait_for(
+        "the result", lambda: cluster.run("storage", "get", f"{place}/result.json", tmp_path / "result.json").returncode == 0
+    )
+    assert json.loads((tmp_path / "result.json").read_text())["state"] == "SUCCEEDED"
+    listed = [one["path"] for one in cluster.json("storage", "list", place)["items"]]
+    assert f"{place}/run.json" in listed and f"{place}/checkpoint_000003-a001/.manifest.json" in listed
+    assert not any("probe" in path for path in listed)
+    cluster.rtrain("storage", "get", f"{place}/checkpoint_000003-a001", tmp_path / "copy")
+    assert (tmp_path / "copy" / "rank-1.txt").read_text() == "3"
+    nothing = cluster.run("storage", "get", f"{place}/nothing", tmp_path / "nothing")
+    assert nothing.returncode == 3 and not (tmp_path / "nothing").exists()
+
+    cluster.rtrain("storage", "get", f"{place}/run.json", tmp_path / "run.json")
+    upload = "import sys,pathlib; sys.path.insert(0, sys.argv[1]); from started import put; put(*sys.argv[2:])"
+    subprocess.run([os.environ.get("RTRAIN_TEST_PYTHON", sys.executable), "-c", upload, str(ROOT / "tests/s3"),
+                    "team/short/checkpoint_000009-a001/half.pt", "x" * 100], env=cluster.env, check=True)  # fmt: skip
+    garbage = cluster.json("storage", "gc", "s3://runs/team/", "--dry-run")["items"]
+    assert [one["path"] for one in garbage] == [f"{place}/checkpoint_000009-a001"]
+    cluster.rtrain("storage", "gc", place, "--yes")
+    assert cluster.json("storage", "gc", "s3://runs/team")["items"] == []
+
+    removed = cluster.json("runs", "rm", "short", "--files", "--yes")
+    assert removed["files"] == place
+    left = [one["path"] for one in cluster.json("storage", "list", "s3://runs/team")["items"]]
+    assert left and all(path.startswith("s3://runs/team/short-2/") for path in left)
+
+
+DRIVER = """
+import pathlib, sys
+from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, ScalingConfig
+
+def loop(config):
+    from rtrain import train
+    begin = train.get_checkpoint()
+    step = begin.to_dict()["step"] if begin else 0
+    if config.get("other"):
+        print("the other one has", train.Checkpoint(config["other"]).to_dict()["step"], flush=True)
+    while step < config["steps"]:
+        step += 1
+        train.report({"step": step, "note": "words"}, checkpoint=train.Checkpoint.from_dict({"step": step}))
+
+trainer = DataParallelTrainer(loop, train_loop_config={"steps": 3}, scaling_config=ScalingConfig(num_workers=2),
+                              run_config=RunConfig(name="py", storage_path="s3://runs/python/"))
+result = trainer.fit()
+assert result.path == "s3://runs/python/py", result.path
+assert result.checkpoint.path == "s3://runs/python/py/" + result.checkpoint.name, result.checkpoint
+assert result.checkpoint.to_dict() == {"step": 3}
+assert result.checkpoint.metrics["note"] == "words", result.checkpoint.metrics
+with Checkpoint(result.checkpoint.path + "/").as_directory() as folder:
+    assert list(pathlib.Path(folder).iterdir())
+copy = Checkpoint(result.checkpoint.path).to_directory(sys.argv[1])
+assert copy == sys.argv[1] and list(pathlib.Path(copy).iterdir())
+for path in (result.path, result.path + "/"):
+    found = Result.from_path(path)
+    assert found.metrics["note"] == "words" and len(found.all_metrics) == 3, found
+    assert DataParallelTrainer.can_restore(path)
+assert not DataParallelTrainer.can_restore("s3://runs/python/none")
+again = DataParallelTrainer.restore(result.path + "/", train_loop_config={"steps": 5, "other": result.checkpoint.path}).fit()
+assert again.metrics["step"] == 5 and again.checkpoint.to_dict() == {"step": 5}, again
+"""
+
+
+def test_the_python_api_reads_restores_and_copies(cluster, s3, tmp_path):
+    (tmp_path / "driver.py").write_text(DRIVER)
+    env = {**cluster.env, "RTRAIN_BINARY": str(RTRAIN)}
+    command = [str(ROOT / ".venv/bin/python"), str(tmp_path / "driver.py"), str(tmp_path / "copied")]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
+    assert "the other one has 3" in cluster.rtrain("logs", "py", "--rank", "all")
