@@ -72,7 +72,8 @@ std::string evidence(const Cluster& cluster, const Node& node, std::size_t runs,
     const std::size_t shown = std::min<std::size_t>(node.failures.size(), 3);
     for (std::size_t i = node.failures.size() - shown; i < node.failures.size(); ++i) {
         const auto attempt = cluster.attempts.find(node.failures[i].attempt);
-        const std::string cause = attempt == cluster.attempts.end() ? "removed" : attempt->second.cause;
+        const std::string whole = attempt == cluster.attempts.end() ? "removed" : attempt->second.cause;
+        const std::string cause = whole.substr(0, whole.find('\n'));  // a traceback has its place in `describe`
         text += (i + shown == node.failures.size() ? " " : "; ") + name_of(cluster, node.failures[i].attempt.run) +
                 " attempt " + std::to_string(node.failures[i].attempt.number) + " (" + cause + ")";
     }

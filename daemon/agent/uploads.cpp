@@ -10,6 +10,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "daemon/agent/named_logs.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/removal.hpp"
 
@@ -237,16 +238,16 @@ Status append_journal(const AttemptGear& gear, std::uint32_t number, const std::
 }
 
 Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t number) {
+    const std::string folder = gear.prepare.run_name + "/logs/attempt-" + attempt_folder(number);
     std::error_code failed;
     for (const auto& entry : fs::directory_iterator(facts.files.logs(key_of(gear.prepare.attempt)), failed)) {
         if (!entry.is_regular_file() || entry.file_size() == 0 ||
             !entry.path().filename().string().starts_with("rank-"))
             continue;
-        const std::string to =
-            gear.prepare.run_name + "/logs/attempt-" + attempt_folder(number) + "/" + entry.path().filename().string();
+        const std::string to = folder + "/" + entry.path().filename().string();
         if (Status copied = gear.store->put_file(entry.path().string(), to, false, {}); !copied) return copied;
     }
-    return Done{};
+    return copy_named_logs(gear, facts.files.scratch(key_of(gear.prepare.attempt)), folder);
 }
 
 CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order) {

@@ -1,6 +1,7 @@
 // Stories of files on their way to a run's directory, when the storage has no room for all of them.
 #include <fstream>
 
+#include "daemon/agent/named_logs.hpp"
 #include "daemon/agent/node_files.hpp"
 #include "daemon/agent/uploads.hpp"
 #include "storage/uri/store.hpp"
@@ -153,4 +154,29 @@ TEST_CASE("a link in the place of a run's directory is refused, and what it poin
     CHECK(said.error.find("is a link") != std::string::npos);
     CHECK_FALSE(said.removed);
     CHECK((std::filesystem::is_symlink(run) && std::filesystem::exists(elsewhere + "/run.json")));
+}
+
+TEST_CASE("log files of the workers' own naming come along, and nothing that only looks like one") {
+    const UploadStory story;
+    const std::string scratch = story.folder.path + "/node/scratch", logs = scratch + "/" + named_logs_folder;
+    CHECK(copy_named_logs(story.gear, scratch, "digits/logs"));  // none were written
+
+    REQUIRE(make_directory(logs, 0755));
+    std::ofstream(logs + "/rank-00000-mine.txt") << "said";
+    std::ofstream(logs + "/rank-00001-empty.txt");
+    std::ofstream(logs + "/rank-00000.out") << "not the rank's own stream";
+    std::ofstream(logs + "/other.txt") << "of no rank";
+    std::ofstream(story.folder.path + "/secret") << "of somebody else";
+    std::filesystem::create_symlink(story.folder.path + "/secret", logs + "/rank-00000-link");
+    std::filesystem::create_hard_link(story.folder.path + "/secret", logs + "/rank-00000-hard");
+    std::filesystem::create_directory(logs + "/rank-00000-folder");
+    REQUIRE(copy_named_logs(story.gear, scratch, "digits/logs"));
+    CHECK(*read_whole(story.folder.path + "/runs/digits/logs/rank-00000-mine.txt") == "said");
+    const std::filesystem::directory_iterator copied(story.folder.path + "/runs/digits/logs");
+    CHECK(std::distance(begin(copied), end(copied)) == 1);
+
+    std::filesystem::rename(logs, story.folder.path + "/elsewhere");
+    std::filesystem::create_directory_symlink(story.folder.path + "/elsewhere", logs);
+    REQUIRE(copy_named_logs(story.gear, scratch, "digits/linked"));
+    CHECK_FALSE(std::filesystem::exists(story.folder.path + "/runs/digits/linked"));
 }

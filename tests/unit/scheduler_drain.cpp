@@ -108,7 +108,9 @@ void fails_on(World& world, const std::string& name, const NodeId& where) {
     const RunId run = *world.last.created;
     world.prepare(run);
     world.start(run);
-    world.exits(run, 0, killed(7));
+    ExitCause cause = killed(7);
+    cause.detail = "bus error\nand a long traceback";
+    world.exits(run, 0, cause);
     world.empties(run);
     REQUIRE(world.run(run).state == RunState::failed);
 }
@@ -126,6 +128,7 @@ TEST_CASE("a node on which runs keep failing first is quarantined, with the evid
     CHECK(bad.state == NodeState::quarantined);
     CHECK(bad.state_reason.find("3 attempts of 3 runs failed here first within 60 min") == 0);
     CHECK(bad.state_reason.find("rank 0 on n1: killed by signal 7") != std::string::npos);
+    CHECK(bad.state_reason.find("traceback") == std::string::npos);
     CHECK(world.last.note.find("QUARANTINED") != std::string::npos);
 
     const RunId next = world.submit({.name = "next", .cpus = 4});

@@ -17,6 +17,7 @@ from rtrain.train import (
     ScalingConfig,
     ValidationConfig,
     ValidationTaskConfig,
+    _errors,
     _package,
 )
 
@@ -113,6 +114,15 @@ def test_a_metric_that_is_no_number_names_its_key(cluster):
 
     with pytest.raises(train.WorkerGroupError, match=r"metrics\['bad'\]\['inner'\] is a object"):
         DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("metric"))).fit()
+
+
+def test_ranks_that_failed_alike_are_shown_together():
+    failures = {0: "ValueError: 17 rows", 3: "KeyError: 'x'", 1: "ValueError: 4 rows", 2: "OSError: " + "disk " * 1000}
+    text = _errors.group_message(failures, "more")
+    assert text.startswith("Training failed due to worker errors:\n[Rank 0,1 Error Snippet]:\nValueError: 17 rows\n[Rank 2 Error")
+    assert "[Rank 3 Error Snippet]:\nKeyError: 'x'\nmore" in text
+    assert "`rtrain describe` has it whole" in text
+    assert len(text) < 3000
 
 
 def test_an_archive_is_deterministic_and_heeds_ignore_files(tmp_path):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 from local_cluster import wait_for
 from rtrain import train
 from rtrain._http import Conflict, Head, NotFound
-from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig, UserCallback
+from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig, UserCallback, _driver
 
 
 def test_the_driver_shows_ranks_nodes_and_prints_and_folds_what_is_the_same(cluster, capfd):
@@ -33,6 +35,21 @@ def test_the_driver_shows_ranks_nodes_and_prints_and_folds_what_is_the_same(clus
     assert "world rank 0, local rank 0, node rank 0: node-" in err
     assert "(127.0.0.1), pid " in err
     assert "backend gloo, master 127.0.0.1" in err
+
+
+def test_of_many_ranks_the_driver_shows_the_first_alone(cluster, capfd, monkeypatch):
+    assert _driver.RANKS_SHOWN == 16
+    monkeypatch.setattr(_driver, "RANKS_SHOWN", 1)
+
+    def loop():
+        print("from rank", train.get_context().get_world_rank())
+
+    scaling = ScalingConfig(num_workers=2)
+    DataParallelTrainer(loop, scaling_config=scaling, run_config=RunConfig(name=cluster.name("many"))).fit()
+    out, _ = capfd.readouterr()
+    assert "(rank 0, node-" in out
+    assert "from rank 0" in out
+    assert "from rank 1" not in out
 
 
 class Told(UserCallback):
@@ -115,6 +132,36 @@ def test_log_to_file_keeps_what_ranks_print(cluster, tmp_path):
     assert [file.read_text() for file in (tmp_path / "runs" / name).rglob("rank-00000-mine.txt")] == ["into the file\n"]
 
 
+def test_log_to_file_reaches_a_run_directory_that_only_the_head_has_even_of_a_rank_that_is_killed(cluster):
+    def loop():
+        import os
+        import signal
+        import sys
+
+        rank = train.get_context().get_world_rank()
+        print("rank", rank)
+        print("trouble", file=sys.stderr)
+        train.collective.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        train.collective.barrier()
+
+    name = cluster.name("headlogs")
+    scaling = ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD")
+    with pytest.raises(train.WorkerGroupError, match="signal 9"):
+        DataParallelTrainer(loop, scaling_config=scaling, run_config=RunConfig(name=name, log_to_file="all.txt")).fit()
+    logs = cluster.daemons.folder / "head" / "storage" / name / "logs" / "attempt-000001"
+    for rank in (0, 1):
+        assert (logs / f"rank-{rank:05}-all.txt").read_text().splitlines()[:2] == [f"rank {rank}", "trouble"]
+
+
+def test_log_to_file_takes_names_and_no_paths():
+    assert RunConfig(log_to_file=True).log_to_file == ("stdout.log", "stderr.log")
+    for wrong in ("../x", "..", ("a",), ("a", "b/c"), ("a", 3)):
+        with pytest.raises(ValueError, match="log_to_file is"):
+            RunConfig(log_to_file=wrong)
+
+
 def test_worker_environment_and_names_of_the_run(cluster, monkeypatch):
     monkeypatch.setenv("RAY_TRAIN_SOMETHING", "7")
 
@@ -192,6 +239,59 @@ def test_ctrl_c_stops_the_run(cluster, driver, tmp_path):
     assert "KeyboardInterrupt" in err
     assert f"stopping {name}" in err
     assert cluster.json("describe", name)["state"] == "STOPPED"
+
+
+def test_cells_of_an_interactive_session_train_what_they_define_and_survive_an_interrupt(cluster, tmp_path):
+    """No file has the source: functions, classes and lambdas of `__main__`, a closure, a module of the working directory."""
+    (tmp_path / "beside.py").write_text("def double(x):\n    return 2 * x\n")
+    name = cluster.name("cell")
+    cells = f"""
+import beside
+import rtrain
+from rtrain import train
+from rtrain.train import DataParallelTrainer, RunConfig
+class Net:
+    def __init__(self, weight):
+        self.weight = weight
+    def forward(self):
+        return beside.double(self.weight) * factor
+
+factor = 7
+def make(weight):
+    def loop(config):
+        train.report({{"value": config["add"](Net(weight).forward())}})
+        return Net(weight)
+    return loop
+
+result = DataParallelTrainer(make(3), train_loop_config={{"add": lambda value: value + 1}}).fit()
+print("cell:", result.metrics["value"], result.return_value.weight, flush=True)
+def endless():
+    import threading
+    print("it runs", flush=True)
+    threading.Event().wait()
+
+_ = DataParallelTrainer(endless, run_config=RunConfig(name="{name}")).fit()
+print("cell:", train.attach("{name}").state, flush=True)
+"""
+    session = subprocess.Popen(
+        [sys.executable, "-i", "-q"],
+        cwd=tmp_path,
+        env=cluster.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert session.stdin is not None and session.stdout is not None
+    session.stdin.write(cells)
+    session.stdin.close()
+    shown = []
+    for line in session.stdout:
+        shown.append(line)
+        if "it runs" in line:
+            session.send_signal(signal.SIGINT)
+    assert session.wait(60) == 0
+    assert [line for line in shown if line.startswith("cell:")] == ["cell: 43 3\n", "cell: STOPPED\n"]
 
 
 def test_ctrl_c_detaches_where_that_is_asked_for(cluster, driver, tmp_path):

@@ -141,9 +141,10 @@ def test_a_collective_call_that_not_all_ranks_make_names_those_that_did_not_come
         threading.Event().wait(60)
 
     said = r"rank.* 1, 3 did not come to a collective call \(number 2 of this attempt\) within 2 s"
-    with pytest.raises(train.WorkerGroupError, match=said):
+    with pytest.raises(train.WorkerGroupError, match=said) as failed:
         DataParallelTrainer(
             loop,
             scaling_config=ScalingConfig(num_workers=4, placement_strategy="SPREAD"),
             run_config=RunConfig(name=cluster.name("barrier")),
         ).fit()
+    assert {type(one) for one in failed.value.worker_failures.values()} == {train.BroadcastCollectiveTimeoutError}

@@ -36,6 +36,37 @@ def test_a_local_cluster_ends_with_its_process(home: Home) -> None:
     assert list((home.folder / "tmp").iterdir()) == []
 
 
+def test_runs_of_a_local_cluster_are_read_and_gone_on_with_after_its_end(home: Home) -> None:
+    (home.folder / "project").mkdir()
+    home.script(
+        """
+        from rtrain import train
+        from rtrain.train import Checkpoint, DataParallelTrainer, RunConfig
+
+        def loop(config):
+            start = train.get_checkpoint().to_dict()["epoch"] + 1 if train.get_checkpoint() else 0
+            for epoch in range(start, config["epochs"]):
+                train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}))
+
+        DataParallelTrainer(loop, train_loop_config={"epochs": 2}, run_config=RunConfig(name="kept")).fit()  # inits by itself
+        """,
+        name="project/first.py",
+    )
+    out = home.script(
+        """
+        import sys
+        from rtrain.train import DataParallelTrainer, Result
+
+        print(Result.from_path(sys.argv[1]).checkpoint.to_dict())
+        result = DataParallelTrainer.restore(sys.argv[1], train_loop_config={"epochs": 4}).fit()
+        print([row["epoch"] for row in result.all_metrics])
+        """,
+        str(home.folder / "rtrain_results" / "kept"),
+        name="project/second.py",
+    )
+    assert out.splitlines() == ["{'epoch': 1}", "[0, 1, 2, 3]"]
+
+
 def test_a_second_init_is_an_error_without_the_flag(home: Home) -> None:
     out = home.script("""
         import rtrain

@@ -330,6 +330,8 @@ class RunConfig:
             self.log_to_file = ("stdout.log", "stderr.log")
         elif isinstance(self.log_to_file, str):
             self.log_to_file = (self.log_to_file, self.log_to_file)
+        if self.log_to_file:
+            self.log_to_file = _log_names(self.log_to_file)
         for name in self.worker_runtime_env or {}:
             if name not in ("env_vars", "working_dir"):
                 raise ValueError(
@@ -345,6 +347,13 @@ class RunConfig:
         for key, value in stop.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError(f"stop[{key!r}] is {value!r}; it is the number at which the run ends")
+
+
+def _log_names(given: object) -> tuple[str, str]:
+    names = tuple(given) if isinstance(given, tuple | list) else ()
+    if len(names) != 2 or not all(isinstance(one, str) and one.strip(".") and "/" not in one for one in names):
+        raise ValueError(f"log_to_file is {given!r}; it is True, a file's name, or (stdout's name, stderr's name), without folders")
+    return names[0], names[1]
 
 
 def _storage(path: str | os.PathLike[str] | None, filesystem: Any) -> str | None:

@@ -95,6 +95,8 @@ class CheckpointManagerInitializationError(RuntimeError):
 def worker_exception(text: str) -> Exception:
     """The exception that stands for what a rank failed by."""
     ended_by_agent = text.startswith("killed by signal 9")
+    if "BroadcastCollectiveTimeoutError: " in text.partition("\n")[0]:
+        return BroadcastCollectiveTimeoutError(text)
     if ended_by_agent and "ranks report unequally often" in text:
         return BroadcastCollectiveTimeoutError(text)
     if ended_by_agent and "failure.hang_timeout" in text:

@@ -30,11 +30,13 @@ class _Both:
 
 
 def directory() -> pathlib.Path:
-    """`<run>/logs/attempt-NNNNNN` where the run's directory is on this node, else the worker's own directory."""
+    """`<run>/logs/attempt-NNNNNN` where the run's directory is on this node; else a place from where the agent takes the files
+    there when the attempt ends."""
     facts = _session.current("log_to_file").facts
     if facts.run_path and "://" not in facts.run_path and os.access(facts.run_path, os.W_OK):
         return pathlib.Path(facts.run_path) / "logs" / f"attempt-{facts.attempt:06}"
-    return pathlib.Path.cwd() / "logs"
+    scratch = os.environ.get("RTRAIN_SCRATCH_DIR")
+    return pathlib.Path(scratch, ".rtrain-logs") if scratch else pathlib.Path.cwd() / "logs"
 
 
 @contextlib.contextmanager

@@ -88,15 +88,22 @@ def _from_array(value: object, where: str) -> object:
     """NumPy's and PyTorch's values, known by what they offer, so that neither need be imported."""
     dimensions = getattr(value, "ndim", None)
     if dimensions == 0 and hasattr(value, "item"):
-        item = value.item()
+        try:
+            item = value.item()
+        except Exception as error:  # a tensor without data, a device that failed
+            raise TypeError(f"{where} is a {_described(value)}, whose value cannot be had: {error}") from error
         if not isinstance(item, type(value)):
             return _plain(item, where)
     if dimensions and type(value).__module__.split(".")[0] == "numpy" and hasattr(value, "tolist"):
         return _plain(value.tolist(), where)
-    kind = type(value).__name__
-    shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
     raise TypeError(
-        f"{where} is a {kind}{shape}, which cannot be a metric; metrics are numbers, strings, booleans, dates, None, "
+        f"{where} is a {_described(value)}, which cannot be a metric; metrics are numbers, strings, booleans, dates, None, "
         "and lists and dicts of these. Turn a tensor into numbers with .item() or .tolist(), or put it into the "
         "checkpoint"
     )
+
+
+def _described(value: object) -> str:
+    shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
+    device = str(getattr(value, "device", "cpu"))
+    return type(value).__name__ + shape + ("" if device == "cpu" else f" on {device}")

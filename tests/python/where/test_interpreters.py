@@ -1,0 +1,62 @@
+"""The other CPython versions that the package promises, where the machine has them: no torch, cloudpickle alone."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import cloudpickle
+import pytest
+from homes import PACKAGE, Home, finish
+
+SCRIPT = """
+    import importlib, pkgutil, sys
+    import rtrain
+    from rtrain import train
+    from rtrain.train import Checkpoint, DataParallelTrainer, ScalingConfig
+
+    broken = []
+    for module in pkgutil.walk_packages(rtrain.__path__, "rtrain."):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if error.name.startswith("rtrain"):
+                broken.append(module.name)
+
+    def loop(config):
+        train.report({"rank": train.get_context().get_world_rank()}, Checkpoint.from_dict({"x": config["x"]}))
+        return sys.version_info[:2]
+
+    rtrain.init(num_cpus=2)
+    results = [
+        DataParallelTrainer(loop, train_loop_config={"x": 3}, scaling_config=ScalingConfig(num_workers=workers)).fit()
+        for workers in (2, 0)
+    ]
+    number = rtrain.get(rtrain.remote(lambda x: x + 1).remote(4))
+    print(broken, results[0].return_value, [one.checkpoint.to_dict()["x"] for one in results], number)
+"""
+
+
+def interpreter(version: str) -> str | None:
+    beside = pathlib.Path(sys.base_prefix).parent.glob(f"{version}*/bin/python{version}")  # of a folder of several versions
+    for found in (shutil.which(f"python{version}"), *map(str, beside)):
+        if found and subprocess.run([found, "-c", "import ssl, ctypes"], capture_output=True).returncode == 0:
+            return found
+    return None
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+def test_trainings_and_calls_run_with_it(home: Home, version: str) -> None:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} on this machine")
+    (home.folder / "packages").mkdir()
+    (home.folder / "packages" / "cloudpickle").symlink_to(pathlib.Path(cloudpickle.__file__).parent)
+    (home.folder / "project").mkdir()
+    (home.folder / "project" / "driver.py").write_text("\n".join(line[4:] for line in SCRIPT.splitlines()))
+    paths = os.pathsep.join([str(PACKAGE), str(home.folder / "packages")])
+    out = finish(home.run([python, str(home.folder / "project" / "driver.py")], PYTHONPATH=paths))
+    assert out.splitlines()[-1] == f"[] ({version.replace('.', ', ')}) [3, 3] 5"
