@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "daemon/agent/cluster_store.hpp"
@@ -14,12 +15,14 @@
 #include "daemon/agent/uploads.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/uri/removal.hpp"
+#include "storage/uri/s3.hpp"
 
 extern char** environ;
 
 namespace rtrain::agent {
 namespace {
 
+constexpr std::chrono::seconds last_requests(5);  // to object stores, of an agent that stops
 constexpr std::int64_t reconnect_first_ms = 100, reconnect_last_ms = 2'000, refused_wait_ms = 30'000;
 constexpr std::int64_t renew_margin_ms = 30LL * 24 * 3600 * 1000, renew_every_ms = 12LL * 3600 * 1000;
 
@@ -217,6 +220,7 @@ void Service::run() {
     loop_.post([this] { connect(); });
     loop_.post([this] { renew_certificate(); });
     loop_.run();
+    storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
     if (options_.end_workers) return end_workers();
     say("node " + identity_.node + " stops; its workers go on and are adopted by the next agent");
 }

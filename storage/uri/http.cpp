@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -63,6 +64,15 @@ Library load() {
 const Library& library() {
     static const Library curl = load();  // stays until the process ends
     return curl;
+}
+
+using Clock = std::chrono::steady_clock;
+constexpr Clock::rep never = 0;
+std::atomic<Clock::rep> end_at{never};
+
+int go_on(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {  // asked about once a second
+    const Clock::rep end = end_at.load();
+    return end != never && Clock::now().time_since_epoch().count() >= end ? 1 : 0;
 }
 
 struct Exchange {
@@ -185,6 +195,7 @@ class Curl final : public Connections {
         reply.status = static_cast<int>(status);
         if (code != CURLE_OK && !reply.stopped) {
             reply.trouble = words[0] != '\0' ? words : library().easy_strerror(code);
+            if (code == CURLE_ABORTED_BY_CALLBACK) reply.trouble = "this program ends";
             if (!exchange.read_failure.empty()) reply.trouble = exchange.read_failure;
             reply.untrusted = about_certificates(code);
         }
@@ -202,6 +213,8 @@ class Curl final : public Connections {
         set(CURLOPT_NOSIGNAL, 1L);
         set(CURLOPT_OPENSOCKETFUNCTION, &own_socket);
         set(CURLOPT_ERRORBUFFER, words);
+        set(CURLOPT_NOPROGRESS, 0L);
+        set(CURLOPT_XFERINFOFUNCTION, &go_on);
         set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(request.connect_s));
         set(CURLOPT_LOW_SPEED_LIMIT, 1L);
         set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_s));
@@ -249,6 +262,12 @@ class Curl final : public Connections {
 };
 
 }  // namespace
+
+void end_requests_at(std::optional<Clock::time_point> when) {
+    end_at = when ? when->time_since_epoch().count() : never;
+}
+
+bool ending() { return end_at.load() != never; }
 
 Result<std::unique_ptr<Connections>> Connections::open() {
     if (!library().missing.empty())

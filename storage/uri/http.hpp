@@ -2,10 +2,12 @@
 // it nor pay for it. Calls block. Inside of storage/uri only.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +41,10 @@ struct Reply {
     bool stopped = false;    // by the sink
     bool untrusted = false;  // the server's certificate: trying again is of no use
 };
+
+// All requests of the process fail from then on. `ending`: such a time is set; nothing should be begun again.
+void end_requests_at(std::optional<std::chrono::steady_clock::time_point> when);
+bool ending();
 
 // Keeps connections: a handshake costs more than a small object. For many threads.
 class Connections {

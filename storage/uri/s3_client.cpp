@@ -17,7 +17,7 @@ namespace {
 
 constexpr int longest_wait_ms = 5'000;
 constexpr std::int64_t renewal_s = 300, renewal_pause_s = 10;
-constexpr std::chrono::seconds no_try_after(45);  // a server that hangs takes 30 s of each
+constexpr std::chrono::seconds no_try_after(25);  // a server that hangs takes 30 s: once is enough
 
 struct Target {
     std::string scheme_and_host, host, path;  // host as the Host header has it; path encoded
@@ -205,7 +205,7 @@ Result<Answer> Client::ask(const Ask& ask) {
     for (int tries = 1;; ++tries) {
         const Settings now = settings();
         http::Reply reply = send_once(ask, now);
-        if (another_try_may_help(reply) && tries < tries_most && Clock::now() < last_try) {
+        if (another_try_may_help(reply) && tries < tries_most && Clock::now() < last_try && !http::ending()) {
             wait_before(tries);
             continue;
         }

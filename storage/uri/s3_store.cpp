@@ -318,4 +318,6 @@ Result<std::unique_ptr<Store>> open_s3_store(const std::string& root,
 
 Result<std::unique_ptr<Store>> open_s3_store(const std::string& root) { return open_s3_store(root, &process_variable); }
 
+void end_s3_requests_at(std::optional<std::chrono::steady_clock::time_point> when) { http::end_requests_at(when); }
+
 }  // namespace rtrain::storage

@@ -54,6 +54,7 @@ class S3Server {
     ~S3Server() { stop(); }
     S3Server(const S3Server&) = delete;
 
+    void halt() { ::kill(process_, SIGSTOP); }
     void stop() {
         if (process_ <= 0) return;
         ::close(input_);

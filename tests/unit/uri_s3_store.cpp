@@ -245,6 +245,19 @@ TEST_CASE("an upload that its server does not survive fails in words, and the ne
     fs::remove_all(folder);
 }
 
+TEST_CASE("a program that ends is not held by a server that does not answer") {
+    S3Server server;
+    auto store = s3_store("s3://runs/hung", keys_for(server.endpoint));
+    REQUIRE(store->put("a", "x").ok());
+    server.halt();
+    const auto begin = std::chrono::steady_clock::now();
+    end_s3_requests_at(begin + std::chrono::milliseconds(200));
+    const auto status = store->put("a", "y");
+    end_s3_requests_at(std::nullopt);
+    CHECK(says(status.error(), "this program ends"));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));  // nothing moving ends it after 30
+}
+
 TEST_CASE("what a writer that is gone left half uploaded goes with its directory") {
     auto client = s3::Client::open("runs", variables_of(shared_s3()));
     REQUIRE(client.ok());
