@@ -1,5 +1,6 @@
 """The Python API's figures: `TorchTrainer.fit()` beside torchrun, what report() costs, how long a checkpoint blocks; and Ray Train
-2.60 doing the same where build/ray-venv has it. That environment is made by hand, and takes torch from .venv:
+2.60 doing the same where build/ray-venv (or the Python that RTRAIN_BENCH_RAY names) has it. That environment is made by hand, and takes torch
+from .venv:
 
     .venv/bin/python -m venv build/ray-venv
     ls -d $PWD/.venv/lib/python3*/site-packages > $(ls -d build/ray-venv/lib/python3*/site-packages)/torch.pth
@@ -7,6 +8,8 @@
 """
 
 import json
+import os
+import pathlib
 import re
 import statistics
 import subprocess
@@ -15,7 +18,7 @@ import time
 from local_cluster import ROOT, LocalCluster, free_port
 
 JOBS = ROOT / "tests" / "bench" / "jobs"
-RAY = ROOT / "build" / "ray-venv" / "bin" / "python"
+RAY = pathlib.Path(os.environ.get("RTRAIN_BENCH_RAY", ROOT / "build" / "ray-venv" / "bin" / "python"))
 REPORTS = 2000
 ROUNDS = 5
 COPIES = 9
@@ -31,13 +34,13 @@ def api(work):
         for _ in range(ROUNDS):
             torchrun.append(torchrun_seconds(cluster.env))
             ours.append(measured(ROOT / ".venv/bin/python", "rtrain", "first", folder, cluster.env)["seconds"])
-        cost = measured(ROOT / ".venv/bin/python", "rtrain", "report", folder, cluster.env, REPORTS)["us"]
+        cost = measured(ROOT / ".venv/bin/python", "rtrain", "report", folder, cluster.env, REPORTS)
         kept = measured(ROOT / ".venv/bin/python", "rtrain", "checkpoint", folder, cluster.env, COPIES)
     finally:
         cluster.stop()
     mine, peer = statistics.median(ours), statistics.median(torchrun)
-    reached = f"{mine / peer:.2f} x torchrun, {cost:.0f} us, {kept['blocked_ms'] / kept['copy_ms']:.2f} x copy"
-    how = f"fit {mine:.2f} s, torchrun {peer:.2f} s; {REPORTS:,} reports; blocked {kept['blocked_ms']:.0f} ms, copy {kept['copy_ms']:.0f} ms"
+    reached = f"{mine / peer:.2f} x torchrun, {cost['p50_us']:.0f} us, {kept['blocked_ms'] / kept['copy_ms']:.2f} x copy"
+    how = f"fit {mine:.2f} s, torchrun {peer:.2f} s; {REPORTS:,} reports, p50 (mean {cost['mean_us']:.0f} us); blocked {kept['blocked_ms']:.0f} ms, copy {kept['copy_ms']:.0f} ms"
     return reached, f"{how}; {ray(folder, cluster.env)}"
 
 
@@ -45,9 +48,9 @@ def ray(folder, environment):
     """The same three figures of Ray Train, each from a driver of its own; it starts its own cluster before it measures."""
     has = RAY.exists() and subprocess.run([RAY, "-c", "import ray.train, torch"], capture_output=True).returncode == 0
     if not has:
-        return "Ray: not installed in build/ray-venv, skipped"
+        return f"Ray: not installed for {RAY}, skipped"
     first = measured(RAY, "ray", "first", folder, environment)["seconds"]
-    cost = measured(RAY, "ray", "report", folder, environment, 20)["us"]
+    cost = measured(RAY, "ray", "report", folder, environment, 20)["p50_us"]
     kept = measured(RAY, "ray", "checkpoint", folder, environment, COPIES)
     ratio = kept["blocked_ms"] / kept["copy_ms"]
     return f"Ray 2.60: {first:.1f} s, {cost / 1e3:,.0f} ms a report (of 20), {ratio:.2f} x copy ({kept['blocked_ms']:.0f} ms)"

@@ -20,12 +20,16 @@ def first(config):
 
 
 def report(config):
+    import statistics
+
     train = config["train"]
     train.report({"number": -1})
-    begin = time.perf_counter()
+    micros = []
     for number in range(config["count"]):
+        begin = time.perf_counter()
         train.report({"number": number})
-    tell(config, {"us": (time.perf_counter() - begin) / config["count"] * 1e6})
+        micros.append((time.perf_counter() - begin) * 1e6)
+    tell(config, {"p50_us": statistics.median(micros), "mean_us": statistics.mean(micros)})
 
 
 def checkpoint(config):
