@@ -11,8 +11,6 @@
 namespace rtrain::core {
 namespace {
 
-constexpr Time unknown{INT64_MAX};
-
 // The last checkpoint says how far the run is on its way to `stop: {epoch: 20}`; it goes on at the pace it had.
 std::optional<Time> end_by_progress(const Cluster& cluster, const Run& run) {
     const Checkpoint* latest = latest_checkpoint(cluster, run.id);
@@ -30,62 +28,96 @@ std::optional<Time> end_by_progress(const Cluster& cluster, const Run& run) {
     return end;
 }
 
-struct Release {
-    Time end;
-    Time placed;
-    AttemptId attempt;
-    auto operator<=>(const Release&) const = default;
+// Attempts in the order in which they are expected to end: those that time does not move stand in the ledger, the
+// others are put between them.
+class Releases {
+  public:
+    Releases(const Cluster& cluster, Time now) : ends_(cluster.ledger.ends()), next_(ends_.begin()) {
+        for (const AttemptId id : cluster.ledger.restless()) {
+            const Attempt& attempt = cluster.attempts.at(id);
+            const Time end = expected_end(cluster, attempt, now).value_or(unknown_end);
+            restless_.push_back({.end = end, .placed = attempt.placed_at, .attempt = id});
+        }
+        std::sort(restless_.begin(), restless_.end());
+    }
+    const Release* next() const {
+        const bool rests = next_ != ends_.end(), moves = at_ < restless_.size();
+        if (!rests && !moves) return nullptr;
+        return rests && (!moves || *next_ < restless_[at_]) ? &*next_ : &restless_[at_];
+    }
+    void pass() { next_ != ends_.end() && next() == &*next_ ? void(++next_) : void(++at_); }
+
+  private:
+    const std::set<Release>& ends_;
+    std::set<Release>::const_iterator next_;
+    std::vector<Release> restless_;
+    std::size_t at_ = 0;
 };
 
-std::vector<Release> releases(const Cluster& cluster, Time now) {
-    std::vector<Release> order;
-    for (const AttemptId id : cluster.ledger.live_attempts()) {
-        const Attempt& attempt = cluster.attempts.at(id);
-        order.push_back(
-            {.end = expected_end(cluster, attempt, now).value_or(unknown), .placed = attempt.placed_at, .attempt = id});
-    }
-    std::sort(order.begin(), order.end());
-    return order;
-}
-
-// The nodes as they will be after some of the releases.
+// The nodes as they will be after some of the releases. Of gangs that the index knows only the nodes are looked at that
+// are released.
 class Future {
   public:
-    Future(const Cluster& cluster, const GangRequest& gang) : cluster_(cluster), gang_(gang) {
-        for (const NodeView& node : cluster.ledger.nodes())
-            if (placing::allowed(node, gang)) nodes_.push_back(node);
-        for (std::size_t i = 0; i < nodes_.size(); ++i) at_[nodes_[i].id] = i;
-        counted_.resize(nodes_.size());
-        for (std::size_t i = 0; i < nodes_.size(); ++i) recount(i);
+    Future(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Doors open)
+        : cluster_(cluster),
+          ledger_(ledger),
+          gang_(ledger.shape(shape).gang),
+          open_doors_(open),
+          known_(ledger.uniform(shape, open)) {
+        if (known_ != nullptr) {
+            limits_ = ledger.index().limits(*known_);
+            return;
+        }
+        for (std::size_t i = 0; i < ledger.nodes().size(); ++i)
+            if (allowed(i)) touch(i);
     }
     void release(AttemptId id) {
         const Run& run = cluster_.runs.at(id.run);
-        std::set<std::size_t> touched;
         const auto& workers = cluster_.attempts.at(id).workers;
+        std::size_t last = SIZE_MAX;
         for (std::size_t rank = 0; rank < workers.size(); ++rank) {
-            const auto found = at_.find(workers[rank].seat.node);
-            if (found == at_.end()) continue;
-            give_back(nodes_[found->second], demand_of(run, rank), workers[rank].seat.gpus);
-            touched.insert(found->second);
+            const std::size_t i = ledger_.place_of(workers[rank].seat.node);
+            if (i == ledger_.nodes().size() || !allowed(i)) continue;
+            if (last != i && last != SIZE_MAX) recount(nodes_.at(last));
+            give_back(touch(i).node, demand_of(run, rank), workers[rank].seat.gpus);
+            last = i;
         }
-        for (const std::size_t i : touched) recount(i);
+        if (last != SIZE_MAX) recount(nodes_.at(last));
     }
+    // Exact for gangs of one shape; for others the first bundle stands for all, and `seats` has the last word.
     bool enough() const {
-        const auto wanted = gang_.bundles.size();
-        switch (gang_.strategy) {
-            case Strategy::pack:
-            case Strategy::spread:
-                return sum_ >= wanted;
-            case Strategy::strict_pack:
-                return whole_ > 0;
-            case Strategy::strict_spread:
-                return open_ >= wanted;
-        }
-        return false;
+        const std::uint64_t wanted = gang_.bundles.size();
+        return limits_[static_cast<std::size_t>(gang_.strategy)] >= wanted;
     }
-    Seats seats() const { return place(nodes_, gang_).seats; }
+    Seats seats() const {
+        std::vector<NodeView> nodes;
+        for (const auto& [i, then] : nodes_)
+            if (known_ == nullptr || then.slots > 0) nodes.push_back(then.node);
+        if (known_ != nullptr)
+            for (const NodeView* node : ledger_.index().with_room(*known_))
+                if (!nodes_.contains(ledger_.place_of(node->id))) nodes.push_back(*node);
+        std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
+        return place(nodes, gang_).seats;
+    }
 
   private:
+    struct Then {
+        NodeView node;
+        std::uint32_t slots = 0;
+    };
+    bool allowed(std::size_t i) const {
+        return (ledger_.behind(i) & ~open_doors_) == 0 && placing::allowed(ledger_.nodes()[i], gang_);
+    }
+    Then& touch(std::size_t i) {
+        const auto [found, added] = nodes_.try_emplace(i);
+        if (!added) return found->second;
+        found->second.node = ledger_.nodes()[i];
+        if (known_ != nullptr)
+            found->second.slots = slots_of(found->second.node);
+        else
+            recount(found->second);
+        return found->second;
+    }
     static void give_back(NodeView& node, const Resources& demand, const std::vector<GpuShare>& shares) {
         for (const auto& [name, amount] : demand) {
             const Amount total = amount_of(node.total, name);
@@ -97,25 +129,27 @@ class Future {
             if (share.device < node.gpus_free.size())
                 node.gpus_free[share.device] = std::min(units(1), node.gpus_free[share.device] + share.amount);
     }
-    // Exact for gangs of one shape; for others the first bundle stands for all, and `seats` has the last word.
-    void recount(std::size_t i) {
+    std::uint32_t slots_of(const NodeView& node) const {
         const Bundle& bundle = gang_.bundles.front();
-        const auto wanted = static_cast<std::uint32_t>(gang_.bundles.size());
-        const std::uint32_t now = matches(bundle.selector, nodes_[i].labels)
-                                      ? placing::slots(nodes_[i].free, nodes_[i].gpus_free, bundle.demand, wanted)
-                                      : 0;
-        sum_ = sum_ + now - counted_[i];
-        open_ = open_ + (now > 0 ? 1 : 0) - (counted_[i] > 0 ? 1 : 0);
-        whole_ = whole_ + (now >= wanted ? 1 : 0) - (counted_[i] >= wanted ? 1 : 0);
-        counted_[i] = now;
+        if (!matches(bundle.selector, node.labels)) return 0;
+        return placing::slots(node.free, node.gpus_free, bundle.demand, UINT32_MAX);
     }
+    void recount(Then& then) {
+        const std::uint32_t now = slots_of(then.node);
+        for (const Strategy all : {Strategy::pack, Strategy::spread}) limit(all) += now - std::uint64_t{then.slots};
+        limit(Strategy::strict_pack) = std::max<std::uint64_t>(limit(Strategy::strict_pack), now);
+        limit(Strategy::strict_spread) += (now > 0 ? 1U : 0U) - (then.slots > 0 ? 1U : 0U);
+        then.slots = now;
+    }
+    std::uint64_t& limit(Strategy strategy) { return limits_[static_cast<std::size_t>(strategy)]; }
 
     const Cluster& cluster_;
+    Ledger& ledger_;
     const GangRequest& gang_;
-    std::vector<NodeView> nodes_;
-    std::map<NodeId, std::size_t> at_;
-    std::vector<std::uint32_t> counted_;
-    std::uint64_t sum_ = 0, open_ = 0, whole_ = 0;
+    Doors open_doors_;
+    const UniformGang* known_;
+    FreeIndex::Limits limits_{};
+    std::map<std::size_t, Then> nodes_;  // by their place in the ledger
 };
 
 Reservation reserved(const Seats& seats, Time from) {
@@ -144,20 +178,25 @@ std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt,
     return end;
 }
 
-Reservation reserve(const Cluster& cluster, const GangRequest& gang, Time now) {
-    Future future(cluster, gang);
+Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Time now, Doors open) {
+    const GangRequest& gang = ledger.shape(shape).gang;
+    const UniformGang* known = ledger.uniform(shape, open);
+    if (known != nullptr && ledger.index().verdict(*known) == Verdict::infeasible) return {};
+    Future future(cluster, ledger, shape, open);
     const bool simple = placing::one_shape(placing::wanted_of(gang)) && gang.placed.empty() && !gang.topology_label;
-    const auto order = releases(cluster, now);
+    Releases releases(cluster, now);
     Time from = now;
-    for (std::size_t next = 0;; ++next) {
-        const bool boundary = next == order.size() || order[next].end != from || next == 0 || from == unknown;
-        if (boundary && (simple ? future.enough() : true)) {
+    for (bool first = true;; first = false) {
+        const Release* next = releases.next();
+        const bool boundary = first || next == nullptr || std::max(next->end, now) != from || from == unknown_end;
+        if (boundary && (!simple || future.enough())) {
             const Seats seats = future.seats();
-            if (!seats.empty()) return reserved(seats, from == unknown ? Time{} : from);
+            if (!seats.empty()) return reserved(seats, from == unknown_end ? Time{} : from);
         }
-        if (next == order.size()) return {};
-        future.release(order[next].attempt);
-        from = order[next].end;
+        if (next == nullptr) return {};
+        future.release(next->attempt);
+        from = std::max(next->end, now);
+        releases.pass();
     }
 }
 

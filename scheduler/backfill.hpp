@@ -17,7 +17,8 @@ struct Reservation {
     Time from;                  // 0: nobody knows
     bool operator==(const Reservation&) const = default;
 };
-// Where and when the gang starts if nothing else does: attempts end one after the other, those of unknown end last.
-Reservation reserve(const Cluster& cluster, const GangRequest& gang, Time now);
+// Where and when the gang starts if nothing else does, on nodes whose doors are open to it: attempts end one after the
+// other, those of unknown end last.
+Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Time now, Doors open);
 
 }  // namespace rtrain::core

@@ -112,7 +112,19 @@ void Change::configure(const Queues& queues) {
     queues_ = true;
 }
 
+void Change::count_given_back() {
+    for (const AttemptId id : stale_.attempts) {
+        const auto found = cluster_.attempts.find(id);
+        if (found == cluster_.attempts.end() || !terminal(found->second.state)) continue;
+        const auto run = cluster_.runs.find(id.run);
+        if (run == cluster_.runs.end() || !cluster_.ledger.live_attempts().contains(id)) continue;
+        for (std::size_t rank = 0; rank < found->second.workers.size(); ++rank)
+            rtrain::add(given_back_, demand_of(run->second, rank));
+    }
+}
+
 void Change::settle() {
+    count_given_back();
     cluster_.ledger.update(cluster_, stale_);
     stale_ = {};
     if (!cluster_.queues.rules.empty()) charge();

@@ -45,18 +45,21 @@ class Change {
     bool refused() const { return out_.refused.has_value(); }
     bool room_looked_for() const { return room_; }
     bool nodes_have_changed() const { return nodes_; }
+    const Resources& given_back() const { return given_back_; }  // by attempts that have ended, until the last settle
 
     Decision finish();
 
   private:
     void save_values();
     void charge();
+    void count_given_back();
 
     Cluster& cluster_;
     Time now_;
     Decision out_;
     bool meta_ = false, room_ = false, nodes_ = false, queues_ = false;
     Ledger::Stale stale_;
+    Resources given_back_;
     std::set<std::string> touched_use_;
     std::set<NodeId> touched_nodes_, erased_nodes_;
     std::set<RunId> touched_runs_, erased_runs_;

@@ -3,6 +3,7 @@
 
 #include "scheduler/explain.hpp"
 #include "scheduler/machine.hpp"
+#include "scheduler/queue_order.hpp"
 #include "scheduler/shares.hpp"
 
 namespace rtrain::core {
@@ -41,6 +42,9 @@ std::string before_text(const Cluster& cluster, const Run& run) {
     if (first->spec.priority != run.spec.priority)
         why = " (priority " + std::to_string(first->spec.priority) + ", this has " + std::to_string(run.spec.priority) +
               ")";
+    else if (first->spec.queue != run.spec.queue && !first->nodes_reserved.empty() &&
+             cluster.meta.now - first->submitted >= core::starves_after)
+        why = " (it has waited long, and has nodes reserved)";
     else if (first->spec.queue != run.spec.queue)
         why = " (queue \"" + first->spec.queue + "\" has had less of its share)";
     return "order: " + std::to_string(count) + (count == 1 ? " run comes" : " runs come") + " before it, first " +

@@ -38,6 +38,7 @@ void FreeIndex::put(const NodeView& node) {
         if (unused_.empty()) {
             unused_.push_back(static_cast<Node>(nodes_.size()));
             nodes_.emplace_back();
+            behind_.push_back(0);
             order_.push_back(0);
         }
         found->second = unused_.back();
@@ -48,12 +49,28 @@ void FreeIndex::put(const NodeView& node) {
     changed(found->second);
 }
 
+void FreeIndex::put_free(const NodeView& node) {
+    const auto found = by_id_.find(node.id);
+    RTRAIN_CHECK(found != by_id_.end(), "the index does not know node " + node.id.value);
+    nodes_[found->second].free = node.free;
+    nodes_[found->second].gpus_free = node.gpus_free;
+    changed(found->second);
+}
+
+void FreeIndex::put_behind(const NodeId& id, Doors doors) {
+    const auto found = by_id_.find(id);
+    if (found == by_id_.end() || behind_[found->second] == doors) return;
+    behind_[found->second] = doors;
+    changed(found->second);
+}
+
 void FreeIndex::erase(const NodeId& id) {
     const auto found = by_id_.find(id);
     if (found == by_id_.end()) return;
     const Node node = found->second;
     nodes_[node] = {};
     nodes_[node].state = NodeState::lost;
+    behind_[node] = 0;
     changed(node);
     settle();  // its place may be given to another node, in another order
     by_id_.erase(found);
@@ -97,10 +114,10 @@ void FreeIndex::give(const GangRequest& gang, const Seats& seats) { move(gang, s
 
 FreeIndex::Count FreeIndex::count(const Shape& shape, Node at) const {
     const NodeView& node = nodes_[at];
+    if ((behind_[at] & ~shape.doors) != 0) return {};
     if (node.state != NodeState::ready || !matches(shape.bundle.selector, node.labels)) return {};
-    const std::vector<Amount> whole(node.gpus_free.size(), units(1));
     return {.slots = placing::slots(node.free, node.gpus_free, shape.bundle.demand, UINT32_MAX),
-            .whole = placing::slots(node.total, whole, shape.bundle.demand, UINT32_MAX),
+            .whole = placing::slots_when_empty(node, shape.bundle.demand),
             .gpus = placing::gpus_free(node.gpus_free),
             .cpus = amount_of(node.free, cpu_key),
             .has_gpus = !node.gpus_free.empty()};
@@ -156,6 +173,7 @@ void FreeIndex::refresh(Shape& shape, Node node) const {
 void FreeIndex::rebuild(Shape& shape) const {
     Shape made{.counts = std::vector<Count>(nodes_.size()),
                .bundle = shape.bundle,
+               .doors = shape.doors,
                .gpu_less = shape.gpu_less,
                .generation = shape.generation,
                .asked = shape.asked};
@@ -215,9 +233,9 @@ std::uint32_t FreeIndex::forget_one() {
     return static_cast<std::uint32_t>(oldest - shapes_.begin());
 }
 
-std::uint32_t FreeIndex::shape_for(const Bundle& bundle) {
+std::uint32_t FreeIndex::shape_for(const Bundle& bundle, Doors open) {
     for (std::uint32_t at = 0; at < shapes_.size(); ++at) {
-        if (shapes_[at].bundle != bundle) continue;
+        if (shapes_[at].doors != open || shapes_[at].bundle != bundle) continue;
         shapes_[at].asked = ++clock_;
         return at;
     }
@@ -230,6 +248,7 @@ std::uint32_t FreeIndex::shape_for(const Bundle& bundle) {
     }
     Shape& shape = shapes_[at];
     shape.bundle = bundle;
+    shape.doors = open;
     shape.gpu_less = amount_of(bundle.demand, gpu_key).ticks == 0;
     shape.asked = ++clock_;
     rebuild(shape);

@@ -1,6 +1,7 @@
 // What the nodes have free, counted per shape of bundle and kept by deltas: a gang of equal bundles is placed without
 // looking at every node, and refused by looking at none. The same answers as `place` on the same nodes, which a
 // recount (`faults`) and a property test hold it to. A derived value: never saved, rebuilt from the cluster's records.
+// A node may stand behind doors; who asks says which are open to it, and is counted only the nodes it could enter.
 #pragma once
 
 #include <array>
@@ -12,6 +13,9 @@
 #include "scheduler/placement.hpp"
 
 namespace rtrain {
+
+using Doors = std::uint32_t;  // a set of them, one bit each
+inline constexpr Doors every_door = ~Doors{0};
 
 // A gang of equal bundles without constraints on named nodes, prepared once: questions about it cost no comparison.
 struct UniformGang {
@@ -25,18 +29,24 @@ struct UniformGang {
 class FreeIndex {
   public:
     // ---- deltas
-    void put(const NodeView& node);  // a new node, or one that changed in any way
+    void put(const NodeView& node);       // a new node, or one that changed in any way
+    void put_free(const NodeView& node);  // a known one, of which only the free amounts changed
+    void put_behind(const NodeId& id, Doors doors);
     void erase(const NodeId& id);
     void take(const GangRequest& gang, const Seats& seats);  // never below zero, as in node_views
     void give(const GangRequest& gang, const Seats& seats);  // what `take` took
     void settle();  // brings every shape up to date now; else the next question about a shape does
 
     // ---- questions
-    std::optional<UniformGang> prepare(const GangRequest& request);  // none: `place` looks at every node for it
-    bool knows(const UniformGang& gang) const;                       // false: prepare it again
+    // none: `place` looks at every node for it
+    std::optional<UniformGang> prepare(const GangRequest& request, Doors open = every_door);
+    bool knows(const UniformGang& gang) const;  // false: prepare it again
     Verdict verdict(const UniformGang& gang);
     PlacementAnswer place(const UniformGang& gang);
     PlacementAnswer place(const GangRequest& request);  // any gang
+    using Limits = std::array<std::uint64_t, 4>;        // per strategy: the largest gang that fits
+    const Limits& limits(const UniformGang& gang);
+    std::vector<const NodeView*> with_room(const UniformGang& gang);  // for at least one bundle
 
     const std::vector<NodeView>& nodes() const { return nodes_; }  // erased ones are nameless and lost
     const NodeView* find(const NodeId& id) const;
@@ -51,7 +61,6 @@ class FreeIndex {
         bool has_gpus = false;
         bool operator==(const Count&) const = default;
     };
-    using Limits = std::array<std::uint64_t, 4>;  // per strategy: the largest gang that fits
     struct Shape {
         std::uint64_t seen = 0;  // changes counted so far
         Limits now{}, ever{};    // with what is free; if the nodes were empty
@@ -62,6 +71,7 @@ class FreeIndex {
         Buckets open;                                        // nodes with a free slot
         Buckets plain;                                       // of them those without GPUs, for shapes that need none
         Bundle bundle;
+        Doors doors = every_door;  // open to it
         bool gpu_less = false;
         std::uint32_t generation = 0;
         std::uint64_t asked = 0;  // when last, by `clock_`
@@ -84,7 +94,7 @@ class FreeIndex {
     void rebuild(Shape& shape) const;
     static void set_limits(Shape& shape);
     void bring_up_to_date(Shape& shape);
-    std::uint32_t shape_for(const Bundle& bundle);
+    std::uint32_t shape_for(const Bundle& bundle, Doors open);
     std::uint32_t forget_one();
 
     Picks pick(const Shape& shape, Strategy strategy, std::uint32_t count) const;
@@ -96,6 +106,7 @@ class FreeIndex {
     std::vector<std::string> faults_of(const Shape& shape) const;
 
     std::vector<NodeView> nodes_;
+    std::vector<Doors> behind_;         // per node: the doors it stands behind
     std::vector<std::uint64_t> order_;  // per node: grows with the id, with gaps for those to come
     std::map<NodeId, Node> by_id_;
     std::vector<Node> unused_;

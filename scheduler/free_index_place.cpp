@@ -6,7 +6,7 @@
 
 namespace rtrain {
 
-std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request) {
+std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request, Doors open) {
     const bool plain = !request.topology_label && request.placed.empty() && request.nodes_only.empty() &&
                        request.nodes_excluded.empty() && request.nodes_avoided.empty();
     if (!plain || placing::invalid_because({}, request) || placing::zero(request.bundles.front().demand) ||
@@ -14,7 +14,7 @@ std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request) {
         return std::nullopt;
     for (const Bundle& bundle : request.bundles)
         if (!(bundle == request.bundles.front())) return std::nullopt;  // zero bundles among them
-    const std::uint32_t shape = shape_for(request.bundles.front());
+    const std::uint32_t shape = shape_for(request.bundles.front(), open);
     return UniformGang{.shape = shape,
                        .generation = shapes_[shape].generation,
                        .strategy = request.strategy,
@@ -37,6 +37,19 @@ Verdict FreeIndex::verdict(const UniformGang& gang) {
     const auto strategy = static_cast<std::size_t>(gang.strategy);
     const int not_now = gang.count > shape.now[strategy];  // without branches: many gangs are asked about in a row
     return static_cast<Verdict>(not_now + (not_now & static_cast<int>(gang.count > shape.ever[strategy])));
+}
+
+const FreeIndex::Limits& FreeIndex::limits(const UniformGang& gang) {
+    verdict(gang);
+    return shapes_[gang.shape].now;
+}
+
+std::vector<const NodeView*> FreeIndex::with_room(const UniformGang& gang) {
+    verdict(gang);
+    std::vector<const NodeView*> some;
+    for (const auto& [slots, bucket] : shapes_[gang.shape].open)
+        for (const Node node : bucket) some.push_back(&nodes_[node]);
+    return some;
 }
 
 PlacementAnswer FreeIndex::place(const UniformGang& gang) {

@@ -125,12 +125,17 @@ void Ledger::leave_shape(std::uint32_t number) {
     free_shapes_.push_back(number);
 }
 
-void Ledger::forget_run(RunId id) {
+void Ledger::forget_run(RunId id, Names names) {
     const auto found = runs_.find(id);
     if (found == runs_.end()) return;
     const Known& known = found->second;
-    const auto named = live_names_.find(known.name);
-    if (known.live && named != live_names_.end() && named->second == id) live_names_.erase(named);
+    if (names == Names::drop) {
+        const auto named = live_names_.find(known.name);
+        if (known.live && named != live_names_.end() && named->second == id) live_names_.erase(named);
+        const auto same_key = submitted_.find({known.user, known.submit_key});
+        if (same_key != submitted_.end() && same_key->second.erase(id) > 0 && same_key->second.empty())
+            submitted_.erase(same_key);
+    }
     if (known.waits) {
         Batches& batches = waiting_.at(known.line);
         LedgerBatch& batch = batches.at(known.shape);
@@ -144,17 +149,18 @@ void Ledger::forget_run(RunId id) {
     if (known.reserved) reservations_.erase({*known.reserved, id});
     if (known.limit) limits_.erase({*known.limit, id});
     if (known.retry) retries_.erase({*known.retry, id});
-    const auto same_key = submitted_.find({known.user, known.submit_key});
-    if (same_key != submitted_.end() && same_key->second.erase(id) > 0 && same_key->second.empty())
-        submitted_.erase(same_key);
     forget_waits(id, known);
     runs_.erase(found);
 }
 
 void Ledger::renew_run(const Cluster& cluster, RunId id) {
-    forget_run(id);
-    const auto found = cluster.runs.find(id);
-    if (found == cluster.runs.end()) return;
+    const auto found = cluster.runs.find(id), none = cluster.runs.end();
+    const auto before = runs_.find(id);
+    const bool as_before =  // its names never change
+        found != none && before != runs_.end() && before->second.live == !terminal(found->second.state);
+    forget_run(id, as_before ? Names::keep : Names::drop);
+    if (kept_.door_of(id) != 0 && (found == none || found->second.nodes_reserved.empty())) keep_for(id, {});
+    if (found == none) return;
     const Run& run = found->second;
     Known known;
     known.name = run.name;
@@ -163,8 +169,9 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     known.live = !terminal(run.state);
     known.waits =
         (run.state == RunState::queued || run.state == RunState::recovering) && run.after.empty() && !run.array_waits;
-    if (known.live) live_names_.insert_or_assign(run.name, id);
-    if (!run.submit_key.empty()) submitted_[{run.user, run.submit_key}].insert(id);
+    if (!run.nodes_reserved.empty()) keep_for(id, known.waits ? run.nodes_reserved : std::vector<NodeId>{});
+    if (known.live && !as_before) live_names_.insert_or_assign(run.name, id);
+    if (!run.submit_key.empty() && !as_before) submitted_[{run.user, run.submit_key}].insert(id);
     if (known.waits) {
         known.line = {.priority = run.spec.priority, .queue = run.spec.queue};
         known.shape = shape_of(request_of(run));
@@ -262,6 +269,10 @@ void Ledger::update(const Cluster& cluster, const Stale& stale) {
     for (const NodeId& id : stale.nodes) renew_node(cluster, id), renew_drain(cluster, id);
     for (const AttemptId id : stale.attempts) renew_attempt(cluster, id), renew_ask(cluster, id);
     for (const RunId id : stale.runs) renew_run(cluster, id);
+    for (const AttemptId id : stale.attempts) renew_end(cluster, id);
+    for (const RunId id : stale.runs)
+        for (auto at = live_attempts_.lower_bound({id, 0}); at != live_attempts_.end() && at->run == id; ++at)
+            renew_end(cluster, *at);
 }
 
 void Ledger::catch_up(const Cluster& cluster) {

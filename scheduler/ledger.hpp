@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/free_index.hpp"
+#include "scheduler/kept_nodes.hpp"
 #include "scheduler/records.hpp"
 
 namespace rtrain {
@@ -23,8 +23,8 @@ struct Shape {
     GangRequest gang;  // with the nodes that the run avoids
     Resources total;   // of all bundles
     std::uint32_t waiting = 0;
-    std::optional<UniformGang> uniform{};  // where the index of free slots answers for it
-    bool unlike = false;                   // it never does: every node is looked at
+    std::map<Doors, UniformGang> uniform{};  // where the index of free slots answers for it
+    bool unlike = false;                     // it never does: every node is looked at
 };
 
 struct Waiter {  // a run that waits, in order of age
@@ -46,13 +46,20 @@ struct Line {  // those of one queue and one priority; higher priorities come fi
     }
 };
 
+struct Release {  // when an attempt is expected to give its nodes back
+    Time end;
+    Time placed;
+    AttemptId attempt;
+    auto operator<=>(const Release&) const = default;
+};
+inline constexpr Time unknown_end{INT64_MAX};
+
 class Ledger {
   public:
     struct Stale {  // records that have changed since the last update
         std::set<NodeId> nodes;
         std::set<RunId> runs;
         std::set<AttemptId> attempts;
-        bool empty() const { return nodes.empty() && runs.empty() && attempts.empty(); }
     };
     void update(const Cluster& cluster, const Stale& stale);
     void fall_behind() { in_step_ = false; }  // records were changed by others than `decide`
@@ -71,13 +78,20 @@ class Ledger {
     const std::set<AttemptId>& on_node(const NodeId& node) const;  // live ones
     const std::vector<NodeView>& nodes() const { return views_; }  // by id
     const NodeView* node(const NodeId& id) const;
-    enum class Door { open, closed };
-    void set(const std::vector<NodeId>& nodes, Door door);  // closed: not for those who are being placed now
-    bool room_for(const Resources& total) const;            // no: the free amounts of all ready nodes together are less
-    bool ever(std::uint32_t shape);                         // whether the present nodes could hold it, were they empty
-    PlacementAnswer place(std::uint32_t shape);             // on nodes whose door is open
-    bool fits(std::uint32_t shape);                         // now, on those
-    const Resources& totals() const { return totals_; }     // of all nodes that are not lost, their GPUs too
+    const KeptNodes& kept() const { return kept_; }
+    Doors keep_for(RunId run, const std::vector<NodeId>& nodes);    // its door
+    Doors behind(std::size_t node) const { return behind_[node]; }  // of nodes()
+    std::vector<NodeView> nodes(Doors open) const;                  // those behind closed doors take nothing
+    bool room_for(std::uint32_t shape, Doors open) const;           // no: all that is free there together is less
+    bool ever(std::uint32_t shape);  // whether the present nodes could hold it, were they empty
+    PlacementAnswer place(std::uint32_t shape, Doors open);
+    bool fits(std::uint32_t shape, Doors open);                   // now
+    const UniformGang* uniform(std::uint32_t shape, Doors open);  // null: the index does not answer for it
+    FreeIndex& index() { return index_; }
+    std::size_t place_of(const NodeId& node) const;          // in nodes(); their number: it is not there
+    const std::set<Release>& ends() const { return ends_; }  // of live attempts whose expected end does not move
+    const std::set<AttemptId>& restless() const { return restless_; }  // the others
+    const Resources& totals() const { return totals_; }                // of all nodes that are not lost, their GPUs too
     std::vector<std::string> faults(
         const Cluster& cluster) const;  // against a recount: what differs, empty when nothing
     std::optional<RunId> live_run(const std::string& name) const;
@@ -116,7 +130,8 @@ class Ledger {
         std::set<AttemptId> attempts;
     };
     void renew_run(const Cluster& cluster, RunId id);
-    void forget_run(RunId id);
+    enum class Names { drop, keep };
+    void forget_run(RunId id, Names names);
     void renew_waits(const Run& run, Known& known);
     void forget_waits(RunId id, const Known& known);
     void renew_ask(const Cluster& cluster, AttemptId id);
@@ -129,7 +144,9 @@ class Ledger {
     void refresh(NodeView& view, const Standing& standing);
     void sum(const NodeView& view, int sign);
     void sum_totals(const NodeView& view, int sign);
-    const UniformGang* uniform(std::uint32_t shape);
+    void move_doors(const KeptNodes::Moved& moved);
+    void put_behind(std::size_t node, Doors doors);
+    void renew_end(const Cluster& cluster, AttemptId id);
     std::map<std::string, Resources> held_now() const;
     std::vector<std::string> waiting_text() const;
     void compare_nodes(const Cluster& cluster, const Ledger& recount, std::vector<std::string>& wrong) const;
@@ -160,7 +177,11 @@ class Ledger {
     std::map<NodeId, Standing> standing_;
     std::vector<NodeView> views_;
     std::map<NodeId, std::size_t> places_;
-    std::set<NodeId> closed_;
+    KeptNodes kept_;
+    std::vector<Doors> behind_;  // of `views_`
+    std::set<Release> ends_;
+    std::map<AttemptId, Release> end_of_;
+    std::set<AttemptId> restless_;
     std::map<std::string, std::int64_t, std::less<>> free_;  // ticks on ready nodes
     Resources totals_;
     FreeIndex index_;  // of `views_`

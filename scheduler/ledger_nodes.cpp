@@ -32,67 +32,6 @@ void Ledger::sum_totals(const NodeView& view, int sign) {
     sign > 0 ? add(totals_, all) : subtract(totals_, all);
 }
 
-void Ledger::set(const std::vector<NodeId>& nodes, Door door) {
-    for (const NodeId& id : nodes) {
-        const auto found = places_.find(id);
-        if (found == places_.end()) continue;
-        NodeView& view = views_[found->second];
-        if (door == Door::closed && view.state == NodeState::ready) {
-            sum(view, -1);
-            view.state = NodeState::quarantined;
-            closed_.insert(id);
-            index_.put(view);
-        } else if (door == Door::open && closed_.erase(id) > 0) {
-            view.state = NodeState::ready;
-            sum(view, +1);
-            index_.put(view);
-        }
-    }
-}
-
-bool Ledger::room_for(const Resources& total) const {
-    return std::all_of(total.begin(), total.end(), [&](const auto& entry) {
-        const auto free = free_.find(entry.first);
-        return entry.second.ticks <= (free == free_.end() ? 0 : free->second);
-    });
-}
-
-bool Ledger::ever(std::uint32_t shape) {
-    const auto known = ever_.find(shape);
-    if (known != ever_.end()) return known->second;
-    const UniformGang* gang = uniform(shape);
-    const bool could = gang != nullptr && index_.verdict(*gang) != Verdict::infeasible;
-    // What the nodes with open doors could hold, all of them could.
-    if (could || (gang != nullptr && closed_.empty())) return ever_.emplace(shape, could).first->second;
-    std::vector<NodeView> all;
-    if (!closed_.empty()) all = views_;
-    for (NodeView& view : all)
-        if (closed_.contains(view.id)) view.state = NodeState::ready;
-    const Verdict verdict = rtrain::place(closed_.empty() ? views_ : all, shapes_[shape].gang).verdict;
-    return ever_.emplace(shape, verdict != Verdict::infeasible).first->second;
-}
-
-// The index forgets shapes that nobody asked for lately; those it cannot know are not offered to it twice.
-const UniformGang* Ledger::uniform(std::uint32_t number) {
-    Shape& shape = shapes_[number];
-    if (shape.unlike) return nullptr;
-    if (!shape.uniform || !index_.knows(*shape.uniform)) shape.uniform = index_.prepare(shape.gang);
-    shape.unlike = !shape.uniform;
-    return shape.uniform ? &*shape.uniform : nullptr;
-}
-
-PlacementAnswer Ledger::place(std::uint32_t shape) {
-    const UniformGang* gang = uniform(shape);
-    return gang != nullptr ? index_.place(*gang) : rtrain::place(views_, shapes_[shape].gang);
-}
-
-bool Ledger::fits(std::uint32_t shape) {
-    const UniformGang* gang = uniform(shape);
-    const Verdict verdict =
-        gang != nullptr ? index_.verdict(*gang) : rtrain::place(views_, shapes_[shape].gang).verdict;
-    return verdict == Verdict::feasible_now;
-}
-
 void Ledger::refresh(NodeView& view, const Standing& standing) {
     view.free = view.total;
     std::erase_if(view.free, [](const auto& entry) { return entry.second.ticks == 0; });
@@ -128,7 +67,7 @@ void Ledger::show(const NodeId& id, const Resources& changed, const std::vector<
         if (share.device < view.gpus_free.size())
             view.gpus_free[share.device] = units(1) - std::min(units(1), standing.gpus_held[share.device]);
     sum(view, +1);
-    index_.put(view);
+    index_.put_free(view);
 }
 
 void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
@@ -142,6 +81,7 @@ void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
     if (record == cluster.nodes.end()) {
         if (known == places_.end()) return;
         views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(known->second));
+        behind_.erase(behind_.begin() + static_cast<std::ptrdiff_t>(known->second));
         for (auto& [other, place] : places_) place -= place > known->second ? 1 : 0;
         places_.erase(known);
         index_.erase(id);
@@ -168,6 +108,8 @@ void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
     for (auto& [other, at] : places_) at += at >= place ? 1 : 0;
     places_.emplace(id, place);
     views_.insert(after, std::move(view));
+    behind_.insert(behind_.begin() + static_cast<std::ptrdiff_t>(place), Doors{0});
+    put_behind(place, kept_.doors_of(id));
 }
 
 void Ledger::hold(const Cluster& cluster, const Attempt& attempt) {

@@ -82,7 +82,8 @@ std::vector<std::string> Ledger::faults(const Cluster& cluster) const {
         std::erase_if(free, [](const auto& entry) { return entry.second == 0; });
         return free;
     };
-    expect(closed_.empty(), "closed nodes, after the pass,");
+    expect(kept_.nodes() == recount.kept_.nodes(), "nodes kept for runs");
+    expect(ends_ == recount.ends_ && restless_ == recount.restless_, "expected ends");
     expect(free_on_ready(*this) == free_on_ready(recount), "free amounts of all ready nodes");
     expect(totals_ == recount.totals_, "totals");
     expect(held_now() == recount.held_now(), "what queues hold");

@@ -38,6 +38,34 @@ void Ledger::renew_drain(const Cluster& cluster, const NodeId& id) {
     put(drained_, drained_until_, id, found == cluster.nodes.end() ? std::nullopt : found->second.drain_deadline);
 }
 
+// An end that does not move while time passes stands in order; of the others there are few.
+void Ledger::renew_end(const Cluster& cluster, AttemptId id) {
+    std::optional<Release> release;
+    const bool lives = live_attempts_.contains(id);
+    if (lives) {
+        const Attempt& attempt = cluster.attempts.at(id);
+        const Run& run = cluster.runs.at(id.run);
+        const bool rests =
+            attempt.state == AttemptState::running && run.started.ms != 0 && run.spec.stop_at.empty() && !attempt.ask;
+        const auto& limit = run.spec.wall_time_limit;
+        if (rests)
+            release = {.end = limit ? run.started + *limit : unknown_end, .placed = attempt.placed_at, .attempt = id};
+    }
+    const auto before = end_of_.find(id);
+    if (release && before != end_of_.end() && before->second == *release) return;
+    if (before != end_of_.end()) {
+        ends_.erase(before->second);
+        end_of_.erase(before);
+    }
+    if (lives && !release)
+        restless_.insert(id);
+    else
+        restless_.erase(id);
+    if (!release) return;
+    ends_.insert(*release);
+    end_of_.emplace(id, *release);
+}
+
 std::vector<AttemptId> Ledger::asked_until(Time now) const { return until(asked_, now); }
 std::vector<NodeId> Ledger::drained_until(Time now) const { return until(drained_, now); }
 

@@ -70,6 +70,23 @@ std::uint32_t slots(const Resources& free, const std::vector<Amount>& gpus, cons
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, limit));
 }
 
+std::uint32_t slots_when_empty(const NodeView& node, const Resources& demand) {
+    std::uint64_t count = UINT32_MAX;
+    for (const auto& [name, amount] : demand) {
+        if (amount.ticks == 0) continue;
+        const std::uint64_t gpus = node.gpus_free.size();
+        const auto of_gpus = [&](std::int64_t ticks) {
+            return ticks >= whole.ticks ? gpus / static_cast<std::uint64_t>(ticks / Amount::per_unit)
+                                        : gpus * static_cast<std::uint64_t>(whole.ticks / ticks);
+        };
+        const std::uint64_t here = name == gpu_key
+                                       ? of_gpus(amount.ticks)
+                                       : static_cast<std::uint64_t>(amount_of(node.total, name).ticks / amount.ticks);
+        count = std::min(count, here);
+    }
+    return static_cast<std::uint32_t>(count);
+}
+
 Amount gpus_free(const std::vector<Amount>& gpus) {
     Amount sum;
     for (const Amount gpu : gpus) sum = sum + gpu;

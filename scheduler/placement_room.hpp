@@ -21,6 +21,9 @@ std::optional<std::vector<GpuShare>> take_gpus(std::vector<Amount>& gpus, Amount
 std::uint32_t slots(const Resources& free, const std::vector<Amount>& gpus, const Resources& demand,
                     std::uint32_t limit);
 
+// How many would fit if nothing else were on the node.
+std::uint32_t slots_when_empty(const NodeView& node, const Resources& demand);
+
 struct Room {
     const NodeView* node = nullptr;
     Resources free;

@@ -1,6 +1,6 @@
 // Who is placed next: the waiting runs in their order. Priority; then those who have a reservation, or retry in a
-// moment; then the queue that has had the least of its share; then age. Runs of equal shape stand together, so that one
-// refusal answers for all of them.
+// moment; then gangs that have waited long; then the queue that has had the least of its share; then age. Runs of equal
+// shape stand together, so that one refusal answers for all of them.
 #include <algorithm>
 
 #include "scheduler/machine.hpp"
@@ -13,6 +13,7 @@ Order::Order(const Ledger& ledger, FairShare shares, Time now)
     : ledger_(ledger),
       shares_(std::move(shares)),
       keep_place_(ledger.keep_place(now + backoff_keeps_place)),
+      now_(now),
       line_(ledger.waiting().begin()) {
     open_priority();
 }
@@ -23,14 +24,45 @@ void Order::open_priority() {
         const std::int32_t priority = line_->first.priority;
         for (const RunId id : keep_place_)
             if (const Line& line = ledger_.line_of(id); line.priority == priority)
-                promised_.push_back({.line = &line, .shape = ledger_.shape_of(id), .run = id});
-        std::reverse(promised_.begin(), promised_.end());
+                promise(line, ledger_.shape_of(id), id,
+                        ledger_.reserving().contains(id) ? Claim::promise : Claim::none);
         for (; line_ != ledger_.waiting().end() && line_->first.priority == priority; ++line_) {
             Open open{.line = &line_->first, .batches = &line_->second, .heads = {}};
             for (const auto& [shape, batch] : line_->second) open.heads.emplace(*batch.by_age.begin(), shape);
             if (!open.heads.empty()) lines_.push_back(std::move(open));
         }
+        add_starving();
+        std::reverse(promised_.begin(), promised_.end());
     }
+}
+
+// Gangs that have waited long come right after those that have a promise, whatever their queue has had: else a queue
+// beyond its share would leave its large gangs to starve behind the small runs of others. The oldest of each queue.
+void Order::add_starving() {
+    for (const Open& open : lines_) {
+        std::vector<std::pair<Waiter, std::uint32_t>> oldest;
+        for (const auto& [shape, batch] : *open.batches) {
+            const GangRequest& gang = ledger_.shape(shape).gang;
+            if (gang.driver || gang.bundles.size() < 2) continue;
+            std::size_t looked_at = 0;
+            for (const Waiter& waiter : batch.by_age) {
+                if (looked_at++ == starving_of_each_queue || now_ - waiter.submitted < starves_after) break;
+                oldest.emplace_back(waiter, shape);
+            }
+        }
+        std::sort(oldest.begin(), oldest.end());
+        if (oldest.size() > starving_of_each_queue) oldest.resize(starving_of_each_queue);
+        for (const auto& [waiter, shape] : oldest) promise(*open.line, shape, waiter.id, Claim::starving);
+    }
+}
+
+void Order::promise(const Line& line, std::uint32_t shape, RunId run, Claim claim) {
+    const auto known =
+        std::find_if(promised_.begin(), promised_.end(), [&](const Turn& turn) { return turn.run == run; });
+    if (known != promised_.end())
+        known->claim = claim;
+    else
+        promised_.push_back({.line = &line, .shape = shape, .run = run, .claim = claim});
 }
 
 std::optional<Turn> Order::next() {

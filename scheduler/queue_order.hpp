@@ -10,14 +10,21 @@
 
 namespace rtrain::core {
 
+// Why somebody's turn comes before that of its queue: it has reserved nodes; it is a gang that has waited long.
+enum class Claim { none, promise, starving };
+
 struct Turn {  // whose turn it is
     const Line* line = nullptr;
     std::uint32_t shape = 0;
     RunId run;
+    Claim claim = Claim::none;
 };
 
 // A run that retries so soon keeps its place against those behind it.
 inline constexpr Duration backoff_keeps_place{10'000};
+// Gangs of more than one bundle that have waited so long, and how many of each queue have a claim at a time.
+inline constexpr Duration starves_after{1'800'000};
+inline constexpr std::size_t starving_of_each_queue = 2;
 
 class Order {
   public:
@@ -32,6 +39,8 @@ class Order {
         std::set<std::pair<Waiter, std::uint32_t>> heads;  // the oldest of each shape
     };
     void open_priority();
+    void add_starving();
+    void promise(const Line& line, std::uint32_t shape, RunId run, Claim claim);
     std::optional<Turn> next_by_share();
     std::vector<Turn> promised_;  // of this priority: those that keep their place come first, the oldest at the back
     std::set<RunId> seen_;
@@ -39,6 +48,7 @@ class Order {
     const Ledger& ledger_;
     FairShare shares_;
     std::vector<RunId> keep_place_;
+    Time now_;
     std::map<Line, Ledger::Batches>::const_iterator line_;
     std::vector<Open> lines_;
 };

@@ -1,6 +1,7 @@
 // A scheduling pass: EASY backfill. Runs are placed in their order; the first that finds no room reserves the nodes on
 // which it will start soonest, and those behind it may use these only if they have ended by then. One run of each kind
-// of node reserves: two that could never use the same nodes do not stand behind each other. See README.md, "Queues".
+// of node reserves: two that could never use the same nodes do not stand behind each other. So do the oldest gangs of
+// each queue once they have waited long. See README.md, "Queues".
 #include <algorithm>
 
 #include "scheduler/backfill.hpp"
@@ -27,8 +28,10 @@ bool could_use(const NodeView& node, const GangRequest& gang) {
 
 namespace {
 
-constexpr std::size_t reservations_at_most = 4;
-constexpr std::size_t too_long_at_most = 100;  // runs of a shape that are passed over in search of a shorter one
+constexpr std::size_t reservations_at_most = 12;
+constexpr std::size_t heads_at_most = 4;         // of them those of other kinds of nodes
+constexpr std::int64_t looks_for_a_part_of = 4;  // given back at once, of what a gang with a reservation needs
+constexpr std::size_t too_long_at_most = 100;    // runs of a shape that are passed over in search of a shorter one
 
 std::string never_fits(const std::vector<NodeView>& nodes, const GangRequest& gang) {
     const PlacementAnswer answer = explain_placement(nodes, gang);
@@ -49,7 +52,8 @@ struct Held {  // a reservation that stands in this pass
     RunId run;
     std::uint32_t shape = 0;
     Reservation at;
-    bool closed = false;
+    Doors door = 0;
+    Claim claim = Claim::none;
 };
 
 class Pass {
@@ -61,21 +65,23 @@ class Pass {
     enum class Next { on, skip };  // after a run: its shape goes on, or need not be tried again
     Next consider(const Turn& turn);
     Next blocked(const Turn& turn);
-    void open_all();
     bool refused_by_quota(const Turn& turn, const Run& run);
     std::size_t doors_for(std::optional<Duration> limit) const;
     bool passes(const Held& held, std::optional<Duration> limit) const;
-    void open_for(std::optional<Duration> limit);
+    Doors open_to(std::optional<Duration> limit) const;
     bool some_may_pass(const Turn& turn);
-    bool start(const Turn& turn, const Run& run);
+    bool start(const Turn& turn, const Run& run, Doors open);
     bool same_kind(std::uint32_t a, std::uint32_t b) const;
     void hold(const Turn& turn, Time not_before);
+    void renew(const Turn& turn, Reservation& at, Time not_before);
+    Doors open_for_promise(const Turn& turn) const;
+    std::size_t heads() const;
     void claim_lent();
     void tell_reasons();
     void give_reason(RunId id, const std::string& reason);
     std::string reason_of(const Run& run, std::uint32_t shape) const;
     void let_go_of_others();
-    PlacementAnswer grown(const Run& run, PlacementAnswer smallest);
+    PlacementAnswer grown(const Run& run, PlacementAnswer smallest, Doors open);
     void grow();
 
     Change& change_;
@@ -102,13 +108,12 @@ bool Pass::passes(const Held& held, std::optional<Duration> limit) const {
     return limit && held.at.from.ms != 0 && change_.now() + *limit <= held.at.from;
 }
 
-// Opens the reserved nodes to a run that is over before they are needed, closes them to others.
-void Pass::open_for(std::optional<Duration> limit) {
-    for (Held& held : held_) {
-        const bool closed = !passes(held, limit);
-        if (held.closed != closed) ledger_.set(held.at.nodes, closed ? Ledger::Door::closed : Ledger::Door::open);
-        held.closed = closed;
-    }
+// The doors of all but those who would be kept waiting by a run that takes so long.
+Doors Pass::open_to(std::optional<Duration> limit) const {
+    Doors open = every_door;
+    for (const Held& held : held_)
+        if (!passes(held, limit)) open &= ~held.door;
+    return open;
 }
 
 bool Pass::refused_by_quota(const Turn& turn, const Run& run) {
@@ -132,34 +137,53 @@ bool Pass::same_kind(std::uint32_t a, std::uint32_t b) const {
                                 [&](const NodeView& node) { return could_use(node, one) && could_use(node, other); });
 }
 
-// A reservation is kept as long as it has not passed: its time is a promise.
+// The doors of all but those who have a promise of this priority, or a higher one.
+Doors Pass::open_for_promise(const Turn& turn) const {
+    Doors open = open_to({});
+    for (const RunId id : ledger_.reserving())
+        if (id != turn.run && ledger_.line_of(id).priority >= turn.line->priority) open &= ~ledger_.kept().door_of(id);
+    return open;
+}
+
+// Has enough been given back that it could begin sooner? Not for every small run that ends.
+bool worth_a_look(const Resources& given_back, const Resources& total) {
+    return std::all_of(total.begin(), total.end(), [&](const auto& entry) {
+        return entry.second.ticks <= amount_of(given_back, entry.first).ticks * looks_for_a_part_of;
+    });
+}
+
+// Made anew, or to begin sooner: runs end before their limits, and the nodes that are free then may be others.
+void Pass::renew(const Turn& turn, Reservation& at, Time not_before) {
+    const bool stands = !at.nodes.empty() && at.from > change_.now() && !change_.nodes_have_changed();
+    if (stands && !worth_a_look(change_.given_back(), ledger_.shape(turn.shape).total)) return;
+    Reservation made = reserve(change_.seen(), ledger_, turn.shape, change_.now(), open_for_promise(turn));
+    if (made.nodes.empty() && !stands) made = reserve(change_.seen(), ledger_, turn.shape, change_.now(), open_to({}));
+    if (made.from.ms != 0) made.from = std::max(made.from, not_before);
+    const bool sooner = made.from.ms != 0 && made.from < at.from;
+    if (stands && !sooner) return;
+    at = std::move(made);
+    const Run& run = change_.seen().runs.at(turn.run);
+    if (run.nodes_reserved == at.nodes && run.reserved_from == at.from) return;
+    Run& record = change_.edit(turn.run);
+    record.nodes_reserved = at.nodes;
+    record.reserved_from = at.from;
+}
+
+// A reservation is kept as long as it has not passed: its time is a promise, and moves only to be sooner.
 void Pass::hold(const Turn& turn, Time not_before) {
     if (held_.size() >= reservations_at_most || ledger_.shape(turn.shape).gang.driver) return;
     const Run& run = change_.seen().runs.at(turn.run);
-    for (Held& held : held_) {
-        if (!held.closed) ledger_.set(held.at.nodes, Ledger::Door::closed);
-        held.closed = true;
-    }
     Reservation at{.nodes = run.nodes_reserved, .from = run.reserved_from};
-    const bool stands = !at.nodes.empty() && at.from > change_.now() && !change_.nodes_have_changed();
-    if (!stands) {
-        at = reserve(change_.seen(), ledger_.shape(turn.shape).gang, change_.now());
-        if (at.from.ms != 0) at.from = std::max(at.from, not_before);
-        if (run.nodes_reserved != at.nodes || run.reserved_from != at.from) {
-            Run& record = change_.edit(turn.run);
-            record.nodes_reserved = at.nodes;
-            record.reserved_from = at.from;
-        }
-    }
-    if (!at.nodes.empty()) held_.push_back({.run = turn.run, .shape = turn.shape, .at = std::move(at)});
+    renew(turn, at, not_before);
+    if (at.nodes.empty()) return;
+    const Doors door = ledger_.keep_for(turn.run, at.nodes);
+    held_.push_back({.run = turn.run, .shape = turn.shape, .at = std::move(at), .door = door, .claim = turn.claim});
     refused_.clear();
 }
 
-void Pass::open_all() {
-    for (Held& held : held_) {
-        ledger_.set(held.at.nodes, Ledger::Door::open);
-        held.closed = false;
-    }
+std::size_t Pass::heads() const {
+    return static_cast<std::size_t>(
+        std::count_if(held_.begin(), held_.end(), [](const Held& held) { return held.claim != Claim::starving; }));
 }
 
 Pass::Next Pass::blocked(const Turn& turn) {
@@ -171,25 +195,24 @@ Pass::Next Pass::blocked(const Turn& turn) {
     }
     const bool behind =
         std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return same_kind(held.shape, turn.shape); });
-    if (behind) return Next::skip;
-    open_all();  // who must give way is reckoned with every node
-    if (make_room(change_, quotas_, turn.run)) {
+    if (turn.claim == Claim::none && (behind || heads() >= heads_at_most)) return Next::skip;
+    if (!behind && make_room(change_, quotas_, turn.run)) {  // who must give way is reckoned with every node
         change_.settle();
         if (!run.nodes_reserved.empty()) change_.edit(turn.run).nodes_reserved.clear();
     }
     hold(turn, change_.now());
-    return Next::skip;
+    return turn.claim == Claim::none ? Next::skip : Next::on;
 }
 
 // An elastic run takes as many workers as fit and its quota allows.
-PlacementAnswer Pass::grown(const Run& run, PlacementAnswer smallest) {
+PlacementAnswer Pass::grown(const Run& run, PlacementAnswer smallest, Doors open) {
     if (smallest.verdict != Verdict::feasible_now || workers_min(run) == workers_max(run)) return smallest;
     GangRequest largest = gang_of(run.spec, workers_max(run));
     largest.nodes_avoided.insert(largest.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     const auto allowed = [&](std::uint32_t workers) {
         return !quotas_.refuses(run.spec.queue, demand_of_first(run, workers));
     };
-    Sized sized = place_largest(ledger_.nodes(), largest, workers_min(run), allowed);
+    Sized sized = place_largest(ledger_.nodes(open), largest, workers_min(run), allowed);
     return sized.answer.verdict == Verdict::feasible_now ? std::move(sized.answer) : std::move(smallest);
 }
 
@@ -213,31 +236,33 @@ Pass::Next Pass::consider(const Turn& turn) {
     if (refused_by_quota(turn, run)) return Next::skip;
     if (run.retry_at > change_.now()) {
         const bool keeps = run.retry_at - change_.now() <= backoff_keeps_place && ledger_.ever(turn.shape);
-        if (keeps && held_.empty()) hold(turn, run.retry_at);
+        if (keeps && heads() == 0) hold(turn, run.retry_at);
         return Next::on;
     }
+    if (turn.claim != Claim::none) {
+        if (start(turn, run, open_to(run.spec.wall_time_limit))) return Next::on;
+        return blocked(turn);
+    }
     if (full_.contains(turn.shape)) return Next::skip;
-    const bool driver = ledger_.shape(turn.shape).gang.driver;
-    if (driver) open_all();  // it takes nothing from who reserved
+    const bool driver = ledger_.shape(turn.shape).gang.driver;  // it takes nothing from who reserved
     const std::optional<Duration> limit = run.spec.wall_time_limit;
     const std::size_t doors = driver ? held_.size() : doors_for(limit);
     const auto refused = refused_.find(turn.shape);
     if (driver || refused == refused_.end() || refused->second < doors) {
-        if (!driver) open_for(limit);
-        if (start(turn, run)) return Next::on;
+        if (start(turn, run, driver ? every_door : open_to(limit))) return Next::on;
         refused_[turn.shape] = doors;
     }
     if (doors == held_.size()) {
         full_.insert(turn.shape);
         return blocked(turn);
     }
-    if (some_may_pass(turn) && ++too_long_[turn.shape] < too_long_at_most) return Next::on;
-    return blocked(turn);
+    const Next next = blocked(turn);
+    return some_may_pass(turn) && ++too_long_[turn.shape] < too_long_at_most ? Next::on : next;
 }
 
-bool Pass::start(const Turn& turn, const Run& run) {
-    if (!ledger_.room_for(ledger_.shape(turn.shape).total)) return false;
-    const PlacementAnswer answer = grown(run, ledger_.place(turn.shape));
+bool Pass::start(const Turn& turn, const Run& run, Doors open) {
+    if (!ledger_.room_for(turn.shape, open)) return false;
+    const PlacementAnswer answer = grown(run, ledger_.place(turn.shape, open), open);
     if (answer.verdict != Verdict::feasible_now) return false;
     quotas_.count(turn.line->queue, demand_of_first(run, answer.seats.size()));
     place_attempt(change_, turn.run, answer.seats);
@@ -252,8 +277,8 @@ bool Pass::some_may_pass(const Turn& turn) {
     if (shortest == for_ever) return false;
     const std::size_t doors = doors_for(shortest);
     if (doors <= refused_[turn.shape]) return false;
-    open_for(shortest);
-    const bool room = ledger_.room_for(ledger_.shape(turn.shape).total) && ledger_.fits(turn.shape);
+    const Doors open = open_to(shortest);
+    const bool room = ledger_.room_for(turn.shape, open) && ledger_.fits(turn.shape, open);
     if (!room) refused_[turn.shape] = doors;
     return room;
 }
@@ -270,7 +295,7 @@ void Pass::claim_lent() {
 std::string Pass::reason_of(const Run& run, std::uint32_t shape) const {
     if (const auto over = quotas_.refuses(run.spec.queue, ledger_.shape(shape).total)) return to_text(*over);
     if (!ledger_.ever(shape)) return never_fits(ledger_.nodes(), ledger_.shape(shape).gang);
-    return ledger_.fits(shape) ? "waits behind a run that needs the same nodes" : "waits for room";
+    return ledger_.fits(shape, every_door) ? "waits behind a run that needs the same nodes" : "waits for room";
 }
 
 // Every run is told once why it waits; and again when nodes have come or gone.
@@ -288,8 +313,10 @@ void Pass::tell_reasons() {
 
 // Those who reserved before and are no longer first.
 void Pass::let_go_of_others() {
+    std::set<RunId> stay;
+    for (const Held& held : held_) stay.insert(held.run);
     for (const RunId id : std::set<RunId>(ledger_.reserving())) {
-        if (std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return held.run == id; })) continue;
+        if (stay.contains(id)) continue;
         Run& run = change_.edit(id);
         run.nodes_reserved.clear();
         run.reserved_from = {};
@@ -301,7 +328,6 @@ void Pass::run() {
     Order order(ledger_, FairShare(change_.seen(), ledger_, change_.now()), change_.now());
     while (const auto turn = order.next())
         if (consider(*turn) == Next::skip) order.skip(*turn);
-    open_all();
     change_.settle();
     let_go_of_others();
     grow();

@@ -1,7 +1,7 @@
 # Breaks the index of free slots: what an attempt takes or gives back is shown, but the index is not told.
 set(PLANT_FILE scheduler/ledger_nodes.cpp)
 set(PLANT_FROM [==[    sum(view, +1);
-    index_.put(view);
+    index_.put_free(view);
 }
 ]==])
 set(PLANT_TO [==[    sum(view, +1);

@@ -1,0 +1,100 @@
+// Questions to the ledger: is there room, on which nodes, and for whom are nodes kept (kept_nodes.hpp).
+#include <algorithm>
+
+#include "scheduler/controller.hpp"
+
+namespace rtrain {
+
+void Ledger::put_behind(std::size_t node, Doors doors) {
+    behind_[node] = doors;
+    index_.put_behind(views_[node].id, doors);
+}
+
+std::size_t Ledger::place_of(const NodeId& node) const {
+    const auto found = places_.find(node);
+    return found == places_.end() ? views_.size() : found->second;
+}
+
+void Ledger::move_doors(const KeptNodes::Moved& moved) {
+    const auto each = [&](const std::vector<NodeId>& some, auto&& doors_now) {
+        for (const NodeId& id : some)
+            if (const std::size_t node = place_of(id); node < views_.size()) put_behind(node, doors_now(behind_[node]));
+    };
+    each(moved.gone, [&](Doors before) { return before & ~moved.door; });
+    each(moved.come, [&](Doors before) { return before | moved.door; });
+}
+
+Doors Ledger::keep_for(RunId run, const std::vector<NodeId>& nodes) {
+    const KeptNodes::Moved moved = kept_.keep(run, nodes);
+    move_doors(moved);
+    return moved.door;
+}
+
+std::vector<NodeView> Ledger::nodes(Doors open) const {
+    std::vector<NodeView> some = views_;
+    for (std::size_t i = 0; i < some.size(); ++i)
+        if ((behind_[i] & ~open) != 0 && some[i].state == NodeState::ready) some[i].state = NodeState::quarantined;
+    return some;
+}
+
+// The index says for itself what stands behind closed doors; for others that is worth a look, before every node is
+// tried.
+bool Ledger::room_for(std::uint32_t shape, Doors open) const {
+    const Shape& wanted = shapes_[shape];
+    const auto enough = [&](auto&& free_of) {
+        return std::all_of(wanted.total.begin(), wanted.total.end(),
+                           [&](const auto& entry) { return entry.second.ticks <= free_of(entry.first); });
+    };
+    const bool together = enough([&](const std::string& name) {
+        const auto free = free_.find(name);
+        return free == free_.end() ? 0 : free->second;
+    });
+    if (!together || !wanted.unlike || kept_.empty()) return together;
+    return enough([&](const std::string& name) {
+        std::int64_t free = 0;
+        for (std::size_t i = 0; i < views_.size(); ++i) {
+            if (views_[i].state != NodeState::ready || (behind_[i] & ~open) != 0) continue;
+            free += amount_of(views_[i].free, name).ticks;
+            if (name == gpu_key)
+                for (const Amount gpu : views_[i].gpus_free) free += gpu.ticks;
+        }
+        return free;
+    });
+}
+
+bool Ledger::ever(std::uint32_t shape) {
+    const auto known = ever_.find(shape);
+    if (known != ever_.end()) return known->second;
+    const UniformGang* gang = uniform(shape, every_door);
+    const Verdict verdict =
+        gang != nullptr ? index_.verdict(*gang) : rtrain::place(views_, shapes_[shape].gang).verdict;
+    return ever_.emplace(shape, verdict != Verdict::infeasible).first->second;
+}
+
+// The index forgets shapes that nobody asked for lately; those it cannot know are not offered to it twice.
+const UniformGang* Ledger::uniform(std::uint32_t number, Doors open) {
+    constexpr std::size_t most = 32;
+    Shape& shape = shapes_[number];
+    if (shape.unlike) return nullptr;
+    const auto known = shape.uniform.find(open);
+    if (known != shape.uniform.end() && index_.knows(known->second)) return &known->second;
+    const auto made = index_.prepare(shape.gang, open);
+    shape.unlike = !made;
+    if (!made) return nullptr;
+    if (shape.uniform.size() >= most) shape.uniform.clear();
+    return &shape.uniform.insert_or_assign(open, *made).first->second;
+}
+
+PlacementAnswer Ledger::place(std::uint32_t shape, Doors open) {
+    const UniformGang* gang = uniform(shape, open);
+    if (gang != nullptr) return index_.place(*gang);
+    return kept_.empty() ? rtrain::place(views_, shapes_[shape].gang) : rtrain::place(nodes(open), shapes_[shape].gang);
+}
+
+bool Ledger::fits(std::uint32_t shape, Doors open) {
+    const UniformGang* gang = uniform(shape, open);
+    if (gang != nullptr) return index_.verdict(*gang) == Verdict::feasible_now;
+    return rtrain::place(nodes(open), shapes_[shape].gang).verdict == Verdict::feasible_now;
+}
+
+}  // namespace rtrain
