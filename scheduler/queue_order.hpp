@@ -24,7 +24,7 @@ struct Turn {  // whose turn it is
 inline constexpr Duration backoff_keeps_place{10'000};
 // Gangs of more than one bundle that have waited so long, and how many of each queue have a claim at a time.
 inline constexpr Duration starves_after{1'800'000};
-inline constexpr std::size_t starving_of_each_queue = 2;
+inline constexpr std::size_t starving_of_each_queue = 1;
 
 class Order {
   public:

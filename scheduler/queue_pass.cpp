@@ -1,7 +1,7 @@
 // A scheduling pass: EASY backfill. Runs are placed in their order; the first that finds no room reserves the nodes on
 // which it will start soonest, and those behind it may use these only if they have ended by then. One run of each kind
-// of node reserves: two that could never use the same nodes do not stand behind each other. So do the oldest gangs of
-// each queue once they have waited long. See README.md, "Queues".
+// of node reserves: two that could never use the same nodes do not stand behind each other. So does the oldest gang of
+// each queue once it has waited long. See README.md, "Queues".
 #include <algorithm>
 
 #include "scheduler/backfill.hpp"
@@ -155,7 +155,6 @@ bool worth_a_look(const Resources& given_back, const Resources& total) {
 // Made anew, or to begin sooner: runs end before their limits, and the nodes that are free then may be others.
 void Pass::renew(const Turn& turn, Reservation& at, Time not_before) {
     const bool stands = !at.nodes.empty() && at.from > change_.now() && !change_.nodes_have_changed();
-    if (stands && !worth_a_look(change_.given_back(), ledger_.shape(turn.shape).total)) return;
     Reservation made = reserve(change_.seen(), ledger_, turn.shape, change_.now(), open_for_promise(turn));
     if (made.nodes.empty() && !stands) made = reserve(change_.seen(), ledger_, turn.shape, change_.now(), open_to({}));
     if (made.from.ms != 0) made.from = std::max(made.from, not_before);
@@ -173,10 +172,16 @@ void Pass::renew(const Turn& turn, Reservation& at, Time not_before) {
 void Pass::hold(const Turn& turn, Time not_before) {
     if (held_.size() >= reservations_at_most || ledger_.shape(turn.shape).gang.driver) return;
     const Run& run = change_.seen().runs.at(turn.run);
-    Reservation at{.nodes = run.nodes_reserved, .from = run.reserved_from};
-    renew(turn, at, not_before);
-    if (at.nodes.empty()) return;
-    const Doors door = ledger_.keep_for(turn.run, at.nodes);
+    Doors door = ledger_.kept().door_of(turn.run);
+    Reservation at{.nodes = {}, .from = run.reserved_from};
+    const bool stands =
+        door != 0 && !run.nodes_reserved.empty() && at.from > change_.now() && !change_.nodes_have_changed();
+    if (!stands || worth_a_look(change_.given_back(), ledger_.shape(turn.shape).total)) {
+        at.nodes = run.nodes_reserved;
+        renew(turn, at, not_before);
+        if (at.nodes.empty()) return;
+        door = ledger_.keep_for(turn.run, at.nodes);
+    }
     held_.push_back({.run = turn.run, .shape = turn.shape, .at = std::move(at), .door = door, .claim = turn.claim});
     refused_.clear();
 }
