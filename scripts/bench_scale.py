@@ -61,6 +61,13 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def loop_seconds(pid):
+    """The loop's thread: on a core, and ready but waiting for one."""
+    with open(f"/proc/{pid}/task/{pid}/schedstat") as schedstat:
+        ran, waited, _ = schedstat.read().split()
+    return int(ran) / 1e9, int(waited) / 1e9
+
+
 def memory_mib(pid, field):
     with open(f"/proc/{pid}/status") as status:
         return int(re.search(rf"^{field}:\s+(\d+)", status.read(), re.M).group(1)) / 1024
@@ -160,6 +167,7 @@ def scale(work):
         beats = heartbeat_share(pid)
         idle_mib = memory_mib(pid, "VmRSS")
         before, used, begin = head.ask("GET", "/metrics").decode(), cpu_seconds(pid), time.monotonic()
+        ran_before, waited_before = loop_seconds(pid)
         millis = submit_all(connect, mixed_jobs(RUNS))
         submitted = time.monotonic() - begin
 
@@ -168,6 +176,8 @@ def scale(work):
 
         wait_for("the runs", all_ended, 900, 0.5)
         took, used = time.monotonic() - begin, cpu_seconds(pid) - used
+        ran, waited = loop_seconds(pid)
+        loop = f"the head's loop ran {100 * (ran - ran_before) / took:.0f} % and waited for a core {100 * (waited - waited_before) / took:.0f} % of the time"
         peak_mib = memory_mib(pid, "VmHWM")
         scrape = time.monotonic()
         after = head.ask("GET", "/metrics").decode()
@@ -181,7 +191,7 @@ def scale(work):
     return (
         f"registered in {registered:.1f} s; decision {shown['decision_latency_seconds']}; {RUNS / took:.0f} runs/s; "
         f"head {peak_mib:.0f} MiB; heartbeats {100 * beats:.1f} % of one core; {gangs['gangs_per_second']:.0f} gangs/s",
-        f"{NODES} nodes, {RUNS} runs; a turn of the core {shown['scheduling_duration_seconds']}; commit "
+        f"{NODES} nodes, {RUNS} runs; {loop}; a turn of the core {shown['scheduling_duration_seconds']}; commit "
         f"{shown['log_commit_duration_seconds']}; submitted {RUNS / submitted:.0f}/s over {SUBMITTERS} connections, answered p50 "
         f"{millis[len(millis) // 2]:.1f}, p99 {millis[len(millis) * 99 // 100]:.1f} ms; head {idle_mib:.0f} MiB before the runs, "
         f"{1e3 * used / RUNS:.1f} ms of processor for each; /metrics then {len(after) / 1e6:.1f} MB in {1e3 * scrape:.0f} ms; gangs: "

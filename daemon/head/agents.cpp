@@ -67,30 +67,39 @@ void Agents::send(const std::string& node, const protocol::FromHead& message) {
 }
 
 // An order for a node that is away is dropped: at its next registration the core says again what still counts.
-void Agents::order(const Effect& effect) {
+std::function<void()> Agents::order(const Effect& effect) {
     const Run* run = nullptr;
     if (const auto found = head_.cluster.runs.find(about(effect)); found != head_.cluster.runs.end())
         run = &found->second;
     if (std::holds_alternative<WriteResult>(effect) && run && storage::parse_uri(run->storage_path).ok() &&
         storage::parse_uri(run->storage_path)->scheme == storage::Scheme::cluster)
-        return write_own_result(head_, *run);
+        return [this, name = run->name, text = result_json(head_, *run)] { write_own_result(head_, name, text); };
     const std::string node = addressee(effect).value;
-    const auto session = sessions_.find(node);
-    if (session == sessions_.end()) return;
+    if (!sessions_.contains(node)) return {};
 
     OrderFacts facts;
-    if (run && std::holds_alternative<PrepareNode>(effect)) facts.code_sha256 = SubmissionFiles::code(head_, *run);
     if (run && std::holds_alternative<LaunchWorkers>(effect)) {
         facts.secrets = SubmissionFiles::secrets(head_, *run);
         facts.token = head_.tokens.run_token(run->id, run->user);
     }
     if (run && std::holds_alternative<WriteResult>(effect)) facts.result_json = result_json(head_, *run);
     auto message = order_of(head_.cluster, effect, facts);
-    if (!message) return;
-    if (auto* stop = std::get_if<protocol::Stop>(&*message); stop && stop->attempt.incarnation == 0)
+    if (!message) return {};
+    return [this, effect, node, message = std::move(*message), key = run ? run->submit_key : ""] {
+        if (!overtaken(head_.cluster, effect)) deliver(node, message, key);
+    };
+}
+
+// What only the journal or the session knows is filled in now.
+void Agents::deliver(const std::string& node, protocol::FromHead message, const std::string& code_key) {
+    const auto session = sessions_.find(node);
+    if (session == sessions_.end()) return;
+    if (auto* prepare = std::get_if<protocol::Prepare>(&message))
+        prepare->code_sha256 = SubmissionFiles::code(head_, code_key);
+    if (auto* stop = std::get_if<protocol::Stop>(&message); stop && stop->attempt.incarnation == 0)
         for (const protocol::AttemptRef& held : session->second.held)  // no record of it: the agent's own name for it
             if (held.run == stop->attempt.run && held.number == stop->attempt.number) stop->attempt = held;
-    send(node, *message);
+    send(node, message);
 }
 
 void Agents::dismiss(const std::string& node, const std::string& why) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,7 +34,8 @@ class Agents {
 
     void start();  // leases of the nodes in the records begin now
     void accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder, const std::string& node);
-    void order(const Effect& effect);  // carries one effect out
+    // What carries an effect out, made of the state as it is now, to be called once that is durable; may be none.
+    std::function<void()> order(const Effect& effect);
     void send(const std::string& node, const protocol::FromHead& message);
     void dismiss(const std::string& node, const std::string& why);  // `node leave`: refuse and close
     bool connected(const std::string& node) const;
@@ -58,6 +60,7 @@ class Agents {
     };
     struct Inbox {
         std::uint64_t received = 0, durable = 0;
+        std::optional<std::uint64_t> saving;  // on its way to the disk
         bool opened = false;
     };
     void heard(const std::string& node, std::uint64_t session, const std::string& text);
@@ -74,12 +77,14 @@ class Agents {
     void check_leases();
     void hang_up(const std::string& node, const std::string& why);
     Inbox& inbox(const std::string& node);
+    void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
 
     Head& head_;
     std::map<std::string, Session> sessions_;
     std::map<std::string, NodeSeen> seen_;
     std::map<std::string, Inbox> inboxes_;
-    std::set<std::string> unsaved_;         // nodes whose number has changed since the last commit
+    std::set<std::string> unsaved_;         // nodes whose number has changed since the last commit began
+    std::set<std::string> saving_;          // nodes whose number is on its way to the disk
     std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
     std::vector<std::string> revoked_;
     struct Clearing {

@@ -33,7 +33,8 @@ class LogFollower {
             more = more || sent_[file.name] < file.bytes;
             complete = complete && file.complete && sent_[file.name] >= file.bytes;
         }
-        if (!terminal(run->second.state)) return progressed_ && more ? Feeds::Pumped::again : Feeds::Pumped::goes_on;
+        if (!head_.ended_for_good(run->second))
+            return progressed_ && more ? Feeds::Pumped::again : Feeds::Pumped::goes_on;
         const bool late = wall_ms() - run->second.ended_wall_ms > complete_within_ms;
         if (!complete && !(late && !progressed_)) return Feeds::Pumped::again;
         to.write(sse(text_of(run_json(head_, run->second)), "", "end"));

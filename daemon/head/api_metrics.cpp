@@ -53,7 +53,7 @@ void follow(Ask& ask, RunId run, std::uint64_t after, const MetricQuestion& ques
         if (!out.empty() && !to.write(std::move(out))) return Feeds::Pumped::ended;
         if (!whole || rows.size() == batch) return Feeds::Pumped::again;
         const auto found = head.cluster.runs.find(run);
-        if (found != head.cluster.runs.end() && !terminal(found->second.state)) return Feeds::Pumped::goes_on;
+        if (found != head.cluster.runs.end() && !head.ended_for_good(found->second)) return Feeds::Pumped::goes_on;
         to.write(sse("{}", "", "end"));
         return Feeds::Pumped::ended;
     });
@@ -69,7 +69,7 @@ void get_metrics(Ask& ask) {
     const MetricQuestion question{.ranks = *ranks, .key = ask.query("key")};
     const auto page = page_of(ask);
     if (!page) return refuse(ask, page.error());
-    ask.head.acknowledge();  // rows that came but are not written yet belong to the answer
+    ask.head.settle();  // rows that came but are not written yet belong to the answer
     if (ask.asked("follow")) return follow(ask, *run, after_of(ask), question);
     const std::uint64_t after = ask.query("cursor").empty() ? after_of(ask) : page->offset;
     json items = json::array(), cursor;

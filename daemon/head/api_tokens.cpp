@@ -125,9 +125,10 @@ void delete_token(Ask& ask) {
         return refuse(ask,
                       {ErrorCode::not_found, "there is no token '" + ask.variables["id"] + "'", "rtrain token list"});
     row->revoked = true;
-    if (auto saved = ask.head.journal->save_token(*row); !saved) return refuse(ask, saved.error());
     ask.head.tokens.set(*row);
-    reply_json(ask, 200, token_json(*row));
+    ask.head.save({.tokens = {*row}, .settings = {}, .done = [kept = ask, row = *row]() mutable {
+                       reply_json(kept, 200, token_json(row));
+                   }});
 }
 
 void post_join(Ask& ask) {

@@ -76,7 +76,8 @@ void Agents::register_node(const std::string& node, Session& session, const prot
     head_.revocations.issued(node, session.serial);  // one from before serials were kept
     Inbox& box = inbox(node);
     if (said.next_news <= box.received) {  // a new installation: its numbers begin anew
-        box.received = 0;
+        box.received = box.durable = 0;
+        box.saving.reset();
         unsaved_.insert(node);
     }
     session.registered = true;
@@ -163,27 +164,31 @@ void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) 
 std::map<std::string, std::string> Agents::numbers_to_save() {
     std::map<std::string, std::string> settings;
     for (const std::string& node : unsaved_) {
-        const Inbox& box = inboxes_.at(node);
-        if (box.received != box.durable) settings[seen_setting(node)] = std::to_string(box.received);
+        Inbox& box = inboxes_.at(node);
+        box.saving = box.received;
+        settings[seen_setting(node)] = std::to_string(box.received);
     }
+    saving_ = std::exchange(unsaved_, {});
     return settings;
 }
 
 void Agents::numbers_saved() {
-    for (const std::string& node : std::exchange(unsaved_, {})) {
+    for (const std::string& node : std::exchange(saving_, {})) {
         Inbox& box = inboxes_.at(node);
-        box.durable = box.received;
+        if (box.saving) box.durable = *box.saving;
+        box.saving.reset();
     }
 }
 
 void Agents::acknowledge() {
     for (const std::string& node : std::exchange(unacknowledged_, {})) {
         const auto session = sessions_.find(node);
-        const std::uint64_t durable = inbox(node).durable;
-        if (session == sessions_.end() || !session->second.registered || session->second.acknowledged == durable)
+        const Inbox& box = inbox(node);
+        if (box.durable != box.received) unacknowledged_.insert(node);  // what came since, when it is durable
+        if (session == sessions_.end() || !session->second.registered || session->second.acknowledged == box.durable)
             continue;
-        session->second.acknowledged = durable;
-        send(node, protocol::NewsAck{durable});
+        session->second.acknowledged = box.durable;
+        send(node, protocol::NewsAck{box.durable});
     }
 }
 

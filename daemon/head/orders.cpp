@@ -178,4 +178,13 @@ std::optional<FromHead> order_of(const Cluster& cluster, const Effect& effect, c
     return std::visit(ToOrder{cluster, facts}, effect);
 }
 
+bool overtaken(const Cluster& cluster, const Effect& effect) {
+    const auto* prepare = std::get_if<PrepareNode>(&effect);
+    const auto* launch = std::get_if<LaunchWorkers>(&effect);
+    if (!prepare && !launch) return false;
+    const Attempt* attempt =
+        prepare ? attempt_of(cluster, prepare->attempt, prepare->incarnation) : attempt_of(cluster, launch->attempt, 0);
+    return !attempt || attempt->state == AttemptState::stopping || terminal(attempt->state);
+}
+
 }  // namespace rtrain::head

@@ -70,8 +70,8 @@ void Revocations::revoke(const std::string& node) {
     for (const auto& [serial, expires] : found->second) {
         lists_[setting][serial] = expires;
         fresh_.insert(serial);
+        refused_.insert(serial);
     }
-    refused_.insert(fresh_.begin(), fresh_.end());
     lists_.erase(found);
     changed_.insert({setting, issued_prefix + node});
 }
@@ -79,12 +79,13 @@ void Revocations::revoke(const std::string& node) {
 std::map<std::string, std::string> Revocations::to_save() {
     std::map<std::string, std::string> settings;
     for (const std::string& setting : std::exchange(changed_, {})) settings[setting] = text_of(lists_[setting]);
+    saving_.merge(fresh_);
     return settings;
 }
 
 void Revocations::saved() {
-    if (fresh_.empty()) return;
-    head_.tokens.revoke_certificates(std::exchange(fresh_, {}));
+    if (saving_.empty()) return;
+    head_.tokens.revoke_certificates(std::exchange(saving_, {}));
     if (std::exchange(announcing_, true)) return;
     head_.loop.after(announce_pause_ms, [this] { announce(); });
 }

@@ -35,7 +35,8 @@ class Revocations {
     Head& head_;
     std::map<std::string, Serials> lists_;   // by setting
     std::set<std::string> changed_;          // settings
-    std::set<std::string> refused_, fresh_;  // serials; fresh: not yet committed
+    std::set<std::string> refused_, fresh_;  // serials; fresh: for the next commit
+    std::set<std::string> saving_;           // serials: of the commit that is under way
     bool announcing_ = false;
 };
 

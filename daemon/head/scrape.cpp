@@ -73,16 +73,17 @@ void add_node(const Head& head, const NodeId& id, metrics::Live& live, std::map<
 
 bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !cause.stopped_by_us; }
 
-// Passes everything on, and tells how long the answer took.
+// Holds an answer back until what it may tell is durable, and tells how long it took.
 class Timed : public net::Responder {
   public:
     Timed(Head& head, std::shared_ptr<net::Responder> inner, const Route& route)
         : head_(head), inner_(std::move(inner)), route_(route), begun_us_(monotonic_us()) {}
     void send(net::Response response) override {
-        const double seconds = static_cast<double>(monotonic_us() - begun_us_) / 1e6;
-        head_.metrics.http_request(
-            {.method = route_.method, .route = route_.pattern, .status = response.status, .seconds = seconds});
-        inner_->send(std::move(response));
+        if (head_.all_durable()) return tell(head_, inner_, route_, begun_us_, std::move(response));
+        auto held = std::make_shared<net::Response>(std::move(response));
+        head_.once_durable([&head = head_, inner = inner_, &route = route_, begun_us = begun_us_, held] {
+            tell(head, inner, route, begun_us, std::move(*held));
+        });
     }
     std::shared_ptr<net::Stream> stream(std::string type) override { return inner_->stream(std::move(type)); }
     std::shared_ptr<net::Socket> accept_socket(net::SocketEvents events) override {
@@ -91,6 +92,14 @@ class Timed : public net::Responder {
     bool wants_socket() const override { return inner_->wants_socket(); }
 
   private:
+    static void tell(Head& head, const std::shared_ptr<net::Responder>& inner, const Route& route,
+                     std::int64_t begun_us, net::Response response) {
+        const double seconds = static_cast<double>(monotonic_us() - begun_us) / 1e6;
+        head.metrics.http_request(
+            {.method = route.method, .route = route.pattern, .status = response.status, .seconds = seconds});
+        inner->send(std::move(response));
+    }
+
     Head& head_;
     std::shared_ptr<net::Responder> inner_;
     const Route& route_;

@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "daemon/head/routes.hpp"
-#include "daemon/head/scrape.hpp"
-#include "daemon/net/posted.hpp"
 #include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
 
@@ -25,17 +23,6 @@ constexpr std::int64_t wake_pause_ms = 5;      // a wake that did not move its o
 
 std::string setting_or(const state::SqliteJournal& journal, const std::string& key) {
     return journal.setting(key).value_or("");
-}
-
-// A debug build holds the state, and what is derived from it, against a recount: after every turn of a small cluster,
-// less often the larger it is, for a recount looks at everything.
-void recount([[maybe_unused]] const Cluster& cluster, [[maybe_unused]] std::uint64_t turn) {
-#ifndef NDEBUG
-    const std::size_t size = cluster.nodes.size() + cluster.runs.size() + cluster.attempts.size();
-    if (turn % (1 + size / 100) != 0) return;
-    const auto broken = invariants(cluster);
-    RTRAIN_CHECK(broken.empty(), broken.front());
-#endif
 }
 
 }  // namespace
@@ -112,114 +99,13 @@ Status Head::serve() {
     tidy_up();
     loop.after(sweep_pause_ms, [this] { sweep(); });
     loop.run();
-    if (!failure_) turn();
     if (!failure_) acknowledge();
+    settle();
     feeds.close_all();
     agents.close_all("the head stops");
     server.reset();
     if (failure_) return *failure_;
     return Done{};
-}
-
-void Head::take(Event event, Answer answer) {
-    const std::int64_t posted_us = net::posted_us();
-    waiting_.push_back({std::move(event), std::move(answer), posted_us == 0 ? monotonic_us() : posted_us});
-    post_turn();
-}
-
-void Head::save(Aside aside) {
-    asides_.push_back(std::move(aside));
-    post_turn();
-}
-
-void Head::post_turn() {
-    if (std::exchange(turn_posted_, true)) return;
-    loop.post([this] { turn(); });
-}
-
-// The flow. What has come by now is decided in order and shares one commit.
-void Head::turn() {
-    turn_posted_ = false;
-    if (failure_ || (waiting_.empty() && asides_.empty())) return;
-    std::vector<Waiting> inputs = std::exchange(waiting_, {});
-    std::vector<Event> events;
-    for (Waiting& one : inputs) events.push_back(std::move(one.event));
-
-    const std::int64_t begun_us = monotonic_us();
-    const Turn turn = decide_turn(cluster, clock.now(), wall_ms(), events);
-    const std::int64_t decided_us = monotonic_us();
-    metrics.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
-    for (const Waiting& one : inputs) metrics.decided(static_cast<double>(decided_us - one.came_us) / 1e6);
-    recount(cluster, ++turns_);
-    if (!commit(turn)) return;
-    perform(turn);
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-        if (inputs[i].answer) inputs[i].answer(turn.decisions[i]);
-    wake();
-}
-
-// What news meant (events, notices, metrics) and their numbers become durable together, or not at all: after a crash
-// the agent sends again exactly what was not.
-bool Head::commit(const Turn& turn) {
-    const std::int64_t begun_us = monotonic_us();
-    const state::Batch batch = batch_of(turn);
-    const std::vector<Aside> asides = std::exchange(asides_, {});
-    if (batch.entries.empty() && batch.notices.empty() && batch.metrics.empty() && batch.settings.empty() &&
-        batch.tokens.empty())
-        return true;
-    if (auto committed = journal->commit(batch); !committed) {
-        fail(committed.error());
-        return false;
-    }
-    agents.numbers_saved();
-    revocations.saved();
-    metrics.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
-    if (!batch.notices.empty() || !batch.metrics.empty()) feeds.poke();
-    for (const Aside& aside : asides)
-        if (aside.done) aside.done();
-    return true;
-}
-
-state::Batch Head::batch_of(const Turn& turn) {
-    state::Batch batch{.entries = turn.entries,
-                       .notices = std::exchange(notices_, {}),
-                       .metrics = reports.to_save(),
-                       .settings = agents.numbers_to_save(),
-                       .tokens = {}};
-    batch.settings.merge(revocations.to_save());
-    for (const Aside& aside : asides_) {
-        for (const auto& [key, value] : aside.settings) batch.settings[key] = value;
-        batch.tokens.insert(batch.tokens.end(), aside.tokens.begin(), aside.tokens.end());
-    }
-    return batch;
-}
-
-void Head::perform(const Turn& turn) {
-    for (const Decision& decision : turn.decisions)
-        for (const Effect& effect : decision.act) agents.order(effect);
-    after_records(turn);
-    if (!turn.entries.empty()) feeds.poke();
-}
-
-void Head::after_records(const Turn& turn) {
-    for (const Decision& decision : turn.decisions)
-        for (const Record& record : decision.save) {
-            const Run* run = std::get_if<Run>(&record);
-            if (run) names.saw(*run);
-            if (run && terminal(run->state)) {
-                SubmissionFiles::forget_secrets(*this, *run);
-                tokens.forget_run(run->id);
-                reports.end(run->id);
-            }
-            if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == turn.now)
-                count_placed(*this, *placed);
-            if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
-                names.forget(gone->id);
-                reports.forget(gone->id);
-                logs.forget(gone->id);
-                journal->forget_run(gone->id);
-            }
-        }
 }
 
 void Head::wake() {
@@ -242,13 +128,6 @@ void Head::fail(Error error) {
 void Head::later_acknowledge() {
     if (std::exchange(acknowledging_, true)) return;
     loop.after(acknowledge_pause_ms, [this] { acknowledge(); });
-}
-
-void Head::acknowledge() {
-    acknowledging_ = false;
-    turn();  // what is acknowledged below must have been decided and committed
-    if (failure_ || !commit({})) return;
-    agents.acknowledge();
 }
 
 void Head::later_sync_logs(const LogName& name, const ToAcknowledge& to) {
@@ -290,6 +169,8 @@ void Head::tidy_up() {
 }
 
 void Head::sweep() {
+    settle();  // what is tidied up is judged by what is on disk
+    if (failure_) return;
     tidy_up();
     if (auto leaf = security::make_leaf(identity.authority, "rtrain-head")) {
         identity.leaf = std::move(*leaf);

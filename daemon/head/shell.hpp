@@ -1,10 +1,12 @@
 // The head's parts, wired around one loop that reads like the flow:
-//   take (requests, news, timers) ─► turn: decide each ─► one commit ─► perform ─► answer
-// Only turn() changes the cluster. Nothing is performed or answered before its record is durable; when a commit fails,
-// nothing is performed at all and the process ends.
+//   take (requests, news, timers) ─► turn: decide each ─► one commit (a thread of its own) ─► perform ─► answer
+// Only turn() changes the cluster. It goes on while a commit is under way: what it decides meanwhile shares the next.
+// Nothing is performed or answered before its record is durable; when a commit fails, nothing is performed at all and
+// the process ends.
 #pragma once
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,12 +18,13 @@
 #include "daemon/head/head.hpp"
 #include "daemon/head/identity.hpp"
 #include "daemon/head/log_store.hpp"
+#include "daemon/head/pending.hpp"
 #include "daemon/head/reports.hpp"
 #include "daemon/head/revocation.hpp"
 #include "daemon/head/run_names.hpp"
 #include "daemon/head/tokens.hpp"
-#include "daemon/head/turn.hpp"
 #include "daemon/metrics/metrics.hpp"
+#include "daemon/net/offload_pool.hpp"
 #include "daemon/net/server.hpp"
 #include "storage/state/journal.hpp"
 
@@ -39,15 +42,14 @@ struct Head {
     void take(Event event, Answer answer = {});
     void fail(Error error);    // fatal: stops the loop
     void later_acknowledge();  // what came becomes durable with its news' numbers, and is acknowledged, grouped
-    void acknowledge();        // the same at once: before metrics are read
-    // What lies beside the records and comes often: durable with the next commit, and only then `done`.
-    struct Aside {
-        std::vector<state::TokenRow> tokens;
-        std::map<std::string, std::string> settings;
-        std::function<void()> done;
-    };
+    using Aside = head::Aside;
     void save(Aside aside);
-    void note(state::Notice notice) { notices_.push_back(std::move(notice)); }  // durable with the next commit
+    // What is told of the records waits until they are durable: runs `task` then; at once when they are.
+    void once_durable(std::function<void()> task);
+    bool all_durable() const { return !under_way_ && gathered_.turns.empty(); }
+    bool ended_for_good(const Run& run) const;  // it is terminal, and on disk
+    void settle();                              // what came is on disk when this returns: before metrics are read
+    void note(state::Notice notice) { gathered_.batch.notices.push_back(std::move(notice)); }  // with the next commit
     struct ToAcknowledge {
         std::string node;
         protocol::AttemptRef attempt;  // as the agent calls it
@@ -87,11 +89,14 @@ struct Head {
     };
     void post_turn();
     void turn();
-    state::Batch batch_of(const Turn& turn);
-    bool commit(const Turn& turn);  // false: it failed, the head ends
-    void perform(const Turn& turn);
-    void recall_reports();
+    void decide_waiting();
+    void note_records(const Turn& turn);   // what people look up; at once
+    void begin_commit();                   // of what was gathered, unless one is under way
+    void committed(const Status& status);  // that was under way: performs, answers, goes on
+    void perform(const Pending::Decided& decided);
     void after_records(const Turn& turn);  // what ends or goes with a run: secrets, tokens, logs
+    void acknowledge();
+    void recall_reports();
     void wake();
     using Unsynced = std::map<LogName, ToAcknowledge>;
     void sync_logs();
@@ -100,20 +105,22 @@ struct Head {
     void sweep();    // daily: the same, and a fresh leaf
 
     std::vector<Waiting> waiting_;
-    std::vector<state::Notice> notices_;
-    std::vector<Aside> asides_;
+    Pending gathered_;                    // for the next commit
+    std::unique_ptr<Pending> under_way_;  // at the writer
+    std::future<Status> outcome_;
     std::optional<net::Loop::TimerId> wake_timer_;
     Unsynced unsynced_;
-    std::uint64_t turns_ = 0;
+    std::uint64_t turns_ = 0, commits_ = 0;
     bool turn_posted_ = false, acknowledging_ = false, syncing_ = false;
     std::optional<Error> failure_;
+    net::OffloadPool writer_{1};  // last: it ends before what it writes from
 };
 
 // The side files of a run that are no records: code archive's hash, secrets' values (0600, gone when the run ends).
 struct SubmissionFiles {
     static Status save(Head& head, const std::string& key, const std::string& code_sha256,
                        const std::string& secrets_json);
-    static std::string code(const Head& head, const Run& run);
+    static std::string code(const Head& head, const std::string& key);
     static std::map<std::string, std::string> secrets(const Head& head, const Run& run);
     static void forget_secrets(const Head& head, const Run& run);
 };
@@ -123,6 +130,6 @@ std::string result_json(const Head& head, const Run& run);  // result.json of an
 void collect_blobs(Head& head);  // collection.cpp: blobs and settings that no run needs any more
 
 // Writes result.json of a cluster:// run below the storage root; the log says when it cannot.
-void write_own_result(Head& head, const Run& run);
+void write_own_result(Head& head, const std::string& run_name, const std::string& text);
 
 }  // namespace rtrain::head

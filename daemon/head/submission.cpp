@@ -26,8 +26,8 @@ Status SubmissionFiles::save(Head& head, const std::string& key, const std::stri
     return Done{};
 }
 
-std::string SubmissionFiles::code(const Head& head, const Run& run) {
-    return head.journal->setting(code_setting(run.submit_key)).value_or("");
+std::string SubmissionFiles::code(const Head& head, const std::string& key) {
+    return head.journal->setting(code_setting(key)).value_or("");
 }
 
 std::map<std::string, std::string> SubmissionFiles::secrets(const Head& head, const Run& run) {
@@ -59,8 +59,8 @@ std::string result_json(const Head& head, const Run& run) {
     return text_of(out);
 }
 
-void write_own_result(Head& head, const Run& run) {
-    const std::string path = run.name + "/result.json", text = result_json(head, run), root = head.options.storage_root;
+void write_own_result(Head& head, const std::string& run_name, const std::string& text) {
+    const std::string path = run_name + "/result.json", root = head.options.storage_root;
     head.loop.offload(
         [path, text, root] {
             auto store = storage::open_file_store(root);

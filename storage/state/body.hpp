@@ -1,5 +1,5 @@
-// What a SqliteJournal holds. The mutex lets the head read pages of events or metrics from its pool while the loop
-// commits.
+// What a SqliteJournal holds: a connection that writes, and one that reads, so that nobody who reads waits for a
+// commit. A mutex each.
 #pragma once
 
 #include <map>
@@ -17,14 +17,16 @@ namespace rtrain::state {
 struct SqliteJournal::Body {
     DirectoryLock lock;
     Database database;  // destroyed before the lock is let go
+    Database reader;
+    std::mutex reading;
     Cluster opened;
     std::map<RowKey, std::string> unknown;
     std::uint64_t last_event = 0;
     MetricMarks metric_marks;
     std::mutex mutex;
 
-    Body(DirectoryLock lock_taken, Database opened_database)
-        : lock(std::move(lock_taken)), database(std::move(opened_database)) {}
+    Body(DirectoryLock lock_taken, Database opened_database, Database second)
+        : lock(std::move(lock_taken)), database(std::move(opened_database)), reader(std::move(second)) {}
 };
 
 // Copies the records as where the next replay begins; inside of the caller's transaction.

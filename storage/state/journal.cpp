@@ -122,8 +122,11 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     Status renewed = renew_snapshot(*database, static_cast<std::uint64_t>(*last));
     if (!renewed) return at_directory(renewed.error(), directory);
 
+    Result<Database> reader = Database::open(path, Database::Mode::existing);
+    if (!reader) return at_directory(reader.error(), directory);
+
     auto journal = std::unique_ptr<SqliteJournal>(new SqliteJournal());
-    journal->body_ = std::make_unique<Body>(std::move(*lock), std::move(*database));
+    journal->body_ = std::make_unique<Body>(std::move(*lock), std::move(*database), std::move(*reader));
     journal->body_->opened = std::move(loaded->cluster);
     journal->body_->unknown = std::move(loaded->unknown);
     journal->body_->last_event = static_cast<std::uint64_t>(*last);
@@ -163,7 +166,7 @@ Status SqliteJournal::commit(const Batch& batch) {
 }
 
 std::vector<EventRow> SqliteJournal::events(EventId after, std::size_t limit, std::optional<RunId> run) const {
-    std::lock_guard held(body_->mutex);
+    std::lock_guard held(body_->reading);
     std::string sql = "SELECT id, wall_ms, kind, note, run, node FROM events WHERE id > ? AND note != ''";
     Values values = {static_cast<std::int64_t>(after.value)};
     if (run) {
@@ -172,8 +175,8 @@ std::vector<EventRow> SqliteJournal::events(EventId after, std::size_t limit, st
     }
     values.emplace_back(static_cast<std::int64_t>(limit));
     std::vector<EventRow> rows;
-    Status read = body_->database.each(sql + " ORDER BY id LIMIT ?", values,
-                                       [&](const Row& row) { rows.push_back(event_row(row)); });
+    Status read = body_->reader.each(sql + " ORDER BY id LIMIT ?", values,
+                                     [&](const Row& row) { rows.push_back(event_row(row)); });
     RTRAIN_CHECK(read.ok(), read.error().message);
     return rows;
 }

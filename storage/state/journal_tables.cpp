@@ -18,9 +18,9 @@ Status SqliteJournal::save_token(const TokenRow& token) {
 }
 
 std::vector<TokenRow> SqliteJournal::tokens() const {
-    std::lock_guard held(body_->mutex);
+    std::lock_guard held(body_->reading);
     std::vector<TokenRow> tokens;
-    Status read = body_->database.each(
+    Status read = body_->reader.each(
         "SELECT id, secret_hash, role, user, created, expires, uses_left, revoked FROM tokens ORDER BY created, id", {},
         [&](const Row& row) {
             tokens.push_back({.id = row.text(0),
@@ -42,22 +42,22 @@ Status SqliteJournal::save_setting(const std::string& key, const std::string& va
 }
 
 std::optional<std::string> SqliteJournal::setting(const std::string& key) const {
-    std::lock_guard held(body_->mutex);
+    std::lock_guard held(body_->reading);
     std::optional<std::string> value;
-    Status read = body_->database.each("SELECT value FROM settings WHERE key=?", {setting_prefix + key},
-                                       [&](const Row& row) { value = row.text(0); });
+    Status read = body_->reader.each("SELECT value FROM settings WHERE key=?", {setting_prefix + key},
+                                     [&](const Row& row) { value = row.text(0); });
     RTRAIN_CHECK(read.ok(), read.error().message);
     return value;
 }
 
 std::map<std::string, std::string> SqliteJournal::settings(const std::string& prefix) const {
-    std::lock_guard held(body_->mutex);
+    std::lock_guard held(body_->reading);
     const std::string begin = setting_prefix + prefix;
     std::map<std::string, std::string> found;
-    Status read = body_->database.each("SELECT key, value FROM settings WHERE substr(key, 1, ?1) = ?2",
-                                       {static_cast<std::int64_t>(begin.size()), begin}, [&](const Row& row) {
-                                           found[row.text(0).substr(std::string(setting_prefix).size())] = row.text(1);
-                                       });
+    Status read = body_->reader.each("SELECT key, value FROM settings WHERE substr(key, 1, ?1) = ?2",
+                                     {static_cast<std::int64_t>(begin.size()), begin}, [&](const Row& row) {
+                                         found[row.text(0).substr(std::string(setting_prefix).size())] = row.text(1);
+                                     });
     RTRAIN_CHECK(read.ok(), read.error().message);
     return found;
 }
@@ -74,15 +74,19 @@ Status SqliteJournal::erase_settings(const std::vector<std::string>& keys) {
 }
 
 std::vector<MetricRow> SqliteJournal::metrics(RunId run, std::uint64_t after_position, std::size_t limit) const {
-    std::lock_guard held(body_->mutex);
-    Result<std::vector<MetricRow>> rows = read_metrics(body_->database, run, after_position, limit);
+    std::lock_guard held(body_->reading);
+    Result<Transaction> one_view = Transaction::begin(body_->reader, Transaction::Kind::read);  // rows move into chunks
+    RTRAIN_CHECK(one_view.ok(), one_view.error().message);
+    Result<std::vector<MetricRow>> rows = read_metrics(body_->reader, run, after_position, limit);
     RTRAIN_CHECK(rows.ok(), rows.error().message);
     return std::move(*rows);
 }
 
 std::optional<MetricRow> SqliteJournal::last_metrics(RunId run) const {
-    std::lock_guard held(body_->mutex);
-    Result<std::optional<MetricRow>> row = last_metric(body_->database, run);
+    std::lock_guard held(body_->reading);
+    Result<Transaction> one_view = Transaction::begin(body_->reader, Transaction::Kind::read);
+    RTRAIN_CHECK(one_view.ok(), one_view.error().message);
+    Result<std::optional<MetricRow>> row = last_metric(body_->reader, run);
     RTRAIN_CHECK(row.ok(), row.error().message);
     return std::move(*row);
 }

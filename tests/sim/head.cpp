@@ -1,6 +1,9 @@
 // See head.hpp.
 #include "tests/sim/head.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "daemon/head/words.hpp"
 #include "tests/sim/node.hpp"
 #include "tests/sim/users.hpp"
@@ -9,7 +12,7 @@
 namespace rtrain::sim {
 namespace {
 
-constexpr std::int64_t node_timeout_ms = 10'000, heartbeat_ms = 2'000;
+constexpr std::int64_t node_timeout_ms = 10'000, heartbeat_ms = 2'000, wake_pause_ms = 5;
 
 }  // namespace
 
@@ -23,7 +26,7 @@ void SimHead::later(std::int64_t ms, std::function<void()> what) {
 
 void SimHead::start() {
     up_ = true;
-    busy_ = false;
+    turn_planned_ = false;
     cluster_ = disk_.cluster;
     received_ = disk_.news_seen;
     for (const auto& [id, node] : cluster_.nodes) heard_[id.value] = world_.now();
@@ -38,7 +41,8 @@ void SimHead::crash(const std::string& why) {
     up_ = false;
     ++life_;
     waiting_.clear();
-    asked_.clear();
+    gathered_ = {};
+    writing_.reset();
     sessions_.clear();
     heard_.clear();
     received_.clear();
@@ -62,55 +66,62 @@ void SimHead::take(Event event) {
 }
 
 void SimHead::plan_turn() {
-    turn_due_ = true;
-    if (busy_) return;
-    busy_ = true;
+    gathered_.wanted = true;
+    if (std::exchange(turn_planned_, true)) return;
     later(world_.dice.between(0, 2), [this] { begin_turn(); });
 }
 
-// Decides what has come since the last turn; single-threaded, so nothing else is decided until it is durable.
+// Decides what has come; it becomes durable with the next commit.
 void SimHead::begin_turn() {
-    turn_due_ = false;
-    head::Turn turn;
+    turn_planned_ = false;
     while (!waiting_.empty()) {
         const Event event = std::move(waiting_.front());
         waiting_.pop_front();
-        head::Turn one = head::decide_turn(cluster_, world_.now(), world_.now().ms, {event});
-        world_.oracle.decided(event, one.decisions.front(), cluster_);
-        world_.say("head", "event " + std::to_string(event.index()) + " " + one.decisions.front().note);
-        const bool asked = std::holds_alternative<RunStopAsked>(event) ||
-                           std::holds_alternative<NodeUndrained>(event) ||
-                           std::holds_alternative<QueuesConfigured>(event);
-        const auto& refused = one.decisions.front().refused;  // what it was to come after cannot succeed any more
-        const bool too_late = refused && refused->code == ErrorCode::conflict;
-        if (one.decisions.front().created || asked || too_late) asked_.emplace_back(event, one.decisions.front());
-        for (auto& entry : one.entries) turn.entries.push_back(std::move(entry));
-        for (auto& decision : one.decisions) turn.decisions.push_back(std::move(decision));
+        take_up(event);
     }
-    turn_received_ = received_;
-    later(world_.disk_ms(), [this, turn = std::move(turn)] { commit(turn); });
+    arm_timer();
+    begin_commit();
 }
 
-void SimHead::commit(const head::Turn& turn) {
+void SimHead::take_up(const Event& event) {
+    head::Turn one = head::decide_turn(cluster_, world_.now(), world_.now().ms, {event});
+    const Decision& decision = one.decisions.front();
+    world_.oracle.decided(event, decision, cluster_);
+    world_.say("head", "event " + std::to_string(event.index()) + " " + decision.note);
+    const bool asked = std::holds_alternative<RunStopAsked>(event) || std::holds_alternative<NodeUndrained>(event) ||
+                       std::holds_alternative<QueuesConfigured>(event);
+    const auto& refused = decision.refused;  // what it was to come after cannot succeed any more
+    const bool too_late = refused && refused->code == ErrorCode::conflict;
+    if (decision.created || asked || too_late) gathered_.asked.emplace_back(event, decision);
+    for (const Effect& effect : decision.act)
+        gathered_.orders.push_back({.effect = effect, .message = head::order_of(cluster_, effect, {})});
+    for (auto& entry : one.entries) gathered_.entries.push_back(std::move(entry));
+}
+
+void SimHead::begin_commit() {
+    if (writing_ || !gathered_.wanted) return;
+    gathered_.received = received_;
+    writing_ = std::exchange(gathered_, {});
+    later(world_.disk_ms(), [this] { commit(); });
+}
+
+void SimHead::commit() {
     if (dies("before its commit")) return;
-    for (const state::Entry& entry : turn.entries) {
+    for (const state::Entry& entry : writing_->entries) {
         for (const Record& record : entry.records) apply(disk_.cluster, record);
         disk_.journal.push_back(entry);
     }
-    world_.oracle.durable(disk_.cluster, cluster_);
+    if (gathered_.entries.empty()) world_.oracle.durable(disk_.cluster, cluster_);
     if (dies("after its commit")) return;
-    acknowledge();
-    perform(turn);
-    if (!up_) return;
-    busy_ = false;
-    arm_timer();
-    if (turn_due_) plan_turn();
+    const Pending done = *std::exchange(writing_, std::nullopt);
+    acknowledge(done);
+    perform(done);
+    if (up_ && gathered_.wanted) plan_turn();
 }
 
-void SimHead::acknowledge() {
-    for (const auto& [event, decision] : asked_) world_.users->answered(event, decision);
-    asked_.clear();
-    for (const auto& [node, seq] : turn_received_) disk_.news_seen[node] = seq;
+void SimHead::acknowledge(const Pending& done) {
+    for (const auto& [event, decision] : done.asked) world_.users->answered(event, decision);
+    for (const auto& [node, seq] : done.received) disk_.news_seen[node] = seq;
     for (auto& [node, session] : sessions_) {
         if (!session.registered || session.acknowledged == disk_.news_seen[node]) continue;
         session.acknowledged = disk_.news_seen[node];
@@ -118,25 +129,22 @@ void SimHead::acknowledge() {
     }
 }
 
-void SimHead::perform(const head::Turn& turn) {
-    for (const Decision& decision : turn.decisions) {
-        for (const Effect& effect : decision.act) {
-            if (dies("between two effects")) return;
-            world_.oracle.performs(effect, disk_.cluster);
-            world_.say("head", transcripts::text_of(cluster_, effect));
-            const std::string node = head::addressee(effect).value;
-            const auto session = sessions_.find(node);
-            if (session == sessions_.end() || !session->second.registered) continue;  // said again when it registers
-            if (auto order = head::order_of(cluster_, effect, {}))
-                world_.to_agent(node, session->second.connection, *std::move(order));
-        }
+void SimHead::perform(const Pending& done) {
+    for (const auto& [effect, message] : done.orders) {
+        if (dies("between two effects")) return;
+        world_.oracle.performs(effect, disk_.cluster);
+        world_.say("head", transcripts::text_of(cluster_, effect));
+        const std::string node = head::addressee(effect).value;
+        const auto session = sessions_.find(node);
+        if (session == sessions_.end() || !session->second.registered) continue;  // said again when it registers
+        if (message && !head::overtaken(cluster_, effect)) world_.to_agent(node, session->second.connection, *message);
     }
 }
 
 void SimHead::arm_timer() {
     const auto wake = next_wake(cluster_);
     if (!wake) return;
-    later(wake->ms - world_.now().ms, [this, timer = ++timer_] {
+    later(std::max(wake->ms - world_.now().ms, wake_pause_ms), [this, timer = ++timer_] {
         if (timer == timer_) take(TimePassed{});
     });
 }
@@ -171,7 +179,10 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
                                                  .news_seen = disk_.news_seen[node]});
     }
     if (const auto* said = std::get_if<protocol::Register>(&message)) {
-        if (said->next_news <= received_[node]) received_[node] = disk_.news_seen[node] = 0;
+        if (said->next_news <= received_[node]) {  // a new installation: its numbers begin anew
+            received_[node] = disk_.news_seen[node] = 0;
+            if (writing_) writing_->received[node] = 0;
+        }
         session.registered = true;
         take(head::registered(cluster_, NodeId{node}, *said, "10.0.0.9"));
     }

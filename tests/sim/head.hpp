@@ -1,5 +1,6 @@
 // The simulated head: the real turn (decide, records, effects), words and orders of the daemon, over a simulated disk
-// and network. It can die between any two of: decided, durable, acknowledged, each single effect.
+// and network. It goes on deciding while a commit is under way, as the daemon does, and can die between any two of:
+// decided, durable, acknowledged, each single effect.
 #pragma once
 
 #include <deque>
@@ -16,7 +17,7 @@ class SimHead {
     void start();
     void crash(const std::string& why);
     bool up() const { return up_; }
-    bool idle() const { return up_ && !busy_ && waiting_.empty(); }
+    bool idle() const { return up_ && !writing_ && !gathered_.wanted && waiting_.empty(); }
     void request(Event event);  // of a user: answered through Users when durable
     void opened(const std::string& node, std::uint64_t connection);
     void closed(const std::string& node, std::uint64_t connection);
@@ -35,13 +36,26 @@ class SimHead {
         std::vector<state::Entry> journal;
         std::map<std::string, std::uint64_t> news_seen;
     };
+    struct Order {
+        Effect effect;
+        std::optional<protocol::FromHead> message;  // made of the state as it was decided
+    };
+    struct Pending {  // decided, not yet durable
+        bool wanted = false;
+        std::vector<state::Entry> entries;
+        std::vector<Order> orders;
+        std::vector<std::pair<Event, Decision>> asked;  // by users
+        std::map<std::string, std::uint64_t> received;
+    };
     void take(Event event);
     void take_news(const std::string& node, const protocol::News& news);
     void plan_turn();
     void begin_turn();
-    void commit(const head::Turn& turn);
-    void acknowledge();
-    void perform(const head::Turn& turn);
+    void take_up(const Event& event);
+    void begin_commit();
+    void commit();
+    void acknowledge(const Pending& done);
+    void perform(const Pending& done);
     bool dies(const std::string& where);
     void check_leases();
     void arm_timer();
@@ -49,13 +63,14 @@ class SimHead {
 
     World& world_;
     Disk disk_;
-    bool up_ = false, busy_ = false, turn_due_ = false;
+    bool up_ = false, turn_planned_ = false;
     std::uint64_t life_ = 0, timer_ = 0;
     Cluster cluster_;
     std::deque<Event> waiting_;
-    std::vector<std::pair<Event, Decision>> asked_;  // by users, in this turn
+    Pending gathered_;                // for the next commit
+    std::optional<Pending> writing_;  // under way
     std::map<std::string, Session> sessions_;
-    std::map<std::string, std::uint64_t> received_, turn_received_;
+    std::map<std::string, std::uint64_t> received_;
     std::map<std::string, Time> heard_;
 };
 

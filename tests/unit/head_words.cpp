@@ -59,6 +59,23 @@ TEST_CASE("only the numbers of a commit's metrics go into the records") {
     CHECK(event.metrics == std::map<std::string, double>{{"loss", 0.5}});
 }
 
+TEST_CASE("a start that was overtaken by the end of its attempt is not ordered any more") {
+    Cluster cluster = cluster_with_attempt();
+    const AttemptId id{RunId{1}, 2};
+    const PrepareNode prepare{.attempt = id, .incarnation = 9, .node = NodeId{"n2"}};
+    const LaunchWorkers launch{.attempt = id, .node = NodeId{"n2"}};
+    const StopAttempt stop{.attempt = id, .node = NodeId{"n2"}};
+    CHECK_FALSE(overtaken(cluster, prepare));
+    CHECK_FALSE(overtaken(cluster, launch));
+    cluster.attempts.at(id).state = AttemptState::stopping;
+    CHECK(overtaken(cluster, prepare));
+    CHECK(overtaken(cluster, launch));
+    CHECK_FALSE(overtaken(cluster, stop));
+    cluster.attempts.erase(id);
+    CHECK(overtaken(cluster, prepare));
+    CHECK(overtaken(cluster, launch));
+}
+
 TEST_CASE("a preparation names all nodes of the attempt with their ranks and addresses, rank 0's first") {
     const Cluster cluster = cluster_with_attempt();
     const PrepareNode effect{.attempt = {RunId{1}, 2}, .incarnation = 9, .node = NodeId{"n2"}};

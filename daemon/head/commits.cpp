@@ -1,0 +1,166 @@
+// From what came to what is done: turns, their commits, and what waits for these. See shell.hpp for the picture.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/head/scrape.hpp"
+#include "daemon/head/shell.hpp"
+#include "daemon/net/posted.hpp"
+
+namespace rtrain::head {
+namespace {
+
+// A debug build holds the state, and what is derived from it, against a recount: after every turn of a small cluster,
+// less often the larger it is, for a recount looks at everything.
+void recount([[maybe_unused]] const Cluster& cluster, [[maybe_unused]] std::uint64_t turn) {
+#ifndef NDEBUG
+    const std::size_t size = cluster.nodes.size() + cluster.runs.size() + cluster.attempts.size();
+    if (turn % (1 + size / 100) != 0) return;
+    const auto broken = invariants(cluster);
+    RTRAIN_CHECK(broken.empty(), broken.front());
+#endif
+}
+
+}  // namespace
+
+void Head::take(Event event, Answer answer) {
+    const std::int64_t posted_us = net::posted_us();
+    waiting_.push_back({std::move(event), std::move(answer), posted_us == 0 ? monotonic_us() : posted_us});
+    post_turn();
+}
+
+void Head::save(Aside aside) {
+    for (const auto& [key, value] : aside.settings) gathered_.batch.settings[key] = value;
+    for (const state::TokenRow& token : aside.tokens) gathered_.batch.tokens.push_back(token);
+    gathered_.asides.push_back(std::move(aside));
+    post_turn();
+}
+
+void Head::post_turn() {
+    if (std::exchange(turn_posted_, true)) return;
+    loop.post([this] { turn(); });
+}
+
+void Head::turn() {
+    turn_posted_ = false;
+    if (failure_) return;
+    decide_waiting();
+    begin_commit();
+}
+
+// What has come by now is decided in order and shares one commit.
+void Head::decide_waiting() {
+    if (waiting_.empty()) return;
+    std::vector<Waiting> inputs = std::exchange(waiting_, {});
+    std::vector<Event> events;
+    for (Waiting& one : inputs) events.push_back(std::move(one.event));
+
+    const std::int64_t begun_us = monotonic_us();
+    Pending::Decided decided{.turn = decide_turn(cluster, clock.now(), wall_ms(), events), .orders = {}, .answers = {}};
+    const std::int64_t decided_us = monotonic_us();
+    metrics.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
+    for (const Waiting& one : inputs) metrics.decided(static_cast<double>(decided_us - one.came_us) / 1e6);
+    recount(cluster, ++turns_);
+    note_records(decided.turn);
+    for (const Decision& decision : decided.turn.decisions)
+        for (const Effect& effect : decision.act)
+            if (auto order = agents.order(effect)) decided.orders.push_back(std::move(order));
+    for (Waiting& one : inputs) decided.answers.push_back(std::move(one.answer));
+    for (state::Entry& entry : decided.turn.entries) gathered_.batch.entries.push_back(std::move(entry));
+    gathered_.turns.push_back(std::move(decided));
+    wake();
+}
+
+// What people look up follows the cluster at once: two requests never find one name free.
+void Head::note_records(const Turn& turn) {
+    for (const Decision& decision : turn.decisions)
+        for (const Record& record : decision.save) {
+            if (const Run* run = std::get_if<Run>(&record)) names.saw(*run);
+            if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == turn.now)
+                count_placed(*this, *placed);
+            if (const EraseRun* gone = std::get_if<EraseRun>(&record)) names.forget(gone->id);
+        }
+}
+
+// What news meant (events, notices, metrics) and their numbers become durable together, or not at all: after a crash
+// the agent sends again exactly what was not. So nothing may wait to be decided here.
+void Head::begin_commit() {
+    if (under_way_ || failure_ || !gathered_.wanted()) return;
+    RTRAIN_CHECK(waiting_.empty(), "a commit begins with undecided events");
+    gathered_.batch.metrics = reports.to_save();
+    gathered_.batch.settings.merge(agents.numbers_to_save());
+    gathered_.batch.settings.merge(revocations.to_save());
+    under_way_ = std::make_unique<Pending>(std::exchange(gathered_, {}));
+    if (!under_way_->writes()) return committed(Done{});
+    auto outcome = std::make_shared<std::promise<Status>>();
+    outcome_ = outcome->get_future();
+    writer_.add([this, outcome, &batch = under_way_->batch, number = ++commits_] {
+        const std::int64_t begun_us = monotonic_us();
+        Status status = journal->commit(batch);
+        metrics.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
+        outcome->set_value(std::move(status));
+        loop.post([this, number] {
+            if (under_way_ && commits_ == number) committed(outcome_.get());  // else somebody has waited for it
+        });
+    });
+}
+
+void Head::committed(const Status& status) {
+    const std::unique_ptr<Pending> done = std::move(under_way_);
+    if (!status) return fail(status.error());
+    agents.numbers_saved();
+    revocations.saved();
+    const state::Batch& saved = done->batch;
+    if (!saved.entries.empty() || !saved.notices.empty() || !saved.metrics.empty()) feeds.poke();
+    for (const Aside& aside : done->asides)
+        if (aside.done) aside.done();
+    for (const Pending::Decided& decided : done->turns) perform(decided);
+    for (const auto& task : done->then) task();
+    if (!waiting_.empty() || gathered_.wanted()) turn();
+}
+
+void Head::perform(const Pending::Decided& decided) {
+    for (const auto& order : decided.orders) order();
+    after_records(decided.turn);
+    for (std::size_t i = 0; i < decided.answers.size(); ++i)
+        if (decided.answers[i]) decided.answers[i](decided.turn.decisions[i]);
+}
+
+void Head::after_records(const Turn& turn) {
+    for (const Decision& decision : turn.decisions)
+        for (const Record& record : decision.save) {
+            if (const Run* run = std::get_if<Run>(&record); run && terminal(run->state)) {
+                SubmissionFiles::forget_secrets(*this, *run);
+                tokens.forget_run(run->id);
+                reports.end(run->id);
+            }
+            if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
+                reports.forget(gone->id);
+                logs.forget(gone->id);
+                journal->forget_run(gone->id);
+            }
+        }
+}
+
+void Head::once_durable(std::function<void()> task) {
+    if (!gathered_.turns.empty()) return gathered_.then.push_back(std::move(task));
+    if (under_way_) return under_way_->then.push_back(std::move(task));
+    task();
+}
+
+bool Head::ended_for_good(const Run& run) const {
+    return terminal(run.state) && !gathered_.about(run.id) && !(under_way_ && under_way_->about(run.id));
+}
+
+void Head::settle() {
+    gathered_.then.emplace_back([] {});
+    turn();
+    while (under_way_ && !failure_) committed(outcome_.get());
+}
+
+void Head::acknowledge() {
+    acknowledging_ = false;
+    gathered_.then.emplace_back([this] { agents.acknowledge(); });
+    turn();  // what is acknowledged must have been decided
+}
+
+}  // namespace rtrain::head
