@@ -22,6 +22,7 @@ class LaneMember {
   public:
     virtual ~LaneMember() = default;
     virtual void drain() = 0;  // finish what is being written, begin nothing, end
+    virtual void cut() = 0;    // end now: the lane's thread is gone, and what is still to come from the peer with it
 };
 
 struct Lane {

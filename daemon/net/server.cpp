@@ -148,6 +148,7 @@ TlsServer::~TlsServer() {
     for (auto& lane : hub_->lanes) {
         if (lane->ended.get_future().wait_until(deadline) != std::future_status::ready) lane->io.stop();
         lane->thread.join();
+        for (LaneMember* member : std::set<LaneMember*>(lane->members)) member->cut();
     }
     hub_->handler.reset();
 }

@@ -33,6 +33,7 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
 
     void start();
     void drain() override;
+    void cut() override { close(); }
     void close();
 
     // From handles on the loop, posted to the lane; `exchange` says which request is meant, late ones do nothing.

@@ -67,6 +67,7 @@ class WebSocket : public LaneMember, public std::enable_shared_from_this<WebSock
     void close(std::string reason);
     void ended(std::string why);
     void drain() override { close("the server is shutting down"); }
+    void cut() override { ended("the server has shut down"); }  // callbacks may hold our handle: they go to the loop
 
   private:
     void take(Wire& wire);
