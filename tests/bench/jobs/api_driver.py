@@ -61,7 +61,8 @@ def checkpoint(config):
                 elif rank == 0:
                     shutil.copytree(source, pathlib.Path(folder) / "copy")
                 times[what].append((time.perf_counter() - begin) * 1e3)
-    tell(config, {"copy_ms": statistics.median(times["copy"]), "blocked_ms": statistics.median(times["report"])})
+    # The best of each: pages of a virtual machine come from its host, and one copy took 27 to 400 ms on a quiet machine.
+    tell(config, {"copy_ms": min(times["copy"]), "blocked_ms": min(times["report"]), "copy_median_ms": statistics.median(times["copy"]), "blocked_median_ms": statistics.median(times["report"])})
 
 
 def tell(config, found):
