@@ -132,6 +132,12 @@ RTW_EXPORT int rtw_report(rtw_worker* worker, const rtw_report_args* args) {
     });
 }
 
+RTW_EXPORT int rtw_report_metrics(rtw_worker* worker, const char* metrics_json) {
+    const rtw_report_args args{
+        .metrics_json = metrics_json, .checkpoint_path = nullptr, .directory_name = nullptr, .owned = 0, .upload = 0};
+    return rtw_report(worker, &args);
+}
+
 RTW_EXPORT int rtw_flush(rtw_worker* worker, int64_t timeout_ms) {
     if (!worker) return missing("worker");
     return guarded([&] { return worker->session->flush(std::chrono::milliseconds(timeout_ms)); });

@@ -67,6 +67,10 @@ typedef struct {
  * RTW_STORAGE too. */
 int rtw_report(rtw_worker* worker, const rtw_report_args* args);
 
+/* The same without a checkpoint, for callers to whom filling in a struct is dear. Since rtrain 0.2; a program that may
+ * meet an older library looks the name up at run time. */
+int rtw_report_metrics(rtw_worker* worker, const char* metrics_json);
+
 /* Waits until every checkpoint reported so far is committed, at most timeout_ms (-1: without end). */
 int rtw_flush(rtw_worker* worker, int64_t timeout_ms);
 

@@ -37,6 +37,7 @@ void show(const char* what, int code) { std::printf("%s: %d %s\n", what, code, r
 
 int wrong() {
     show("no handle", rtw_report(nullptr, nullptr));
+    show("no handle", rtw_report_metrics(nullptr, "{}"));
     show("no place for it", rtw_open(nullptr));
     rtw_worker* worker = nullptr;
     if (rtw_open(&worker) != RTW_OK) return 1;
@@ -46,6 +47,7 @@ int wrong() {
         arguments.metrics_json = metrics;
         show(metrics, rtw_report(worker, &arguments));
     }
+    show("a list", rtw_report_metrics(worker, "[1]"));
     arguments.metrics_json = "{}";
     arguments.upload = 17;
     show("upload", rtw_report(worker, &arguments));

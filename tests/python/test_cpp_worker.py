@@ -46,10 +46,10 @@ def test_rank_0s_bytes_reach_all_ranks(agent):
 def test_wrong_arguments_get_a_code_and_a_reason_and_reach_no_agent(agent):
     out, _ = finish(begin(agent, "wrong"))
     lines = out.splitlines()
-    assert len(lines) == 9
+    assert len(lines) == 11
     assert all(": 2 " in line for line in lines)
-    assert "NaN" in lines[4]
-    assert "../../etc" in lines[8]
+    assert "NaN" in lines[5]
+    assert "../../etc" in lines[10]
     assert agent.frames("report") == []
 
 

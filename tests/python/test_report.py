@@ -15,6 +15,25 @@ def test_a_report_reaches_the_agent_and_comes_back_past_the_barrier(agent, start
     assert report["checkpoint"] is None
 
 
+def test_a_library_of_an_older_release_takes_reports_too(agent, start):
+    start(
+        """
+        import ctypes
+
+        class Older(ctypes.CDLL):
+            def __getattr__(self, name):
+                if name == "rtw_report_metrics":
+                    raise AttributeError(name)
+                return super().__getattr__(name)
+
+        ctypes.CDLL = Older
+        import rtrain.train as t
+        t.report({"loss": 0.5})
+        """
+    ).finish()
+    assert [report["metrics"] for report in agent.frames("report")] == [{"loss": 0.5}]
+
+
 def test_two_ranks_wait_for_each_other(agent, start):
     agent.world_size = 2
     first = start(REPORT, rank=0)

@@ -57,10 +57,12 @@ class ClusterSession:
     def report(self, call: ReportCall) -> None:
         handle = _worker.handle("report")
         self._reports += 1
-        if call.validation and not self.validates:
-            raise ValueError("report(validation=...) needs a trainer with validation_config")
-        arguments = ReportArgs(call.metrics_json.encode()) if call.directory is None else self._with_files(call)
-        code = library().rtw_report(handle, ctypes.byref(arguments))
+        if call.directory is None:
+            code = library().rtw_report_metrics(handle, call.metrics_json.encode())
+        else:
+            if call.validation and not self.validates:
+                raise ValueError("report(validation=...) needs a trainer with validation_config")
+            code = library().rtw_report(handle, ctypes.byref(self._with_files(call)))
         if code:
             check(code, "report")
         if call.validation:

@@ -49,6 +49,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rtw_checkpoint_json": (ctypes.c_char_p, [ctypes.c_void_p]),
     "rtw_checkpoint_dir": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)]),
     "rtw_report": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ReportArgs)]),
+    "rtw_report_metrics": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
     "rtw_flush": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int64]),
     "rtw_wanted": (ctypes.c_int32, [ctypes.c_void_p]),
     "rtw_broadcast": (
@@ -81,6 +82,8 @@ def library() -> ctypes.CDLL:
             f"the worker library cannot be loaded from {path}: {error}; run scripts/build, or set RTRAIN_WORKER_LIB "
             "to librtrain_worker.so"
         ) from error
+    if not hasattr(loaded, "rtw_report_metrics"):  # a library of an older release
+        loaded.rtw_report_metrics = lambda handle, text: loaded.rtw_report(handle, ctypes.byref(ReportArgs(text)))  # type: ignore[attr-defined]
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype = result

@@ -45,35 +45,42 @@ def report(
     arguments that contradict each other; CheckpointUploadError when a checkpoint was lost for good; AgentGoneError when
     the agent stays away; Stopped when the run is being stopped.
     """
-    encoded = _metrics.encode(metrics)
-    path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
-    given_away = delete_local_checkpoint_after_upload
-    if given_away is None and isinstance(checkpoint, Checkpoint):
-        given_away = checkpoint._owned
-    directory = None if path is None else str(pathlib.Path(path).absolute())
-    if directory is None and validation:
-        raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
-    if directory is not None and not pathlib.Path(directory).is_dir():
-        raise ValueError(
-            f"the checkpoint {directory} is not a directory; report it while it is there (inside of the `with` block "
-            "that made it)"
+    if checkpoint is None and not validation:  # the other arguments speak of files: a report is to cost microseconds
+        call = ReportCall(_metrics.encode(metrics), None, checkpoint_dir_name)
+    else:
+        owned = delete_local_checkpoint_after_upload
+        if owned is None and isinstance(checkpoint, Checkpoint):
+            owned = checkpoint._owned
+        call = ReportCall(
+            metrics_json=_metrics.encode(metrics),
+            directory=_directory_of(checkpoint),
+            directory_name=checkpoint_dir_name,
+            upload=checkpoint_upload_mode,
+            owned=bool(owned),
+            upload_fn=checkpoint_upload_fn,
+            validation=validation,
         )
-    call = ReportCall(
-        metrics_json=encoded,
-        directory=directory,
-        directory_name=checkpoint_dir_name,
-        upload=checkpoint_upload_mode,
-        owned=bool(given_away),
-        upload_fn=checkpoint_upload_fn,
-        validation=validation,
-    )
     session = _session.current("report")
     try:
         session.report(call)
     except LoopEnded:
-        _tracking.reported(session.facts, call)
+        _tracking.reported(session, call)
         raise
-    _tracking.reported(session.facts, call)
+    _tracking.reported(session, call)
+
+
+def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> str:
+    """Of a report that brings files, absolute. ValueError when there are none."""
+    if checkpoint is None:
+        raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
+    path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
+    directory = pathlib.Path(path).absolute()
+    if not directory.is_dir():
+        raise ValueError(
+            f"the checkpoint {directory} is not a directory; report it while it is there (inside of the `with` block "
+            "that made it)"
+        )
+    return str(directory)
 
 
 def get_checkpoint() -> Checkpoint | None:

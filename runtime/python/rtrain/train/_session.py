@@ -176,7 +176,7 @@ def active() -> Session | None:
 
 def current(caller: str) -> Session:
     """The session of this process. RuntimeError that names `caller` where there is none."""
-    found = active()
+    found = _session if _session is not None else active()
     if found is None:
         raise RuntimeError(
             f"`rtrain.train.{caller}` cannot be used outside of an rtrain training function: this process was not "

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rtrain.train._session import Facts, ReportCall
+from rtrain.train._session import Facts, ReportCall, Session
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,14 @@ class Tracking:
 
     def __init__(self, run: TrackedRun, makers: Mapping[str, Callable[[TrackedRun], Tracker]]) -> None:
         self._run = run
-        self._makers = dict(makers)
+        self.makers = dict(makers)  # of those that still get metrics
         self._trackers: dict[str, Tracker] = {}
         self._reports = 0
-
-    def wants(self) -> bool:
-        return bool(self._makers)
 
     def reported(self, metrics: Mapping[str, Any]) -> None:
         self._reports += 1
         values = flat(metrics)
-        for name, make in list(self._makers.items()):
+        for name, make in list(self.makers.items()):
             try:
                 if name not in self._trackers:
                     self._trackers[name] = make(self._run)
@@ -67,10 +64,10 @@ class Tracking:
             except Exception as fault:
                 self._give_up(name, fault)
         self._trackers.clear()
-        self._makers.clear()
+        self.makers.clear()
 
     def _give_up(self, name: str, fault: Exception) -> None:
-        self._makers.pop(name, None)
+        self.makers.pop(name, None)
         self._trackers.pop(name, None)
         print(
             f"rtrain: {name} gets no more metrics of this run, which goes on: {type(fault).__name__}: {fault}",
@@ -148,14 +145,18 @@ def wanted() -> list[str]:
 _of_process: Tracking | None = None
 
 
-def reported(facts: Facts, call: ReportCall) -> None:
+def reported(session: Session, call: ReportCall) -> None:
     """Passes a report that every rank has made on to the trackers; they are made at the first one."""
+    tracking = _of_process if _of_process is not None else _begin(session.facts)
+    if tracking.makers:
+        tracking.reported(call.metrics)
+
+
+def _begin(facts: Facts) -> Tracking:
     global _of_process
-    if _of_process is None:
-        _of_process = Tracking(tracked(facts), makers(wanted()) if facts.world_rank == 0 else {})
-        atexit.register(_finish_at_exit)
-    if _of_process.wants():
-        _of_process.reported(call.metrics)
+    _of_process = Tracking(tracked(facts), makers(wanted()) if facts.world_rank == 0 else {})
+    atexit.register(_finish_at_exit)
+    return _of_process
 
 
 def start(facts: Facts, names: Sequence[str]) -> None:
