@@ -26,12 +26,10 @@ class Builder : public json::json_sax_t {
     bool end_object() override { return close(); }
     bool end_array() override { return close(); }
     bool key(string_t& value) override {
-        if (stack_.back()->contains(value)) {
-            why = "the key \"" + value + "\" is there twice";
-            return false;
-        }
-        key_ = value;
-        return true;
+        const auto [entry, fresh] = stack_.back()->get_ref<json::object_t&>().try_emplace(std::move(value));
+        if (!fresh) why = "the key \"" + entry->first + "\" is there twice";
+        slot_ = &entry->second;
+        return fresh;
     }
     bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception& error) override {
         why = "not JSON at byte " + std::to_string(at) + ": " + error.what();
@@ -49,7 +47,7 @@ class Builder : public json::json_sax_t {
             into.push_back(std::move(value));
             return &into.back();
         }
-        return &(into[key_] = std::move(value));
+        return &(*slot_ = std::move(value));
     }
     bool put(json value) {
         place(std::move(value));
@@ -69,7 +67,7 @@ class Builder : public json::json_sax_t {
     }
 
     std::vector<json*> stack_;
-    std::string key_;
+    json* slot_ = nullptr;  // where the value of the key that was read last goes
 };
 
 std::string with_quoted_specials(const std::string& text) {

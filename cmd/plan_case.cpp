@@ -154,14 +154,14 @@ std::string answer_line(const std::string& line) {
     if (question) {
         id = question->value("id", json());
         Result<DescribedCluster> cluster = cluster_from(*question);
-        Result<GangRequest> request = request_from(question->value("request", json()));
+        const json& asked = (*question)["request"];
+        Result<GangRequest> request = request_from(asked);
         if (!cluster)
             refuse(cluster.error());
         else if (!request)
             refuse(request.error());
         else
-            answer = answer_json(
-                answer_case(*cluster, *request, text_of((*question)["request"].value("soft_target", json("")))));
+            answer = answer_json(answer_case(*cluster, *request, text_of(asked.value("soft_target", json("")))));
     } else {
         refuse(question.error());
     }

@@ -44,26 +44,42 @@ std::string plain_decimal(const std::string& text) {
     return (negative ? "-" : "") + front + (fraction.empty() ? "" : "." + fraction);
 }
 
-Result<Amount> amount(const json& value, const std::string& what) {
-    if (!value.is_string() && !value.is_number()) return invalid(what + " is not a number");
+// Most amounts are whole numbers, or decimals as parse_amount reads them; only others are brought into that form.
+Result<Amount> amount(const json& value) {
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX / Amount::per_unit)
+        return units(static_cast<std::int64_t>(value.get<std::uint64_t>()));
+    if (!value.is_string() && !value.is_number()) return invalid("it is not a number");
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    Result<Amount> parsed = parse_amount(plain_decimal(text));
-    if (!parsed) return invalid(what + ": " + parsed.error().message);
-    return parsed;
+    Result<Amount> plain = parse_amount(text);
+    return plain ? plain : parse_amount(plain_decimal(text));
 }
 
+// All that is wrong with the map's entries is told at once.
 Result<Resources> resources(const json& value, const std::string& what) {
     if (!value.is_object()) return invalid(what + " must be a map of amounts");
     Resources found;
-    for (const auto& [key, inner] : value.items()) {
-        Result<Amount> one = amount(inner, what + "." + key);
-        if (!one) return one.error();
-        if (one->ticks > 0) found[key] = *one;
+    std::string wrong;
+    for (const auto& [key, inner] : value.get_ref<const json::object_t&>()) {
+        Result<Amount> one = amount(inner);
+        if (!one)
+            wrong += (wrong.empty() ? "" : "; ") + what + "." + key + ": " + one.error().message;
+        else if (one->ticks > 0)
+            found.emplace(key, *one);
     }
+    if (!wrong.empty()) return invalid(wrong);
     return found;
 }
 
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+const json no_list = json::array();
+const json no_map = json::object();
+
+// A member, or what stands for it where it is left out; never a copy, for a case is mostly nodes.
+const json& member(const json& map, const char* key, const json& otherwise) {
+    const auto found = map.find(key);
+    return found == map.end() ? otherwise : *found;
+}
 
 Result<NodeState> state_of(const json& node, const std::string& id) {
     if (!node.contains("state")) return NodeState::ready;
@@ -88,7 +104,7 @@ Result<NodeView> node_from(const json& node) {
         if (!node["labels"].is_object()) return invalid("node " + id + ": labels must be a map");
         for (const auto& [key, inner] : node["labels"].items()) view.labels[key] = text_of(inner);
     }
-    Result<Resources> total = resources(node.value("resources", json::object()), "node " + id + ": resources");
+    Result<Resources> total = resources(member(node, "resources", no_map), "node " + id + ": resources");
     if (!total) return total.error();
     const Amount gpus = amount_of(*total, gpu_key);
     if (gpus.ticks % Amount::per_unit != 0) return invalid("node " + id + ": GPU is a number of whole devices");
@@ -143,8 +159,8 @@ Result<std::vector<GpuShare>> take_gpus(NodeView& node, const json& allocation, 
     }
     if (!allocation["gpu"].is_object()) return invalid(what + ": gpu must be a map of device to amount");
     for (const auto& [device, inner] : allocation["gpu"].items()) {
-        Result<Amount> wanted = amount(inner, what + ": gpu." + device);
-        if (!wanted) return wanted.error();
+        Result<Amount> wanted = amount(inner);
+        if (!wanted) return invalid(what + ": gpu." + device + ": " + wanted.error().message);
         if (device.empty() || device.size() > 4 || device.find_first_not_of("0123456789") != device.npos)
             return invalid(what + ": GPU \"" + device + "\" is not a device number");
         if (Status done = take_device(node, std::stoul(device), *wanted); !done) return done.error();
@@ -165,7 +181,7 @@ Status allocate(DescribedCluster& cluster, const json& allocation) {
     const std::string id = text_of(allocation["node"]);
     NodeView* node = find(cluster.now, id);
     if (node == nullptr) return invalid("an allocation names node " + id + ", which is not among nodes");
-    Result<Resources> taken = resources(allocation.value("resources", json::object()), "allocation on " + id);
+    Result<Resources> taken = resources(member(allocation, "resources", no_map), "allocation on " + id);
     if (!taken) return taken.error();
     const Amount gpus = amount_of(*taken, gpu_key);
     taken->erase(std::string(gpu_key));
@@ -190,14 +206,14 @@ Result<Resources> exact_resources(const json& value, const std::string& what) { 
 Result<DescribedCluster> cluster_from(const json& question) {
     DescribedCluster cluster;
     std::set<std::string> ids;
-    for (const json& node : question.value("nodes", json::array())) {
+    for (const json& node : member(question, "nodes", no_list)) {
         Result<NodeView> view = node_from(node);
         if (!view) return view.error();
         if (!ids.insert(view->id.value).second) return invalid("node " + view->id.value + " is there twice");
         cluster.now.push_back(std::move(*view));
     }
     cluster.later = cluster.now;
-    for (const json& allocation : question.value("allocations", json::array()))
+    for (const json& allocation : member(question, "allocations", no_list))
         if (Status done = allocate(cluster, allocation); !done) return done.error();
     return cluster;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <unordered_set>
 
 #include "scheduler/placement_room.hpp"
 
@@ -64,16 +65,27 @@ class Exact {
             if (nodes_[i]->seated > 0) hosts_ |= bit(i);
             if (!nodes_[i]->gpus.empty()) with_gpus_ |= bit(i);
         }
-        for (std::size_t i = 0; i < wanted.missing.size(); ++i)
+        for (std::size_t i = 0; i < wanted.missing.size(); ++i) {
             if (amount_of(wanted.bundle(i).demand, gpu_key).ticks == 0) gpu_less_ |= 1U << i;
+            const auto like = std::find_if(kinds_.begin(), kinds_.end(), [&](BundleSet kind) {
+                return wanted.bundle(static_cast<std::size_t>(std::countr_zero(kind))) == wanted.bundle(i);
+            });
+            if (like == kinds_.end())
+                kinds_.push_back(1U << i);
+            else
+                *like |= 1U << i;
+        }
         rank_nodes();
     }
     Attempted best();
 
   private:
     void rank_nodes();
+    BundleSet alike(BundleSet group) const;
+    std::uint64_t kind_of(const Groups& groups) const;
     NodeSet fits(BundleSet group);
-    void partition(Groups& groups, std::size_t at, std::size_t wanted_groups);
+    void partition(Groups& groups, std::size_t at, std::size_t wanted_groups, std::uint32_t breaks);
+    void join_or_open(Groups& groups, std::size_t at, std::size_t wanted_groups, std::uint32_t breaks);
     void consider(const Groups& groups);
     Score score_of(const Groups& groups) const;
     int match(const std::array<NodeSet, most_bundles>& masks, std::size_t count) const;
@@ -83,7 +95,9 @@ class Exact {
     const Wanted& wanted_;
     NodeSet hosts_ = 0, with_gpus_ = 0;
     BundleSet gpu_less_ = 0;
-    std::vector<std::uint8_t> liked_;  // nodes, best first
+    std::vector<BundleSet> kinds_;            // equal bundles
+    std::unordered_set<std::uint64_t> dead_;  // kinds of beginnings of partitions that lead nowhere
+    std::vector<std::uint8_t> liked_;         // nodes, best first
     std::array<NodeSet, 1U << most_bundles> fits_{};
     std::array<bool, 1U << most_bundles> known_{};
     bool proved_ = true;
@@ -105,10 +119,28 @@ void Exact::rank_nodes() {
     });
 }
 
+// The group of the first bundles of each kind that asks for the same: what fits one fits the other.
+BundleSet Exact::alike(BundleSet group) const {
+    BundleSet first = 0;
+    for (const BundleSet kind : kinds_)
+        for (BundleSet left = group & kind, rest = kind; left != 0; left &= left - 1, rest &= rest - 1)
+            first |= rest & (~rest + 1);
+    return first;
+}
+
+// The same for groups that ask for the same, whichever of equal bundles they hold and in whatever order they stand.
+std::uint64_t Exact::kind_of(const Groups& groups) const {
+    std::array<std::uint8_t, most_bundles> firsts{};
+    for (std::size_t g = 0; g < groups.count; ++g) firsts[g] = static_cast<std::uint8_t>(alike(groups.members[g]));
+    std::sort(firsts.begin(), firsts.begin() + static_cast<std::ptrdiff_t>(groups.count));
+    return std::bit_cast<std::uint64_t>(firsts);
+}
+
 // The nodes that take all bundles of a group at once.
 NodeSet Exact::fits(BundleSet group) {
     if (known_[group]) return fits_[group];
     known_[group] = true;
+    if (const BundleSet first = alike(group); first != group) return fits_[group] = fits(first);
     const BundleSet lowest = group & (~group + 1);
     NodeSet mask = nodes_.size() == most_nodes ? ~NodeSet{0} : bit(nodes_.size()) - 1;
     if (lowest != group) mask = fits(lowest) & fits(group & ~lowest);
@@ -193,19 +225,34 @@ void Exact::consider(const Groups& groups) {
     score_ = score;
 }
 
-void Exact::partition(Groups& groups, std::size_t at, std::size_t wanted_groups) {
+// `breaks`: how often the bundles so far change groups, and each group that is still to come adds one. Where the number
+// of groups decides nothing, what breaks more often than the best cannot be better. While there is no best, a beginning
+// of a kind that led nowhere leads nowhere again.
+void Exact::partition(Groups& groups, std::size_t at, std::size_t wanted_groups, std::uint32_t breaks) {
     const std::size_t left = wanted_.missing.size() - at;
     if (groups.count + left < wanted_groups) return;
+    if (best_ && hosts_ == 0 && best_->count == wanted_groups && breaks + wanted_groups - groups.count > score_.breaks)
+        return;
     if (left == 0) return consider(groups);
+    const bool may_repeat = !best_ && kinds_.size() < wanted_.missing.size();
+    const std::uint64_t kind = may_repeat ? kind_of(groups) : 0;
+    if (may_repeat && dead_.contains(kind)) return;
+    join_or_open(groups, at, wanted_groups, breaks);
+    if (may_repeat && !best_) dead_.insert(kind);
+}
+
+void Exact::join_or_open(Groups& groups, std::size_t at, std::size_t wanted_groups, std::uint32_t breaks) {
+    const BundleSet last = at == 0 ? 0 : 1U << (at - 1);
     for (std::size_t g = 0; g < groups.count; ++g) {
         const BundleSet before = groups.members[g];
         groups.members[g] |= 1U << at;
-        if (fits(groups.members[g]) != 0) partition(groups, at + 1, wanted_groups);
+        if (fits(groups.members[g]) != 0)
+            partition(groups, at + 1, wanted_groups, breaks + ((before & last) == 0 ? 1 : 0));
         groups.members[g] = before;
     }
     if (groups.count == wanted_groups) return;
     groups.members[groups.count++] = 1U << at;
-    partition(groups, at + 1, wanted_groups);
+    partition(groups, at + 1, wanted_groups, breaks + (at == 0 ? 0 : 1));
     groups.members[--groups.count] = 0;
 }
 
@@ -246,7 +293,8 @@ Attempted Exact::best() {
         const std::size_t count = packing ? step : bundles + 1 - step;
         if (best_ && (packing ? static_cast<int>(count) - hosts > fresh_ : static_cast<int>(count) < fresh_)) break;
         Groups groups;
-        partition(groups, 0, count);
+        dead_.clear();
+        partition(groups, 0, count, 0);
     }
     if (!best_) return {.seats = std::nullopt, .proved = proved_};
     const Nodes nodes = nodes_for(*best_);

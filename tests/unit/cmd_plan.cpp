@@ -47,6 +47,20 @@ TEST_CASE("an amount that is no amount makes the case invalid, and says why") {
     }
 }
 
+TEST_CASE("all that is wrong with a map of amounts is told at once") {
+    const auto text = [](const json& got) { return got["reasons"][0]["text"].get<std::string>(); };
+    const json got = answer(one_node(R"({"CPU":4,"disk":true,"memory":-1,"tpu":0.00001})", R"([{"CPU":1}])"));
+    CHECK(got["verdict"] == "invalid");
+    for (const char* part :
+         {"resources.disk: it is not a number", "resources.memory: \"-1\"", "resources.tpu: \"0.00001\""}) {
+        INFO(text(got));
+        CHECK(text(got).find(part) != std::string::npos);
+    }
+    const std::string bundle = text(answer(one_node(R"({"CPU":4})", R"([{"CPU":"x","GPU":1,"memory":[]}])")));
+    CHECK(bundle.find("bundle 0.CPU: ") != std::string::npos);
+    CHECK(bundle.find("bundle 0.memory: ") != std::string::npos);
+}
+
 TEST_CASE("three times 0.6 GPU do not fit two devices") {
     CHECK(answer(one_node(R"({"GPU":2})", R"([{"GPU":0.6},{"GPU":0.6},{"GPU":0.6}])"))["verdict"] == "infeasible");
     CHECK(answer(one_node(R"({"GPU":2})", R"([{"GPU":1.5}])"))["verdict"] == "invalid");
