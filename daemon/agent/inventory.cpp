@@ -110,18 +110,24 @@ Result<Resources> parse_resources(const std::string& text) {
     Resources resources;
     const std::string example = "CPU=8,memory=16Gi,custom=2";
     if (text.empty()) return resources;
+    std::string wrong;  // all that is, not only the first
+    const auto tell = [&wrong](const std::string& why) { wrong += (wrong.empty() ? "" : "; ") + why; };
     for (const std::string& part : split(text, ',')) {
-        std::size_t equals = part.find('=');
-        if (equals == std::string::npos)
-            return wrong_flag("--resources", text, "\"" + part + "\" is not NAME=AMOUNT", example);
-        std::string name = part.substr(0, equals), amount_text = part.substr(equals + 1);
-        if (!is_resource_name(name))
-            return wrong_flag("--resources", text, "\"" + name + "\" is not a resource's name", example);
+        const std::size_t equals = part.find('=');
+        const std::string name = part.substr(0, equals);
+        if (equals == std::string::npos) {
+            tell("\"" + part + "\" is not NAME=AMOUNT");
+            continue;
+        }
+        if (!is_resource_name(name)) tell("\"" + name + "\" is not a resource's name");
+        const std::string amount_text = part.substr(equals + 1);
         Result<Amount> amount = name == memory_key ? parse_memory(amount_text) : parse_amount(amount_text);
-        if (!amount) return wrong_flag("--resources", text, name + ": " + amount.error().message, example);
-        if (!resources.emplace(name, *amount).second)
-            return wrong_flag("--resources", text, name + " is given twice", example);
+        if (!amount)
+            tell(name + ": " + amount.error().message);
+        else if (!resources.emplace(name, *amount).second)
+            tell(name + " is given twice");
     }
+    if (!wrong.empty()) return wrong_flag("--resources", text, wrong, example);
     return resources;
 }
 

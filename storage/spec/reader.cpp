@@ -50,7 +50,11 @@ void read_fields(Reading& reading, const Value& map, const std::string& group) {
         if (at_key.set.empty()) at_key.place = entry.place;
         if (const Rule* rule = rule_of(path)) {
             const bool is_default = entry.value.kind == Kind::null && path != "entrypoint";
-            if (!is_default && check_shape(reading, *rule, entry.value)) rule->take(reading, entry.value);
+            if (is_default) continue;
+            if (check_shape(reading, *rule, entry.value))
+                rule->take(reading, entry.value);
+            else if (const auto part = fitting_part(*rule, entry.value))
+                rule->take(reading, *part);
         } else if (!group.empty() || !is_group(entry.key)) {
             reading.problem(path, at_key, "unknown field", did_you_mean(guess(group, entry.key)));
         } else if (entry.value.kind == Kind::map) {

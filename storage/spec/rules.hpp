@@ -34,6 +34,7 @@ const Rule* rule_of(std::string_view path);
 
 // Does the value fit the row's schema? Problems name the innermost part that does not.
 bool check_shape(Reading& reading, const Rule& rule, const Value& value);
+std::optional<Value> fitting_part(const Rule& rule, const Value& value);  // of a map whose shape is wrong
 // What can only be said about the whole: defaults that hang together, and contradictions.
 void check_whole(Reading& reading, const Value& root);
 

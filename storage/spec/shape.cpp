@@ -180,6 +180,24 @@ void Reading::problem(const std::string& path, const Value& value, const std::st
             unusable.insert(std::string(rule.path));
 }
 
+// The entries of a map that fit although others do not: what is wrong with these is told together with the others.
+std::optional<Value> fitting_part(const Rule& rule, const Value& value) {
+    if (value.kind != Kind::map) return std::nullopt;
+    const json schema = json::parse(rule.schema);
+    const json& choices = schema.contains("anyOf") ? schema["anyOf"] : json::array({schema});
+    for (const json& choice : choices) {
+        if (!fits_itself(choice, value)) continue;
+        Value part = value;
+        std::erase_if(part.entries, [&](const Entry& entry) {
+            Value alone = value;
+            alone.entries = {entry};
+            return !fits(choice, alone);
+        });
+        if (!part.entries.empty()) return part;
+    }
+    return std::nullopt;
+}
+
 bool check_shape(Reading& reading, const Rule& rule, const Value& value) {
     const json schema = json::parse(rule.schema);
     if (fits(schema, value)) return true;

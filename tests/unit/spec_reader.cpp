@@ -260,6 +260,16 @@ TEST_CASE("amounts are exact, and what cannot be is said with the reason") {
     CHECK(says(problem_of(job_with("driver: true\nscaling: {workers: 2}\n")), "a driver is one worker"));
 }
 
+TEST_CASE("all wrong entries of a map are told at once, whatever is wrong with each") {
+    const Problems problems = problems_of(
+        job_with("scaling:\n  resources_per_worker: {CPU: -1, GPU: 1.5, disk: abc, memory: 1.00001, tpu: 2}\n"));
+    REQUIRE(problems.size() == 4);
+    CHECK(says(problems[0], "wants an amount such as 1, 0.5 or (memory) 8Gi, found -1"));
+    CHECK(says(problems[1], "must be a whole number of them"));
+    CHECK(problems[2].path == "scaling.resources_per_worker.disk");
+    CHECK(says(problems[3], "finer than 0.0001"));
+}
+
 TEST_CASE("use_gpu gives one GPU, which other resources do not take away") {
     const auto resources = [](const std::string& scaling) {
         return job_of(job_with("scaling: " + scaling + "\n")).resources_per_worker;
