@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <unordered_set>
+#include <set>
 
 #include "scheduler/placement_room.hpp"
 
@@ -95,9 +95,9 @@ class Exact {
     const Wanted& wanted_;
     NodeSet hosts_ = 0, with_gpus_ = 0;
     BundleSet gpu_less_ = 0;
-    std::vector<BundleSet> kinds_;            // equal bundles
-    std::unordered_set<std::uint64_t> dead_;  // kinds of beginnings of partitions that lead nowhere
-    std::vector<std::uint8_t> liked_;         // nodes, best first
+    std::vector<BundleSet> kinds_;     // equal bundles
+    std::set<std::uint64_t> dead_;     // kinds of beginnings of partitions that lead nowhere
+    std::vector<std::uint8_t> liked_;  // nodes, best first
     std::array<NodeSet, 1U << most_bundles> fits_{};
     std::array<bool, 1U << most_bundles> known_{};
     bool proved_ = true;
