@@ -1,8 +1,14 @@
 // rtrain storage gc: removes what no run will ever read again. Never of a run that has not ended, never what is
 // committed on the live branch; storage/checkpoint decides what that is. `list` and `get` show and copy what lies on
 // any storage, for machines that have no mount of it.
+#include <fnmatch.h>
+
+#include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "cmd/invocation.hpp"
 #include "cmd/process.hpp"
@@ -15,6 +21,7 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
+constexpr std::size_t bucket_at_once = 8;
 
 struct Found {
     std::shared_ptr<storage::Store> store;
@@ -139,7 +146,35 @@ Result<int> list(Invocation& call) {
     return 0;
 }
 
-// One file, or all of a directory.
+struct Copy {
+    std::string from, to;
+    std::int64_t bytes = 0;
+};
+
+// A bucket answers each request late and many at once; a disk is quick.
+Status copy_all(storage::Store& store, const std::vector<Copy>& copies, bool bucket) {
+    std::atomic<std::size_t> next = 0;
+    std::mutex turn;
+    std::optional<Error> failed;
+    const auto work = [&] {
+        for (std::size_t mine = next++; mine < copies.size(); mine = next++) {
+            const Status got = store.get_file(copies[mine].from, copies[mine].to, {});
+            if (got) continue;
+            const std::lock_guard lock(turn);
+            if (!failed) failed = got.error();
+            next = copies.size();
+        }
+    };
+    std::vector<std::thread> helpers;
+    const std::size_t wanted = bucket ? std::min<std::size_t>(bucket_at_once, copies.size()) : 1;
+    while (helpers.size() + 1 < wanted) helpers.emplace_back(work);
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (failed) return *failed;
+    return Done{};
+}
+
+// One file, or all of a directory, or those of it whose path is like `--only`.
 Result<int> get(Invocation& call) {
     const std::string from = call.arguments.argument(0), to = absolute(call.arguments.argument(1));
     Result<StoredPath> place = open_stored_path(call, from);
@@ -150,17 +185,22 @@ Result<int> get(Invocation& call) {
         return Error{.code = ErrorCode::not_found,
                      .message = from + " does not exist",
                      .next = "rtrain storage list shows what is there"};
+    const std::string only = call.arguments.text("only", "*");
+    std::vector<Copy> copies;
     std::int64_t bytes = 0;
     json items = json::array();
     for (const storage::StoreEntry& one : *entries) {
-        const std::string target =
-            one.path == place->path ? to : to + "/" + one.path.substr(place->path.empty() ? 0 : place->path.size() + 1);
-        if (Status got = place->store->get_file(one.path, target, {}); !got) return got.error();
-        items.push_back({{"path", place->root + one.path}, {"file", target}, {"bytes", one.bytes}});
+        const std::string below =
+            one.path == place->path ? std::string() : one.path.substr(place->path.empty() ? 0 : place->path.size() + 1);
+        if (!below.empty() && ::fnmatch(only.c_str(), below.c_str(), 0) != 0) continue;
+        copies.push_back({.from = one.path, .to = below.empty() ? to : to + "/" + below, .bytes = one.bytes});
+        items.push_back({{"path", place->root + one.path}, {"file", copies.back().to}, {"bytes", one.bytes}});
         bytes += one.bytes;
     }
+    if (Status got = copy_all(*place->store, copies, place->root.starts_with("s3://")); !got) return got.error();
     call.out.list({{"items", items}, {"bytes", bytes}},
-                  {{"PATH", "path"}, {"FILE", "file"}, {"SIZE", "bytes", Shape::bytes}}, "file", "");
+                  {{"PATH", "path"}, {"FILE", "file"}, {"SIZE", "bytes", Shape::bytes}}, "file",
+                  ("no file below " + from + " is like " + only).c_str());
     return 0;
 }
 
@@ -177,7 +217,10 @@ std::vector<Command> storage_commands() {
              .group = "Checkpoints",
              .help = "copy a file or a directory from a path, s3:// or cluster:// to this machine",
              .arguments = {{.name = "PATH", .value = Value::file}, {.name = "TO", .value = Value::file}},
-             .flags = {},
+             .flags = {{.name = "only",
+                        .takes = Value::text,
+                        .shown = "PATTERN",
+                        .help = "of a directory: files whose path below it is like this (* and ?)"}},
              .handler = get},
             {.words = "storage gc",
              .group = "Checkpoints",

@@ -1,16 +1,13 @@
 #include "runtime/worker/staging.hpp"
 
-#include <fcntl.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <utility>
+#include <vector>
 
+#include "runtime/worker/copying.hpp"
 #include "runtime/worker/last_error.hpp"
 
 namespace rtrain::worker {
@@ -20,67 +17,10 @@ namespace fs = std::filesystem;
 constexpr const char* manifest_name = ".manifest.json";
 constexpr int depth_max = 64;  // deeper: a link that leads back up
 
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return number_; }
-    int close() { return ::close(std::exchange(number_, -1)); }
-
-  private:
-    int number_;
-};
-
 StagingFault fault(int error, const std::string& doing) { return {error, doing + ": " + errno_text(error)}; }
 
-// Plain reading and writing, for file systems between which the kernel cannot copy. errno, 0: done.
-int pump(int from, int to) {
-    std::string buffer(std::size_t{1} << 20, '\0');
-    for (;;) {
-        const ssize_t got = ::read(from, buffer.data(), buffer.size());
-        if (got == 0) return 0;
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return errno;
-        for (ssize_t done = 0; done < got;) {
-            const ssize_t put = ::write(to, buffer.data() + done, static_cast<std::size_t>(got - done));
-            if (put < 0 && errno != EINTR) return errno;
-            if (put > 0) done += put;
-        }
-    }
-}
-
-int copy_bytes(int from, int to) {
-    if (::ioctl(to, FICLONE, from) == 0) return 0;
-    constexpr std::size_t piece = std::size_t{64} << 20;
-    for (bool first = true;; first = false) {
-        const ssize_t copied = ::copy_file_range(from, nullptr, to, nullptr, piece, 0);
-        if (copied > 0) continue;
-        // Some file systems answer 0 at once for files whose size they do not know (/proc): `pump` finds the truth.
-        if (copied == 0) return first ? pump(from, to) : 0;
-        if (errno == EINTR) continue;
-        const bool unable =
-            errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == EPERM;
-        return unable ? pump(from, to) : errno;
-    }
-}
-
-StagingFault copy_file(const fs::path& from, const fs::path& to, mode_t mode) {
-    const Descriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
-    if (source.get() < 0) return fault(errno, "cannot read " + from.string());
-    Descriptor target(::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode & 0777) | S_IRUSR | S_IWUSR));
-    if (target.get() < 0) return fault(errno, "cannot create " + to.string());
-    if (const int error = copy_bytes(source.get(), target.get())) {
-        return fault(error, "cannot copy " + from.string() + " to " + to.string());
-    }
-    if (target.close() != 0) return fault(errno, "cannot write " + to.string());
-    return {};
-}
-
-StagingFault copy_entries(const fs::path& from, const fs::path& to, int depth) {
+// Makes the directories of the copy and lists its files.
+StagingFault list_entries(const fs::path& from, const fs::path& to, int depth, std::vector<FileToCopy>& files) {
     if (depth > depth_max) return fault(ELOOP, "cannot copy " + from.string());
     std::error_code error;
     fs::directory_iterator entries(from, error);
@@ -93,9 +33,9 @@ StagingFault copy_entries(const fs::path& from, const fs::path& to, int depth) {
         StagingFault inner;
         if (S_ISDIR(facts.st_mode)) {
             if (::mkdir(target.c_str(), 0777) != 0) return fault(errno, "cannot create " + target.string());
-            inner = copy_entries(source, target, depth + 1);
+            inner = list_entries(source, target, depth + 1, files);
         } else if (S_ISREG(facts.st_mode)) {
-            inner = copy_file(source, target, facts.st_mode);
+            files.push_back({.from = source, .to = target, .mode = facts.st_mode, .bytes = facts.st_size});
         } else {
             inner = fault(EINVAL, source.string() + " is neither a file nor a directory");
         }
@@ -114,7 +54,9 @@ void remove_entries(const fs::path& directory) {
 bool StagingFault::full() const { return error == ENOSPC || error == EDQUOT; }
 
 StagingFault copy_tree(const std::string& from, const std::string& to) {
-    StagingFault outcome = copy_entries(from, to, 0);
+    std::vector<FileToCopy> files;
+    StagingFault outcome = list_entries(from, to, 0, files);
+    if (outcome.error == 0) outcome = copy_files(files);
     if (outcome.error != 0) remove_entries(to);
     return outcome;
 }

@@ -12,7 +12,7 @@ from jobs_on_disk import ranks_job
 from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
-from started import S3Server
+from started import S3Server, put_all
 
 
 @pytest.fixture
@@ -138,9 +138,7 @@ def test_files_are_listed_copied_and_removed(cluster, s3, tmp_path):
     assert nothing.returncode == 3 and not (tmp_path / "nothing").exists()
 
     cluster.rtrain("storage", "get", f"{place}/run.json", tmp_path / "run.json")
-    upload = "import sys,pathlib; sys.path.insert(0, sys.argv[1]); from started import put; put(*sys.argv[2:])"
-    subprocess.run([os.environ.get("RTRAIN_TEST_PYTHON", sys.executable), "-c", upload, str(ROOT / "tests/s3"),
-                    "team/short/checkpoint_000009-a001/half.pt", "x" * 100], env=cluster.env, check=True)  # fmt: skip
+    put_all({"team/short/checkpoint_000009-a001/half.pt": "x" * 100})
     garbage = cluster.json("storage", "gc", "s3://runs/team/", "--dry-run")["items"]
     assert [one["path"] for one in garbage] == [f"{place}/checkpoint_000009-a001"]
     cluster.rtrain("storage", "gc", place, "--yes")
@@ -194,3 +192,29 @@ def test_the_python_api_reads_restores_and_copies(cluster, s3, tmp_path):
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
     assert "the other one has 3" in cluster.rtrain("logs", "py", "--rank", "all")
+
+
+def test_hundreds_of_checkpoints_are_read_with_one_listing_of_each_kind(s3, monkeypatch):
+    """No cluster is asked: the directory alone tells what the run came to."""
+    sys.path.insert(0, str(ROOT / "runtime" / "python"))
+    from rtrain.train import Result, _run_directory
+
+    monkeypatch.setenv("RTRAIN_BINARY", str(RTRAIN))
+    texts = {"many/run.json": json.dumps({"job": {"checkpoint": {"score_attribute": "score"}}})}
+    for number in range(1, 151):
+        name = f"many/checkpoint_{number:06}-a001"
+        manifest = {"attempt": 1, "report": number, "metrics": {"score": -abs(number - 100)}}
+        texts |= {f"{name}/.manifest.json": json.dumps(manifest), f"{name}/model.pt": "weights"}
+    rows = [json.dumps({"metrics": {"0": {"step": step}}}) for step in range(300)]
+    for part in range(30):
+        texts[f"many/attempts/000001/metrics-{part + 1:06}.jsonl"] = "\n".join(rows[part * 10 : part * 10 + 10]) + "\n"
+    put_all(texts)
+    calls = []
+    asked = _run_directory.BucketDirectory._rtrain
+    monkeypatch.setattr(_run_directory.BucketDirectory, "_rtrain", lambda *words: calls.append(words) or asked(*words))
+    result = Result.from_path("s3://runs/many")
+    assert [row["step"] for row in result.all_metrics] == list(range(300))
+    assert result.checkpoint.path == "s3://runs/many/checkpoint_000150-a001"
+    assert len(result.best_checkpoints) == 150
+    assert result.best_checkpoints[-1][0].name == "checkpoint_000100-a001"
+    assert len(calls) <= 4, [words[1:] for words in calls]

@@ -100,7 +100,7 @@ def _import_path() -> str:
 @contextlib.contextmanager
 def own_modules_by_value() -> Iterator[None]:
     """While it lasts, modules that lie beside the driver script are pickled whole, so workers elsewhere need not have them."""
-    import cloudpickle
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     taken = []
     for module in list(sys.modules.values()):

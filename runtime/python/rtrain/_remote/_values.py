@@ -13,7 +13,7 @@ from rtrain._remote._options import own_modules_by_value
 
 def pack(value: Any, what: str) -> list[Part]:
     """TypeError names `what` when it cannot be pickled."""
-    import cloudpickle
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     buffers: list[pickle.PickleBuffer] = []
     try:

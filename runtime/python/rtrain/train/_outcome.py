@@ -20,7 +20,7 @@ from rtrain.train._errors import (
     worker_exception,
 )
 from rtrain.train._result import Result, by_score, rows_of
-from rtrain.train._run_directory import full_metrics, manifests, open_directory
+from rtrain.train._run_directory import Bucket, full_metrics, manifests, open_directory
 from rtrain.train._validation import answers
 
 
@@ -32,6 +32,7 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
         if one["run_path"] == run["run_path"] and one["state"] in TERMINAL
     ]
     rows, kept = _before_this_cluster(head, same)
+    bucket = Bucket()
     for one in reversed(same):
         route = f"/v1/runs/{part(one['run_id'])}"
         rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
@@ -39,7 +40,7 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
         for found in head.items(f"{route}/checkpoints"):
             if not found["deleting"]:
                 name = found["directory"]
-                metrics = {**full_metrics(head, route, found), **_plain(said.get(name, {}).get("metrics"))}
+                metrics = {**full_metrics(head, route, found, bucket), **_plain(said.get(name, {}).get("metrics"))}
                 kept[name] = Checkpoint(found["path"], metrics=metrics, name=name)
     wanted = (run.get("job") or {}).get("checkpoint") or {}
     checkpoints = list(kept.values())

@@ -10,7 +10,7 @@ from rtrain._http import Head, HeadError, part
 from rtrain.train import _metrics, _validation
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._result import by_score
-from rtrain.train._run_directory import full_metrics
+from rtrain.train._run_directory import Bucket, full_metrics
 from rtrain.train._session import (
     CheckpointConsistencyMode,
     Facts,
@@ -49,10 +49,11 @@ def _listed(head: Head, facts: Facts) -> list[ReportedCheckpoint]:
     wanted = head.get(route)["job"].get("checkpoint") or {}
     said = _validation.answers(head, facts.run_id)
     found: list[Checkpoint] = []
+    bucket = Bucket()
     for one in head.items(f"{route}/checkpoints"):
         if not one["deleting"]:
             joined: Any = _metrics.decode(said.get(one["directory"], {}).get("metrics", {}))
-            metrics = {**full_metrics(head, route, one), **joined}
+            metrics = {**full_metrics(head, route, one, bucket), **joined}
             found.append(Checkpoint(one["path"], metrics=metrics, name=one["directory"]))
     in_order = by_score(found, wanted.get("score_attribute"), wanted.get("score_order") or "max")
     return [ReportedCheckpoint(one, metrics, _status(said.get(one.name))) for one, metrics in in_order]

@@ -133,11 +133,8 @@ def _shown(metrics: Mapping[str, Any]) -> str:
 def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
     """Every report in the journals of the run's attempts, in their order."""
     found: list[dict[str, Any]] = []
-    for name in directory.names("attempts"):
-        file = name.rsplit("/", maxsplit=1)[-1]
-        if not (file.startswith("metrics-") and file.endswith(".jsonl") and keep(name)):
-            continue
-        for line in directory.read(name).splitlines():
+    for name, content in directory.like("attempts/*/metrics-*.jsonl").items():
+        for line in content.splitlines() if keep(name) else ():
             try:
                 row = json.loads(line)
             except ValueError:

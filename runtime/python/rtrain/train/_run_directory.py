@@ -4,6 +4,7 @@ mounts), or in a bucket (s3://)."""
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import json
 import pathlib
 import subprocess
@@ -28,6 +29,10 @@ class RunDirectory(Protocol):
         """All files below the folder, as paths relative to the run's directory."""
         ...
 
+    def like(self, pattern: str) -> dict[str, bytes]:
+        """The content of every file whose path is like the pattern (`*` matches slashes as well), sorted by path."""
+        ...
+
     def fetch(self, name: str, to_file: pathlib.Path) -> str:
         """Copies a file; its SHA-256."""
         ...
@@ -43,6 +48,9 @@ class LocalDirectory:
     def names(self, below: str) -> list[str]:
         top = pathlib.Path(self.path)
         return sorted(str(file.relative_to(top)) for file in (top / below).rglob("*") if file.is_file())
+
+    def like(self, pattern: str) -> dict[str, bytes]:
+        return _each_like(self, pattern)
 
     def fetch(self, name: str, to_file: pathlib.Path) -> str:
         to_file.write_bytes(self.read(name))
@@ -67,6 +75,9 @@ class RemoteDirectory:
     def names(self, below: str) -> list[str]:
         found = self.head.get(f"{self.base}/{_quoted(below)}".rstrip("/"), {"list": "1"})["items"]
         return sorted(str(one["path"]).removeprefix(self.prefix) for one in found)
+
+    def like(self, pattern: str) -> dict[str, bytes]:
+        return _each_like(self, pattern)
 
     def fetch(self, name: str, to_file: pathlib.Path) -> str:
         try:
@@ -94,6 +105,13 @@ class BucketDirectory:
         found = json.loads(self._rtrain("list", f"{self.path}/{below}"))["items"]
         return sorted(str(one["path"]).removeprefix(f"{self.path}/") for one in found)
 
+    def like(self, pattern: str) -> dict[str, bytes]:
+        """One process, which lists once and asks for several objects at a time."""
+        with tempfile.TemporaryDirectory(prefix="rtrain-s3-") as folder:
+            self._rtrain("get", self.path, folder, "--only", pattern)
+            copied = LocalDirectory(folder)
+            return {name: copied.read(name) for name in copied.names("")}
+
     def fetch(self, name: str, to_file: pathlib.Path) -> str:
         self._rtrain("get", f"{self.path}/{name}", str(to_file))
         return file_digest(to_file)
@@ -108,6 +126,11 @@ class BucketDirectory:
         if done.returncode != 0:
             raise OSError(done.stderr.strip().removeprefix("rtrain: ") or f"`{' '.join(command)}` ended with {done.returncode}")
         return done.stdout
+
+
+def _each_like(directory: RunDirectory, pattern: str) -> dict[str, bytes]:
+    below = pattern.partition("*")[0].rpartition("/")[0]
+    return {name: directory.read(name) for name in directory.names(below) if fnmatch.fnmatchcase(name, pattern)}
 
 
 def _quoted(name: str) -> str:
@@ -149,31 +172,40 @@ def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
     raise missing
 
 
-def full_metrics(head: Head, route: str, checkpoint: dict[str, Any]) -> dict[str, Any]:
+def full_metrics(head: Head, route: str, checkpoint: dict[str, Any], of_bucket: Bucket) -> dict[str, Any]:
     """A checkpoint's metrics as they were reported: the head's record has its numbers, the manifest all of them."""
     try:
         manifest = json.loads(head.content(f"{route}/files/{part(checkpoint['directory'])}/{MANIFEST}"))
         found = _metrics.decode(manifest["metrics"])
     except (HeadError, ValueError, KeyError):
-        found = _metrics_in_bucket(str(checkpoint.get("path") or ""), checkpoint["metrics"])
+        found = of_bucket.metrics(str(checkpoint.get("path") or ""), checkpoint["metrics"])
     return found if isinstance(found, dict) else {}
 
 
-def _metrics_in_bucket(path: str, otherwise: Any) -> Any:
-    """The head does not read buckets; a driver may have no credentials either."""
-    if path.startswith("s3://"):
-        with contextlib.suppress(OSError, ValueError, KeyError, RuntimeError):
-            return _metrics.decode(json.loads(BucketDirectory(path).read(MANIFEST))["metrics"])
-    return _metrics.decode(otherwise)
+class Bucket:
+    """Manifests of runs in buckets, which the head does not read: all of a run's at once, when the first is asked for."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def metrics(self, path: str, otherwise: Any) -> Any:
+        """Those of the checkpoint at `path`; a driver may have no credentials."""
+        run, _, name = path.rpartition("/")
+        if path.startswith("s3://") and run not in self._runs:
+            self._runs[run] = {}
+            with contextlib.suppress(OSError, ValueError, KeyError, RuntimeError):
+                self._runs[run] = manifests(BucketDirectory(run))
+        manifest = self._runs.get(run, {}).get(name)
+        return _metrics.decode(manifest["metrics"] if manifest else otherwise)
 
 
 def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
     """Committed checkpoints: directory name to manifest."""
     found = {}
-    for name in directory.names(""):
-        folder, _, file = name.rpartition("/")
-        if file == MANIFEST and folder and "/" not in folder and not folder.startswith("."):
-            found[folder] = json.loads(directory.read(name))
+    for name, content in directory.like(f"*/{MANIFEST}").items():
+        folder = name.rpartition("/")[0]
+        if "/" not in folder and not folder.startswith("."):
+            found[folder] = json.loads(content)
             if isinstance(kept := found[folder].get("metrics"), str):  # as their text
                 found[folder]["metrics"] = json.loads(kept)
     return found
