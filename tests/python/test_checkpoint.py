@@ -1,5 +1,7 @@
 """Checkpoint objects and the files that both languages share."""
 
+import pathlib
+import pickle
 import sys
 
 import pytest
@@ -44,3 +46,22 @@ def test_tensors_and_values_come_back(tmp_path):
     assert values == {"step": 12, "lr": 0.1}
     assert back.keys() == state.keys()
     assert all(torch.equal(back[key], state[key]) for key in state)
+
+
+def test_a_checkpoint_on_a_pyarrow_file_system_is_read_through_it(tmp_path):
+    fs = pytest.importorskip("pyarrow.fs")
+    (tmp_path / "bucket" / "c" / "deep").mkdir(parents=True)
+    (tmp_path / "bucket" / "c" / "deep" / "model").write_text("w")
+    (tmp_path / "bucket" / "c" / ".metadata.json").write_text('{"a": 1}')
+    checkpoint = Checkpoint("c", filesystem=fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem()))
+    assert checkpoint.metadata == {"a": 1}
+    with checkpoint.as_directory() as directory:
+        copy = pathlib.Path(directory)
+        assert (copy / "deep" / "model").read_text() == "w"
+        with checkpoint.as_directory() as again:
+            assert again == directory, "readers of one machine share a copy"
+    assert not copy.exists(), "the last reader removes it"
+    assert (pathlib.Path(checkpoint.to_directory(tmp_path / "own")) / "deep" / "model").read_text() == "w"
+    with pytest.raises(FileNotFoundError, match="does not exist on this machine"):
+        checkpoint.set_metadata({})
+    assert pickle.loads(pickle.dumps(checkpoint)) == checkpoint

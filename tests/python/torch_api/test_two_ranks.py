@@ -2,6 +2,8 @@
 
 import itertools
 
+import torch.distributed.fsdp
+
 
 def flat(batches):
     return list(itertools.chain.from_iterable(batches))
@@ -19,10 +21,13 @@ def test_the_group_is_made_from_the_environment_and_ended(pair):
 def test_models_are_wrapped_by_every_strategy_in_any_case_of_letters(pair):
     first, second = both(pair, "model_strategies")
     keys = ["0.weight", "0.bias", "2.weight", "2.bias"]
-    assert first["DDP"][0] == "DistributedDataParallel" and first["Fsdp2"][0] == "FSDPSequential"
-    assert first["None"][0] == "Sequential"
-    assert all(entry[1] == keys for entry in first.values())
-    assert first["DDP"][2] == second["DDP"][2] and first["Fsdp2"][2] == second["Fsdp2"][2]  # gradients were averaged
+    assert first["DDP"][0] == "DistributedDataParallel" and first["None"][0] == "Sequential"
+    assert first["DDP"][1] == first["None"][1] == keys
+    assert first["DDP"][2] == second["DDP"][2]  # gradients were averaged
+    if hasattr(torch.distributed.fsdp, "fully_shard"):
+        assert first["Fsdp2"][:2] == ["FSDPSequential", keys] and first["Fsdp2"][2] == second["Fsdp2"][2]
+    else:
+        assert first["Fsdp2"][0].startswith("prepare_model(parallel_strategy='fsdp2') on the CPU needs torch 2.6 or later, this is")
     assert first["None"][2] != second["None"][2]
     assert both(pair, "ddp_options") == [[True, True]] * 2
 

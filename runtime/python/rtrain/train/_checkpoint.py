@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -224,6 +225,9 @@ def _load_values(file: pathlib.Path) -> dict[str, Any]:
 
 
 # -- one copy per machine ---------------------------------------------------------------------------------------------
+_readers = itertools.count()
+
+
 @contextlib.contextmanager
 def _turn(lock: pathlib.Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -232,12 +236,22 @@ def _turn(lock: pathlib.Path) -> Iterator[None]:
         yield
 
 
+def _identity(filesystem: Any) -> bytes:
+    """The same in every process of this machine that means the same files: a repr would hold addresses."""
+    if filesystem is None:
+        return b""
+    try:
+        return pickle.dumps(filesystem, protocol=4)
+    except Exception:  # one that cannot travel is this process's alone
+        return f"{os.getpid()}-{id(filesystem)}".encode()
+
+
 @contextlib.contextmanager
 def _shared_copy(checkpoint: Checkpoint) -> Iterator[str]:
-    digest = hashlib.sha256(f"{checkpoint.path}|{checkpoint.filesystem!r}".encode()).hexdigest()[:24]
+    digest = hashlib.sha256(checkpoint.path.encode() + b"|" + _identity(checkpoint.filesystem)).hexdigest()[:24]
     base = pathlib.Path(tempfile.gettempdir()) / f"rtrain-checkpoints-{os.getuid()}"
     copy, readers, lock = base / digest, base / f"{digest}.readers", base / f"{digest}.lock"
-    mine = readers / f"{os.getpid()}-{threading.get_ident()}-{id(object())}"
+    mine = readers / f"{os.getpid()}-{threading.get_ident()}-{next(_readers)}"
     with _turn(lock):
         _forget_dead(readers)
         if not copy.is_dir():

@@ -87,7 +87,7 @@ def _fsdp(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.M
 def _fsdp2(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.Module:
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
 
-    shard = _fully_shard()
+    shard = _fully_shard(device)
     mesh = given.pop("mesh", None) or init_device_mesh(device.type, (dist.get_world_size(),))
     inner = given.pop("modules", ())
     classes = inner if isinstance(inner, tuple) else tuple(inner) if isinstance(inner, list) else (inner,)
@@ -98,18 +98,24 @@ def _fsdp2(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.
     return with_module(model)
 
 
-def _fully_shard() -> Any:
-    """`fully_shard` where this torch has it: public from 2.6 on, before that in a folder of its own."""
+def _fully_shard(device: torch.device) -> Any:
+    """`fully_shard` where this torch has it: public from 2.6 on, before that in a folder of its own and for GPUs only."""
     try:
         from torch.distributed import fsdp  # noqa: PLC0415
 
         if hasattr(fsdp, "fully_shard"):
             return fsdp.fully_shard
-        return importlib.import_module("torch.distributed._composable.fsdp").fully_shard
+        older = importlib.import_module("torch.distributed._composable.fsdp").fully_shard
     except ImportError as error:
         raise RuntimeError(
             f"prepare_model(parallel_strategy='fsdp2') needs torch 2.4 or later, this is {torch.__version__}; use 'fsdp'"
         ) from error
+    if device.type == "cpu":
+        raise RuntimeError(
+            f"prepare_model(parallel_strategy='fsdp2') on the CPU needs torch 2.6 or later, this is {torch.__version__}; use "
+            "'ddp', or give the workers GPUs (ScalingConfig(use_gpu=True))"
+        )
+    return older
 
 
 _WRAPS = {"ddp": _ddp, "fsdp": _fsdp, "fsdp2": _fsdp2}
