@@ -69,12 +69,26 @@ std::string last_report(const json& run) {
            ": " + pairs(object_of(report, "metrics"));
 }
 
+// Of a cause of several lines the first, the place in the user's files that follows it, and what the head adds at the
+// end.
+std::string brief(const std::string& cause) {
+    const auto end = cause.find('\n');
+    if (end == std::string::npos) return cause;
+    std::string text = cause.substr(0, end);
+    if (constexpr std::string_view at = "\n  at "; cause.compare(end, at.size(), at) == 0)
+        text += cause.substr(end + 2, cause.find('\n', end + 1) - end - 2);
+    const auto tail = cause.rfind(") (failure ");
+    if (tail != std::string::npos && tail > end) return text + cause.substr(tail);
+    return text + (cause.ends_with(')') && text.find('(') != std::string::npos ? ")" : "");
+}
+
 std::string attempts_table(const json& attempts) {
     json rows = json::array();
     for (const json& attempt : attempts) {
         json row = attempt;
         row["at"] = clock_text(string_of(attempt, string_of(attempt, "started").empty() ? "placed" : "started"));
         if (string_of(attempt, "from").empty()) row["from"] = "-";
+        row["cause"] = brief(string_of(attempt, "cause"));
         rows.push_back(row);
     }
     const std::vector<Column> columns{{"ATT", "number"}, {"STATE", "state"},
@@ -94,8 +108,9 @@ std::string first_failure(const std::string& run, const json& attempt) {
     if (lead_us > 0)
         text += ", " + (lead_us < 1000 ? std::to_string(lead_us) + " us" : duration_text(lead_us / 1000)) +
                 " before any other";
-    return text + ". " + string_of(failure, "cause") + ". Last lines: rtrain logs " + run + " --attempt " + number +
-           " --rank failed\n";
+    const std::string cause = string_of(failure, "cause");
+    return text + ". " + cause + (cause.find('\n') == std::string::npos ? ". " : "\n") + "Last lines: rtrain logs " +
+           run + " --attempt " + number + " --rank failed\n";
 }
 
 }  // namespace
@@ -130,7 +145,7 @@ std::string status_text(const json& status) {
 }
 
 std::string run_line(const json& run) {
-    const std::string reason = string_of(run, "reason");
+    const std::string reason = brief(string_of(run, "reason"));
     return string_of(run, "name") + " (" + string_of(run, "run_id") + ") " + string_of(run, "state") +
            (reason.empty() ? "" : ": " + reason);
 }
@@ -140,8 +155,8 @@ std::string run_text(const json& run, const json& attempts) {
     const auto started = parse_time(string_of(run, "started"));
     const auto ended = parse_time(string_of(run, "ended"));
     std::string text = row("run", name + " (" + string_of(run, "run_id") + ") of " + string_of(run, "user"));
-    text += row("state",
-                string_of(run, "state") + (string_of(run, "reason").empty() ? "" : ": " + string_of(run, "reason")));
+    const std::string reason = brief(string_of(run, "reason"));
+    text += row("state", string_of(run, "state") + (reason.empty() ? "" : ": " + reason));
     text += row("submitted", string_of(run, "submitted"));
     if (started)
         text += row("started",

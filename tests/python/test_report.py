@@ -191,8 +191,10 @@ def test_the_traceback_of_an_uncaught_exception_is_the_cause(agent, start):
     assert "bad batch" in err
     agent.wait(lambda: any(f["type"] == "fail" for f in agent.heard))
     [fail] = agent.frames("fail")
-    assert "Traceback" in fail["text"]
-    assert "ValueError: bad batch" in fail["text"]
+    lines = fail["text"].splitlines()
+    assert lines[0] == "ValueError: bad batch"
+    assert lines[1].endswith(":3, in train")
+    assert "Traceback (most recent call last):" in lines
 
 
 def test_the_heartbeat_beats_while_the_interpreter_is_stuck(agent, start):

@@ -57,6 +57,32 @@ def test_a_failing_rank_is_named_with_the_user_s_frame_first(cluster):
     assert "test_fit.py" in lines[place + 1]
 
 
+def test_describe_shows_the_user_s_deepest_frame_first_and_folds_torch_s(cluster):
+    def forward_of_mine():
+        import torch
+
+        return torch.nn.Sequential(torch.nn.Linear(2, 2))(torch.zeros(3, 7))
+
+    def loop():
+        forward_of_mine()
+
+    name = cluster.name("shapes")
+    with pytest.raises(train.WorkerGroupError):
+        DataParallelTrainer(loop, run_config=RunConfig(name=name)).fit()
+    lines = cluster.daemons.rtrain("describe", name).splitlines()
+    what = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (3x7 and 2x2)"
+    place = next(number for number, line in enumerate(lines) if line.startswith("First failure, attempt 1: rank 0"))
+    assert lines[place].endswith(what)
+    assert "test_fit.py:" in lines[place + 1] and ", in forward_of_mine: return torch.nn" in lines[place + 1]
+    frames = [line for line in lines[place + 2 :] if line.startswith("  ") and not line.startswith("    ")]
+    assert [frame.rpartition(", in ")[2].strip() for frame in frames if "test_fit.py" in frame] == ["loop", "forward_of_mine"]
+    assert all("test_fit.py" in frame or frame.endswith(" frames of libraries") for frame in frames), frames
+    assert lines[-1].startswith("Last lines: rtrain logs ")
+    for line in (line for line in lines[:place] if what in line):
+        assert "test_fit.py:" in line and "\\x0a" not in line
+    assert sum(what in line for line in lines[:place]) == 2, "its state, and the attempt"
+
+
 def test_a_worker_knows_its_sizes_and_that_no_node_is_about_to_go(cluster):
     def loop():
         info, going = train.resize_info(), train.get_preemption_info()

@@ -7,9 +7,9 @@ import ctypes
 import faulthandler
 import os
 import sys
-import traceback
 from types import TracebackType
 
+from rtrain.train import _errors_text
 from rtrain.train._library import check, library
 
 _handle: ctypes.c_void_p | None = None
@@ -51,7 +51,7 @@ def install_stack_handler() -> None:
 
 
 def install_failure_hook() -> None:
-    """An uncaught exception's traceback becomes the cause that `rtrain describe` shows."""
+    """An uncaught exception becomes the cause that `rtrain describe` shows, the user's own frames first."""
     if not started_by_agent():
         return
     before = sys.excepthook
@@ -60,8 +60,8 @@ def install_failure_hook() -> None:
         before(kind, error, trace)
         if issubclass(kind, KeyboardInterrupt):
             return
-        text = "".join(traceback.format_exception(kind, error, trace))
         try:
+            text = _errors_text.describe(error)
             check(library().rtw_fail(handle("report"), text.encode("utf-8", "replace")), "report")
         except (Exception, SystemExit) as fault:  # the traceback is on stderr already; the exit status tells the rest
             print(f"rtrain: the agent could not be told the cause: {fault}", file=sys.stderr)
