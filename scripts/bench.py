@@ -18,6 +18,7 @@ import tempfile
 import time
 
 from bench_api import api
+from bench_reports import million_reports, pss_mib
 from bench_scale import scale
 from local_cluster import ROOT, LocalCluster, free_port, wait_for
 
@@ -90,10 +91,6 @@ def report(work):
         cluster.stop()
     text = ", ".join(f"{middle} us ({workers} workers)" for workers, middle, _ in found)
     return text, "3,000 reports; p99 " + ", ".join(f"{tail} us" for _, _, tail in found)
-
-
-def pss_mib(pid):
-    return int(re.search(r"^Pss:\s+(\d+)", pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M).group(1)) / 1024
 
 
 def cpu_seconds(pid):
@@ -239,6 +236,7 @@ def checkpoint(work):
 
 row(api)
 row(scale)
+row(million_reports)
 
 
 def main():

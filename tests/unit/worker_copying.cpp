@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t piece = std::size_t{8} << 20;
+constexpr std::size_t piece = std::size_t{4} << 20;
 
 // Two empty directories, `from` and `to`, that go with it.
 struct Folder {
