@@ -99,23 +99,23 @@ def _fsdp2(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.
 
 
 def _fully_shard(device: torch.device) -> Any:
-    """`fully_shard` where this torch has it: public from 2.6 on, before that in a folder of its own and for GPUs only."""
+    """`fully_shard` where this torch has it: public from 2.6 on, before that in a folder of its own. It trains on the CPU
+    where the CPU's streams can do what GPUs' can (not yet in 2.6)."""
+    if device.type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
+        raise RuntimeError(
+            f"prepare_model(parallel_strategy='fsdp2') trains on GPUs only with torch {torch.__version__}; use 'ddp', a later torch (2.13 does), "
+            "or give the workers GPUs (ScalingConfig(use_gpu=True))"
+        )
     try:
         from torch.distributed import fsdp  # noqa: PLC0415
 
         if hasattr(fsdp, "fully_shard"):
             return fsdp.fully_shard
-        older = importlib.import_module("torch.distributed._composable.fsdp").fully_shard
+        return importlib.import_module("torch.distributed._composable.fsdp").fully_shard
     except ImportError as error:
         raise RuntimeError(
             f"prepare_model(parallel_strategy='fsdp2') needs torch 2.4 or later, this is {torch.__version__}; use 'fsdp'"
         ) from error
-    if device.type == "cpu":
-        raise RuntimeError(
-            f"prepare_model(parallel_strategy='fsdp2') on the CPU needs torch 2.6 or later, this is {torch.__version__}; use "
-            "'ddp', or give the workers GPUs (ScalingConfig(use_gpu=True))"
-        )
-    return older
 
 
 _WRAPS = {"ddp": _ddp, "fsdp": _fsdp, "fsdp2": _fsdp2}
