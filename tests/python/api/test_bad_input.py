@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
+import sys
 import threading
 
 import pytest
+from conftest import PACKAGE
 from rtrain import train
 from rtrain.train import (
     CheckpointConfig,
@@ -13,12 +17,15 @@ from rtrain.train import (
     DataParallelTrainer,
     FailureConfig,
     LoggingConfig,
+    Result,
     RunConfig,
     ScalingConfig,
+    UserCallback,
     ValidationConfig,
     ValidationTaskConfig,
     _errors,
     _package,
+    _run_context,
 )
 
 
@@ -88,6 +95,50 @@ def test_sizes_and_resources_are_told_as_ray_tells_them():
     assert (config.num_cpus_per_worker, config.additional_resources_per_worker) == (2, {"memory": 10})
     assert ScalingConfig(use_gpu=True).job()["resources_per_worker"] == {"CPU": 0, "GPU": 1}
     assert ScalingConfig(num_workers=(2, 4)).job()["workers"] == "2..4"
+
+
+def test_what_nodes_a_worker_asks_for_becomes_the_job_s():
+    assert ScalingConfig(accelerator_type="A100", use_gpu=True).job()["accelerator_type"] == "A100"
+    everywhere = {"zone": "us", "gpu": "in(A100,H100)"}
+    assert ScalingConfig(num_workers=2, label_selector=everywhere).job()["label_selector"] == everywhere
+    assert ScalingConfig(num_workers=2, label_selector=[everywhere, everywhere]).job()["label_selector"] == everywhere
+    with pytest.raises(ValueError, match="a list has one entry per worker"):
+        ScalingConfig(num_workers=2, label_selector=[everywhere]).job()
+    with pytest.raises(ValueError, match="different labels"):
+        ScalingConfig(num_workers=2, label_selector=[{"zone": "us"}, {"zone": "eu"}]).job()
+
+
+class Listens(UserCallback):
+    pass
+
+
+def test_callbacks_are_named_by_a_variable_too(monkeypatch):
+    name = f"{__name__}.{Listens.__name__}"
+    for variable in ("RTRAIN_TRAIN_CALLBACKS", "RAY_TRAIN_CALLBACKS"):
+        monkeypatch.setenv(variable, f" {name},")
+        assert [type(one).__name__ for one in _run_context.checked(None)] == ["Listens"]
+        monkeypatch.setenv(variable, "json.Nothing")
+        with pytest.raises(ValueError, match=r"names 'json.Nothing'; it takes module.Class"):
+            _run_context.checked(None)
+        monkeypatch.delenv(variable)
+
+
+def test_a_result_is_read_through_a_file_system_of_pyarrow(tmp_path):
+    fs = pytest.importorskip("pyarrow.fs")
+    (tmp_path / "run" / "attempts" / "000001").mkdir(parents=True)
+    (tmp_path / "run" / "run.json").write_text("{}")
+    (tmp_path / "run" / "attempts" / "000001" / "metrics-000001.jsonl").write_text('{"metrics": {"0": {"step": 4}}}\n{"met')
+    result = Result.from_path(tmp_path / "run", storage_filesystem=fs.LocalFileSystem())
+    assert (result.metrics, result.checkpoint, result.path) == ({"step": 4}, None, str(tmp_path / "run"))
+    with pytest.raises(RuntimeError, match="doesn't exist"):
+        Result.from_path(tmp_path / "none", storage_filesystem=fs.LocalFileSystem())
+
+
+def test_the_package_passes_for_ray():
+    script = "import rtrain as ray; from rtrain import train; print(ray.train is train, ray.train.torch.TorchTrainer.__name__)"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "True TorchTrainer\n"
 
 
 def test_a_run_s_name_is_checked():

@@ -53,7 +53,10 @@ def checked(callbacks: list[Any] | None) -> list[UserCallback]:
     given = list(callbacks or [])
     for name in filter(None, _names.setting("CALLBACKS").split(",")):
         module, _, kind = name.strip().rpartition(".")
-        given.append(getattr(importlib.import_module(module), kind)())
+        try:
+            given.append(getattr(importlib.import_module(module), kind)())
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ValueError(f"RTRAIN_TRAIN_CALLBACKS names {name.strip()!r}; it takes module.Class,...: {error}") from error
     for one in given:
         if not isinstance(one, RTrainCallback):
             raise ValueError(
