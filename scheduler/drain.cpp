@@ -65,17 +65,54 @@ void cancel_leaving(Change& change, AttemptId id) {
     change.note(name_of(change.seen(), id.run) + " stays where it is");
 }
 
-std::string evidence(const Cluster& cluster, const Node& node, std::size_t runs, const QuarantinePolicy& policy) {
-    std::string text = std::to_string(node.failures.size()) + " attempts of " + std::to_string(runs) +
+// A program that ended by itself, with an exception, a wrong word on its command line, or more memory than there is,
+// says more of its code than of the node. A shell whose program died of signal n ends with 128 + n.
+bool by_its_own_doing(const Attempt& attempt) {
+    const auto& exit = attempt.workers[attempt.first_failure->value].exit;
+    if (!exit) return false;
+    if (exit->out_of_memory || exit->never_started) return true;
+    return exit->exit_code && (*exit->exit_code <= 128 || *exit->exit_code > 128 + 64);
+}
+
+// Has the same run gone on without the node since: committed a checkpoint, or succeeded?
+bool went_on_elsewhere(const Cluster& cluster, const Attempt& failed, const NodeId& node) {
+    const RunId run = failed.id.run;
+    const auto first = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
+    for (auto at = cluster.attempts.upper_bound(failed.id); at != cluster.attempts.end() && at->first.run == run;
+         ++at) {
+        if (on_node(at->second, node)) continue;
+        if (at->second.state == AttemptState::succeeded) return true;
+        for (auto commit = first; commit != cluster.checkpoints.end() && commit->first.run == run; ++commit)
+            if (commit->second.attempt == at->first.number) return true;
+    }
+    return false;
+}
+
+// What counts against the node: deaths by a signal, and what the same code did not do elsewhere.
+std::vector<NodeFailure> telling_failures(const Cluster& cluster, const Node& node) {
+    std::vector<NodeFailure> telling;
+    for (const NodeFailure& failure : node.failures) {
+        const auto attempt = cluster.attempts.find(failure.attempt);
+        if (attempt == cluster.attempts.end() || !attempt->second.first_failure) continue;
+        if (!by_its_own_doing(attempt->second) || went_on_elsewhere(cluster, attempt->second, node.id))
+            telling.push_back(failure);
+    }
+    return telling;
+}
+
+std::string evidence(const Cluster& cluster, const std::vector<NodeFailure>& failures, std::size_t runs,
+                     const QuarantinePolicy& policy) {
+    std::string text = std::to_string(failures.size()) + " attempts of " + std::to_string(runs) +
                        " runs failed here first within " + std::to_string(policy.window.ms / 60'000) +
                        " min, none succeeded in between:";
-    const std::size_t shown = std::min<std::size_t>(node.failures.size(), 3);
-    for (std::size_t i = node.failures.size() - shown; i < node.failures.size(); ++i) {
-        const auto attempt = cluster.attempts.find(node.failures[i].attempt);
-        const std::string whole = attempt == cluster.attempts.end() ? "removed" : attempt->second.cause;
-        const std::string cause = whole.substr(0, whole.find('\n'));  // a traceback has its place in `describe`
-        text += (i + shown == node.failures.size() ? " " : "; ") + name_of(cluster, node.failures[i].attempt.run) +
-                " attempt " + std::to_string(node.failures[i].attempt.number) + " (" + cause + ")";
+    const std::size_t shown = std::min<std::size_t>(failures.size(), 3);
+    for (std::size_t i = failures.size() - shown; i < failures.size(); ++i) {
+        const AttemptId id = failures[i].attempt;
+        const Attempt& attempt = cluster.attempts.at(id);
+        std::string cause = attempt.cause.substr(0, attempt.cause.find('\n'));  // a traceback stands in `describe`
+        if (by_its_own_doing(attempt)) cause += "; the run went on without this node";
+        text += (i + shown == failures.size() ? " " : "; ") + name_of(cluster, id.run) + " attempt " +
+                std::to_string(id.number) + " (" + cause + ")";
     }
     return text;
 }
@@ -91,27 +128,32 @@ bool follows_the_run(const Cluster& cluster, const Attempt& attempt, const NodeI
     return false;
 }
 
-void forget_failures_of(Change& change, RunId run) {
+std::vector<NodeId> blamed_by(const Cluster& cluster, RunId run) {
     std::vector<NodeId> blamed;
-    for (const auto& [id, node] : change.seen().nodes)
+    for (const auto& [id, node] : cluster.nodes)
         if (std::any_of(node.failures.begin(), node.failures.end(),
                         [&](const NodeFailure& one) { return one.attempt.run == run; }))
             blamed.push_back(id);
-    for (const NodeId& id : blamed)
+    return blamed;
+}
+
+void forget_failures_of(Change& change, RunId run) {
+    for (const NodeId& id : blamed_by(change.seen(), run))
         std::erase_if(change.edit(id).failures, [&](const NodeFailure& one) { return one.attempt.run == run; });
 }
 
 void quarantine_on_evidence(Change& change, const NodeId& id) {
     const QuarantinePolicy& policy = change.seen().meta.quarantine;
     const Node& node = change.seen().nodes.at(id);
+    const std::vector<NodeFailure> failures = telling_failures(change.seen(), node);
     std::set<RunId> runs;
-    for (const NodeFailure& failure : node.failures) runs.insert(failure.attempt.run);
-    if (policy.failures == 0 || node.failures.size() < policy.failures || runs.size() < policy.runs) return;
+    for (const NodeFailure& failure : failures) runs.insert(failure.attempt.run);
+    if (policy.failures == 0 || failures.size() < policy.failures || runs.size() < policy.runs) return;
     const bool last = std::none_of(change.seen().nodes.begin(), change.seen().nodes.end(), [&](const auto& other) {
         return other.first != id && other.second.state == NodeState::ready;
     });
     if (node.state != NodeState::ready || last) return;  // the last node in use stays in use
-    const std::string why = evidence(change.seen(), node, runs.size(), policy);
+    const std::string why = evidence(change.seen(), failures, runs.size(), policy);
     Node& bad = change.edit(id);
     bad.state = NodeState::quarantined;
     bad.state_reason = why;
@@ -120,15 +162,21 @@ void quarantine_on_evidence(Change& change, const NodeId& id) {
     change.nodes_changed();
 }
 
+void forget_old_failures(Change& change, const NodeId& id) {
+    const Time since{change.now().ms - change.seen().meta.quarantine.window.ms};
+    const auto old = [&](const NodeFailure& one) { return one.at < since; };
+    const auto& failures = change.seen().nodes.at(id).failures;
+    if (std::any_of(failures.begin(), failures.end(), old)) std::erase_if(change.edit(id).failures, old);
+}
+
 void blame(Change& change, const Attempt& attempt) {
     const NodeId id = attempt.workers[attempt.first_failure->value].seat.node;
     const auto known = change.seen().nodes.find(id);
     if (known == change.seen().nodes.end()) return;
     if (follows_the_run(change.seen(), attempt, id)) return forget_failures_of(change, attempt.id.run);
     constexpr std::size_t remembered_at_most = 16;
+    forget_old_failures(change, id);
     auto& failures = change.edit(id).failures;
-    const Time since{change.now().ms - change.seen().meta.quarantine.window.ms};
-    std::erase_if(failures, [&](const NodeFailure& one) { return one.at < since; });
     failures.push_back({.attempt = attempt.id, .at = change.now()});
     if (failures.size() > remembered_at_most) failures.erase(failures.begin());
     quarantine_on_evidence(change, id);
@@ -138,6 +186,11 @@ void praise(Change& change, const Attempt& attempt) {
     for (const NodeId& id : nodes_of(attempt)) {
         const auto known = change.seen().nodes.find(id);
         if (known != change.seen().nodes.end() && !known->second.failures.empty()) change.edit(id).failures.clear();
+    }
+    if (change.seen().runs.at(attempt.id.run).failures == 0) return;
+    for (const NodeId& id : blamed_by(change.seen(), attempt.id.run)) {  // what failed there went on elsewhere
+        forget_old_failures(change, id);
+        quarantine_on_evidence(change, id);
     }
 }
 

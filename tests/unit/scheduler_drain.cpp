@@ -101,14 +101,13 @@ TEST_CASE("an elastic run shrinks off a draining node", "[drain]") {
 namespace {
 
 // A run that fails once on `where`, and is over.
-void fails_on(World& world, const std::string& name, const NodeId& where) {
+void fails_on(World& world, const std::string& name, const NodeId& where, ExitCause cause = killed(7)) {
     RunSubmitted event = submission({.name = name});
     event.spec.gang.nodes_only = {where};
     world.tell(event);
     const RunId run = *world.last.created;
     world.prepare(run);
     world.start(run);
-    ExitCause cause = killed(7);
     cause.detail = "bus error\nand a long traceback";
     world.exits(run, 0, cause);
     world.empties(run);
@@ -158,6 +157,18 @@ TEST_CASE("no quarantine: a success in between, an old failure, the last node in
     SECTION("switched off") { world.tell(HeadStarted{.wall_ms = 1, .quarantine = QuarantinePolicy{.failures = 0}}); }
     fails_on(world, "c", {"n1"});
     CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
+}
+
+TEST_CASE("broken code blames no node; a shell's 128 + n is a death by a signal", "[drain]") {
+    World world;
+    world.nodes(2);
+    for (const char* name : {"a", "b", "c", "d"}) fails_on(world, name, {"n1"}, exit_code(1));
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
+    for (const char* name : {"e", "f"}) fails_on(world, name, {"n1"}, exit_code(128 + 7));
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
+    fails_on(world, "g", {"n1"}, exit_code(128 + 11));
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::quarantined);
+    CHECK(world.cluster.nodes.at({"n1"}).state_reason.find("3 attempts of 3 runs") == 0);
 }
 
 TEST_CASE("failures that follow the run are no evidence against a node", "[drain]") {
