@@ -16,7 +16,7 @@ NodeId nth_word(const Command& command, std::size_t n) {
     return {n < command.words.size() ? command.words[n] : std::string{}};
 }
 
-// What submit and plan ask for: workers=4 gpu=1 placement=SPREAD topology=rack label.zone=eu on=n1; "also=cpu:4" is one
+// What submit and plan ask for: workers=4 gpu=1 placement=SPREAD topology=rack label.zone=eu on=n1 exclude=n2; "also=cpu:4" is one
 // bundle more, unlike the others; placed=0:n1,1:n1 says which bundles stay where they are.
 GangRequest gang_of(const Command& command) {
     GangRequest gang;
@@ -32,6 +32,7 @@ GangRequest gang_of(const Command& command) {
         gang.bundles.push_back({.demand = {{name, amount(also.substr(colon + 1))}}, .selector = {}});
     }
     if (command.options.contains("on")) gang.nodes_only = {{command.option("on", "")}};
+    if (command.options.contains("exclude")) gang.nodes_excluded = {{command.option("exclude", "")}};
     if (command.options.contains("topology")) gang.topology_label = command.option("topology", "");
     gang.strategy = strategy(command.option("placement", "PACK")).value();
     std::istringstream in(command.option("placed", ""));
