@@ -178,7 +178,8 @@ std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt,
     return end;
 }
 
-Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Time now, Doors open) {
+Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Time now, Doors open,
+                    std::optional<Time> sooner_than) {
     const GangRequest& gang = ledger.shape(shape).gang;
     const UniformGang* known = ledger.uniform(shape, open);
     if (known != nullptr && ledger.index().verdict(*known) == Verdict::infeasible) return {};
@@ -193,7 +194,7 @@ Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape,
             const Seats seats = future.seats();
             if (!seats.empty()) return reserved(seats, from == unknown_end ? Time{} : from);
         }
-        if (next == nullptr) return {};
+        if (next == nullptr || (sooner_than && std::max(next->end, now) >= *sooner_than)) return {};
         future.release(next->attempt);
         from = std::max(next->end, now);
         releases.pass();

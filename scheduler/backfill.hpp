@@ -18,7 +18,8 @@ struct Reservation {
     bool operator==(const Reservation&) const = default;
 };
 // Where and when the gang starts if nothing else does, on nodes whose doors are open to it: attempts end one after the
-// other, those of unknown end last.
-Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Time now, Doors open);
+// other, those of unknown end last. With `sooner_than`: only if that is before it, else nothing.
+Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Time now, Doors open,
+                    std::optional<Time> sooner_than = {});
 
 }  // namespace rtrain::core

@@ -124,6 +124,7 @@ void Change::count_given_back() {
 }
 
 void Change::settle() {
+    if (stale_.nodes.empty() && stale_.runs.empty() && stale_.attempts.empty() && !queues_) return;
     count_given_back();
     cluster_.ledger.update(cluster_, stale_);
     stale_ = {};
@@ -145,27 +146,31 @@ void Change::charge() {
 
 void Change::note(const std::string& text) { out_.note += (out_.note.empty() ? "" : "; ") + text; }
 
+// Time is persisted with every change, and only then: an event that changes nothing leaves no trace.
 void Change::save_values() {
-    for (const NodeId& id : erased_nodes_) out_.save.push_back(EraseNode{id});
-    for (const RunId id : erased_runs_) out_.save.push_back(EraseRun{id});
-    for (const AttemptId id : erased_attempts_) out_.save.push_back(EraseAttempt{id});
-    for (const CheckpointKey& key : erased_checkpoints_) out_.save.push_back(EraseCheckpoint{key});
-    for (const NodeId& id : touched_nodes_) out_.save.push_back(cluster_.nodes.at(id));
-    for (const RunId id : touched_runs_) out_.save.push_back(cluster_.runs.at(id));
-    for (const AttemptId id : touched_attempts_) out_.save.push_back(cluster_.attempts.at(id));
-    for (const CheckpointKey& key : touched_checkpoints_) out_.save.push_back(cluster_.checkpoints.at(key));
-    if (queues_) out_.save.push_back(cluster_.queues);
-    for (const std::string& queue : touched_use_) out_.save.push_back(cluster_.use.at(queue));
+    const std::size_t values = erased_nodes_.size() + erased_runs_.size() + erased_attempts_.size() +
+                               erased_checkpoints_.size() + touched_nodes_.size() + touched_runs_.size() +
+                               touched_attempts_.size() + touched_checkpoints_.size() + touched_use_.size() +
+                               (queues_ ? 1 : 0);
+    if (values == 0 && !meta_) return;
+    cluster_.meta.now = now_;
+    out_.save.reserve(values + 1);
+    out_.save.emplace_back(cluster_.meta);
+    for (const NodeId& id : erased_nodes_) out_.save.emplace_back(EraseNode{id});
+    for (const RunId id : erased_runs_) out_.save.emplace_back(EraseRun{id});
+    for (const AttemptId id : erased_attempts_) out_.save.emplace_back(EraseAttempt{id});
+    for (const CheckpointKey& key : erased_checkpoints_) out_.save.emplace_back(EraseCheckpoint{key});
+    for (const NodeId& id : touched_nodes_) out_.save.emplace_back(cluster_.nodes.at(id));
+    for (const RunId id : touched_runs_) out_.save.emplace_back(cluster_.runs.at(id));
+    for (const AttemptId id : touched_attempts_) out_.save.emplace_back(cluster_.attempts.at(id));
+    for (const CheckpointKey& key : touched_checkpoints_) out_.save.emplace_back(cluster_.checkpoints.at(key));
+    if (queues_) out_.save.emplace_back(cluster_.queues);
+    for (const std::string& queue : touched_use_) out_.save.emplace_back(cluster_.use.at(queue));
 }
 
-// Time is persisted with every change, and only then: an event that changes nothing leaves no trace.
 Decision Change::finish() {
     settle();
     save_values();
-    if (meta_ || !out_.save.empty()) {
-        cluster_.meta.now = now_;
-        out_.save.insert(out_.save.begin(), cluster_.meta);
-    }
     return std::move(out_);
 }
 

@@ -13,8 +13,8 @@ Decision decide(Cluster& cluster, Time now, const Event& event) {
     core::Change change(cluster, std::max(now, before));
     std::visit([&](const auto& what) { core::on(change, what); }, event);
     if (change.refused()) return change.finish();
-    // A backoff or a reservation that ends between the last persisted time and now: any event may be the first to see
-    // it.
+    // A backoff or a reservation that ends, or a gang that begins to starve, between the last persisted time and now:
+    // any event may be the first to see it.
     if (cluster.ledger.retries_within(before, change.now())) change.look_for_room();
     if (change.room_looked_for()) core::place_waiting(change);
     return change.finish();

@@ -167,6 +167,14 @@ std::optional<Error> no_resize(const Run& run, std::uint32_t workers) {
     return std::nullopt;
 }
 
+std::string first_reasons(const PlacementAnswer& why) {
+    std::string text;
+    for (std::size_t i = 0; i < why.reasons.size() && i < 3; ++i)
+        text += (i == 0 ? ": " : "; ") + (why.reasons[i].node.value.empty() ? "" : why.reasons[i].node.value + ": ") +
+                why.reasons[i].text;
+    return text;
+}
+
 // A run of a fixed size that has workers now is not stopped for a size that has no room.
 std::optional<Error> no_room(Change& change, const Run& run, const Attempt& attempt, std::uint32_t workers) {
     GangRequest gang = run.spec.gang;
@@ -175,13 +183,25 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
     give_back(nodes, run.spec, attempt);
     if (place(nodes, gang).verdict == Verdict::feasible_now) return std::nullopt;
     const PlacementAnswer why = explain_placement(nodes, gang);
-    std::string text;
-    for (std::size_t i = 0; i < why.reasons.size() && i < 3; ++i)
-        text += (i == 0 ? ": " : "; ") + why.reasons[i].node.value + ": " + why.reasons[i].text;
     return Error{ErrorCode::unplaceable,
                  "there is no room for " + counted(workers) + " of run " + run.name + " now, it goes on with " +
-                     std::to_string(attempt.workers.size()) + text,
+                     std::to_string(attempt.workers.size()) + first_reasons(why),
                  why.nearest_change.empty() ? "rtrain queue and rtrain nodes show who holds what" : why.nearest_change};
+}
+
+// A run that has no workers now would wait for ever in a size that the present nodes could never hold, and a number
+// mistyped would be the end of a run that has trained.
+std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t workers) {
+    GangRequest gang = run.spec.gang;
+    gang.bundles.assign(workers, run.spec.gang.bundles.front());
+    const std::vector<NodeView>& nodes = nodes_now(change);
+    if (place(nodes, gang).verdict != Verdict::infeasible) return std::nullopt;
+    const PlacementAnswer why = explain_placement(nodes, gang);
+    return Error{ErrorCode::unplaceable,
+                 "no present nodes could ever hold " + counted(workers) + " of run " + run.name + ", it still wants " +
+                     std::to_string(workers_max(run)) + first_reasons(why),
+                 why.nearest_change.empty() ? "rtrain nodes shows what there is; ask again when nodes have joined"
+                                            : why.nearest_change};
 }
 
 void take_size(Change& change, RunId id, std::uint32_t workers) {
@@ -256,12 +276,15 @@ void on(Change& change, const RunResizeAsked& event) {
     const auto found = change.seen().runs.find(event.run);
     if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
     const Run& run = found->second;
-    if (auto error = no_resize(run, event.workers)) return change.refuse(*std::move(error));
+    if (auto none = no_resize(run, event.workers)) return change.refuse(*std::move(none));
     const Attempt* attempt = live_attempt(change.seen(), event.run);
-    const bool grows = attempt != nullptr && attempt->state != AttemptState::stopping && !run.spec.elastic &&
-                       event.workers > attempt->workers.size();
-    if (grows)
-        if (auto error = no_room(change, run, *attempt, event.workers)) return change.refuse(*std::move(error));
+    const bool works = attempt != nullptr && attempt->state != AttemptState::stopping;
+    std::optional<Error> error;
+    if (!run.spec.elastic && works && event.workers > attempt->workers.size())
+        error = no_room(change, run, *attempt, event.workers);
+    else if (!run.spec.elastic && !works && event.workers > workers_max(run))
+        error = never_room(change, run, event.workers);
+    if (error) return change.refuse(*std::move(error));
     take_size(change, event.run, event.workers);
     change.about(event.run);
     change.note(run.name + " is to have " + counted(event.workers) + ", asked by " + event.by);

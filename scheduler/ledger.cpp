@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scheduler/elastic.hpp"
+#include "scheduler/queue_order.hpp"
 
 namespace rtrain {
 namespace {
@@ -149,6 +150,7 @@ void Ledger::forget_run(RunId id, Names names) {
     if (known.reserved) reservations_.erase({*known.reserved, id});
     if (known.limit) limits_.erase({*known.limit, id});
     if (known.retry) retries_.erase({*known.retry, id});
+    if (known.starves) starves_.erase({*known.starves, id});
     forget_waits(id, known);
     runs_.erase(found);
 }
@@ -158,6 +160,10 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     const auto before = runs_.find(id);
     const bool as_before =  // its names never change
         found != none && before != runs_.end() && before->second.live == !terminal(found->second.state);
+    std::optional<std::uint32_t> same_shape;  // what it asks for seldom changes, and is long for large gangs
+    if (found != none && before != runs_.end() && before->second.waits &&
+        before->second.avoided == found->second.nodes_avoided && before->second.least == workers_min(found->second))
+        ++shapes_[*(same_shape = before->second.shape)].waiting;
     forget_run(id, as_before ? Names::keep : Names::drop);
     if (kept_.door_of(id) != 0 && (found == none || found->second.nodes_reserved.empty())) keep_for(id, {});
     if (found == none) return;
@@ -174,7 +180,9 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     if (!run.submit_key.empty() && !as_before) submitted_[{run.user, run.submit_key}].insert(id);
     if (known.waits) {
         known.line = {.priority = run.spec.priority, .queue = run.spec.queue};
-        known.shape = shape_of(request_of(run));
+        known.shape = same_shape ? *same_shape : shape_of(request_of(run));
+        known.avoided = run.nodes_avoided;
+        known.least = workers_min(run);
         known.waiter = {.submitted = run.submitted, .id = id};
         known.length = run.spec.wall_time_limit.value_or(for_ever);
         LedgerBatch& batch = waiting_[known.line][known.shape];
@@ -184,7 +192,11 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
         if (!run.nodes_reserved.empty()) reserving_.insert(id);
         if (run.reserved_from.ms != 0) known.reserved = run.reserved_from;
         if (known.reserved) reservations_.insert({*known.reserved, id});
+        const GangRequest& gang = shapes_[known.shape].gang;
+        if (!gang.driver && gang.bundles.size() > 1) known.starves = run.submitted + core::starves_after;
+        if (known.starves) starves_.insert({*known.starves, id});
     }
+    if (!known.waits && same_shape) leave_shape(*same_shape);
     known.limit = limit_of(run);
     if (known.limit) limits_.insert({*known.limit, id});
     if (known.waits && run.retry_at.ms != 0) known.retry = run.retry_at;
@@ -235,15 +247,15 @@ std::optional<RunId> Ledger::submitted(const std::string& user, const std::strin
     return found == submitted_.end() ? std::nullopt : std::optional(*found->second.begin());
 }
 
-// Limits are due until they are enforced; a retry or a reservation that has passed was dealt with by the event that
-// passed it.
+// Limits are due until they are enforced; a retry, a reservation, or the time from which a gang starves, that has
+// passed was dealt with by the event that passed it.
 std::optional<Time> Ledger::next_wake(Time after) const {
     std::optional<Time> wake;
     const auto earlier = [&wake](Time time) { wake = !wake || time < *wake ? time : *wake; };
     if (!limits_.empty()) earlier(limits_.begin()->first);
     if (!asked_.empty()) earlier(asked_.begin()->first);
     if (!drained_.empty()) earlier(drained_.begin()->first);
-    for (const auto* times : {&retries_, &reservations_, &growths_}) {
+    for (const auto* times : {&retries_, &reservations_, &growths_, &starves_}) {
         const auto next = times->upper_bound({after, RunId{UINT64_MAX}});
         if (next != times->end() && (!wake || next->first < *wake)) wake = next->first;
     }
@@ -262,7 +274,7 @@ bool Ledger::retries_within(Time after, Time until) const {
         const auto next = times.upper_bound({after, RunId{UINT64_MAX}});
         return next != times.end() && next->first <= until;
     };
-    return due(retries_) || due(reservations_) || due(growths_);
+    return due(retries_) || due(reservations_) || due(growths_) || due(starves_);
 }
 
 void Ledger::update(const Cluster& cluster, const Stale& stale) {

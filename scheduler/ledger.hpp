@@ -118,9 +118,11 @@ class Ledger {
         bool live = false, waits = false;
         Line line;
         std::uint32_t shape = 0;
+        std::vector<NodeId> avoided;  // what its shape depends on that may change
+        std::uint32_t least = 0;
         Waiter waiter;
         Duration length;
-        std::optional<Time> limit, retry, reserved, grows;
+        std::optional<Time> limit, retry, reserved, grows, starves;
         std::vector<RunId> after;
         std::string array;
     };
@@ -140,7 +142,8 @@ class Ledger {
     void renew_node(const Cluster& cluster, const NodeId& id);
     void hold(const Cluster& cluster, const Attempt& attempt);
     void let_go(AttemptId id);
-    void show(const NodeId& id, const Resources& changed, const std::vector<GpuShare>& shares);
+    void show(const NodeId& id, const Standing& standing, const Resources& changed,
+              const std::vector<GpuShare>& shares);
     void refresh(NodeView& view, const Standing& standing);
     void sum(const NodeView& view, int sign);
     void sum_totals(const NodeView& view, int sign);
@@ -158,7 +161,7 @@ class Ledger {
     std::set<RunId> fresh_, reserving_;
     std::map<std::string, RunId> live_names_;
     std::map<std::pair<std::string, std::string>, std::set<RunId>> submitted_;  // the runs of an array have one key
-    std::set<std::pair<Time, RunId>> limits_, retries_, reservations_, growths_;
+    std::set<std::pair<Time, RunId>> limits_, retries_, reservations_, growths_, starves_;
     std::set<RunId> elastic_;
     std::set<std::pair<RunId, RunId>> dependents_;           // the run, and who waits for it
     std::set<std::pair<std::string, RunId>> array_waiting_;  // by user and array

@@ -48,25 +48,32 @@ void Ledger::refresh(NodeView& view, const Standing& standing) {
 }
 
 // Shows what has changed of a node's free amounts.
-void Ledger::show(const NodeId& id, const Resources& changed, const std::vector<GpuShare>& shares) {
+void Ledger::show(const NodeId& id, const Standing& standing, const Resources& changed,
+                  const std::vector<GpuShare>& shares) {
     const auto found = places_.find(id);
     if (found == places_.end()) return;
     NodeView& view = views_[found->second];
-    const Standing& standing = standing_.at(id);
-    sum(view, -1);
+    const bool ready = view.state == NodeState::ready;
     for (const auto& [name, ignored] : changed) {
         const Amount total = amount_of(view.total, name);
         if (name == gpu_key || total.ticks == 0) continue;
+        const Amount was = amount_of(view.free, name);
         const Amount free = total - std::min(total, amount_of(standing.held, name));
+        if (ready) free_[name] += free.ticks - was.ticks;
         if (free.ticks == 0)
             view.free.erase(name);
         else
             view.free.insert_or_assign(name, free);
     }
-    for (const GpuShare& share : shares)
-        if (share.device < view.gpus_free.size())
-            view.gpus_free[share.device] = units(1) - std::min(units(1), standing.gpus_held[share.device]);
-    sum(view, +1);
+    std::int64_t gpus = 0;
+    for (const GpuShare& share : shares) {
+        if (share.device >= view.gpus_free.size()) continue;
+        Amount& device = view.gpus_free[share.device];
+        const Amount free = units(1) - std::min(units(1), standing.gpus_held[share.device]);
+        gpus += free.ticks - device.ticks;
+        device = free;
+    }
+    if (ready && gpus != 0) free_[std::string(gpu_key)] += gpus;
     index_.put_free(view);
 }
 
@@ -131,7 +138,7 @@ void Ledger::hold(const Cluster& cluster, const Attempt& attempt) {
             if (share.device >= standing.gpus_held.size()) standing.gpus_held.resize(share.device + 1);
             standing.gpus_held[share.device] = standing.gpus_held[share.device] + share.amount;
         }
-        show(id, sum, shares);
+        show(id, standing, sum, shares);
         add(held.total, sum);
     }
     add(held_[held.queue], held.total);
@@ -149,7 +156,7 @@ void Ledger::let_go(AttemptId id) {
         subtract(standing.held, sum);
         for (const GpuShare& share : shares)
             standing.gpus_held[share.device] = standing.gpus_held[share.device] - share.amount;
-        show(node, sum, shares);
+        show(node, standing, sum, shares);
         if (standing.attempts.empty() && !places_.contains(node)) standing_.erase(node);
     }
     subtract(held_[found->second.queue], found->second.total);

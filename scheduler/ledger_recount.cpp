@@ -92,7 +92,7 @@ std::vector<std::string> Ledger::faults(const Cluster& cluster) const {
     expect(fresh_ == recount.fresh_ && reserving_ == recount.reserving_, "runs that are fresh, or reserve,");
     expect(live_names_ == recount.live_names_ && submitted_ == recount.submitted_, "names or keys of submission");
     expect(limits_ == recount.limits_ && retries_ == recount.retries_ && reservations_ == recount.reservations_ &&
-               growths_ == recount.growths_,
+               growths_ == recount.growths_ && starves_ == recount.starves_,
            "times of runs");
     expect(asked_ == recount.asked_ && drained_ == recount.drained_, "deadlines");
     expect(elastic_ == recount.elastic_, "elastic runs");

@@ -155,7 +155,8 @@ bool worth_a_look(const Resources& given_back, const Resources& total) {
 // Made anew, or to begin sooner: runs end before their limits, and the nodes that are free then may be others.
 void Pass::renew(const Turn& turn, Reservation& at, Time not_before) {
     const bool stands = !at.nodes.empty() && at.from > change_.now() && !change_.nodes_have_changed();
-    Reservation made = reserve(change_.seen(), ledger_, turn.shape, change_.now(), open_for_promise(turn));
+    const auto sooner_than = stands ? std::optional(at.from) : std::nullopt;
+    Reservation made = reserve(change_.seen(), ledger_, turn.shape, change_.now(), open_for_promise(turn), sooner_than);
     if (made.nodes.empty() && !stands) made = reserve(change_.seen(), ledger_, turn.shape, change_.now(), open_to({}));
     if (made.from.ms != 0) made.from = std::max(made.from, not_before);
     const bool sooner = made.from.ms != 0 && made.from < at.from;

@@ -91,21 +91,25 @@ FairShare::FairShare(const Cluster& cluster, const Ledger& ledger, Time now)
     }
 }
 
-std::int64_t FairShare::of(const std::string& queue) const {
+std::int64_t FairShare::of(const std::string& queue) {
     constexpr std::int64_t billion = 1'000'000'000;
     const auto found = used_.find(queue);
     if (found == used_.end()) return 0;
+    const auto [known, unknown] = known_.try_emplace(queue);
+    if (!unknown) return known->second;
     __int128 most = 0;
     for (const auto& [name, amount] : found->second) {
         const Amount total = amount_of(totals_, name);
         if (total.ticks > 0) most = std::max(most, static_cast<__int128>(amount.ticks) * billion / total.ticks);
     }
     most /= std::max<std::int64_t>(rules_of(queues_, queue).share, 1);
-    return static_cast<std::int64_t>(std::min<__int128>(most, INT64_MAX));
+    return known->second = static_cast<std::int64_t>(std::min<__int128>(most, INT64_MAX));
 }
 
 void FairShare::count(const std::string& queue, const Resources& demand) {
-    if (!queues_.rules.empty()) add(used_[queue], demand);
+    if (queues_.rules.empty()) return;
+    add(used_[queue], demand);
+    known_.erase(queue);
 }
 
 Quotas::Quotas(const Cluster& cluster) : queues_(cluster.queues) {

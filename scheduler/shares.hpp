@@ -25,13 +25,14 @@ std::vector<std::string> queue_names(const Queues& queues);
 class FairShare {
   public:
     FairShare(const Cluster& cluster, const Ledger& ledger, Time now);
-    std::int64_t of(const std::string& queue) const;
+    std::int64_t of(const std::string& queue);
     void count(const std::string& queue, const Resources& demand);  // as if it were placed
 
   private:
     const Queues& queues_;
     const Resources& totals_;
     std::map<std::string, Resources> used_;
+    std::map<std::string, std::int64_t> known_;  // what `of` said, until it counts more
 };
 
 // What a quota says of a further demand.
