@@ -88,8 +88,8 @@ void SimHead::take_up(const Event& event) {
     const Decision& decision = one.decisions.front();
     world_.oracle.decided(event, decision, cluster_);
     world_.say("head", "event " + std::to_string(event.index()) + " " + decision.note);
-    const bool asked = std::holds_alternative<RunStopAsked>(event) || std::holds_alternative<NodeUndrained>(event) ||
-                       std::holds_alternative<QueuesConfigured>(event);
+    const bool asked = std::holds_alternative<RunStopAsked>(event) || std::holds_alternative<RunRemoved>(event) ||
+                       std::holds_alternative<NodeUndrained>(event) || std::holds_alternative<QueuesConfigured>(event);
     const auto& refused = decision.refused;  // what it was to come after cannot succeed any more
     const bool too_late = refused && refused->code == ErrorCode::conflict;
     if (decision.created || asked || too_late) gathered_.asked.emplace_back(event, decision);

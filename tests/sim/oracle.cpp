@@ -31,14 +31,17 @@ std::optional<AttemptId> started_by(const Effect& effect) {
     return std::nullopt;
 }
 
+}  // namespace
+
 // A predecessor that is over counts if it succeeded, or if its end was all that was waited for.
-bool condition_holds(const After& after, const Cluster& cluster) {
-    const RunState state = cluster.runs.at(after.run).state;
+bool Oracle::condition_holds(const After& after, const Cluster& cluster) const {
+    const auto removed = removed_.find(after.run);
+    const RunState state = removed == removed_.end() ? cluster.runs.at(after.run).state : removed->second;
     return state == RunState::succeeded || (after.what == AfterWhat::ended && terminal(state));
 }
 
 // A run never starts before those it waits for have ended, and of an array so many at a time.
-void check_held_back(const Run& run, const Cluster& cluster) {
+void Oracle::check_held_back(const Run& run, const Cluster& cluster) const {
     for (const After& after : run.spec.after)
         require(condition_holds(after, cluster), run.name + " starts before its condition holds");
     if (run.array_parallel == 0) return;
@@ -51,7 +54,7 @@ void check_held_back(const Run& run, const Cluster& cluster) {
 }
 
 // 11: a run that is over, or was asked to stop, starts nothing.
-void check_starts(const Decision& decision, const Cluster& after) {
+void Oracle::check_starts(const Decision& decision, const Cluster& after) const {
     for (const Effect& effect : decision.act) {
         const auto starts = started_by(effect);
         if (!starts) continue;
@@ -61,8 +64,6 @@ void check_starts(const Decision& decision, const Cluster& after) {
         check_held_back(run, after);
     }
 }
-
-}  // namespace
 
 // 6: late news is known by its attempt. (Another run's retry may come due together with it.)
 void Oracle::check_late(const Event& event, const Decision& decision) const {
@@ -83,8 +84,14 @@ void Oracle::decided(const Event& event, const Decision& decision, const Cluster
     for (const Record& record : decision.save) {
         if (const auto* attempt = std::get_if<Attempt>(&record); attempt != nullptr && terminal(attempt->state))
             over_.insert(attempt->id);
+        if (const auto* gone = std::get_if<EraseRun>(&record)) {
+            const auto end = ended_as_.find(gone->id);
+            require(end != ended_as_.end(), "run " + std::to_string(gone->id.value) + " was removed before its end");
+            removed_.insert(*end);
+        }
         const auto* run = std::get_if<Run>(&record);
         if (run == nullptr) continue;
+        require(!removed_.contains(run->id), run->name + " was removed, and is there again");
         const auto [first, fresh] = submitted_.emplace(std::pair(run->submit_key, run->array_index), run->id);
         require(fresh || first->second == run->id, "one submission made two runs");
         std::uint32_t& number = numbers_[run->id];
@@ -108,6 +115,7 @@ void Oracle::forgotten(const Cluster& disk) {
     ended_as_.clear();
     numbers_.clear();
     submitted_.clear();
+    std::erase_if(removed_, [&](const auto& one) { return disk.runs.contains(one.first); });
     for (const auto& [id, attempt] : disk.attempts)
         if (terminal(attempt.state)) over_.insert(id);
     for (const auto& [id, run] : disk.runs) {
@@ -201,7 +209,9 @@ bool Oracle::accepted(const std::string& key, RunId run) {
 bool Oracle::check_lost_condition(const Run& run, const Cluster& disk) const {
     for (const After& after : run.spec.after) {
         if (condition_holds(after, disk)) continue;
-        const bool stopped = disk.runs.at(after.run).state == RunState::stopped || stop_asked_.contains(run.id);
+        const bool stopped = (removed_.contains(after.run) ? removed_.at(after.run) : disk.runs.at(after.run).state) ==
+                                 RunState::stopped ||
+                             stop_asked_.contains(run.id);
         require(run.attempts == 0 && (run.state == RunState::failed || (stopped && run.state == RunState::stopped)),
                 run.name + " is " + to_text(run.state) + ", its predecessor did not succeed");
         return true;
@@ -234,6 +244,7 @@ void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
 // 6: every accepted run has reached one terminal state; 2 and 8: nothing is held, nobody is left.
 void Oracle::ended(const Cluster& disk) const {
     for (const auto& [key, id] : accepted_) {
+        if (removed_.contains(id)) continue;
         const auto run = disk.runs.find(id);
         require(run != disk.runs.end(), "run " + std::to_string(id.value) + " was accepted and forgotten");
         require(terminal(run->second.state), run->second.name + " never ended: it is " + to_text(run->second.state) +

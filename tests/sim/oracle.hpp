@@ -38,10 +38,14 @@ class Oracle {
     // ---- users
     bool accepted(const std::string& key, RunId run);  // for the first time
     void stop_asked(RunId run) { stop_asked_.insert(run); }
+    std::size_t removed() const { return removed_.size(); }
     void ended(const Cluster& disk) const;  // faults are over and all is quiet
 
   private:
     void check_late(const Event& event, const Decision& decision) const;
+    bool condition_holds(const After& after, const Cluster& cluster) const;
+    void check_held_back(const Run& run, const Cluster& cluster) const;
+    void check_starts(const Decision& decision, const Cluster& after) const;
     bool check_lost_condition(const Run& run, const Cluster& disk) const;
     void check_end_of(const Run& run, const Cluster& disk) const;
 
@@ -53,6 +57,7 @@ class Oracle {
 
     std::set<AttemptId> over_;            // attempts that have ended, as decided
     std::map<RunId, RunState> ended_as_;  // terminal states are final
+    std::map<RunId, RunState> removed_;   // as they had ended
     std::map<RunId, std::uint32_t> numbers_;
     std::map<std::pair<std::string, std::uint32_t>, RunId> submitted_;  // by key, and index in an array
     std::map<std::string, Line> lines_;

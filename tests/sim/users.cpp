@@ -1,6 +1,8 @@
 // See users.hpp.
 #include "tests/sim/users.hpp"
 
+#include <algorithm>
+
 #include "tests/sim/head.hpp"
 
 namespace rtrain::sim {
@@ -75,6 +77,7 @@ RunSubmitted Users::after_another(RunSubmitted event) {
     if (runs.empty()) return event;
     auto before = runs.begin();
     std::advance(before, world_.dice.between(0, static_cast<std::int64_t>(runs.size()) - 1));
+    if (removing_.contains(before->first)) return event;
     event.spec.after.push_back(
         {.run = before->first, .what = world_.dice.one_in(2) ? AfterWhat::ended : AfterWhat::succeeded});
     return event;
@@ -104,11 +107,13 @@ void Users::answered(const Event& event, const Decision& decision) {
         }
         if (decision.created && !world_.healed &&
             world_.dice.one_in(3))  // a client that never saw the answer asks late
-            world_.after(world_.dice.between(5'000, 40'000),
-                         [this, again = *submitted] { ask(again.submit_key, again); });
+            world_.after(world_.dice.between(5'000, 40'000), [this, again = *submitted, run = *decision.created] {
+                if (!removing_.contains(run)) ask(again.submit_key, again);  // a removed run's key is forgotten
+            });
         if (decision.created && !world_.healed && world_.dice.one_in(5)) {
             const RunId run = *decision.created;
             world_.after(world_.dice.between(500, 20'000), [this, run] {
+                if (removing_.contains(run)) return;
                 ask("stop" + std::to_string(run.value),
                     RunStopAsked{.run = run, .by = "ana", .wall_ms = world_.now().ms});
             });
@@ -116,7 +121,25 @@ void Users::answered(const Event& event, const Decision& decision) {
     }
     if (std::holds_alternative<QueuesConfigured>(event)) asking_.erase("queues");
     if (const auto* undrained = std::get_if<NodeUndrained>(&event)) asking_.erase("undrain " + undrained->node.value);
+    if (const auto* removed = std::get_if<RunRemoved>(&event))
+        asking_.erase("remove" + std::to_string(removed->run.value));
     if (const auto* stop = std::get_if<RunStopAsked>(&event)) asking_.erase("stop" + std::to_string(stop->run.value));
+}
+
+// `rtrain runs rm`. A run that others are being submitted to come after stays: they would be refused, and come without.
+void Users::remove_some_run() {
+    const auto wanted = [&](const Event& event, RunId id) {
+        const auto* submitted = std::get_if<RunSubmitted>(&event);
+        return submitted != nullptr && std::any_of(submitted->spec.after.begin(), submitted->spec.after.end(),
+                                                   [&](const After& one) { return one.run == id; });
+    };
+    for (const auto& [id, run] : world_.head->disk().runs) {
+        const bool asked = asking_.contains(run.submit_key) || asking_.contains("stop" + std::to_string(id.value));
+        const bool needed = std::any_of(asking_.begin(), asking_.end(),
+                                        [&, run_id = id](const auto& one) { return wanted(one.second, run_id); });
+        if (!terminal(run.state) || asked || needed || !removing_.insert(id).second) continue;
+        return ask("remove" + std::to_string(id.value), RunRemoved{id});
+    }
 }
 
 void Users::stop_what_waits() {

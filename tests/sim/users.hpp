@@ -13,6 +13,7 @@ class Users {
     bool done() const { return asking_.empty(); }
     std::size_t runs() const { return runs_; }  // that there will be
     void stop_what_waits();                     // faults are over: what could never be placed is taken back
+    void remove_some_run();                     // one that is over, of which nothing more is asked
     void ask(const std::string& key, const Event& event);
 
   private:
@@ -21,6 +22,7 @@ class Users {
 
     World& world_;
     std::map<std::string, Event> asking_;
+    std::set<RunId> removing_;
     std::size_t runs_ = 0;
 };
 

@@ -83,7 +83,7 @@ bool World::quiet() const {
         if (!terminal(run.state)) return false;
     for (const auto& [name, node] : nodes)
         if (!node->quiet()) return false;
-    return head->disk().runs.size() == users->runs();
+    return head->disk().runs.size() + oracle.removed() == users->runs();
 }
 
 // ---- network ------------------------------------------------------------------------------------------------------
@@ -216,6 +216,7 @@ void World::ask_some_run() {
     const RunId run = live[static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(live.size()) - 1))];
     const auto most = static_cast<std::int64_t>(head->disk().runs.at(run).spec.gang.bundles.size());
     const auto deadline = dice.one_in(2) ? std::optional(Duration{dice.between(0, 8'000)}) : std::nullopt;
+    if (dice.one_in(4)) users->remove_some_run();
     switch (dice.between(0, 3)) {
         case 0:
             return head->request(RunCheckpointAsked{.run = run, .by = "ana"});
