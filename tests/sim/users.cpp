@@ -69,6 +69,9 @@ void Users::begin() {
                      [this, event, follows] { ask(event.submit_key, follows ? after_another(event) : event); });
     }
     runs_ = static_cast<std::size_t>(world_.settings.runs);
+    if (world_.dice.one_in(2))
+        for (int i = 0; i < world_.settings.runs; ++i)
+            world_.after(world_.dice.between(5'000, 60'000), [this] { remove_some_run(); });
 }
 
 // `--after`: one of the runs that there are.
