@@ -16,8 +16,8 @@ NodeId nth_word(const Command& command, std::size_t n) {
     return {n < command.words.size() ? command.words[n] : std::string{}};
 }
 
-// What submit and plan ask for: workers=4 gpu=1 placement=SPREAD topology=rack label.zone=eu on=n1 exclude=n2; "also=cpu:4" is one
-// bundle more, unlike the others; placed=0:n1,1:n1 says which bundles stay where they are.
+// What submit and plan ask for: workers=4 gpu=1 placement=SPREAD topology=rack label.zone=eu on=n1 exclude=n2;
+// "also=cpu:4" is one bundle more, unlike the others; placed=0:n1,1:n1 says which bundles stay where they are.
 GangRequest gang_of(const Command& command) {
     GangRequest gang;
     Bundle bundle;
