@@ -92,8 +92,7 @@ class Ledger {
     const std::set<Release>& ends() const { return ends_; }  // of live attempts whose expected end does not move
     const std::set<AttemptId>& restless() const { return restless_; }  // the others
     const Resources& totals() const { return totals_; }                // of all nodes that are not lost, their GPUs too
-    std::vector<std::string> faults(
-        const Cluster& cluster) const;  // against a recount: what differs, empty when nothing
+    std::vector<std::string> faults(const Cluster& cluster) const;     // what differs from a recount
     std::optional<RunId> live_run(const std::string& name) const;
     std::vector<RunId> dependents(RunId run) const;                                         // that wait for its end
     std::optional<RunId> next_of(const std::string& array, const std::string& user) const;  // held back by its number
@@ -117,9 +116,8 @@ class Ledger {
         std::string name, user, submit_key;
         bool live = false, waits = false;
         Line line;
-        std::uint32_t shape = 0;
-        std::vector<NodeId> avoided;  // what its shape depends on that may change
-        std::uint32_t least = 0;
+        std::uint32_t shape = 0, least = 0;  // the least of its workers
+        std::vector<NodeId> avoided;         // what its shape depends on, and may change, with `least`
         Waiter waiter;
         Duration length;
         std::optional<Time> limit, retry, reserved, grows, starves;
@@ -158,11 +156,10 @@ class Ledger {
 
     std::map<RunId, Known> runs_;
     std::map<Line, Batches> waiting_;
-    std::set<RunId> fresh_, reserving_;
+    std::set<RunId> fresh_, reserving_, elastic_;
     std::map<std::string, RunId> live_names_;
     std::map<std::pair<std::string, std::string>, std::set<RunId>> submitted_;  // the runs of an array have one key
     std::set<std::pair<Time, RunId>> limits_, retries_, reservations_, growths_, starves_;
-    std::set<RunId> elastic_;
     std::set<std::pair<RunId, RunId>> dependents_;           // the run, and who waits for it
     std::set<std::pair<std::string, RunId>> array_waiting_;  // by user and array
     std::set<std::pair<Time, AttemptId>> asked_;
@@ -174,7 +171,7 @@ class Ledger {
     std::vector<std::string> shape_keys_;
     std::vector<std::uint32_t> free_shapes_;
 
-    std::set<AttemptId> live_attempts_;
+    std::set<AttemptId> live_attempts_, restless_;
     std::map<AttemptId, Held> attempts_;
     std::map<std::string, Resources> held_;
     std::map<NodeId, Standing> standing_;
@@ -184,7 +181,6 @@ class Ledger {
     std::vector<Doors> behind_;  // of `views_`
     std::set<Release> ends_;
     std::map<AttemptId, Release> end_of_;
-    std::set<AttemptId> restless_;
     std::map<std::string, std::int64_t, std::less<>> free_;  // ticks on ready nodes
     Resources totals_;
     FreeIndex index_;  // of `views_`
