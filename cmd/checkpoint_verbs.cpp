@@ -68,6 +68,14 @@ Result<int> list(Invocation& call) {
     return 0;
 }
 
+Error none_committed(const RunStore& place) {
+    const bool any = place.checkpoint.empty();
+    return {.code = ErrorCode::not_found,
+            .message = place.shown + " has no committed checkpoint" + (any ? "" : " " + place.checkpoint),
+            .next = any ? "rtrain checkpoints ask RUN asks a running one's workers for it"
+                        : "rtrain checkpoints list " + place.shown};
+}
+
 // The one that was named, else the newest on the live branch.
 Result<storage::CommittedCheckpoint> chosen(const RunStore& place) {
     Result<std::vector<storage::CommittedCheckpoint>> all = committed(place);
@@ -77,11 +85,7 @@ Result<storage::CommittedCheckpoint> chosen(const RunStore& place) {
         if (place.checkpoint.empty() ? checkpoint.live : checkpoint.manifest.directory == place.checkpoint)
             found = &checkpoint;
     if (found != nullptr) return *found;
-    const std::string what =
-        place.checkpoint.empty() ? "no committed checkpoint" : "no committed checkpoint " + place.checkpoint;
-    return Error{.code = ErrorCode::not_found,
-                 .message = place.shown + " has " + what,
-                 .next = "rtrain checkpoints list " + place.shown};
+    return none_committed(place);
 }
 
 Result<int> inspect(Invocation& call) {
@@ -129,10 +133,7 @@ Result<int> verify(Invocation& call) {
                          {"path", place->shown + "/" + name}});
         progress.at(done += static_cast<std::uint64_t>(checkpoint.manifest.bytes()), total);
     }
-    if (items.empty())
-        return Error{.code = ErrorCode::not_found,
-                     .message = place->shown + " has no committed checkpoint " + place->checkpoint,
-                     .next = "rtrain checkpoints list " + place->shown};
+    if (items.empty()) return none_committed(*place);
     call.out.list({{"items", items}, {"sound", sound}},
                   {{"CHECKPOINT", "directory"},
                    {"STATE", "state", Shape::state},

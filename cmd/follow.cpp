@@ -124,7 +124,7 @@ std::string log_target(const std::string& run, const LogWish& wish, bool follow)
 
 void print_line(Invocation& call, const LogWish& wish, const json& line) {
     const std::string text = string_of(line, "line");
-    if (wish.grep && !std::regex_search(text, *wish.grep)) return;
+    if (wish.grep && !wish.grep->found_in(text)) return;
     const json rank = line.value("rank", json(0));
     std::string prefix = wish.prefix && rank.is_number() ? "rank " + rank.dump() + " | " : "";
     if (wish.timestamps) prefix = string_of(line, "time") + " " + prefix;

@@ -3,10 +3,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <regex>
 #include <string>
 
 #include "cmd/api.hpp"
+#include "cmd/line_pattern.hpp"
 
 namespace rtrain::cmd {
 
@@ -14,7 +14,7 @@ struct LogWish {
     std::string rank, attempt, stream;  // as in the API; empty: its default
     std::int64_t since_wall_ms = 0;     // 0: from the beginning
     std::int64_t tail = -1;             // lines; -1: all
-    std::optional<std::regex> grep;
+    std::optional<LinePattern> grep;
     bool prefix = true;       // "rank 3 | " before each line
     bool timestamps = false;  // and before that when its node saw it
     enum class Show { as_they_come, at_the_end, never } show = Show::as_they_come;

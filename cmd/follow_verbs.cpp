@@ -36,14 +36,9 @@ Result<LogWish> log_wish(const Arguments& arguments) {
     if (arguments.has("since")) wish.since_wall_ms = wall_now_ms() - arguments.duration_ms("since", 0);
     wish.timestamps = arguments.has("timestamps");
     if (!arguments.has("grep")) return wish;
-    try {
-        wish.grep = std::regex(arguments.text("grep"));
-    } catch (const std::regex_error& error) {
-        return Error{
-            .code = ErrorCode::usage,
-            .message = "--grep: \"" + arguments.text("grep") + "\" is not a regular expression: " + error.what(),
-            .next = ""};
-    }
+    Result<LinePattern> pattern = LinePattern::compile(arguments.text("grep"));
+    if (!pattern) return pattern.error();
+    wish.grep = *std::move(pattern);
     return wish;
 }
 

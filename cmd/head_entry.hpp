@@ -15,7 +15,7 @@ inline const char* head_pid_file = "/head.pid";
 // What people and programs are told of a started head; the text of a detached one's hand-over.
 nlohmann::json started_json(const HeadOptions& options, const HeadStarted_& started);
 // Serves in this process, with a pid file; `ready` is given started_json.
-int serve(const HeadOptions& options, const std::function<void(const nlohmann::json&)>& ready);
+Status serve(const HeadOptions& options, const std::function<void(const nlohmann::json&)>& ready);
 Result<nlohmann::json> serve_detached(const HeadOptions& options, int until_pid = 0);  // ends with that process
 // Puts the cluster into the user's configuration: a new context on the first start, its address on later ones.
 // Returns the context's name.

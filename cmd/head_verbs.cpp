@@ -86,7 +86,9 @@ Result<int> head_start(Invocation& call) {
         announce(call, *told);
         return 0;
     }
-    return serve(*options, [&](const json& told) { announce(call, told); });
+    if (Status served = serve(*options, [&](const json& told) { announce(call, told); }); !served)
+        return served.error();
+    return 0;
 }
 
 bool names_a_cluster(const Arguments& arguments) { return arguments.has("address") || arguments.has("context"); }

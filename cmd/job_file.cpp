@@ -78,13 +78,16 @@ Result<std::string> read_text(const std::string& path) {
     if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
     std::error_code failed;
     if (std::filesystem::is_directory(path, failed))
-        return Error{.code = ErrorCode::io, .message = path + " is a directory, a file is needed", .next = ""};
+        return Error{.code = ErrorCode::io,
+                     .message = path + " is a directory, a file is needed",
+                     .next = "rtrain submit " + path + "/job.yaml"};
     std::ifstream file(path, std::ios::binary);
     if (!file) {
         const int why = errno;
-        return Error{.code = why == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-                     .message = "cannot read " + path + ": " + std::strerror(why),
-                     .next = ""};
+        return Error{
+            .code = why == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+            .message = "cannot read " + path + ": " + std::strerror(why),
+            .next = "check the path; this command looks from " + std::filesystem::current_path(failed).string()};
     }
     return std::string(std::istreambuf_iterator<char>(file), {});
 }

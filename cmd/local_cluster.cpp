@@ -1,5 +1,7 @@
 // rtrain up and down: a head and N agents on this machine, on loopback, as real daemons with TLS and tokens.
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cmd/api.hpp"
@@ -155,17 +157,80 @@ Result<int> up(Invocation& call) {
     return 0;
 }
 
+// The head of this cluster, when it serves and the configuration knows it.
+std::optional<Api> head_below(Invocation& call, const std::string& base) {
+    Result<ConfigFile> config = read_config(user_config_path(call.arguments));
+    const auto running = read_pid_file(base + "/head" + head_pid_file);
+    std::ifstream file(base + "/head/ca.crt");
+    const std::string ca{std::istreambuf_iterator<char>(file), {}};
+    if (!config || !running || ca.empty()) return std::nullopt;
+    for (const auto& [name, place] : config->contexts) {
+        if (place.ca != ca) continue;
+        Result<Api> api = Api::open(call, place, 5'000);
+        if (api) return std::move(*api);
+    }
+    return std::nullopt;
+}
+
+std::vector<std::string> runs_with_workers(Api& api) {
+    std::vector<std::string> names;
+    const Result<json> runs = api.list("/v1/runs");
+    if (!runs) return names;
+    for (const json& run : (*runs)["items"]) {
+        const std::string state = string_of(run, "state");
+        const bool ended = state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
+        if (!ended && state != "QUEUED") names.push_back(string_of(run, "name"));
+    }
+    return names;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+    std::string out;
+    for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+    return out;
+}
+
+// Agents leave their workers to the next agent. Who ends a cluster means its trainings too, unless he says otherwise.
+Status stop_runs(Invocation& call, Api& api, const std::vector<std::string>& names) {
+    if (Status sure =
+            confirm(call, "Running: " + joined(names) +
+                              ". They will be stopped (--keep-runs: they train on until the next `rtrain up`).");
+        !sure)
+        return sure;
+    for (const std::string& name : names) {
+        const Result<json> asked = api.post("/v1/runs/" + url_part(name) + "/stop", json::object());
+        if (!asked && asked.error().code != ErrorCode::conflict && asked.error().code != ErrorCode::not_found)
+            return asked.error();
+    }
+    const std::int64_t deadline = wall_now_ms() + end_within_ms;
+    std::vector<std::string> left = runs_with_workers(api);
+    for (; !left.empty() && wall_now_ms() < deadline; left = runs_with_workers(api))
+        if (wait_or_interrupt(50))
+            return Error{.code = ErrorCode::timed_out, .message = "interrupted", .next = "rtrain down"};
+    if (left.empty()) return Done{};
+    return Error{.code = ErrorCode::timed_out,
+                 .message = joined(left) + " did not stop within 30 s",
+                 .next = "rtrain describe " + left.front() + ", or rtrain down --keep-runs"};
+}
+
 Result<int> down(Invocation& call) {
     const std::string base = base_directory(call.arguments);
+    std::optional<Api> api = head_below(call, base);
+    const std::vector<std::string> busy = api ? runs_with_workers(*api) : std::vector<std::string>{};
     if (call.arguments.has("dry-run")) {
         json items = json::array();
         for (const Daemon& daemon : daemons_of(base))
             if (const auto running = read_pid_file(daemon.pid_file))
                 items.push_back({{"name", daemon.what}, {"pid", running->pid}});
-        call.out.list({{"items", items}, {"dry_run", true}}, {{"NAME", "name"}, {"PID", "pid"}}, "name",
+        call.out.list({{"items", items}, {"dry_run", true}, {"runs", busy}}, {{"NAME", "name"}, {"PID", "pid"}}, "name",
                       "nothing runs there");
+        if (!busy.empty()) call.out.talk("running: " + joined(busy));
         return 0;
     }
+    if (!busy.empty() && call.arguments.has("keep-runs"))
+        call.out.talk(joined(busy) + ": the workers train on by themselves until the next `rtrain up`");
+    else if (!busy.empty())
+        if (Status stopped = stop_runs(call, *api, busy); !stopped) return stopped.error();
     Result<json> ended = end_all(base);
     if (!ended) return ended.error();
     if (ended->empty())
@@ -208,8 +273,13 @@ std::vector<Command> local_cluster_commands() {
         {.words = "down",
          .group = group,
          .help = "end what `rtrain up` started; the data stays",
-         .flags = {data, {.name = "dry-run", .help = "list what would be ended"}},
-         .handler = down}};
+         .flags = {data,
+                   {.name = "keep-runs",
+                    .help = "leave the workers at their training; the next `rtrain up` finds them"},
+                   {.name = "dry-run", .help = "list what would be ended"}},
+         .handler = down,
+         .details =
+             "Runs that have workers are stopped first, after a question. Exit code 8: one did not stop within 30 s."}};
 }
 
 }  // namespace rtrain::cmd

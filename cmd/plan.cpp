@@ -1,5 +1,7 @@
 // `rtrain plan`: would it start, where, and if not, why. Against the live cluster, a described one, or a stream of
 // cases.
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -19,7 +21,10 @@ Result<int> plan_cases(Invocation& call, const std::string& path) {
     std::ifstream file;
     if (path != "-") {
         file.open(path);
-        if (!file) return Error{.code = ErrorCode::not_found, .message = "cannot read " + path, .next = ""};
+        if (!file)
+            return Error{.code = ErrorCode::not_found,
+                         .message = "cannot read " + path + ": " + std::strerror(errno),
+                         .next = "check the path, or give - to read the cases from standard input"};
     }
     std::istream& in = path == "-" ? std::cin : file;
     std::string line;

@@ -31,7 +31,9 @@ Result<JobFile> driver_job(Invocation& call) {
     std::error_code failed;
     const std::filesystem::path program = std::filesystem::absolute(call.arguments.argument(0), failed);
     if (!std::filesystem::is_regular_file(program, failed))
-        return Error{.code = ErrorCode::not_found, .message = "there is no file " + program.string(), .next = ""};
+        return Error{.code = ErrorCode::not_found,
+                     .message = "there is no file " + program.string(),
+                     .next = "check the path; it is looked for from the working directory"};
     json entrypoint = {"python", program.filename().string()};
     for (std::size_t i = 1; i < call.arguments.positional.size(); ++i) entrypoint.push_back(call.arguments.argument(i));
     const json job = {{"version", 1},

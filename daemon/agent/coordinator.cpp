@@ -151,16 +151,22 @@ std::map<std::string, std::vector<std::string>> collisions(const Coordinator& c,
     return skip;
 }
 
+// The version before this one tells no reason.
+std::string known(const std::string& reason) { return reason.empty() ? "storage_failed" : reason; }
+
 struct Wish {
     bool checkpoint = false, sync = false;
-    std::string name, error;
+    std::string name, error, error_reason;
 };
 Wish wish_of(const Gathered& gathering) {
     Wish wish;
     for (const auto& [node, report] : gathering.nodes) {
         wish.checkpoint = wish.checkpoint || report.checkpoint;
         wish.sync = wish.sync || report.sync;
-        if (wish.error.empty()) wish.error = report.checkpoint_error;
+        if (wish.error.empty()) {
+            wish.error = report.checkpoint_error;
+            wish.error_reason = report.error_reason;
+        }
         if (!report.directory_name.empty()) wish.name = report.directory_name;
     }
     return wish;
@@ -213,7 +219,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     }
     if (with_files && c.commit) abandon_commit(c, "", sink);
     if (!wish.error.empty())
-        notice(c, "storage_full", "checkpoint not written: " + wish.error + "; training goes on", sink);
+        notice(c, known(wish.error_reason), "checkpoint not written: " + wish.error + "; training goes on", sink);
     Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
     for (const auto& [node, report] : gathering.nodes)
         reported.metrics_json.insert(report.metrics_json.begin(), report.metrics_json.end());
@@ -274,11 +280,13 @@ void write_manifest(Coordinator& c, GroupSink& sink) {
     sink.out.push_back(WriteManifest{key(c), std::move(manifest)});
 }
 
-void in_trouble(Coordinator& c, const std::string& why, GroupSink& sink) {
+// Said once for each kind of trouble that a checkpoint meets in a row, not at every try.
+void in_trouble(Coordinator& c, const std::string& why, const std::string& reason, GroupSink& sink) {
     Commit& commit = *c.commit;
-    if (commit.trouble.empty())
-        notice(c, "storage_full", "checkpoint not written: " + why + "; training goes on, and it is tried again", sink);
+    if (commit.trouble.empty() || commit.trouble_reason != known(reason))
+        notice(c, known(reason), "checkpoint not written: " + why + "; training goes on, and it is tried again", sink);
     commit.trouble = why;
+    commit.trouble_reason = known(reason);
 }
 
 void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
@@ -288,7 +296,7 @@ void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded
         return release_ready(c, now, sink);
     }
     if (!news.error.empty()) {
-        in_trouble(c, node + ": " + news.error, sink);
+        in_trouble(c, node + ": " + news.error, news.error_reason, sink);
         return release_ready(c, now, sink);  // a newer checkpoint that waited may replace it
     }
     c.commit->nodes_waiting.erase(node);
@@ -372,7 +380,7 @@ void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, Gro
     Commit& commit = *c.commit;
     commit.writing = false;
     if (!news.why.empty()) {
-        in_trouble(c, news.why, sink);
+        in_trouble(c, news.why, news.reason, sink);
         commit.retry_at = now + Duration{commit.backoff_ms};
         commit.backoff_ms = std::min(commit.backoff_ms * 2, backoff_max_ms);
         return release_ready(c, now, sink);
@@ -399,7 +407,7 @@ void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
     if (!c.commit) return;
     const Commit commit = *c.commit;
     c.commit.reset();
-    notice(c, "checkpoint_given_up",
+    notice(c, why.empty() ? "checkpoint_replaced" : "checkpoint_given_up",
            "the checkpoint of report " + std::to_string(commit.index) + " (" + commit.directory +
                ") was given up: " + (why.empty() ? "a newer one replaces it" : why) +
                (commit.trouble.empty() ? "" : " (" + commit.trouble + ")"),

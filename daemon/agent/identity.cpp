@@ -31,8 +31,8 @@ Error refused(const net::Response& answer, const std::string& doing) {
     return error;
 }
 
-// Whether the head says no to this certificate: the node has left, or its name has joined anew. A head that cannot be
-// asked has not said so.
+}  // namespace
+
 bool turned_away(const Identity& identity) {
     net::Endpoint head = head_endpoint(identity);
     head.answer_timeout_ms = head.connect_timeout_ms;
@@ -40,8 +40,6 @@ bool turned_away(const Identity& identity) {
         net::Client(std::move(head)).call({.method = "HEAD", .target = "/v1/blobs/" + std::string(64, '0')});
     return answer && (answer->status == 401 || answer->status == 403);
 }
-
-}  // namespace
 
 std::string host_name() {
     char name[256] = {};

@@ -133,7 +133,7 @@ struct Launcher::Child {
 };
 
 Launcher::Launcher(net::Loop& loop, std::string shim, WorkerEvents events)
-    : loop_(loop), shim_(std::move(shim)), events_(std::move(events)), oom_kills_(oom_kills()) {}
+    : loop_(loop), shim_(std::move(shim)), events_(std::move(events)), memory_(memory_of_this_machine()) {}
 
 Launcher::~Launcher() {
     for (auto& [name, child] : children_) {
@@ -210,10 +210,7 @@ void Launcher::over(const Name& name) {
     if (child->ours && child->shim > 0) ::waitpid(child->shim, nullptr, WNOHANG);
     const auto words = read_words(child->worker.directory + "/exit");
     if (!words.empty()) {
-        const bool killed = words.contains("signal") || number(words, "code") == 128 + SIGKILL;
-        const bool no_memory = killed && memory_ran_out(name.first);
-        const ExitCause cause = cause_of_exit(words, child->worker.program, child->worker.err, no_memory);
-        return events_.ended(name.first, name.second, cause, number(words, "wall_us"));
+        return events_.ended(name.first, name.second, cause_of_end(*child, words), number(words, "wall_us"));
     }
     const auto started = read_words(child->worker.directory + "/started");
     if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
@@ -221,13 +218,22 @@ void Launcher::over(const Name& name) {
     events_.ended(name.first, name.second, cause, wall_us());
 }
 
-// The attempt's cgroup knows better than the whole machine; each kill explains one end.
-bool Launcher::memory_ran_out(AttemptKey attempt) {
-    const auto own = events_.oom_kills(attempt);
-    std::uint64_t& seen = own ? oom_kills_of_[attempt] : oom_kills_;
-    if ((own ? *own : oom_kills()) <= seen) return false;
-    ++seen;
-    return true;
+ExitCause Launcher::cause_of_end(const Child& child, const std::map<std::string, std::string>& exit) {
+    ExitCause cause = cause_of_exit(exit, child.worker.program, child.worker.err);
+    if (cause.success() || cause.never_started) return cause;
+    const MemoryDeath death{.attempt = child.worker.attempt,
+                            .pid = number(read_words(child.worker.directory + "/started"), "pid"),
+                            .killed = cause.signal == SIGKILL || cause.exit_code == 128 + SIGKILL,
+                            .directly = cause.signal == SIGKILL,
+                            .peak_kib = number(exit, "rss_kib"),
+                            .kills_in_group = events_.oom_kills(child.worker.attempt)};
+    if (const auto evidence = memory_.explain(death)) {
+        cause.out_of_memory = true;
+        cause.detail = *evidence;
+    } else if (const std::string other = memory_.meanwhile(death); !cause.signal && !other.empty()) {
+        cause.detail += (cause.detail.empty() ? "" : "; ") + other;
+    }
+    return cause;
 }
 
 std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
@@ -283,13 +289,8 @@ bool says_address_in_use(const std::string& err_file) {
     return false;
 }
 
-std::uint64_t oom_kills() {
-    const auto words = read_words("/proc/vmstat");
-    return static_cast<std::uint64_t>(number(words, "oom_kill"));
-}
-
 ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
-                        const std::string& err_file, bool memory_ran_out) {
+                        const std::string& err_file) {
     ExitCause cause;
     const int error = static_cast<int>(number(words, "error"));
     if (words.contains("signal"))
@@ -306,19 +307,6 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const s
         return cause;
     }
     if (cause.exit_code == 0) return cause;
-    const bool killed = cause.signal == SIGKILL || cause.exit_code == 128 + SIGKILL;
-    if (killed && memory_ran_out) {
-        const auto memory = read_words("/proc/meminfo");
-        const auto gib = [](std::int64_t kib) {
-            char text[32];
-            std::snprintf(text, sizeof text, "%.1f", static_cast<double>(kib) / (1 << 20));
-            return std::string(text);
-        };
-        cause.out_of_memory = true;
-        cause.detail =
-            "its peak was " + gib(number(words, "rss_kib")) + " of " + gib(number(memory, "MemTotal:")) + " GiB";
-        return cause;
-    }
     if (!cause.signal) cause.detail = last_line(err_file);
     cause.address_in_use = says_address_in_use(err_file);
     const bool of_shell = !program.empty() && (program.front() == "sh" || program.front() == "/bin/sh");

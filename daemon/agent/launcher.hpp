@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/agent/memory_kills.hpp"
 #include "daemon/agent/node_files.hpp"
 #include "daemon/net/loop.hpp"
 
@@ -46,6 +47,7 @@ class Launcher {
     std::optional<std::int64_t> adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
                                       const std::string& err);
     void signal(AttemptKey attempt, std::uint32_t rank, int signal_number);
+    void look_at_memory(std::int64_t now_ms) { memory_.look(now_ms); }  // with each heartbeat
 
   private:
     struct Child;
@@ -59,18 +61,17 @@ class Launcher {
     std::string shim_;
     WorkerEvents events_;
     std::map<Name, std::unique_ptr<Child>> children_;
-    bool memory_ran_out(AttemptKey attempt);            // since it was asked last
-    std::uint64_t oom_kills_ = 0;                       // on this machine
-    std::map<AttemptKey, std::uint64_t> oom_kills_of_;  // in the cgroups of attempts
+    ExitCause cause_of_end(const Child& child, const std::map<std::string, std::string>& exit);
+
+    MemoryKills memory_;
 };
 
-// What the shim's `exit` file says, with the evidence of this node: last lines of stderr, out of memory.
+// What the shim's `exit` file says, with the last lines of stderr.
 ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
-                        const std::string& err_file, bool memory_ran_out);
+                        const std::string& err_file);
 std::string last_line(const std::string& file);
 std::string end_of(const std::string& file, std::size_t most);
 bool says_address_in_use(const std::string& err_file);
-std::uint64_t oom_kills();  // by this kernel, ever
 // Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment; how many there were.
 // The node is asked for because two agents of one cluster may share a machine.
 std::size_t kill_strays(const std::string& attempt_text, const std::string& node);

@@ -58,13 +58,19 @@ void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
 void gather(LocalRanks& local, GroupSink& sink) {
     GroupReport report{.index = local.passed + 1};
     StagedPaths staged;
-    if (local.some_ended) report.checkpoint_error = "ranks of this node have ended";
+    if (local.some_ended) {
+        report.checkpoint_error = "ranks of this node have ended";
+        report.error_reason = "ranks_ended";
+    }
     for (const auto& [rank, one] : local.come) {
         report.metrics_json[rank] = one.metrics_json;
         report.sync = report.sync || wants_sync(local, one);
         if (one.checkpoint) staged[rank] = one.checkpoint->path;
         report.checkpoint = report.checkpoint || wants_upload(local, one);
-        if (report.checkpoint_error.empty()) report.checkpoint_error = one.checkpoint_error;
+        if (report.checkpoint_error.empty()) {
+            report.checkpoint_error = one.checkpoint_error;
+            report.error_reason = one.error_reason;
+        }
         if (rank == 0 && one.checkpoint) report.directory_name = one.checkpoint->directory_name;
     }
     if (!staged.empty()) local.staged[report.index] = staged;
@@ -216,7 +222,10 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
     if (!local.complete || local.complete->index != listed.index) return;
     GroupReport report = *local.complete;
     report.files = listed.files;
-    if (!listed.why.empty()) report.checkpoint_error = listed.why;
+    if (!listed.why.empty()) {
+        report.checkpoint_error = listed.why;
+        report.error_reason = listed.reason;
+    }
     complete(local, std::move(report), sink);
 }
 
@@ -245,7 +254,8 @@ void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink
         upload.retry_at = now + Duration{upload.backoff_ms};
         upload.backoff_ms = std::min(upload.backoff_ms * 2, backoff_max_ms);
     }
-    tell(local, GroupUploaded{.index = news.index, .files = news.files, .error = news.why}, sink);
+    tell(local, GroupUploaded{.index = news.index, .files = news.files, .error = news.why, .error_reason = news.reason},
+         sink);
 }
 
 void joined_coordinator(LocalRanks& local, const std::string& node, GroupSink& sink) {

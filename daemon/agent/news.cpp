@@ -102,6 +102,11 @@ void hear(Step& step, const Welcome& welcome) {
 void hear(Step& step, const Refuse& refuse) {
     step.state.registered = false;
     step.state.unsent_from = 0;
+    std::vector<AttemptRef> given_up;
+    if (refuse.left)
+        for (const auto& [key, attempt] : step.state.attempts) given_up.push_back(reference(attempt));
+    for (const AttemptRef& attempt : given_up)  // nobody else would end their workers
+        stop(step, {.attempt = attempt, .grace_ms = step.state.stop_grace_ms, .why = refuse.message});
     step.out.push_back(CloseHead{refuse.message + (refuse.next.empty() ? "" : "; " + refuse.next)});
 }
 

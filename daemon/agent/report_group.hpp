@@ -70,7 +70,8 @@ struct Commit {
     Time since;
     std::int64_t wall_ms = 0, blocked_ms = 0;
     bool sync = false, writing = false;
-    std::string trouble;  // the last error; a newer checkpoint may replace this one
+    std::string trouble;         // the last error; a newer checkpoint may replace this one
+    std::string trouble_reason;  // its kind
     std::optional<Time> retry_at;
     std::int64_t backoff_ms = 1'000;
     bool operator==(const Commit&) const = default;

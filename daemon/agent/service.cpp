@@ -189,6 +189,11 @@ void Service::adopt(const AttemptImage& image) {
     std::vector<std::uint32_t> ranks;
     if (image.launch) {
         one.launch = *image.launch;
+        if (auto begin = read_beginning(files_.attempt(key)))
+            one.begin = std::move(*begin);
+        else if (!image.launch->from.empty())
+            warn("a worker of attempt " + attempt_text(image.prepare, image.number) +
+                 " that has not begun yet would begin from nothing: " + begin.error().message);
         admit(key, gear, image.number);
         for (const protocol::LaunchWorker& worker : image.launch->workers) {
             ranks.push_back(worker.rank);
@@ -201,6 +206,7 @@ void Service::adopt(const AttemptImage& image) {
     say("adopted attempt " + attempt_text(image.prepare, image.number) + " with " +
         std::to_string(found.workers.size()) + " workers");
     feed(std::move(found));
+    if (image.uploading && image.prepare.claim) look_for_commit(key, image);
 }
 
 // The logs of an attempt that ended before the restart.
@@ -323,6 +329,7 @@ void Service::connect() {
             if (!is_current()) return;
             if (!socket) {
                 if (reconnect_ms_ == reconnect_first_ms) warn("the head cannot be reached: " + socket.error().message);
+                if (socket.error().code == ErrorCode::unauthorised) ask_whether_turned_away();
                 return connect_later();
             }
             head_ = *socket;
@@ -330,6 +337,15 @@ void Service::connect() {
             say("connected to the head at " + identity_.head_host + ":" + std::to_string(identity_.head_port));
             feed(HeadConnected{});
         });
+}
+
+// A refusal may come from a stranger in the head's place; what the head itself says ends the workers here.
+void Service::ask_whether_turned_away() {
+    if (state_.attempts.empty()) return;
+    offload([identity = identity_] { return turned_away(identity); },
+            [this](bool away) {
+                if (away) feed(HeadSaid{protocol::Refuse{.message = "this node has left the cluster", .left = true}});
+            });
 }
 
 void Service::connect_later() {

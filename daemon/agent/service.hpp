@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "daemon/agent/beginning.hpp"
 #include "daemon/agent/cgroup.hpp"
 #include "daemon/agent/group_links.hpp"
 #include "daemon/agent/identity.hpp"
@@ -31,12 +32,11 @@ class Service {
     struct Held {  // what an attempt needs beside the machine's state
         Gear gear;
         protocol::Launch launch;
-        std::string checkpoint_path, checkpoint_metrics = "{}";
+        Beginning begin;
         std::uint32_t number = 0;
         std::uint64_t stages = 0;
-        std::uint64_t reports_before = 0;  // of this attempt, on the live branch; known to the agent that claimed it
-        std::int64_t staged_bytes = 0;     // of the last checkpoint, on this node
-        std::string journal;               // lines not yet appended
+        std::int64_t staged_bytes = 0;  // of the last checkpoint, on this node
+        std::string journal;            // lines not yet appended
         bool journal_scheduled = false;
         bool killed = false;  // some worker died of a signal: strays are looked for
     };
@@ -53,6 +53,7 @@ class Service {
     void clear(const protocol::Clear& order);
     void refuse_revoked(const std::vector<std::string>& serials);
     void connect();
+    void ask_whether_turned_away();
     void connect_later();
     void lost_head(const std::string& why);
     void send(const protocol::FromAgent& message);
@@ -98,6 +99,8 @@ class Service {
     void sample_gpus();
     void measure_scratch();
     void await_probes(const Gear& gear, std::int64_t give_up_at_ms);
+    void look_for_commit(AttemptKey key, const AttemptImage& image);
+    void begin_with(AttemptKey key, Beginning begin, std::string why);
     void set_up(const Gear& gear);
     void set_up_failed(const Gear& gear, const std::string& why);
     void finish_preparation(const Gear& gear);

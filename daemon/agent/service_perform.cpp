@@ -75,6 +75,7 @@ void Service::on(const CloseHead& out) {
 
 void Service::on(SendHeartbeat& out) {
     const auto memory = read_words("/proc/meminfo");
+    launcher_->look_at_memory(boot_ms());
     for (protocol::WorkerPulse& pulse : out.workers) {
         const auto attempt = state_.attempts.find(key_of(pulse.attempt));
         if (attempt == state_.attempts.end()) continue;
@@ -162,7 +163,7 @@ void Service::prepared(const Gear& gear, const storage::ClaimAnswer& claimed) {
                          .upload = mode_of(gear->job.upload),
                          .local_run_path = local_run_path(*gear),
                          .policy = policy_of(gear->job)};
-    if (Held* one = held(done.attempt)) one->reports_before = claimed.reports_before;
+    if (Held* one = held(done.attempt)) one->begin.reports_before = claimed.reports_before;
     for (const std::string& damaged : claimed.damaged)
         done.notices.push_back("a damaged checkpoint was passed over: " + damaged);
     if (gear->prepare.claim) {
@@ -185,7 +186,8 @@ void Service::on(const KeepAttempt& out) {
 
 void Service::on(const FetchCheckpoint& out) {
     Held* one = held(out.attempt);
-    if (!one || out.from.empty()) return feed(CheckpointFetched{out.attempt, one ? "" : "its preparation is gone"});
+    if (!one) return feed(CheckpointFetched{out.attempt, "its preparation is gone"});
+    if (out.from.empty()) return begin_with(out.attempt, {}, "");
     struct Fetched {
         std::string why, path, metrics;
     };
@@ -199,12 +201,41 @@ void Service::on(const FetchCheckpoint& out) {
             return {"", *path, manifest->metrics_json};
         },
         [this, key = out.attempt](const Fetched& fetched) {
-            if (Held* held_now = held(key)) {
-                held_now->checkpoint_path = fetched.path;
-                held_now->checkpoint_metrics = fetched.metrics.empty() ? "{}" : fetched.metrics;
-            }
-            feed(CheckpointFetched{key, fetched.why});
+            Beginning begin{.checkpoint_path = fetched.path};
+            if (!fetched.metrics.empty()) begin.checkpoint_metrics = fetched.metrics;
+            begin_with(key, std::move(begin), fetched.why);
         });
+}
+
+// The agent before this one may have written the manifest of the checkpoint that was on its way, and not have told of
+// it. Then every node's part is there, and the other nodes, which may have ended the attempt since, need not be heard.
+void Service::look_for_commit(AttemptKey key, const AttemptImage& image) {
+    const Held* one = held(key);
+    const std::string manifest = image.prepare.run_name + "/" + image.uploading->released.directory + "/.manifest.json";
+    offload([gear = one->gear, manifest] { return gear->store->get(manifest); },
+            [this, key, image](const Result<std::string>& text) {
+                const auto found = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
+                if (!found) return;
+                for (const protocol::PeerNode& node : image.prepare.nodes) {
+                    if (node.node == identity_.node) continue;
+                    protocol::GroupUploaded part{.index = found->report};
+                    for (const storage::ManifestFile& file : found->files)
+                        if (std::find(node.ranks.begin(), node.ranks.end(), file.rank) != node.ranks.end())
+                            part.files.push_back({file.rank, file.path, file.bytes, file.sha256});
+                    feed(GroupSaid{key, node.node, std::move(part)});
+                }
+            });
+}
+
+// Kept before any worker starts: another agent may be the one that it says hello to.
+void Service::begin_with(AttemptKey key, Beginning begin, std::string why) {
+    if (Held* one = held(key)) {
+        begin.reports_before = one->begin.reports_before;
+        one->begin = std::move(begin);
+        if (Status kept = keep(one->begin, files_.attempt(key)); !kept && why.empty())
+            why = "keeping what the workers begin with: " + kept.error().message;
+    }
+    feed(CheckpointFetched{key, why});
 }
 
 void Service::on(const ListStaged& out) {

@@ -200,7 +200,7 @@ std::string Service::context_json(const Held& one, std::uint32_t rank) const {
     json context{{"run_id", prepare.run_id},
                  {"run_name", prepare.run_name},
                  {"attempt", one.number},
-                 {"reports_before", one.reports_before},
+                 {"reports_before", one.begin.reports_before},
                  {"world_rank", rank},
                  {"world_size", prepare.world_size},
                  {"local_rank", local_rank},
@@ -224,9 +224,10 @@ void Service::on(const WelcomeWorker& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
     worker::Welcome welcome{.context_json = context_json(*one, out.rank)};
-    if (!one->checkpoint_path.empty())
-        welcome.checkpoint = worker::ResumeFrom{
-            .path = one->checkpoint_path, .directory = one->launch.from, .metrics_json = one->checkpoint_metrics};
+    if (!one->begin.checkpoint_path.empty())
+        welcome.checkpoint = worker::ResumeFrom{.path = one->begin.checkpoint_path,
+                                                .directory = one->launch.from,
+                                                .metrics_json = one->begin.checkpoint_metrics};
     workers_->send(out.attempt, out.rank, welcome);
 }
 
@@ -238,7 +239,11 @@ void Service::on(const MakeStage& out) {
     const std::string unique = std::to_string(boot_ms()) + "-" + std::to_string(++one->stages);
     auto place = make_stage(*one->gear, out.rank, unique, one->staged_bytes);
     if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
-    worker::Staged staged{place ? *place : "", place ? "" : identity_.node + ": " + place.error().message};
+    worker::Staged staged{.path = place ? *place : ""};
+    if (!place) {
+        staged.error = identity_.node + ": " + place.error().message;
+        staged.reason = storage_reason(place.error().code);
+    }
     workers_->send(out.attempt, out.rank, staged);
 }
 

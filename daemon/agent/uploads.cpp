@@ -138,6 +138,29 @@ Status remove_objects(storage::Store& store, const std::string& run_name) {
 
 }  // namespace
 
+std::string storage_reason(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::full:
+            return "storage_full";
+        case ErrorCode::unreachable:
+        case ErrorCode::timed_out:
+            return "storage_unreachable";
+        case ErrorCode::unauthorised:
+            return "storage_refused";
+        case ErrorCode::not_found:
+            return "storage_gone";
+        case ErrorCode::usage:
+        case ErrorCode::invalid:
+        case ErrorCode::conflict:
+        case ErrorCode::unplaceable:
+        case ErrorCode::io:
+        case ErrorCode::damaged:
+        case ErrorCode::internal:
+            break;
+    }
+    return "storage_failed";
+}
+
 // On storage: twice what came last, and never less than a small reserve, since others write there too.
 StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> storage_free, std::int64_t node_free) {
     if (storage_free && *storage_free >= std::max(reserve_bytes, 2 * expected)) return StagePlace::storage;
@@ -170,6 +193,7 @@ StagedListed list_staged(AttemptKey attempt, std::uint64_t index, const StagedPa
     auto files = files_of(staged);
     if (!files) {
         answer.why = files.error().message;
+        answer.reason = storage_reason(files.error().code);
         return answer;
     }
     for (const auto& [name, file] : *files)
@@ -182,7 +206,7 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
     const std::string below = gear.prepare.run_name + "/" + order.directory + "/";
     const auto fail = [&](const Error& error) {
         answer.why = explain(error, gear);
-        answer.full = error.code == ErrorCode::full;
+        answer.reason = storage_reason(error.code);
         answer.files.clear();
         return answer;
     };
@@ -216,7 +240,7 @@ ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order) {
     ManifestWritten answer{.attempt = order.attempt, .index = order.manifest.report};
     if (Status written = storage::write_manifest(*gear.store, gear.prepare.run_name, order.manifest); !written) {
         answer.why = explain(written.error(), gear);
-        answer.full = written.error().code == ErrorCode::full;
+        answer.reason = storage_reason(written.error().code);
     }
     return answer;
 }

@@ -9,6 +9,9 @@
 
 namespace rtrain::agent {
 
+// The kind of a storage's error, in one word of a notice and of rtrain_checkpoint_failures_total{reason}.
+std::string storage_reason(ErrorCode code);
+
 // Room for a checkpoint of `expected` bytes; free bytes of the storage path (none: it is not a directory here) and of
 // the node's own disk. Two checkpoints are on a node at most: one on its way, one staged; the spool takes a fifth of
 // what is free, since the disk is not ours alone.

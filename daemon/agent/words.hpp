@@ -102,15 +102,15 @@ struct WorkerSaid {
 };
 struct WorkerCut { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WorkerCut&) const = default; };
 struct StagedListed {  // what lies in the staged directories of a report
-    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{};
+    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{};
     bool operator==(const StagedListed&) const = default;
 };
 struct Uploaded {
-    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}; bool full = false;
+    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{};  // as storage_reason
     bool operator==(const Uploaded&) const = default;
 };
 struct ManifestWritten {
-    AttemptKey attempt{}; std::uint64_t index = 0; std::string why{}; bool full = false;
+    AttemptKey attempt{}; std::uint64_t index = 0; std::string why{}, reason{};
     bool operator==(const ManifestWritten&) const = default;
 };
 struct GroupSaid {  // from another agent of the attempt; `node` as its certificate says

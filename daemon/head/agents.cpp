@@ -54,9 +54,10 @@ void Agents::closed(const std::string& node, std::uint64_t session) {
     seen_[node].connected = false;
 }
 
-void Agents::refuse(Session& session, const std::string& message, const std::string& next) {
-    session.socket->send(protocol::encode(protocol::FromHead{protocol::Refuse{message, next}}));
-    session.socket->close(message);
+void Agents::refuse(Session& session, protocol::Refuse refusal) {
+    const std::string why = refusal.message;
+    session.socket->send(protocol::encode(protocol::FromHead{std::move(refusal)}));
+    session.socket->close(why);
 }
 
 void Agents::send(const std::string& node, const protocol::FromHead& message) {
@@ -104,7 +105,8 @@ void Agents::deliver(const std::string& node, protocol::FromHead message, const 
 
 void Agents::dismiss(const std::string& node, const std::string& why) {
     if (auto found = sessions_.find(node); found != sessions_.end())
-        refuse(found->second, why, "rtrain node join ... with a new token brings it back");
+        refuse(found->second,
+               {.message = why, .next = "rtrain node join ... with a new token brings it back", .left = true});
     seen_.erase(node);
 }
 

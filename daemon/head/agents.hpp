@@ -65,7 +65,7 @@ class Agents {
     };
     void heard(const std::string& node, std::uint64_t session, const std::string& text);
     void closed(const std::string& node, std::uint64_t session);
-    void refuse(Session& session, const std::string& message, const std::string& next);
+    void refuse(Session& session, protocol::Refuse refusal);
     void welcome(const std::string& node, Session& session, const protocol::Hello& hello);
     void register_node(const std::string& node, Session& session, const protocol::Register& said);
     void tell_where_peers_are(const std::string& node, const Session& session);

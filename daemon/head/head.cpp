@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -102,15 +101,6 @@ Status serve_head(const HeadOptions& wished, const std::function<void(const Head
         head.take(QueuesConfigured{.queues = *queues, .by = head.options.queues_file},
                   [&](const Decision& decision) { decision.refused ? head.fail(*decision.refused) : begin(); });
     return head.serve();
-}
-
-int run_head(const HeadOptions& options, const std::function<void(const HeadStarted_&)>& ready) {
-    const Status served = serve_head(options, ready);
-    if (served) return 0;
-    std::fprintf(stderr, "rtrain head: %s\n", served.error().message.c_str());
-    if (!served.error().next.empty()) std::fprintf(stderr, "  next: %s\n", served.error().next.c_str());
-    constexpr int conflict_exit = 7, other_exit = 10;
-    return served.error().code == ErrorCode::conflict ? conflict_exit : other_exit;
 }
 
 }  // namespace rtrain

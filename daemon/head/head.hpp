@@ -42,7 +42,4 @@ struct HeadStarted_ {
 // commit failed: then nothing of it was performed and the process must end.
 Status serve_head(const HeadOptions& options, const std::function<void(const HeadStarted_&)>& ready);
 
-// The same for a process's main: prints the error on stderr; 0, or the exit code of the error.
-int run_head(const HeadOptions& options, const std::function<void(const HeadStarted_&)>& ready);
-
 }  // namespace rtrain

@@ -24,13 +24,13 @@ void Agents::heard(const std::string& node, std::uint64_t id, const std::string&
     if (found == sessions_.end() || found->second.id != id) return;
     Session& session = found->second;
     auto message = protocol::decode_from_agent(text);
-    if (!message) return refuse(session, message.error().message, message.error().next);
+    if (!message) return refuse(session, {message.error().message, message.error().next});
     NodeSeen& seen = seen_[node];
     seen.heard_ms = monotonic_ms();
     if (const auto* hello = std::get_if<protocol::Hello>(&*message)) return welcome(node, session, *hello);
-    if (!session.welcomed) return refuse(session, "hello comes first", "");
+    if (!session.welcomed) return refuse(session, {"hello comes first"});
     if (const auto* said = std::get_if<protocol::Register>(&*message)) return register_node(node, session, *said);
-    if (!session.registered) return refuse(session, "register comes before news, heartbeats and logs", "");
+    if (!session.registered) return refuse(session, {"register comes before news, heartbeats and logs"});
     if (auto* pulse = std::get_if<protocol::Heartbeat>(&*message)) seen.pulse = std::move(*pulse);
     if (const auto* news = std::get_if<protocol::News>(&*message)) take_news(node, *news);
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
@@ -49,16 +49,17 @@ Agents::Inbox& Agents::inbox(const std::string& node) {
 
 void Agents::welcome(const std::string& node, Session& session, const protocol::Hello& hello) {
     if (hello.node != node)
-        return refuse(session, "the certificate is for node '" + node + "', the agent says it is '" + hello.node + "'",
-                      "join again under the new name: rtrain node join");
+        return refuse(session, {"the certificate is for node '" + node + "', the agent says it is '" + hello.node + "'",
+                                "join again under the new name: rtrain node join"});
     if (hello.min_protocol > protocol::version || hello.protocol < protocol::oldest_version)
-        return refuse(session,
-                      "this head speaks protocol " + std::to_string(protocol::oldest_version) + " to " +
-                          std::to_string(protocol::version) + ", the agent " + std::to_string(hello.min_protocol) +
-                          " to " + std::to_string(hello.protocol),
-                      "upgrade the older of the two");
+        return refuse(session, {"this head speaks protocol " + std::to_string(protocol::oldest_version) + " to " +
+                                    std::to_string(protocol::version) + ", the agent " +
+                                    std::to_string(hello.min_protocol) + " to " + std::to_string(hello.protocol),
+                                "upgrade the older of the two"});
     if (head_.journal->setting("left/" + node).value_or("") == "1")
-        return refuse(session, "node '" + node + "' has left the cluster", "rtrain node join ... with a new token");
+        return refuse(session, {.message = "node '" + node + "' has left the cluster",
+                                .next = "rtrain node join ... with a new token",
+                                .left = true});
     session.welcomed = true;
     seen_[node].program_version = hello.program_version;
     const protocol::Welcome answer{.protocol = std::min(hello.protocol, protocol::version),
@@ -71,8 +72,9 @@ void Agents::welcome(const std::string& node, Session& session, const protocol::
 
 void Agents::register_node(const std::string& node, Session& session, const protocol::Register& said) {
     if (head_.revocations.revoked(session.serial))  // since it dialled
-        return refuse(session, "the certificate of node '" + node + "' was revoked",
-                      "rtrain node join ... with a new token");
+        return refuse(session, {.message = "the certificate of node '" + node + "' was revoked",
+                                .next = "rtrain node join ... with a new token",
+                                .left = true});
     head_.revocations.issued(node, session.serial);  // one from before serials were kept
     Inbox& box = inbox(node);
     if (said.next_news <= box.received) {  // a new installation: its numbers begin anew

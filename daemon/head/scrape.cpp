@@ -143,6 +143,11 @@ void count_placed(Head& head, const Attempt& attempt) {
                             static_cast<double>((attempt.placed_at - run->second.submitted).ms) / 1e3);
 }
 
+// Words of the agent's coordinator (daemon/agent/coordinator.cpp): one notice for each kind of trouble of a checkpoint.
+bool tells_of_a_lost_checkpoint(const std::string& reason) {
+    return reason.starts_with("storage_") || reason == "ranks_ended" || reason == "checkpoint_given_up";
+}
+
 void count_news(Head& head, const protocol::News& news) {
     if (const auto* said = std::get_if<protocol::Committed>(&news.what))
         head.metrics.checkpoint_saved({.run = RunId{said->attempt.run},
@@ -156,8 +161,8 @@ void count_news(Head& head, const protocol::News& news) {
         head.metrics.lost_time(RunId{said->attempt.run}, metrics::LostPhase::restore,
                                static_cast<double>(said->restore_ms) / 1e3);
     if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
-        const bool checkpoint = said->reason == "upload_failed" || said->reason == "storage_full";
-        if (checkpoint) head.metrics.checkpoint_failed(RunId{said->attempt.run}, said->reason);
+        if (tells_of_a_lost_checkpoint(said->reason))
+            head.metrics.checkpoint_failed(RunId{said->attempt.run}, said->reason);
         if (!said->reason.empty()) head.metrics.warned(RunId{said->attempt.run}, said->reason);
     }
     if (const auto* said = std::get_if<protocol::Reported>(&news.what)) {

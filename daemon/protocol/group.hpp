@@ -29,6 +29,7 @@ struct GroupReport {  // all of a node's ranks have come to report `index`
     std::string directory_name{};        // rank 0's wish
     std::vector<StagedFile> files{};     // staged; hashes empty until uploaded
     std::string checkpoint_error{};      // why some rank's files are missing: nobody's of this report are committed
+    std::string error_reason{};          // its kind, one word of a notice
     bool sync = false;                   // some rank waits for the commit
     bool operator==(const GroupReport&) const = default;
 };
@@ -40,7 +41,7 @@ struct GroupArrived {
     bool operator==(const GroupArrived&) const = default;
 };
 struct GroupUploaded {
-    std::uint64_t index = 0; std::vector<StagedFile> files{}; std::string error{};
+    std::uint64_t index = 0; std::vector<StagedFile> files{}; std::string error{}; std::string error_reason{};
     bool operator==(const GroupUploaded&) const = default;
 };
 // the barrier is passed; where files go

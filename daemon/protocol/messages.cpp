@@ -92,7 +92,7 @@ void fields(V& v, Welcome& m) {
 }
 template <class V>
 void fields(V& v, Refuse& m) {
-    v("message", m.message), v("next", m.next);
+    v("message", m.message), v("next", m.next), v("left", m.left);
 }
 template <class V>
 void fields(V& v, NewsAck& m) {
@@ -180,6 +180,7 @@ template <class V>
 void fields(V& v, GroupReport& m) {
     v("index", m.index), v("metrics_json", m.metrics_json), v("checkpoint", m.checkpoint);
     v("directory_name", m.directory_name), v("files", m.files), v("checkpoint_error", m.checkpoint_error);
+    v("error_reason", m.error_reason);
     v("sync", m.sync);
 }
 template <class V>
@@ -192,7 +193,7 @@ void fields(V& v, GroupStacks& m) {
 }
 template <class V>
 void fields(V& v, GroupUploaded& m) {
-    v("index", m.index), v("files", m.files), v("error", m.error);
+    v("index", m.index), v("files", m.files), v("error", m.error), v("error_reason", m.error_reason);
 }
 template <class V>
 void fields(V& v, GroupReleased& m) {

@@ -85,7 +85,7 @@ struct Deleted {
     std::uint64_t run = 0; std::string directory{};
     bool operator==(const Deleted&) const = default;
 };
-// reason: missing_ranks storage_full upload_failed ...
+// reason: missing_ranks, storage_full and others of daemon/agent/coordinator.cpp
 struct Notice {
     AttemptRef attempt{}; std::string text{}; std::string reason{};
     bool operator==(const Notice&) const = default;
@@ -129,6 +129,7 @@ struct Welcome {
 // then the head closes
 struct Refuse {
     std::string message{}, next{};
+    bool left = false;  // the node was taken out of the cluster: what runs there belongs to nobody any more
     bool operator==(const Refuse&) const = default;
 };
 struct NewsAck {

@@ -146,6 +146,7 @@ void Session::hear(FromAgent message) {
     } else if (auto* staged = std::get_if<Staged>(&message)) {
         staged_ = staged->path;
         staged_error_ = staged->error;
+        staged_reason_ = staged->reason;
         staging_ = false;
     } else if (auto* reported = std::get_if<Reported>(&message)) {
         unanswered_.erase(reported->index);

@@ -95,7 +95,7 @@ class Session {  // every int is an RTW_ code
     std::optional<std::pair<std::uint64_t, std::string>> asked_;  // the broadcast not answered yet
     std::map<std::uint64_t, std::string> heard_;                  // broadcast index -> rank 0's bytes
     bool staging_ = false;                                        // `stage` is sent, `staged` not heard
-    std::string staged_, staged_error_;
+    std::string staged_, staged_error_, staged_reason_;
     std::vector<std::string> own_directories_;  // given out by `stage`, not reported yet
     std::vector<std::uint64_t> uncommitted_;
     std::deque<std::pair<std::uint64_t, std::string>> recent_metrics_;

@@ -117,6 +117,7 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
     std::string path, full;
     if (const int code = find_place(lock, call, path, full, fault); code != RTW_OK) return code;
     report.checkpoint_error = full.empty() ? fault : full;
+    report.error_reason = !fault.empty() ? "storage_failed" : full == staged_error_ ? staged_reason_ : "storage_full";
     if (report.checkpoint_error.empty()) {
         report.checkpoint = StagedFiles{.path = path, .directory_name = call.directory_name};
         return RTW_OK;

@@ -37,12 +37,32 @@ std::string temporary_beside(const std::string& target) {
     return directory_of(target) + "/" + std::string(temporary_prefix) + process_tag() + "-" + std::to_string(++counter);
 }
 
+// The rest comes from a server behind the mount (NFS and its like).
+ErrorCode code_of(int error_number) {
+    switch (error_number) {
+        case ENOENT:
+            return ErrorCode::not_found;
+        case EACCES:
+        case EPERM:
+        case EROFS:
+            return ErrorCode::unauthorised;
+        case ESTALE:
+        case ETIMEDOUT:
+        case EHOSTDOWN:
+        case EHOSTUNREACH:
+        case ENOTCONN:
+            return ErrorCode::unreachable;
+        default:
+            return ErrorCode::io;
+    }
+}
+
 }  // namespace
 
 Error failure(const std::string& doing, const std::string& path, int error_number) {
     const std::string what = doing + " " + path + ": ";
     if (error_number != ENOSPC && error_number != EDQUOT)
-        return {error_number == ENOENT ? ErrorCode::not_found : ErrorCode::io, what + std::strerror(error_number), ""};
+        return {code_of(error_number), what + std::strerror(error_number), ""};
     std::string free_text;
     struct statvfs room{};
     if (::statvfs(directory_of(path).c_str(), &room) == 0) {

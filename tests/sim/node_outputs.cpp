@@ -98,7 +98,7 @@ struct Carry {
                                  .index = out.index,
                                  .files = {},
                                  .why = w->storage_full ? "no space left" : "",
-                                 .full = w->storage_full};
+                                 .reason = w->storage_full ? "storage_full" : ""};
             for (const auto& [rank, path] : out.staged) {
                 if (w->storage_full) break;
                 (void)w->store.put(run + "/" + out.directory + "/" + file_of(rank), content);
@@ -122,7 +122,7 @@ struct Carry {
             n->input(ManifestWritten{.attempt = out.attempt,
                                      .index = out.manifest.report,
                                      .why = w->storage_full ? "no space left" : "",
-                                     .full = w->storage_full});
+                                     .reason = w->storage_full ? "storage_full" : ""});
         });
     }
     void operator()(const DropUncommitted& out) const {

@@ -15,7 +15,10 @@ def write_job(folder, name, entrypoint, workers=1, **fields):
     return path
 
 
-def ranks_job(folder, name, steps, pause=0.0, workers=1, max_failures=0, **fields):
-    """jobs/ranks.py: every rank writes a file into each of `steps` checkpoints, `pause` seconds apart."""
+def ranks_job(folder, name, steps, pause=0.0, workers=1, max_failures=0, before=None, **fields):
+    """jobs/ranks.py: every rank writes a file into each of `steps` checkpoints, `pause` seconds apart. `before`: a script of
+    bash that ends in `exec "$@"`."""
     entrypoint = ["python", str(JOBS / "ranks.py"), str(steps), str(pause)]
+    if before:
+        entrypoint = ["bash", "-c", before, "bash", *entrypoint]
     return write_job(folder, name, entrypoint, workers, failure={"max_failures": max_failures, "backoff": "100ms..1s"}, **fields)

@@ -1,9 +1,11 @@
 """Verbs about the cluster itself: up, down, head, node, token, doctor."""
 
 import json
+import os
 import re
 import socket
 import subprocess
+import tempfile
 
 import pytest
 from local_cluster import RTRAIN, LocalCluster, environment, free_port, wait_for
@@ -47,6 +49,67 @@ def test_up_makes_a_cluster_that_runs_jobs_and_down_ends_it(home, tmp_path):
     }
     assert run_in(home, "down").returncode == 3
     assert run_in(home, "status").returncode == 5
+
+
+def test_down_asks_before_it_ends_trainings_and_leaves_no_worker(home, tmp_path):
+    assert run_in(home, "up", "--port", "0", "--resources", "CPU=1").returncode == 0
+    try:
+        job = tmp_path / "job.yaml"
+        job.write_text("version: 1\nname: busy\nentrypoint: sleep 1000\n")
+        assert run_in(home, "submit", job).returncode == 0
+        pid = wait_for("its worker", lambda: worker_of(home, "busy"))
+        refused = run_in(home, "down", stdin=subprocess.DEVNULL)
+        assert refused.returncode == 2 and "busy" in refused.stderr and "--yes" in refused.stderr, refused.stderr
+        assert run_in(home, "status").returncode == 0
+        assert json.loads(run_in(home, "down", "--dry-run", "-o", "json").stdout)["runs"] == ["busy"]
+        kept = run_in(home, "down", "--keep-runs")
+        assert kept.returncode == 0 and "busy" in kept.stderr and alive(pid)
+        assert run_in(home, "up", "--port", "0", "--resources", "CPU=1").returncode == 0
+        wait_for("the run to be found", lambda: worker_of(home, "busy") == pid)
+    finally:
+        down = run_in(home, "down", "--yes")
+    assert down.returncode == 0, down.stderr
+    assert not alive(pid)
+    assert run_in(home, "up", "--port", "0", "--resources", "CPU=1").returncode == 0
+    state = json.loads(run_in(home, "describe", "busy", "-o", "json").stdout)["state"]
+    assert run_in(home, "down").returncode == 0 and state == "STOPPED"
+
+
+def worker_of(env, run):
+    told = run_in(env, "describe", run, "-o", "json")
+    attempts = json.loads(told.stdout)["attempt_list"] if told.returncode == 0 else []
+    workers = attempts[-1]["workers"] if attempts else []
+    return workers[0]["pid"] if workers else None
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_node_that_leaves_ends_its_workers(cluster, tmp_path):
+    cluster.join("leaving", "CPU=3")
+    wait_for("the node", lambda: cluster.ready_nodes() == 2)
+    for name, dead in (("told", False), ("heard-later", True)):
+        job = tmp_path / f"{name}.yaml"
+        job.write_text(f"version: 1\nname: {name}\nentrypoint: sleep 1000\nscaling: {{nodes: [leaving]}}\n")
+        cluster.rtrain("submit", job)
+        cluster.wait_state(name, "RUNNING")
+        pid = cluster.json("describe", name)["attempt_list"][-1]["workers"][0]["pid"]
+        if dead:
+            cluster.kill("leaving")
+        cluster.rtrain("node", "leave", "leaving", "--data", tmp_path / "elsewhere", "--yes")
+        if dead:
+            cluster.restart("leaving")
+        wait_for("its worker to end", lambda pid=pid: not alive(pid))
+        cluster.rtrain("stop", name)
+        cluster.daemons.pop("leaving").kill()
+        if not dead:
+            cluster.join("leaving", "CPU=3")
+            wait_for("the node to be back", lambda: cluster.ready_nodes() == 2)
 
 
 def test_up_again_finds_what_was_there(home, tmp_path):
@@ -108,6 +171,36 @@ def test_a_busy_port_names_its_owner(home, tmp_path):
         done = run_in(home, "head", "start", "--port", owner.getsockname()[1], "--data", tmp_path / "head")
     assert done.returncode == 7
     assert "python" in done.stderr
+
+
+def test_a_head_that_cannot_start_says_so_in_the_format_that_was_asked_for(home, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = run_in(home, "head", "start", "--port", port, "--data", tmp_path / "head", "-o", "json")
+    error = json.loads(done.stdout)["error"]
+    assert done.returncode == error["exit_code"] == 7
+    assert port in error["message"] and "--port" in error["next"]
+
+
+def test_a_head_on_a_disk_that_does_not_last_says_so_at_start_and_beside_its_runs(home, tmp_path):
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("there is no tmpfs here")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as root:
+        up = run_in(home, "up", "--port", "0", "--resources", "CPU=1", "--storage-root", root)
+        try:
+            assert f"not durable: the storage root {root} is on tmpfs" in up.stderr
+            (tmp_path / "job.yaml").write_text("version: 1\nname: lost\nentrypoint: 'true'\n")
+            done = run_in(home, "submit", tmp_path / "job.yaml", "-f")
+            assert done.returncode == 0 and "not durable" in done.stderr
+            facts = json.loads(run_in(home, "describe", "lost", "-o", "json").stdout)
+            assert facts["state"] == "SUCCEEDED" and any("not durable" in warning for warning in facts["warnings"])
+            (tmp_path / "job.yaml").write_text(f"version: 1\nname: kept\nentrypoint: 'true'\nstorage_path: {tmp_path}\n")
+            assert "not durable" not in run_in(home, "submit", tmp_path / "job.yaml", "-f").stderr
+            assert "not durable" in run_in(home, "doctor").stdout
+        finally:
+            run_in(home, "down", "--yes")
 
 
 def test_the_state_is_verified_backed_up_and_restored(home, tmp_path):

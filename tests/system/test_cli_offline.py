@@ -130,6 +130,18 @@ def test_plan_on_a_described_cluster(rtrain, tmp_path, cpus, code, verdict):
     assert people.stdout.startswith(verdict)
 
 
+def test_the_page_of_the_job_spec_shows_every_field_and_is_valid(rtrain, tmp_path):
+    page = (ROOT / "docs" / "job-spec.md").read_text()
+    shown = page.split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "job.yaml").write_text(shown)
+    done = rtrain("validate", "job.yaml")
+    assert done.returncode == 0, done.stderr
+    for name, field in json.loads(rtrain("schema").stdout)["properties"].items():
+        assert name == "driver" or f"{name}:" in shown, f"{name} is missing"  # `submit train.py` sets that
+        for inner in field.get("properties", {}):
+            assert f"{inner}:" in shown, f"{name}.{inner} is missing"
+
+
 def test_plan_answers_cases_as_they_come(rtrain):
     case = {
         "nodes": [{"id": "a", "resources": {"CPU": 0.0003}}],

@@ -1,8 +1,11 @@
 """Faults injected into real daemons and workers: kill -9, full disks, floods, wrong secrets. Nothing accepted is lost."""
 
+import http.client
 import os
 import pathlib
+import re
 import signal
+import ssl
 import subprocess
 
 import pytest
@@ -207,6 +210,8 @@ def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(
         with open(small / "in-the-way", "wb", buffering=0) as file:
             fill(file)
         wait_for("the disk to be named", lambda: str(small) in cluster.rtrain("events", "--run", "full"))
+        failures = [line for line in scraped(cluster) if line.startswith("rtrain_checkpoint_failures_total{")]
+        assert failures and all('reason="storage_full"' in line for line in failures), failures
         seen = reported(cluster, "full")
         wait_for("training to go on", lambda: reported(cluster, "full") > seen + 2)
         (small / "in-the-way").unlink()
@@ -216,6 +221,16 @@ def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(
         cluster.wait_state("full", "STOPPED")
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def scraped(cluster):
+    """What Prometheus would be told."""
+    token = re.search(r"rtu1\.[\w.]+", (cluster.folder / "config.yaml").read_text())[0]
+    connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=ssl._create_unverified_context(), timeout=10)
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text.splitlines()
 
 
 def fill(file):

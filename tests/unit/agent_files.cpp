@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 
+#include "daemon/agent/beginning.hpp"
 #include "daemon/agent/log_shipper.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -53,6 +54,18 @@ struct LogStory {
 };
 
 }  // namespace
+
+TEST_CASE("what the workers of an attempt begin with outlives the agent that fetched it") {
+    const Folder folder;
+    CHECK(read_beginning(folder.path).error().code == ErrorCode::not_found);
+    const Beginning begin{.checkpoint_path = "/runs/digits/checkpoint_000003-a001",
+                          .checkpoint_metrics = R"({"loss":"NaN"})",
+                          .reports_before = 7};
+    REQUIRE(keep(begin, folder.path));
+    CHECK(*read_beginning(folder.path) == begin);
+    REQUIRE(write_whole(folder.path + "/begin.json", "{", 0600, Durable::no));
+    CHECK(read_beginning(folder.path).error().code == ErrorCode::damaged);
+}
 
 TEST_CASE("news on disk outlive the agent, without those acknowledged and a line cut short") {
     Folder folder;

@@ -132,6 +132,16 @@ TEST_CASE("news stay on disk until the head has them, and are numbered on after 
     CHECK(fresh.state.next_news == 42);
 }
 
+TEST_CASE("a node that was taken out of the cluster ends its workers; one that is only refused goes on") {
+    Machine machine = running();
+    CHECK(all<SignalWorker>(machine.head(protocol::Refuse{.message = "upgrade the older of the two"})).empty());
+
+    const Outputs left = machine.head(protocol::Refuse{.message = "node 'n1' has left the cluster", .left = true});
+
+    CHECK(all<SignalWorker>(left) == std::vector<SignalWorker>{{attempt_1, 0, SIGTERM}, {attempt_1, 1, SIGTERM}});
+    CHECK(all<SignalWorker>(machine.later(machine.state.stop_grace_ms)).size() == 2);  // SIGKILL
+}
+
 TEST_CASE("heartbeats go each second once registered, and no sooner") {
     Machine machine;
     CHECK(next_wake(machine.state) == std::nullopt);

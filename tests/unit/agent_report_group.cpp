@@ -132,15 +132,16 @@ TEST_CASE("a second checkpoint waits for the first and says so; a report without
 TEST_CASE("a full disk is named, training goes on, the upload is tried again, a newer checkpoint replaces it") {
     Machine machine = running();
     report_checkpoint(machine, 1);
-    const Outputs full =
-        machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .full = true});
+    const Outputs full = machine.feed(
+        Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .reason = "storage_full"});
     REQUIRE(news<protocol::Notice>(full).size() == 1);
     CHECK(news<protocol::Notice>(full)[0].text.find("no space left on /runs") != std::string::npos);
     CHECK(news<protocol::Notice>(full)[0].text.find("training goes on") != std::string::npos);
+    CHECK(news<protocol::Notice>(full)[0].reason == "storage_full");
 
     const Outputs again = machine.later(1'000);
     CHECK(all<Upload>(again).size() == 1);
-    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .full = true});
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = "no space left on /runs", .reason = "storage_full"});
 
     const Outputs newer = report_checkpoint(machine, 2);
     CHECK(to_workers<worker::Reported>(newer).size() == 2);
@@ -153,10 +154,31 @@ TEST_CASE("a full disk is named, training goes on, the upload is tried again, a 
     CHECK(news<protocol::Committed>(machine.feed(ManifestWritten{.attempt = attempt_1, .index = 2})).size() == 1);
 }
 
+TEST_CASE(
+    "a notice names the kind of trouble, once until it is of another kind, and the newer checkpoint is no trouble") {
+    Machine machine = running();
+    report_checkpoint(machine, 1);
+    const auto fails = [&](const std::string& why, const std::string& reason) {
+        const auto said = news<protocol::Notice>(
+            machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = why, .reason = reason}));
+        machine.later(1'000);
+        return said.empty() ? "nothing" : said[0].reason;
+    };
+    CHECK(fails("no answer from s3", "storage_unreachable") == "storage_unreachable");
+    CHECK(fails("no answer from s3", "storage_unreachable") == "nothing");
+    CHECK(fails("denied", "storage_refused") == "storage_refused");
+    CHECK(fails("something else", "") == "storage_failed");
+
+    const Outputs newer = report_checkpoint(machine, 2);
+    REQUIRE(news<protocol::Notice>(newer).size() == 1);
+    CHECK(news<protocol::Notice>(newer)[0].reason == "checkpoint_replaced");
+}
+
 TEST_CASE("files that could not be staged leave the report without its checkpoint, for all ranks") {
     Machine machine = running();
     machine.feed(report_with_files(0, 1));
-    machine.feed(WorkerSaid{attempt_1, 1, worker::Report{.index = 1, .checkpoint_error = "no space left"}});
+    machine.feed(WorkerSaid{
+        attempt_1, 1, worker::Report{.index = 1, .checkpoint_error = "no space left", .error_reason = "storage_full"}});
     const Outputs out = machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
     CHECK(to_workers<worker::Reported>(out).size() == 2);
     CHECK(all<Upload>(out).empty());

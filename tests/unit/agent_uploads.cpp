@@ -4,6 +4,7 @@
 #include "daemon/agent/named_logs.hpp"
 #include "daemon/agent/node_files.hpp"
 #include "daemon/agent/uploads.hpp"
+#include "storage/uri/disk.hpp"
 #include "storage/uri/store.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -81,6 +82,22 @@ TEST_CASE("files are staged on the node's own disk when the storage path has har
     REQUIRE_FALSE(hopeless);
     CHECK(hopeless.error().code == ErrorCode::full);
     CHECK(hopeless.error().message.find(story.gear.spool) != std::string::npos);
+}
+
+TEST_CASE("the kind of what keeps a checkpoint from its storage is told with it") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    CHECK(upload(story.gear, story.order()).reason == "");
+    remove_tree(story.checkpoint("a.pt"));
+    CHECK(upload(story.gear, story.order()).reason == "storage_failed");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", ENOSPC).code) == "storage_full");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EDQUOT).code) == "storage_full");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EROFS).code) == "storage_refused");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EACCES).code) == "storage_refused");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", ESTALE).code) == "storage_unreachable");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", ENOENT).code) == "storage_gone");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EIO).code) == "storage_failed");
+    CHECK(storage_reason(ErrorCode::timed_out) == "storage_unreachable");
 }
 
 TEST_CASE("an upload whose agent died before it could say so names the same files again, if they are there") {

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/api.hpp"
+#include "cmd/line_pattern.hpp"
 #include "cmd/output.hpp"
 #include "cmd/reasons.hpp"
 #include "cmd/status_text.hpp"
@@ -12,6 +13,30 @@
 using namespace rtrain;
 using namespace rtrain::cmd;
 using nlohmann::json;
+
+TEST_CASE("logs --grep finds what people write, in a line of any length, and names what is no pattern") {
+    const auto finds = [](const char* pattern, const std::string& line) {
+        const auto compiled = LinePattern::compile(pattern);
+        REQUIRE(compiled);
+        return compiled->found_in(line);
+    };
+    CHECK(finds("loss", "epoch 2: loss 0.5"));
+    CHECK_FALSE(finds("^loss", "epoch 2: loss 0.5"));
+    CHECK(finds("epoch \\d+: (?:loss|accuracy) [\\d.]+$", "epoch 12: accuracy 0.5"));
+    CHECK(finds("[^\\s]+Error|OOM\\b", "RuntimeError: x"));
+    CHECK(finds("a{2,3}\\.b\\D\\w", "aa.b-c"));
+    CHECK_FALSE(finds("a\\.b", "aXb"));
+    CHECK(finds("[]x]", "]"));
+    CHECK(finds("[[:digit:]x]y", "7y"));
+    CHECK_FALSE(finds("(a|b)*c", std::string(1 << 20, 'a')));  // std::regex needs a stack of its length
+    for (const char* wrong : {"(", "[a", "a{2,1}", "*("}) {
+        INFO(wrong);
+        const auto refused = LinePattern::compile(wrong);
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().code == ErrorCode::usage);
+        CHECK(refused.error().message.find(wrong) != std::string::npos);
+    }
+}
 
 TEST_CASE("durations are read as they are written") {
     CHECK(parse_duration("90s") == 90'000);

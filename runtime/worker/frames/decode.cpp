@@ -120,6 +120,7 @@ Report report(Fields& f) {
         f.take_fault(inner);
     }
     m.checkpoint_error = f.text_or_null("checkpoint_error").value_or("");
+    m.error_reason = f.text_or_null("error_reason").value_or("");
     m.upload = upload_named(f);
     return m;
 }
@@ -247,7 +248,8 @@ Result<FromAgent> decode_from_agent(std::string_view body) {
     return decoded<FromAgent>(body, "agent", [](const std::string& type, Fields& f) -> std::optional<FromAgent> {
         if (type == "reported") return reported(f);
         if (type == "committed") return committed(f);
-        if (type == "staged") return Staged{f.text("path"), f.text_or_null("error").value_or("")};
+        if (type == "staged")
+            return Staged{f.text("path"), f.text_or_null("error").value_or(""), f.text_or_null("reason").value_or("")};
         if (type == "broadcast") return broadcast(f);
         if (type == "wanted") return wanted(f);
         if (type == "welcome") return welcome(f);

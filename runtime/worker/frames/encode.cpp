@@ -53,6 +53,7 @@ struct ToJson {
                 {"index", m.index},
                 {"checkpoint", files},
                 {"checkpoint_error", m.checkpoint_error},
+                {"error_reason", m.error_reason},
                 {"upload", name_of(m.upload)}};
     }
     Json operator()(const Broadcast& m) const {
@@ -79,7 +80,9 @@ struct ToJson {
                 {"checkpoint", from}};
     }
     Json operator()(const Refuse& m) const { return {{"type", "refuse"}, {"message", m.message}}; }
-    Json operator()(const Staged& m) const { return {{"type", "staged"}, {"path", m.path}, {"error", m.error}}; }
+    Json operator()(const Staged& m) const {
+        return {{"type", "staged"}, {"path", m.path}, {"error", m.error}, {"reason", m.reason}};
+    }
     Json operator()(const Reported& m) const {
         return {{"type", "reported"}, {"index", m.index}, {"directory", or_null(m.directory)}};
     }

@@ -47,6 +47,7 @@ struct Report {
     std::string metrics_json = "{}";
     std::optional<StagedFiles> checkpoint{};
     std::string checkpoint_error{};  // why this rank's files are not staged: nobody's of this report may be committed
+    std::string error_reason{};      // its kind: storage_full, ...; empty: not told
     Upload upload = Upload::run_default;
     bool operator==(const Report&) const = default;
 };
@@ -85,7 +86,7 @@ struct Refuse {
 };
 struct Staged {
     std::string path;  // empty: there is none, and `error` says why
-    std::string error{};
+    std::string error{}, reason{};  // reason: as of Report
     bool operator==(const Staged&) const = default;
 };
 struct Reported {

@@ -129,7 +129,7 @@ def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
         for arguments in ([], ["auto"], [address[1]]):
             assert home.script(script, *arguments).split() == ["False", address[1], "2"]
     finally:
-        home.rtrain("down")
+        home.rtrain("down", "--yes")
     out = home.start("import rtrain; print(rtrain.init(num_cpus=1).local)")
     assert finish(out).split() == ["True"]  # the context's cluster is on this machine and does not run any more
     said = home.script("import rtrain; rtrain.init('auto')", expect=1)

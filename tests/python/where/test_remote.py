@@ -310,7 +310,7 @@ def test_a_call_that_waits_says_why_and_goes_with_its_driver(home: Home) -> None
         states = wait_for("both to be stopped", lambda: _ended(home))
         assert set(states) <= {"STOPPED", "FAILED"}
     finally:
-        home.rtrain("down")
+        home.rtrain("down", "--yes")
 
 
 def _ended(home: Home) -> list[str]:

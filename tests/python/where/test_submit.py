@@ -38,7 +38,7 @@ def cluster(home: Home) -> Iterator[Home]:
     (home.folder / "code").mkdir()
     (home.folder / "code" / "train.py").write_text(DRIVER)
     yield home
-    home.rtrain("down")
+    home.rtrain("down", "--yes")
 
 
 def submit(home: Home, *words: str) -> str:

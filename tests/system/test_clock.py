@@ -1,0 +1,53 @@
+"""The wall clock jumps under a head, an agent and their workers: only the clock that never goes back decides anything."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from jobs_on_disk import ranks_job
+from local_cluster import LocalCluster, wait_for
+
+SHIM = pathlib.Path(__file__).resolve().parent / "jobs" / "shifted_clock.c"
+HALF_A_DAY = 12 * 3600
+
+
+@pytest.fixture
+def clock(tmp_path, monkeypatch):
+    """A file that says by how many seconds the wall clock of what is started from here is off."""
+    library = tmp_path / "shifted_clock.so"
+    subprocess.run([shutil.which("cc") or "cc", "-O1", "-shared", "-fPIC", "-o", library, SHIM], check=True)
+    file = tmp_path / "offset"
+    file.write_text("0")
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("SHIFTED_CLOCK", str(file))
+    return file
+
+
+def test_leases_and_runs_outlive_jumps_of_the_wall_clock(clock, tmp_path):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=1")
+    try:
+        cluster.rtrain("submit", ranks_job(tmp_path, "jumps", 60, 0.1, workers=2, storage_path=str(tmp_path)))
+        for offset in (HALF_A_DAY, -HALF_A_DAY):
+            before = reported(cluster)
+            clock.write_text(str(offset))
+            wait_for("reports after the jump", lambda before=before: reported(cluster) > before + 5)
+            assert [node["state"] for node in cluster.json("nodes")["items"]] == ["READY", "READY"]
+        cluster.kill("head")  # the next one starts with a wall clock that is behind what is in its records
+        cluster.restart("head")
+        cluster.wait_state("jumps", "SUCCEEDED", "FAILED")
+        facts = cluster.json("describe", "jumps")
+        assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
+        told = [event["text"] for event in cluster.json("events")["items"]]
+        assert not [text for text in told if "LOST" in text], told
+        clock.write_text("0")
+        cluster.rtrain("submit", ranks_job(tmp_path, "after", 3, 0.0, workers=2, storage_path=str(tmp_path)))
+        cluster.wait_state("after", "SUCCEEDED", "FAILED", seconds=30)
+        assert cluster.json("describe", "after")["state"] == "SUCCEEDED"
+    finally:
+        cluster.stop()
+
+
+def reported(cluster):
+    report = cluster.json("describe", "jumps")["last_report"]
+    return report["metrics"]["step"] if report else 0

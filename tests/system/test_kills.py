@@ -1,0 +1,159 @@
+"""Everything that takes part is killed, in orders that a seed chooses. One run ends well, and nobody is left over."""
+
+import os
+import pathlib
+import random
+import signal
+import threading
+
+import pytest
+from jobs_on_disk import ranks_job
+from local_cluster import LocalCluster, wait_for
+
+STEPS = 40
+ROUNDS = 3
+DAEMONS = ("head", "node-1", "node-2")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_one_run_survives_kills_in_any_order(tmp_path, seed):
+    dice = random.Random(seed)
+    cluster = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2")
+    try:
+        spec = ranks_job(tmp_path, "chaos", STEPS, 0.1, workers=4, max_failures=50, storage_path=str(tmp_path))
+        cluster.rtrain("submit", spec)
+        for _ in range(ROUNDS):
+            wait_for("progress", lambda: ended(cluster) or training(cluster))
+            strike(cluster, dice)
+        cluster.wait_state("chaos", "SUCCEEDED", "FAILED", seconds=90)
+        facts = cluster.json("describe", "chaos")
+        assert facts["state"] == "SUCCEEDED", facts["reason"]
+        holds_together(cluster, facts)
+        ranks_agree(cluster, "chaos", tmp_path)
+        wait_for("every worker to be gone", lambda: not workers_alive(tmp_path))
+    finally:
+        cluster.stop()
+    done = cluster.run("head", "verify", "--data", cluster.folder / "head")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_worker_that_says_hello_to_the_next_agent_begins_as_the_others_do(tmp_path):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2")
+    gate = tmp_path / "gate"
+    wait = f'while [ $TORCHELASTIC_RESTART_COUNT != 0 ] && [ ! -e {gate} ]; do read -t 0.05 x <> <(:) || true; done; exec "$@"'
+    try:
+        spec = ranks_job(tmp_path, "hello", 12, 0.1, workers=4, max_failures=5, storage_path=str(tmp_path), before=wait)
+        cluster.rtrain("submit", spec)
+        wait_for("checkpoints", lambda: len(cluster.json("checkpoints", "list", "hello")["items"]) >= 3)
+        os.kill(workers_of(cluster, "hello")[3]["pid"], signal.SIGKILL)
+        wait_for("all ranks of the second attempt", lambda: processes_of(cluster, "hello", attempt=2) == 4)
+        cluster.kill("node-1")
+        cluster.restart("node-1")
+        wait_for("its node to be back", lambda: cluster.ready_nodes() == 2)
+        gate.touch()
+        cluster.wait_state("hello", "SUCCEEDED", "FAILED")
+        assert len(cluster.json("describe", "hello")["attempt_list"]) == 2
+        ranks_agree(cluster, "hello", tmp_path)
+    finally:
+        cluster.stop()
+
+
+def workers_of(cluster, run):
+    return cluster.json("describe", run)["attempt_list"][-1]["workers"]
+
+
+def processes_of(cluster, run, attempt):
+    attempts = cluster.json("describe", run)["attempt_list"]
+    return sum(1 for one in attempts[-1]["workers"] if one["pid"]) if len(attempts) == attempt else 0
+
+
+def ranks_agree(cluster, run, storage):
+    """Every file of a checkpoint is of the same step."""
+    for one in cluster.json("checkpoints", "list", run)["items"]:
+        folder = storage / run / one["directory"]
+        said = {path.name: path.read_text() for path in folder.glob("rank-*.txt")}
+        assert len(said) == 4 and len(set(said.values())) == 1, f"{folder}: {said}"
+
+
+def ended(cluster):
+    return cluster.json("describe", "chaos")["state"] in ("SUCCEEDED", "FAILED")
+
+
+def training(cluster):
+    facts = cluster.json("describe", "chaos")
+    return facts["state"] == "RUNNING" and facts["last_report"] is not None
+
+
+def strike(cluster, dice):
+    """Kills two to five of worker, shim, head and agents, with pauses of up to half a second, and starts the daemons again."""
+    order = dice.sample([*DAEMONS, "worker", "shim"], dice.randint(2, 5))
+    print("killing", *order)
+    workers = cluster.json("describe", "chaos")["attempt_list"][-1]["workers"]
+    for what in order:
+        if what in DAEMONS:
+            cluster.kill(what)
+        elif workers:
+            kill_below(workers[dice.randrange(len(workers))]["pid"], what)
+        pause(dice)
+    dead = [name for name in DAEMONS if name in order]
+    dice.shuffle(dead)
+    for name in dead:
+        cluster.start(name, *arguments_of(cluster, name))
+        pause(dice)
+    wait_for("the head", cluster.healthy)
+
+
+def pause(dice):
+    """The order of the faults is what is tested, and their distance: this waits for nothing."""
+    threading.Event().wait(dice.choice([0, 0, 0.02, 0.1, 0.5]))
+
+
+def arguments_of(cluster, name):
+    if name == "head":
+        return ["head", "start", "--port", cluster.port, "--data", cluster.folder / "head"]
+    return cluster.join_arguments[name]
+
+
+def kill_below(pid, what):
+    """`pid`: of a worker, as the head knows it, so it may not be there yet, or any more."""
+    try:
+        if not pid or not is_worker(pid):
+            return
+        if what == "shim":
+            stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+            pid = int(stat.rsplit(")", 1)[1].split()[1])
+            if b"__shim" not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                return
+        os.kill(pid, signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it has ended by itself
+
+
+def is_worker(pid):
+    return b"RTRAIN_ATTEMPT=" in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def holds_together(cluster, facts):
+    """Attempts are numbered upwards and go on from a checkpoint that was committed before; every step was reported."""
+    kept = [one["directory"] for one in cluster.json("checkpoints", "list", "chaos")["items"]]
+    numbers = [attempt["number"] for attempt in facts["attempt_list"]]
+    assert numbers == sorted(set(numbers))
+    assert [attempt["state"] for attempt in facts["attempt_list"]].count("SUCCEEDED") == 1
+    for attempt in facts["attempt_list"]:
+        assert not attempt["from"] or attempt["from"] in kept
+    assert facts["latest_checkpoint"] == kept[-1]
+    steps = {row["metrics"]["step"] for row in cluster.json("metrics", "chaos")["items"]}
+    assert steps == set(range(1, STEPS + 1))
+
+
+def workers_alive(folder):
+    """Processes that were started for this test's run, by their environment."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            variables = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if b"RTRAIN_ATTEMPT=" in variables and os.fsencode(f"{folder}/") in variables:
+            found.append(int(entry.name))
+    return found
