@@ -61,10 +61,16 @@ Result<int> logs(Invocation& call) {
     }
     Result<std::string> lines = api->bytes(log_target(string_of(*run, "run_id"), *wish, false));
     if (!lines) return lines.error();
+    bool any = false;
     for (const std::string& text : split(*lines, '\n')) {
         const json line = json::parse(text, nullptr, false);
+        any = any || line.is_object();
         if (line.is_object()) print_line(call, *wish, line);
     }
+    if (!any)
+        call.out.talk("no line of " + run_line(*run) + " was written that was asked for; it has " +
+                      std::to_string(run->value("attempts", 0)) + " attempts, of " +
+                      std::to_string(run->value("workers", 0)) + " ranks from 0");
     return 0;
 }
 
@@ -157,12 +163,12 @@ Result<int> metrics(Invocation& call) {
     if (several) one_line_per_rank(items);
     const std::size_t most = static_cast<std::size_t>(call.arguments.number("tail", 1'000'000));
     if (items.size() > most) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(most));
-    std::set<std::string> keys(wanted.begin(), wanted.end());
+    std::set<std::string> keys(wanted.begin(), wanted.end()), told;
     for (json& item : items) {
         json kept = json::object();
         const json all = item.value("metrics", json::object());
         for (const auto& [key, value] : all.items())
-            if (wanted.empty() || keys.count(key) != 0) kept[key] = value;
+            if (told.insert(key); wanted.empty() || keys.count(key) != 0) kept[key] = value;
         item["metrics"] = kept;
         if (wanted.empty())
             for (const auto& [key, value] : kept.items()) keys.insert(key);
@@ -175,6 +181,10 @@ Result<int> metrics(Invocation& call) {
     std::size_t at = 0;
     for (const std::string& key : keys) columns.push_back({key.c_str(), fields[at++].c_str()});
     call.out.list(*answer, columns, "index", "no report has come yet");
+    for (const std::string& key : wanted)
+        if (!items.empty() && told.count(key) == 0)
+            call.out.talk("no report has \"" + key + "\"; `rtrain metrics " + call.arguments.argument(0) +
+                          "` shows all");
     return 0;
 }
 

@@ -130,7 +130,10 @@ Result<int> up(Invocation& call) {
                                     std::to_string(running->pid),
                          .next = "rtrain status, or rtrain down"};
     Result<json> told = head_of(call, base);
-    if (!told) return told.error();
+    if (!told) {
+        if (Result<json> ended = end_all(base); !ended) call.out.talk("warning: " + ended.error().message);
+        return told.error();
+    }
     Result<Api> api = api_of(call, string_of(*told, "context"));
     Status done = api ? Status(Done{}) : Status(api.error());
     json joined = json::array();

@@ -17,7 +17,7 @@ std::string nodes_text(std::int64_t uses) {
 Result<int> token_create(Invocation& call) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
-    const std::string role = call.arguments.text("role", "node");
+    const std::string role = call.arguments.text("role", call.arguments.has("user") ? "user" : "node");
     json body = {{"role", role}, {"user", call.arguments.text("user")}};
     if (call.arguments.has("expires")) body["expires_ms"] = call.arguments.duration_ms("expires", 0);
     if (call.arguments.has("uses")) body["uses"] = call.arguments.number("uses", 1);
@@ -88,7 +88,7 @@ std::vector<Command> token_commands() {
          .flags = {{.name = "role",
                     .takes = Value::choice,
                     .shown = "ROLE",
-                    .help = "node (default), viewer, user or admin",
+                    .help = "node (default; with --user: user), viewer, user or admin",
                     .choices = "node|viewer|user|admin"},
                    {.name = "user", .takes = Value::text, .shown = "NAME", .help = "whose it is"},
                    {.name = "expires", .takes = Value::duration, .shown = "TIME", .help = "for how long (node: 1h)"},

@@ -7,8 +7,9 @@ namespace {
 
 constexpr std::int64_t join_token_ms = 3'600'000, uses_at_most = 100'000;
 
+const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
 bool is_node_name(const std::string& text) {
-    static const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     return !text.empty() && text.size() <= 63 && letters.find(text.front()) != std::string::npos &&
            text.find_first_not_of(letters + "._-") == std::string::npos;
 }
@@ -93,6 +94,9 @@ void post_token(Ask& ask) {
     if (!user.is_string() || (user.get<std::string>().empty() && *role != Role::node))
         return refuse(ask,
                       {ErrorCode::usage, "user is missing: whom the token is for", "rtrain token create --user NAME"});
+    if (user.get<std::string>().find_first_not_of(letters + "._-@+") != std::string::npos)
+        return refuse(ask, {ErrorCode::usage, "a user's name has letters, digits and . _ - @ + only",
+                            "rtrain token create --user NAME"});
     const bool lasts = expires.is_null();
     if (!lasts && (!expires.is_number_integer() || expires.get<std::int64_t>() <= 0))
         return refuse(ask, {ErrorCode::usage, "expires_ms is a positive number of milliseconds from now", ""});

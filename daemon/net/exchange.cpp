@@ -76,8 +76,9 @@ class ResponderHandle final : public Responder {
         : line_(std::move(line)), exchange_(exchange), peer_(std::move(peer)), wants_socket_(wants_socket) {}
     ~ResponderHandle() override {
         if (!used_)
-            ResponderHandle::send(
-                error_response({ErrorCode::internal, "the request was dropped without an answer", ""}, 0));
+            ResponderHandle::send(error_response({ErrorCode::internal, "the request was dropped without an answer",
+                                                  "the daemon may have ended, its log says why; rtrain head status"},
+                                                 0));
     }
 
     void send(Response response) override {

@@ -117,6 +117,10 @@ def test_up_again_finds_what_was_there(home, tmp_path):
     run_in(home, "down")
     second = json.loads(run_in(home, "up", "--port", "0", "-o", "json").stdout)
     run_in(home, "down")
+    stranger = {**home, "RTRAIN_CONFIG": str(tmp_path / "other.yaml")}
+    refused = run_in(stranger, "up", "--port", "0")
+    assert refused.returncode == 6 and "no context of it" in refused.stderr
+    assert run_in(stranger, "down").returncode == 3, "the head that was started for nothing has to be ended"
     assert second["cluster_id"] == first["cluster_id"]
     assert second["context"] == first["context"]
 
@@ -248,6 +252,7 @@ def test_tokens_open_what_their_role_says_until_they_are_revoked(cluster):
     assert run_in(env, "runs").returncode == 6
     assert cluster.run("token", "create", "--role", "king").returncode == 2
     assert cluster.rtrain("token", "create").startswith("rtn1.")
+    assert cluster.json("token", "create", "--user", "ana")["role"] == "user"  # who names a person means one
 
 
 def test_doctor_finds_the_cluster_well_and_names_what_is_not(cluster):

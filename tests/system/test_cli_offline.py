@@ -45,6 +45,12 @@ def test_version_in_every_format(rtrain):
     assert f'version: "{whole["version"]}"' in rtrain("version", "-o", "yaml").stdout
 
 
+def test_the_program_needs_neither_pytorch_nor_python_nor_curl():
+    needed = subprocess.run(["ldd", RTRAIN], capture_output=True, text=True, check=True).stdout
+    assert "libc.so" in needed
+    assert not [word for word in ("torch", "c10", "python", "curl", "libcuda", "libnvidia") if word in needed], needed
+
+
 def test_every_verb_explains_itself_and_stands_in_the_documentation(rtrain):
     page = (ROOT / "docs" / "cli.md").read_text()
     for verb in verbs(rtrain):

@@ -68,6 +68,15 @@ def test_logs_are_chosen_by_rank_stream_pattern_and_number(cluster, tmp_path):
     assert cluster.run("logs", "no-such-run").returncode == 3
 
 
+def test_what_was_asked_for_and_is_not_there_is_said(cluster, tmp_path):
+    cluster.rtrain("submit", job(tmp_path, "short", "echo one"))
+    cluster.wait_state("short", "SUCCEEDED")
+    empty = cluster.run("logs", "short", "--rank", "9")
+    assert (empty.returncode, empty.stdout) == (0, "") and "1 attempts, of 1 ranks" in empty.stderr
+    refused = cluster.run("token", "create", "--user", "eve\nadmin")
+    assert refused.returncode == 2 and "letters, digits" in refused.stderr
+
+
 def test_fields_are_set_at_submit(cluster, tmp_path):
     path = job(tmp_path, "changed", 'echo "$COLOUR of $WORLD_SIZE"')
     done = cluster.run("submit", path, "--set", "env.COLOUR=blue", "--set", "scaling.workers=2", "--set", "name=set-here", "-f")
