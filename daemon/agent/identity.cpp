@@ -8,8 +8,12 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "daemon/agent/environment.hpp"
+#include "daemon/agent/launcher.hpp"
 #include "daemon/agent/node_files.hpp"
 #include "daemon/security/security.hpp"
 
@@ -179,6 +183,17 @@ DirectoryLock::~DirectoryLock() {
 }  // namespace rtrain::agent
 
 namespace rtrain {
+namespace {
+
+// The head has given up what ran on a node that was taken out; whether the node is let in again or not, nobody else
+// would end it.
+void end_given_up(const std::string& data_dir, const std::string& node) {
+    std::vector<std::string> damaged;
+    for (const auto& image : agent::kept_attempts(agent::NodeFiles{data_dir, ""}, agent::live_image, damaged))
+        agent::kill_strays(agent::attempt_text(image.prepare, image.number), node);
+}
+
+}  // namespace
 
 Status join(const AgentOptions& options, const std::string& token_text) {
     auto token = security::parse_token(token_text);
@@ -186,16 +201,19 @@ Status join(const AgentOptions& options, const std::string& token_text) {
     if (!token->for_node)
         return Error{ErrorCode::unauthorised, "this is a user's token; a node joins with a node token",
                      "rtrain token create --role node"};
+    std::optional<std::string> turned_away;
     if (auto old = agent::load_identity(options.data_dir)) {
         const auto print = security::fingerprint(old->ca);
         if (print && *print == token->ca_fingerprint && (options.node.empty() || options.node == old->node)) {
             old->head_host = options.head_host;
             old->head_port = options.head_port;
             if (!agent::turned_away(*old)) return agent::save_identity(options.data_dir, *old);
+            turned_away = old->node;
         }
     }
     auto lock = agent::DirectoryLock::take(options.data_dir);
     if (!lock) return lock.error();
+    if (turned_away) end_given_up(options.data_dir, *turned_away);
     const agent::JoinWish wish{.node = options.node.empty() ? agent::host_name() : options.node,
                                .head_host = options.head_host,
                                .head_port = options.head_port,

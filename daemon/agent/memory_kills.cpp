@@ -66,7 +66,7 @@ std::vector<MemoryKill> memory_kills_in(const std::string& log) {
         if (!of_group && line.find("ut of memory") == std::string::npos) continue;
         MemoryKill kill{.pid = amount_after(line, "Killed process ")};
         if (kill.pid <= 0) continue;
-        const auto open = line.find('(', at), close = line.find(") ", at);
+        const auto open = line.find('(', at), close = line.find(") total-vm:", at);
         if (open != std::string::npos && close != std::string::npos && open < close)
             kill.name = line.substr(open + 1, close - open - 1);
         kill.used_kib = amount_after(line, "anon-rss:") + amount_after(line, "shmem-rss:");

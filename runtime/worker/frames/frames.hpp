@@ -85,7 +85,7 @@ struct Refuse {
     bool operator==(const Refuse&) const = default;
 };
 struct Staged {
-    std::string path;  // empty: there is none, and `error` says why
+    std::string path;               // empty: there is none, and `error` says why
     std::string error{}, reason{};  // reason: as of Report
     bool operator==(const Staged&) const = default;
 };
