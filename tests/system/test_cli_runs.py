@@ -162,6 +162,16 @@ def test_what_can_never_be_placed_waits_loudly_or_is_refused(cluster, tmp_path):
     cluster.rtrain("stop", "huge", "--wait")
 
 
+def test_explain_names_the_line_of_the_spec_that_stands_in_the_way(cluster, tmp_path):
+    text = "version: 1\nname: picky\nentrypoint: 'true'\nscaling:\n  workers: 1\n  label_selector: {zone: mars}\n  exclude_nodes: [node-2]\n"
+    (tmp_path / "picky.yaml").write_text(text)
+    cluster.rtrain("submit", tmp_path / "picky.yaml")
+    explained = cluster.rtrain("explain", "picky")
+    assert "excluded by the job" in explained and "zone = mars" in explained, explained
+    assert "picky.yaml:6" in explained or "picky.yaml:7" in explained, explained
+    cluster.rtrain("stop", "picky", "--wait")
+
+
 def test_plan_against_the_live_cluster(cluster, tmp_path):
     answer = cluster.json("plan", job(tmp_path, "planned", "true", workers=2))
     assert answer["verdict"] == "feasible now" and set(answer["placement"]) == {"0", "1"}
