@@ -85,8 +85,9 @@ std::string shaped(const json& value, Shape shape) {
 
 std::string cell_text(const json& item, const Column& column) {
     const json* value = field_of(item, column.field);
-    const std::string text = value == nullptr ? "-" : shown_line(shaped(*value, column.shape));
-    return text.empty() ? "-" : text;
+    std::string text = value == nullptr ? "-" : shaped(*value, column.shape);
+    if (const auto end = text.find('\n'); end != std::string::npos) text.replace(end, std::string::npos, " ...");
+    return text.empty() ? "-" : shown_line(text);
 }
 
 std::string table_text(const json& items, const std::vector<Column>& all, Format format, bool colour) {

@@ -91,6 +91,12 @@ TEST_CASE("JSON for programs is safe on a terminal as well") {
     CHECK(json::parse(text)["name"] == "\x1b[2J\xc2\x9b\x7f");
 }
 
+TEST_CASE("a table shows the first line of a text that has several") {
+    const json items = json::array({{{"name", "gpt"}, {"reason", "ValueError: boom\n  at train.py:3\nTraceback"}}});
+    const std::vector<Column> columns{{"NAME", "name"}, {"REASON", "reason"}};
+    CHECK(table_text(items, columns, Format::table, false) == "NAME  REASON\ngpt   ValueError: boom ...\n");
+}
+
 TEST_CASE("a table aligns by what is seen, and wide columns come only when asked for") {
     const json items = json::array({{{"name", "gpt"}, {"state", "RUNNING"}, {"user", "ana"}},
                                     {{"name", "日本"}, {"state", nullptr}, {"user", ""}}});
