@@ -34,8 +34,13 @@ void Agents::start() {
 void Agents::accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder,
                     const std::string& node) {
     const std::uint64_t id = next_session_++;
-    auto socket = responder->accept_socket({.on_text = [this, node, id](std::string text) { heard(node, id, text); },
-                                            .on_closed = [this, node, id](const std::string&) { closed(node, id); }});
+    // Messages are decoded by the connection's thread: thousands of agents, and one loop.
+    const auto read = [this, node, id](const std::string& text) -> net::Loop::Task {
+        const auto message = std::make_shared<Result<protocol::FromAgent>>(protocol::decode_from_agent(text));
+        return [this, node, id, message] { heard(node, id, std::move(*message)); };
+    };
+    auto socket = responder->accept_socket(
+        {.on_text = {}, .on_closed = [this, node, id](const std::string&) { closed(node, id); }, .read = read});
     if (!socket) return;
     Session fresh;
     fresh.id = id;

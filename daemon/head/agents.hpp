@@ -63,7 +63,7 @@ class Agents {
         std::optional<std::uint64_t> saving;  // on its way to the disk
         bool opened = false;
     };
-    void heard(const std::string& node, std::uint64_t session, const std::string& text);
+    void heard(const std::string& node, std::uint64_t session, Result<protocol::FromAgent> message);
     void closed(const std::string& node, std::uint64_t session);
     void refuse(Session& session, protocol::Refuse refusal);
     void welcome(const std::string& node, Session& session, const protocol::Hello& hello);

@@ -5,17 +5,12 @@
 namespace rtrain::head {
 namespace {
 
-std::map<NodeId, NodeView> views_by_node(const Cluster& cluster) {
-    std::map<NodeId, NodeView> out;
-    for (NodeView& view : node_views(cluster)) out[view.id] = std::move(view);
-    return out;
-}
-
 void reply_node(Ask& ask, const NodeId& id) {
     const auto node = ask.head.cluster.nodes.find(id);
     if (node == ask.head.cluster.nodes.end())
         return refuse(ask, {ErrorCode::not_found, "no node is called '" + id.value + "'", "rtrain nodes"});
-    reply_json(ask, 200, node_json(ask.head, node->second, views_by_node(ask.head.cluster)[id]));
+    Ledger made;
+    reply_json(ask, 200, node_json(ask.head, node->second, in_step(ask.head.cluster, made)));
 }
 
 // Does what a person asked of a node, and answers with the node as it is then.
@@ -29,9 +24,10 @@ void change_node(Ask& ask, Event event) {
 }  // namespace
 
 void get_nodes(Ask& ask) {
-    auto views = views_by_node(ask.head.cluster);
+    Ledger made;
+    const Ledger& ledger = in_step(ask.head.cluster, made);
     std::vector<json> items;
-    for (const auto& [id, node] : ask.head.cluster.nodes) items.push_back(node_json(ask.head, node, views[id]));
+    for (const auto& [id, node] : ask.head.cluster.nodes) items.push_back(node_json(ask.head, node, ledger));
     reply_list(ask, items);
 }
 

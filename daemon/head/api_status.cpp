@@ -14,7 +14,8 @@ struct Sum {
 
 Sum sum_of(const Cluster& cluster) {
     Sum sum;
-    for (const NodeView& view : node_views(cluster)) {
+    Ledger made;
+    for (const NodeView& view : in_step(cluster, made).nodes()) {
         if (view.state == NodeState::lost) continue;
         add(sum.total, view.total);
         add(sum.free, view.free);
@@ -24,11 +25,17 @@ Sum sum_of(const Cluster& cluster) {
     return sum;
 }
 
-template <class Map>
-json counted(const Map& records) {
+template <class State>
+json by_state(const std::map<State, std::size_t>& counts) {
     json out = json::object();
-    for (const auto& [id, record] : records) out[to_text(record.state)] = out.value(to_text(record.state), 0) + 1;
+    for (const auto& [state, count] : counts) out[to_text(state)] = count;
     return out;
+}
+
+std::map<NodeState, std::size_t> node_states(const Cluster& cluster) {
+    std::map<NodeState, std::size_t> counts;
+    for (const auto& [id, node] : cluster.nodes) ++counts[node.state];
+    return counts;
 }
 
 double whole(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
@@ -48,8 +55,8 @@ void get_status(Ask& ask) {
                 {"started", wall_json(head.started_wall_ms)},
                 {"now", wall_json(wall_ms())},
                 {"address", head.options.host + ":" + std::to_string(head.server->port())},
-                {"nodes", counted(head.cluster.nodes)},
-                {"runs", counted(head.cluster.runs)},
+                {"nodes", by_state(node_states(head.cluster))},
+                {"runs", by_state(head.names.in_states())},
                 {"gpus", {{"total", whole(sum.gpus_total)}, {"allocated", whole(sum.gpus_total - sum.gpus_free)}}},
                 {"cpus", {{"total", to_text(cpus)}, {"allocated", to_text(cpus - cpus_free)}}},
                 {"storage_root", head.options.storage_root},

@@ -9,6 +9,8 @@
 namespace rtrain::head {
 namespace {
 
+constexpr std::int64_t slice_us = 1'000;  // what is durable is performed for so long, before others have their turn
+
 // A debug build holds the state, and what is derived from it, against a recount: after every turn of a small cluster,
 // less often the larger it is, for a recount looks at everything.
 void recount([[maybe_unused]] const Cluster& cluster, [[maybe_unused]] std::uint64_t turn) {
@@ -37,7 +39,7 @@ void Head::save(Aside aside) {
 
 void Head::post_turn() {
     if (std::exchange(turn_posted_, true)) return;
-    loop.post([this] { turn(); });
+    loop.next([this] { turn(); });
 }
 
 void Head::turn() {
@@ -47,7 +49,7 @@ void Head::turn() {
     begin_commit();
 }
 
-// What has come by now is decided in order and shares one commit.
+// What has come by now is decided in order.
 void Head::decide_waiting() {
     if (waiting_.empty()) return;
     std::vector<Waiting> inputs = std::exchange(waiting_, {});
@@ -111,18 +113,38 @@ void Head::committed(const Status& status) {
     revocations.saved();
     const state::Batch& saved = done->batch;
     if (!saved.entries.empty() || !saved.notices.empty() || !saved.metrics.empty()) feeds.poke();
-    for (const Aside& aside : done->asides)
-        if (aside.done) aside.done();
-    for (const Pending::Decided& decided : done->turns) perform(decided);
-    for (const auto& task : done->then) task();
-    if (!waiting_.empty() || gathered_.wanted()) turn();
+    hand_over(std::move(*done));
+    if (!waiting_.empty() || gathered_.wanted()) turn();  // the disk does not wait for what is performed
+    perform_some();
 }
 
-void Head::perform(const Pending::Decided& decided) {
-    for (const auto& order : decided.orders) order();
-    after_records(decided.turn);
-    for (std::size_t i = 0; i < decided.answers.size(); ++i)
-        if (decided.answers[i]) decided.answers[i](decided.turn.decisions[i]);
+void Head::hand_over(Pending durable) {
+    for (Aside& aside : durable.asides)
+        if (aside.done) durable_.push_back(std::move(aside.done));
+    for (Pending::Decided& one : durable.turns) {
+        for (auto& order : one.orders) durable_.push_back(std::move(order));
+        const auto turn = std::make_shared<const Turn>(std::move(one.turn));
+        durable_.emplace_back([this, turn] { after_records(*turn); });
+        for (std::size_t i = 0; i < one.answers.size(); ++i)
+            if (one.answers[i])
+                durable_.emplace_back([turn, i, answer = std::move(one.answers[i])] { answer(turn->decisions[i]); });
+    }
+    for (auto& task : durable.then) durable_.push_back(std::move(task));
+}
+
+void Head::perform_some() {
+    const std::int64_t until_us = monotonic_us() + slice_us;
+    while (!durable_.empty()) {
+        const net::Loop::Task task = std::move(durable_.front());
+        durable_.pop_front();
+        task();
+        if (monotonic_us() >= until_us) break;
+    }
+    if (durable_.empty() || std::exchange(perform_posted_, true)) return;
+    loop.post([this] {
+        perform_posted_ = false;
+        perform_some();
+    });
 }
 
 void Head::after_records(const Turn& turn) {
@@ -136,7 +158,6 @@ void Head::after_records(const Turn& turn) {
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
                 reports.forget(gone->id);
                 logs.forget(gone->id);
-                journal->forget_run(gone->id);
             }
         }
 }
@@ -155,6 +176,7 @@ void Head::settle() {
     gathered_.then.emplace_back([] {});
     turn();
     while (under_way_ && !failure_) committed(outcome_.get());
+    while (!durable_.empty()) perform_some();
 }
 
 void Head::acknowledge() {

@@ -19,11 +19,10 @@ std::int64_t line_time(const protocol::LogChunk& chunk) {
 
 }  // namespace
 
-void Agents::heard(const std::string& node, std::uint64_t id, const std::string& text) {
+void Agents::heard(const std::string& node, std::uint64_t id, Result<protocol::FromAgent> message) {
     const auto found = sessions_.find(node);
     if (found == sessions_.end() || found->second.id != id) return;
     Session& session = found->second;
-    auto message = protocol::decode_from_agent(text);
     if (!message) return refuse(session, {message.error().message, message.error().next});
     NodeSeen& seen = seen_[node];
     seen.heard_ms = monotonic_ms();

@@ -52,8 +52,8 @@ std::optional<state::MetricRow> Reports::last(RunId run) const {
 }
 
 void Reports::end(RunId run) {
-    std::erase_if(begun_, [&](const AttemptId& id) { return id.run == run; });
-    std::erase_if(reached_, [&](const AttemptId& id) { return id.run == run; });
+    for (std::set<AttemptId>* of_runs : {&begun_, &reached_})
+        of_runs->erase(of_runs->lower_bound({run, 0}), of_runs->upper_bound({run, ~0u}));
 }
 
 void Reports::forget(RunId run) {

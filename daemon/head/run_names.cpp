@@ -1,14 +1,18 @@
 // See run_names.hpp. Neither the name nor the key of a run ever changes.
 #include "daemon/head/run_names.hpp"
 
+#include <utility>
+
 namespace rtrain::head {
 
 void RunNames::saw(const Run& run) {
-    if (known_.contains(run.id)) return;
+    ++in_states_[run.state];
+    if (const auto before = known_.find(run.id); before != known_.end())
+        return leave(std::exchange(before->second.state, run.state));
     const auto name = names_.try_emplace(run.name).first, key = keys_.try_emplace(run.submit_key).first;
     name->second.insert(run.id);
     key->second.insert(run.id);
-    known_.emplace(run.id, Known{name, key});
+    known_.emplace(run.id, Known{name, key, run.state});
 }
 
 void RunNames::forget(RunId run) {
@@ -16,7 +20,13 @@ void RunNames::forget(RunId run) {
     if (found == known_.end()) return;
     leave(names_, found->second.name, run);
     leave(keys_, found->second.key, run);
+    leave(found->second.state);
     known_.erase(found);
+}
+
+void RunNames::leave(RunState state) {
+    const auto found = in_states_.find(state);
+    if (--found->second == 0) in_states_.erase(found);
 }
 
 void RunNames::leave(Index& index, Index::iterator place, RunId run) {

@@ -1,5 +1,5 @@
-// Runs by what people and repeated requests call them: name and submission key. Follows from the records, so that no
-// request looks at every run.
+// Runs by what people and repeated requests call them, name and submission key, and how many there are in each state.
+// Follows from the records, so that no request looks at every run.
 #pragma once
 
 #include <map>
@@ -17,14 +17,19 @@ class RunNames {
     const std::set<RunId>& named(const std::string& name) const;
     const std::set<RunId>& submitted(const std::string& key) const;  // several: a job array, or keys of several users
 
+    const std::map<RunState, std::size_t>& in_states() const { return in_states_; }
+
   private:
     using Index = std::map<std::string, std::set<RunId>>;
     struct Known {
         Index::iterator name, key;
+        RunState state = RunState::queued;
     };
     static const std::set<RunId>& in(const Index& index, const std::string& text);
     static void leave(Index& index, Index::iterator place, RunId run);
+    void leave(RunState state);
     Index names_, keys_;
+    std::map<RunState, std::size_t> in_states_;  // never 0
     std::map<RunId, Known> known_;
 };
 

@@ -128,10 +128,9 @@ void get_prometheus(Ask& ask) {
 }
 
 void count_silence(Head& head, const NodeId& node, double seconds) {
+    Ledger made;
     std::set<RunId> runs;
-    for (const auto& [id, attempt] : head.cluster.attempts)
-        for (const Worker& worker : attempt.workers)
-            if (!terminal(attempt.state) && worker.seat.node == node) runs.insert(id.run);
+    for (const AttemptId& id : in_step(head.cluster, made).on_node(node)) runs.insert(id.run);
     for (const RunId run : runs) head.metrics.lost_time(run, metrics::LostPhase::detect, seconds);
 }
 

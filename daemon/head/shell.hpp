@@ -1,10 +1,13 @@
 // The head's parts, wired around one loop that reads like the flow:
 //   take (requests, news, timers) ─► turn: decide each ─► one commit (a thread of its own) ─► perform ─► answer
-// Only turn() changes the cluster. It goes on while a commit is under way: what it decides meanwhile shares the next.
+// Only turn() changes the cluster. It follows right behind the task that took something, and goes on while a commit is
+// under way: what it decides meanwhile shares the next. What is durable is performed in slices, so that no decision
+// waits for a long one.
 // Nothing is performed or answered before its record is durable; when a commit fails, nothing is performed at all and
 // the process ends.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <future>
 #include <memory>
@@ -93,7 +96,8 @@ struct Head {
     void note_records(const Turn& turn);   // what people look up; at once
     void begin_commit();                   // of what was gathered, unless one is under way
     void committed(const Status& status);  // that was under way: performs, answers, goes on
-    void perform(const Pending::Decided& decided);
+    void hand_over(Pending durable);       // what it asks for is queued, in order
+    void perform_some();                   // of the queue, for a slice of time; the rest behind what has come since
     void after_records(const Turn& turn);  // what ends or goes with a run: secrets, tokens, logs
     void acknowledge();
     void recall_reports();
@@ -105,13 +109,14 @@ struct Head {
     void sweep();    // daily: the same, and a fresh leaf
 
     std::vector<Waiting> waiting_;
-    Pending gathered_;                    // for the next commit
-    std::unique_ptr<Pending> under_way_;  // at the writer
+    Pending gathered_;                     // for the next commit
+    std::unique_ptr<Pending> under_way_;   // at the writer
+    std::deque<net::Loop::Task> durable_;  // to be performed
     std::future<Status> outcome_;
     std::optional<net::Loop::TimerId> wake_timer_;
     Unsynced unsynced_;
     std::uint64_t turns_ = 0, commits_ = 0;
-    bool turn_posted_ = false, acknowledging_ = false, syncing_ = false;
+    bool turn_posted_ = false, perform_posted_ = false, acknowledging_ = false, syncing_ = false;
     std::optional<Error> failure_;
     net::OffloadPool writer_{1};  // last: it ends before what it writes from
 };

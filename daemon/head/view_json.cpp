@@ -225,24 +225,23 @@ json checkpoint_json(const Head& head, const Run& run, const Checkpoint& checkpo
             {"latest", false}};
 }
 
-json node_json(const Head& head, const Node& node, const NodeView& view) {
+json node_json(const Head& head, const Node& node, const Ledger& ledger) {
     const NodeSeen unknown;
     const NodeSeen* seen = head.agents.seen(node.id.value);
     const NodeSeen& known = seen ? *seen : unknown;
     std::set<std::string> runs;
-    for (const auto& [id, attempt] : head.cluster.attempts)
-        if (!terminal(attempt.state))
-            for (const Worker& worker : attempt.workers)
-                if (worker.seat.node == node.id) runs.insert(head.cluster.runs.at(id.run).name);
+    for (const AttemptId& id : ledger.on_node(node.id)) runs.insert(head.cluster.runs.at(id.run).name);
+    const NodeView* view = ledger.node(node.id);
+    RTRAIN_CHECK(view != nullptr, "node " + node.id.value + " is not in the ledger");
     Amount gpus_free;
-    for (const Amount one : view.gpus_free) gpus_free = gpus_free + one;
+    for (const Amount one : view->gpus_free) gpus_free = gpus_free + one;
     return {{"node", node.id.value},
             {"state", to_text(node.state)},
             {"connected", known.connected},
             {"address", node.address},
             {"port", node.port},
             {"resources", resources_json(node.total)},
-            {"free", resources_json(view.free)},
+            {"free", resources_json(view->free)},
             {"gpus", node.gpus},
             {"gpus_free", to_text(gpus_free)},
             {"gpu_model", known.gpu_model},

@@ -24,7 +24,7 @@ json run_json(const Head& head, const Run& run);
 json full_run_json(const Head& head, const Run& run);  // with `job`
 json attempt_json(const Head& head, const Attempt& attempt);
 json checkpoint_json(const Head& head, const Run& run, const Checkpoint& checkpoint);
-json node_json(const Head& head, const Node& node, const NodeView& view);
+json node_json(const Head& head, const Node& node, const Ledger& ledger);
 json event_json(const Head& head, const state::EventRow& row);
 // None: rank 0's as "metrics"; one rank: its own; several: "metrics_by_rank".
 struct RankChoice {

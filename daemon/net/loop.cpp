@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/net/asio.hpp"
 #include "daemon/net/offload_pool.hpp"
@@ -57,7 +58,16 @@ struct Loop::Body {
     std::map<int, std::pair<std::shared_ptr<Signals>, Task>> signals;
     TimerId last_timer = 0;
     std::unique_ptr<OffloadPool> pool = std::make_unique<OffloadPool>(offload_threads);
+    std::vector<Task> following;  // what runs when the present task has returned
+    bool in_task = false;
 
+    void run(const Task& task) {
+        in_task = true;
+        task();
+        while (!following.empty())
+            for (const Task& one : std::exchange(following, {})) one();
+        in_task = false;
+    }
     void arm(int descriptor, const std::shared_ptr<Watch>& watch) {
         watch->stream.async_wait(Descriptor::wait_read,
                                  [this, descriptor, weak = std::weak_ptr<Watch>(watch)](error_code error) {
@@ -71,7 +81,7 @@ struct Loop::Body {
     }
     void readable(int descriptor, const std::shared_ptr<Watch>& watch) {
         if (!current(descriptor, watch)) return;
-        watch->ready();
+        run(watch->ready);
         if (!watch->once && current(descriptor, watch)) arm(descriptor, watch);
     }
     void arm(int signal, const std::shared_ptr<Signals>& set) {
@@ -80,7 +90,7 @@ struct Loop::Body {
             if (error || at == signals.end() || at->second.first != set) return;
             arm(signal, set);
             Task task = at->second.second;
-            task();
+            run(task);
         });
     }
 };
@@ -103,11 +113,16 @@ void Loop::run() {
 void Loop::stop() { body_->io.stop(); }
 
 void Loop::post(Task task) {
-    asio::post(body_->io, [task = std::move(task), at = monotonic_us()] {
+    asio::post(body_->io, [body = body_.get(), task = std::move(task), at = monotonic_us()] {
         running_since_us = at;
-        task();
+        body->run(task);
         running_since_us = 0;
     });
+}
+
+void Loop::next(Task task) {
+    if (!body_->in_task) return post(std::move(task));
+    body_->following.push_back(std::move(task));
 }
 
 std::int64_t posted_us() { return running_since_us; }
@@ -117,7 +132,7 @@ Loop::TimerId Loop::after(std::int64_t delay_ms, Task task) {
     auto timer = std::make_shared<Timer>(body_->io, std::chrono::milliseconds(delay_ms < 0 ? 0 : delay_ms));
     body_->timers.emplace(id, timer);
     timer->async_wait([body = body_.get(), id, task = std::move(task)](error_code) {
-        if (body->timers.erase(id) == 1) task();
+        if (body->timers.erase(id) == 1) body->run(task);
     });
     return id;
 }
@@ -140,9 +155,9 @@ void Loop::on_signal(int signal, Task task) {
 }
 
 void Loop::offload(Task work, Task done) {
-    body_->pool->add([io = &body_->io, work = std::move(work), done = std::move(done)]() mutable {
+    body_->pool->add([body = body_.get(), work = std::move(work), done = std::move(done)]() mutable {
         work();
-        asio::post(*io, std::move(done));
+        asio::post(body->io, [body, done = std::move(done)] { body->run(done); });
     });
 }
 

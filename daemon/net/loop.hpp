@@ -19,9 +19,11 @@ class Loop {
     Loop(const Loop&) = delete;
     Loop& operator=(const Loop&) = delete;
 
-    void run();                                       // until stop()
-    void stop();                                      // from any thread
-    void post(Task task);                             // from any thread
+    void run();            // until stop()
+    void stop();           // from any thread
+    void post(Task task);  // from any thread
+    // Of the loop's own thread: runs as soon as the task that runs now has returned, before all that was posted.
+    void next(Task task);
     TimerId after(std::int64_t delay_ms, Task task);  // steady clock
     void cancel(TimerId timer);                       // unknown or fired: nothing happens
     // Calls `ready` each time the descriptor is readable (a pidfd: once, at the process's end) until unwatch.

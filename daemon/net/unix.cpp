@@ -110,9 +110,12 @@ bool UnixSocket::take() {
         if (in_.size() - at - length_size < expected) break;
         std::string text = in_.substr(at + length_size, expected);
         at += length_size + expected;
-        if (!events_ || !events_->on_text || closing_) continue;
+        if (!events_ || closing_) continue;
         const auto keep = events_;  // it may end this socket
-        keep->on_text(std::move(text));
+        if (keep->read)
+            keep->read(std::move(text))();
+        else if (keep->on_text)
+            keep->on_text(std::move(text));
     }
     in_.erase(0, at);
     return !ended_;

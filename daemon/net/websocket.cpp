@@ -159,14 +159,20 @@ void WebSocket::read() {
 }
 
 void WebSocket::heard() {
+    if (ended_) return;
     std::string text(static_cast<const char*>(in_.data().data()), in_.size());
     in_.consume(in_.size());
     const std::size_t bytes = text.size() + 1;
+    Loop::Task tell;
+    if (events_->read)
+        tell = events_->read(std::move(text));
+    else if (events_->on_text)
+        tell = [events = events_, text = std::move(text)]() mutable { events->on_text(std::move(text)); };
     // On the loop nothing but `alive` says whether the server, and with it the io_context, is still there.
     auto task = [weak = weak_from_this(), alive = role_.alive, events = events_, shared = shared_,
-                 text = std::move(text), bytes]() mutable {
+                 tell = std::move(tell), bytes]() mutable {
         if (!*alive) return;
-        if (events->on_text && !shared->silent) events->on_text(std::move(text));
+        if (tell && !shared->silent) tell();
         const std::size_t before = shared->unread.fetch_sub(bytes);
         if (before > unread_limit && before - bytes <= unread_limit && *alive)
             asio::post(shared->io, [weak] {

@@ -82,6 +82,14 @@ MetricMarks known_marks(const MetricMarks& known, const std::vector<MetricRow>& 
     return marks;
 }
 
+std::vector<RunId> erased_runs(const std::vector<Entry>& entries) {  // their metrics go with them
+    std::vector<RunId> gone;
+    for (const Entry& entry : entries)
+        for (const Record& record : entry.records)
+            if (const EraseRun* one = std::get_if<EraseRun>(&record)) gone.push_back(one->id);
+    return gone;
+}
+
 EventRow event_row(const Row& row) {
     EventRow event{.id = {static_cast<std::uint64_t>(row.integer(0))},
                    .wall_ms = row.integer(1),
@@ -159,9 +167,13 @@ Status SqliteJournal::commit(const Batch& batch) {
         if (Status saved = write_token(body_->database, token); !saved) return saved.error();
     MetricMarks marks = known_marks(body_->metric_marks, batch.metrics);
     if (Status added = add_metrics(body_->database, marks, batch.metrics); !added) return added.error();
+    const std::vector<RunId> gone = erased_runs(batch.entries);
+    for (const RunId run : gone)
+        if (Status erased = erase_metrics(body_->database, run); !erased) return erased.error();
     if (Status done = transaction->commit(); !done) return done.error();
     body_->last_event = id;
     for (auto& [run, mark] : marks) body_->metric_marks[run] = std::move(mark);
+    for (const RunId run : gone) body_->metric_marks.erase(run);
     return Done{};
 }
 

@@ -96,7 +96,6 @@ class SqliteJournal : public Journal {
     Status erase_settings(const std::vector<std::string>& keys);
     std::vector<MetricRow> metrics(RunId run, std::uint64_t after_position, std::size_t limit) const;
     std::optional<MetricRow> last_metrics(RunId run) const;
-    void forget_run(RunId run);  // its metrics
     void prune_events(std::int64_t before_wall_ms);
 
   private:

@@ -1,6 +1,4 @@
 // The tables beside the core: tokens, settings, and the metrics of reports.
-#include <cstdio>
-
 #include "storage/state/body.hpp"
 #include "storage/state/schema.hpp"
 
@@ -89,14 +87,6 @@ std::optional<MetricRow> SqliteJournal::last_metrics(RunId run) const {
     Result<std::optional<MetricRow>> row = last_metric(body_->reader, run);
     RTRAIN_CHECK(row.ok(), row.error().message);
     return std::move(*row);
-}
-
-void SqliteJournal::forget_run(RunId run) {
-    std::lock_guard held(body_->mutex);
-    body_->metric_marks.erase(run);
-    if (Status erased = erase_metrics(body_->database, run); !erased)
-        std::fprintf(stderr, "rtrain: the metrics of run %llu stay for now: %s\n",
-                     static_cast<unsigned long long>(run.value), erased.error().message.c_str());
 }
 
 }  // namespace rtrain::state

@@ -28,6 +28,18 @@ TEST_CASE("runs of one name or one submission are found together, each once") {
     CHECK(names.named("c").empty());
 }
 
+TEST_CASE("runs are counted by their states as these change") {
+    RunNames names;
+    names.saw(run(1, "a", "k"));
+    Run second = run(2, "b", "l");
+    names.saw(second);
+    second.state = RunState::running;
+    names.saw(second);
+    CHECK(names.in_states() == std::map<RunState, std::size_t>{{RunState::queued, 1}, {RunState::running, 1}});
+    names.forget({2});
+    CHECK(names.in_states() == std::map<RunState, std::size_t>{{RunState::queued, 1}});
+}
+
 TEST_CASE("a removed run is forgotten, and its name is free again") {
     RunNames names;
     names.saw(run(1, "a", "k"));

@@ -53,6 +53,26 @@ TEST_CASE("what is posted runs in order on the loop's thread, also from other th
     CHECK(std::is_sorted(seen.begin(), seen.end()));
 }
 
+TEST_CASE("what comes next runs right behind its task, before what was posted earlier") {
+    Loop loop;
+    std::string order;
+    loop.next([&] { order += "0"; });  // no task runs: as posted
+    loop.post([&] {
+        loop.next([&] {
+            order += "b";
+            loop.next([&] { order += "c"; });
+        });
+        order += "a";
+    });
+    loop.post([&] { order += "d"; });
+    loop.after(1, [&] {
+        loop.next([&] { loop.stop(); });
+        order += "e";
+    });
+    run_bounded(loop);
+    CHECK(order == "0abcde");
+}
+
 TEST_CASE("timers fire in the order of their times, and a cancelled one never does") {
     Loop loop;
     std::string order;

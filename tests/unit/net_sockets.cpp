@@ -26,7 +26,9 @@ struct Connected {
         : server(
               [this](net::Request request, auto responder) {
                   if (request.path != "/v1/agents") return responder->send({.status = 403, .body = "not for you"});
-                  far = responder->accept_socket(far_side.events());
+                  net::SocketEvents events = far_side.events();
+                  events.read = far_reads;
+                  far = responder->accept_socket(std::move(events));
                   accepted.set(true);
               },
               options) {}
@@ -49,6 +51,7 @@ struct Connected {
         return outcome.get_future().get();
     }
     Side near_side, far_side;
+    std::function<net::Loop::Task(std::string)> far_reads;
     Seen<bool> accepted;
     std::shared_ptr<net::Socket> near, far;
     TestServer server;
@@ -80,6 +83,29 @@ TEST_CASE("texts go both ways, whole and in order, with any bytes in them") {
     CHECK(texts[1'001] == large);
     CHECK(texts[1'002].empty());
     CHECK(pair.near_side.texts.all().front() == large);
+}
+
+TEST_CASE("texts may be read by the connection's own thread, and what that gives runs on the loop, in order") {
+    Connected pair;
+    Seen<std::thread::id> readers, tellers;
+    pair.far_reads = [&](std::string text) -> net::Loop::Task {
+        readers.set(std::this_thread::get_id());
+        return [&, text = "read " + text] {
+            tellers.set(std::this_thread::get_id());
+            pair.far_side.texts.set(text);
+        };
+    };
+    REQUIRE(pair.dial().ok());
+    REQUIRE(pair.accepted.wait(1));
+    std::thread::id home;
+    pair.server.home.on_loop([&] { home = std::this_thread::get_id(); });
+    pair.near_home.on_loop([&] {
+        for (const char* text : {"one", "two", "three"}) CHECK(pair.near->send(text));
+    });
+    REQUIRE(pair.far_side.texts.wait(3));
+    CHECK(pair.far_side.texts.all() == std::vector<std::string>{"read one", "read two", "read three"});
+    CHECK(tellers.all() == std::vector<std::thread::id>(3, home));
+    CHECK(readers.all().front() != home);
 }
 
 TEST_CASE("what was sent before a close arrives, then both sides learn of the end, once") {

@@ -178,6 +178,7 @@ TEST_CASE("metrics drop repeats, page over attempts, and are forgotten with thei
     std::vector<MetricRow> page = story.journal->metrics({1}, all[1].position, 10);
     REQUIRE(page.size() == 1);
     CHECK(page[0] == all[2]);
-    story.journal->forget_run({1});
+    const Entry removal{.event = RunRemoved{{1}}, .records = {EraseRun{{1}}}};
+    REQUIRE(story.journal->commit(Batch{.entries = {removal}, .metrics = {row(2, 2)}}).ok());
     CHECK(story.journal->metrics({1}, 0, 10).empty());
 }
