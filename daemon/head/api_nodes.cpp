@@ -26,9 +26,9 @@ void change_node(Ask& ask, Event event) {
 void get_nodes(Ask& ask) {
     Ledger made;
     const Ledger& ledger = in_step(ask.head.cluster, made);
-    std::vector<json> items;
-    for (const auto& [id, node] : ask.head.cluster.nodes) items.push_back(node_json(ask.head, node, ledger));
-    reply_list(ask, items);
+    reply_list(ask, ledger.nodes().size(), [&](std::size_t i) {
+        return node_json(ask.head, ask.head.cluster.nodes.at(ledger.nodes()[i].id), ledger);
+    });
 }
 
 void get_node(Ask& ask) { reply_node(ask, NodeId{ask.variables["node"]}); }

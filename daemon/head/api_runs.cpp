@@ -1,4 +1,6 @@
 // Runs: lists, one run; attempts, checkpoints, explanations and the queue.
+#include <algorithm>
+
 #include "daemon/head/api.hpp"
 #include "daemon/head/view_json.hpp"
 
@@ -104,22 +106,21 @@ json waiting_json(const Head& head, const Run& run, Time now, const std::string&
 // Those in the queue by their order; behind them those that are not in it yet, for another run or their array's limit
 // comes first. They have no position.
 void get_queue(Ask& ask) {
-    std::vector<json> items;
     const Time now = ask.head.clock.now();
     const Cluster& cluster = ask.head.cluster;
     constexpr std::size_t explained_most = 100;  // an explanation looks at every node
-    for (const RunId id : queue_order(cluster)) {
-        const Run& run = cluster.runs.at(id);
-        std::string text = run.reason;
-        if (items.size() < explained_most) text = shortest_reason(explain(cluster, now, id), text);
-        json item = waiting_json(ask.head, run, now, text);
-        item["position"] = items.size() + 1;
-        items.push_back(std::move(item));
-    }
+    const std::vector<RunId> order = queue_order(cluster);
+    std::vector<const Run*> held_back;
     for (const auto& [id, run] : cluster.runs)
-        if (run.state == RunState::queued && (!run.after.empty() || run.array_waits))
-            items.push_back(waiting_json(ask.head, run, now, run.reason));
-    reply_list(ask, items);
+        if (run.state == RunState::queued && (!run.after.empty() || run.array_waits)) held_back.push_back(&run);
+    reply_list(ask, order.size() + held_back.size(), [&](std::size_t i) {
+        const Run& run = i < order.size() ? cluster.runs.at(order[i]) : *held_back[i - order.size()];
+        std::string text = run.reason;
+        if (i < std::min(order.size(), explained_most)) text = shortest_reason(explain(cluster, now, run.id), text);
+        json item = waiting_json(ask.head, run, now, text);
+        if (i < order.size()) item["position"] = i + 1;
+        return item;
+    });
 }
 
 }  // namespace rtrain::head

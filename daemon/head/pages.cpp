@@ -46,13 +46,17 @@ std::uint64_t after_of(const Ask& ask) {
 }
 
 void reply_list(Ask& ask, const std::vector<json>& all) {
+    reply_list(ask, all.size(), [&all](std::size_t i) { return all[i]; });
+}
+
+void reply_list(Ask& ask, std::size_t count, const std::function<json(std::size_t)>& item) {
     const auto page = page_of(ask);
     if (!page) return refuse(ask, page.error());
     json items = json::array();
-    for (std::size_t i = page->offset; i < all.size() && items.size() < page->limit; ++i) items.push_back(all[i]);
+    for (std::size_t i = page->offset; i < count && items.size() < page->limit; ++i) items.push_back(item(i));
     const std::size_t next = page->offset + items.size();
     json cursor;
-    if (next < all.size()) cursor = std::to_string(next);
+    if (next < count) cursor = std::to_string(next);
     reply_json(ask, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
 }
 

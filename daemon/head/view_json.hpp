@@ -49,7 +49,8 @@ struct Page {
 Result<Page> page_of(const Ask& ask);
 // Where a stream or a list goes on: Last-Event-ID, else ?after=, else the beginning.
 std::uint64_t after_of(const Ask& ask);
-void reply_list(Ask& ask, const std::vector<json>& all);  // cuts the page out
+void reply_list(Ask& ask, const std::vector<json>& all);                                     // cuts the page out
+void reply_list(Ask& ask, std::size_t count, const std::function<json(std::size_t)>& item);  // makes the page alone
 
 // The request's body as an object; an empty body is an empty object.
 Result<json> body_of(const Ask& ask);
