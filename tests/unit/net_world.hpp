@@ -20,7 +20,7 @@
 namespace net_tests {
 
 using namespace rtrain;
-constexpr auto patience = std::chrono::seconds(15);
+constexpr auto patience = std::chrono::seconds(60);  // a sanitizer on a busy machine is slow
 
 // A value that other threads write and a test waits for.
 template <class T>
