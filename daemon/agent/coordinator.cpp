@@ -156,7 +156,7 @@ std::string known(const std::string& reason) { return reason.empty() ? "storage_
 
 struct Wish {
     bool checkpoint = false, sync = false;
-    std::string name, error, error_reason;
+    std::string name, error, error_reason, metrics_json;  // metrics: rank 0's
 };
 Wish wish_of(const Gathered& gathering) {
     Wish wish;
@@ -178,7 +178,7 @@ GroupReleased released_with_files(const Commit& commit, const std::string& node)
     return released;
 }
 
-void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering, const Wish& wish,
+void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering, Wish wish,
                   GroupSink& sink) {
     std::string example;
     auto skip = collisions(c, gathering, example);
@@ -189,15 +189,12 @@ void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered&
                sink);
     Commit commit{.index = index,
                   .directory = storage::checkpoint_directory_name(wish.name, ++c.counter, c.attempt.number),
+                  .metrics_json = std::move(wish.metrics_json),
                   .since = now,
                   .wall_ms = sink.wall_ms,
                   .blocked_ms = (now - gathering.since).ms,
                   .sync = wish.sync};
-    for (const auto& [node, report] : gathering.nodes) {
-        commit.nodes_waiting.insert(node);
-        if (const auto rank0 = report.metrics_json.find(0); rank0 != report.metrics_json.end())
-            commit.metrics_json = rank0->second;
-    }
+    for (const auto& [node, report] : gathering.nodes) commit.nodes_waiting.insert(node);
     commit.skips = std::move(skip);
     c.commit = std::move(commit);
     for (const auto& [node, ranks] : c.nodes) tell(c, node, released_with_files(*c.commit, node), sink);
@@ -205,7 +202,7 @@ void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered&
 
 // Every node has come. True: released.
 bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
-    const Wish wish = wish_of(gathering);
+    Wish wish = wish_of(gathering);
     const bool whole = gathering.nodes.size() == c.nodes.size();
     const bool with_files = wish.checkpoint && wish.error.empty() && whole;
     if (with_files && c.commit && (c.commit->trouble.empty() || c.commit->writing)) {
@@ -221,15 +218,16 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     if (!wish.error.empty())
         notice(c, known(wish.error_reason), "checkpoint not written: " + wish.error + "; training goes on", sink);
     Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
-    for (const auto& [node, report] : gathering.nodes)
-        reported.metrics_json.insert(report.metrics_json.begin(), report.metrics_json.end());
+    for (auto& [node, report] : gathering.nodes) reported.metrics_json.merge(report.metrics_json);
     c.passed = index;
     const auto rank0 = reported.metrics_json.find(0);
-    c.enough = c.enough || (rank0 != reported.metrics_json.end() && reached_stop(c.stop_at, rank0->second));
+    const bool here = rank0 != reported.metrics_json.end();
+    c.enough = c.enough || (here && reached_stop(c.stop_at, rank0->second));
+    if (here) wish.metrics_json = rank0->second;
     sink.out.push_back(JournalMetrics{key(c), index, sink.wall_ms, reported.metrics_json});
     sink.news.push_back(std::move(reported));
     if (with_files)
-        begin_commit(c, now, index, gathering, wish, sink);
+        begin_commit(c, now, index, gathering, std::move(wish), sink);
     else
         tell_all(c, GroupReleased{.index = index}, sink);
     return true;
@@ -243,7 +241,7 @@ void release_ready(Coordinator& c, Time now, GroupSink& sink) {
     if (release(c, now, found->first, found->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(found));
 }
 
-void hear(Coordinator& c, Time now, const std::string& node, const GroupReport& report, GroupSink& sink) {
+void hear(Coordinator& c, Time now, const std::string& node, GroupReport report, GroupSink& sink) {
     if (report.index > c.passed + 1) {  // this coordinator was restarted: who reports N has passed N - 1
         c.passed = report.index - 1;
         for (auto old = c.gathering.begin(); old != c.gathering.end() && old->first <= c.passed;) {
@@ -259,7 +257,7 @@ void hear(Coordinator& c, Time now, const std::string& node, const GroupReport& 
     }
     Gathered& gathering = gathered(c, now, report.index);
     for (const auto& [rank, metrics] : report.metrics_json) gathering.ranks.insert(rank);
-    gathering.nodes.insert_or_assign(node, report);
+    gathering.nodes.insert_or_assign(node, std::move(report));
     release_ready(c, now, sink);
 }
 
@@ -330,10 +328,10 @@ void hear(Coordinator& c, const std::string& node, const GroupBroadcast& news, G
 
 }  // namespace
 
-void from_node(Coordinator& c, Time now, const std::string& node, const GroupMessage& message, GroupSink& sink) {
+void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage message, GroupSink& sink) {
     if (!c.nodes.contains(node)) return;  // not of this attempt
     if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
-    if (const auto* one = std::get_if<GroupReport>(&message)) hear(c, now, node, *one, sink);
+    if (auto* one = std::get_if<GroupReport>(&message)) hear(c, now, node, std::move(*one), sink);
     if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);
     if (const auto* one = std::get_if<GroupArrived>(&message)) hear(c, now, *one);
     end_hopeless(c, now, sink);

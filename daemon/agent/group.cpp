@@ -41,12 +41,13 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
     const std::uint64_t passed = attempt.local ? attempt.local->passed : 0;
     act(sink);
     while (!delivery.to_coordinator.empty() || !delivery.to_local.empty()) {
-        const auto up = std::move(delivery.to_coordinator);
+        auto up = std::move(delivery.to_coordinator);
         const auto down = std::move(delivery.to_local);
         delivery.to_coordinator.clear();
         delivery.to_local.clear();
-        for (const GroupMessage& message : up)
-            if (attempt.coordinator) from_node(*attempt.coordinator, step.now, step.state.node, message, sink);
+        for (GroupMessage& message : up)
+            if (attempt.coordinator)
+                from_node(*attempt.coordinator, step.now, step.state.node, std::move(message), sink);
         for (const GroupMessage& message : down)
             if (attempt.local) from_coordinator(*attempt.local, step.now, message, sink);
     }

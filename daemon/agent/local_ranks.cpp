@@ -62,8 +62,8 @@ void gather(LocalRanks& local, GroupSink& sink) {
         report.checkpoint_error = "ranks of this node have ended";
         report.error_reason = "ranks_ended";
     }
-    for (const auto& [rank, one] : local.come) {
-        report.metrics_json[rank] = one.metrics_json;
+    for (auto& [rank, one] : local.come) {
+        report.metrics_json.emplace_hint(report.metrics_json.end(), rank, std::move(one.metrics_json));
         report.sync = report.sync || wants_sync(local, one);
         if (one.checkpoint) staged[rank] = one.checkpoint->path;
         report.checkpoint = report.checkpoint || wants_upload(local, one);

@@ -246,16 +246,22 @@ Result<Outbox> Outbox::open(const std::string& path) {
         auto news = protocol::decode_news(line);
         if (!news) continue;  // a line that a crash cut short: it was never sent
         outbox.next_ = std::max(outbox.next_, news->seq + 1);
-        outbox.kept_.emplace(news->seq, std::move(*news));
+        outbox.kept_.emplace(news->seq, line + '\n');
     }
     if (Status fresh = outbox.rewrite(); !fresh) return fresh.error();
     return outbox;
 }
 
+std::map<std::uint64_t, protocol::News> Outbox::kept() const {
+    std::map<std::uint64_t, protocol::News> news;
+    for (const auto& [seq, line] : kept_) news.emplace(seq, protocol::decode_news(line).value());
+    return news;
+}
+
 Status Outbox::keep(const protocol::News& news) {
     next_ = std::max(next_, news.seq + 1);
-    kept_.emplace(news.seq, news);
-    return write_all(descriptor_, protocol::encode_news(news) + "\n", path_);
+    const auto [line, fresh] = kept_.insert_or_assign(news.seq, protocol::encode_news(news) + '\n');
+    return write_all(descriptor_, line->second, path_);
 }
 
 Status Outbox::drop(std::uint64_t up_to) {
@@ -268,7 +274,7 @@ Status Outbox::drop(std::uint64_t up_to) {
 
 Status Outbox::rewrite() {
     std::string all = "next " + std::to_string(next_) + "\n";
-    for (const auto& [seq, news] : kept_) all += protocol::encode_news(news) + "\n";
+    for (const auto& [seq, line] : kept_) all += line;
     if (Status written = write_whole(path_, all, 0600, Durable::no); !written) return written;
     if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);

@@ -61,7 +61,7 @@ class Outbox {
     Outbox(Outbox&&) noexcept;
     Outbox& operator=(Outbox&&) = delete;
     ~Outbox();
-    const std::map<std::uint64_t, protocol::News>& kept() const { return kept_; }
+    std::map<std::uint64_t, protocol::News> kept() const;  // read from their lines
     std::uint64_t next() const { return next_; }
     Status keep(const protocol::News& news);
     Status drop(std::uint64_t up_to);
@@ -71,7 +71,7 @@ class Outbox {
     Status rewrite();
     std::string path_;
     int descriptor_ = -1;
-    std::map<std::uint64_t, protocol::News> kept_;
+    std::map<std::uint64_t, std::string> kept_;  // lines
     std::uint64_t next_ = 1;
     std::size_t dropped_ = 0;
 };

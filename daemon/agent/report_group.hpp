@@ -123,7 +123,7 @@ void resume_upload(LocalRanks&, const UploadImage&, Outputs& out);  // after thi
 void give_up_upload(LocalRanks&, GroupSink&);
 
 // ---- Coordinator (coordinator.cpp) ----------------------------------------------------------------------------------
-void from_node(Coordinator&, Time now, const std::string& node, const protocol::GroupMessage&, GroupSink&);
+void from_node(Coordinator&, Time now, const std::string& node, protocol::GroupMessage, GroupSink&);
 void resume_commit(Coordinator&, Time now, const UploadImage&);
 std::optional<UploadImage> image_of(const LocalRanks&,
                                     const Coordinator*);  // what a restart needs of a checkpoint under way

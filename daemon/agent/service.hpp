@@ -35,8 +35,8 @@ class Service {
         Beginning begin;
         std::uint32_t number = 0;
         std::uint64_t stages = 0;
-        std::int64_t staged_bytes = 0;  // of the last checkpoint, on this node
-        std::string journal;            // lines not yet appended
+        std::int64_t staged_bytes = 0;        // of the last checkpoint, on this node
+        std::vector<JournalMetrics> journal;  // not yet appended
         bool journal_scheduled = false;
         bool killed = false;  // some worker died of a signal: strays are looked for
     };
@@ -86,7 +86,7 @@ class Service {
     void on(const Upload& out);
     void on(const WriteManifest& out);
     void on(const DropUncommitted& out);
-    void on(const JournalMetrics& out);
+    void on(JournalMetrics& out);
     void on(const DialCoordinator& out);
     void on(const ToGroup& out);
     void on(const FinishLogs& out);

@@ -280,10 +280,11 @@ void Service::on(const DropUncommitted& out) {
         [] {});
 }
 
-void Service::on(const JournalMetrics& out) {
+// Ranks wait while this is done, so the lines are written on the pool.
+void Service::on(JournalMetrics& out) {
     Held* one = held(out.attempt);
     if (!one) return;
-    one->journal += journal_line(out);
+    one->journal.push_back(std::move(out));
     if (one->journal_scheduled) return;
     one->journal_scheduled = true;
     loop_.after(journal_gather_ms, [this, key = out.attempt] { flush_journal(key); });
@@ -295,7 +296,9 @@ void Service::flush_journal(AttemptKey key) {
     one->journal_scheduled = false;
     if (one->journal.empty()) return;
     loop_.offload(
-        [gear = one->gear, number = one->number, lines = std::exchange(one->journal, {})] {
+        [gear = one->gear, number = one->number, reports = std::exchange(one->journal, {})] {
+            std::string lines;
+            for (const JournalMetrics& report : reports) lines += journal_line(report);
             const Status kept = append_journal(*gear, number, lines);
             if (!kept)
                 warn("metrics of " + gear->prepare.run_name + " are not in its journal: " + kept.error().message);

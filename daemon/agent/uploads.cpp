@@ -249,11 +249,16 @@ void drop_staged(const StagedPaths& staged) {
     for (const auto& [rank, directory] : staged) remove_tree(directory);
 }
 
+// The metrics of a rank are sound JSON (the worker's frame was read), if on several lines: there a line break is space.
 std::string journal_line(const JournalMetrics& metrics) {
-    json line{{"index", metrics.index}, {"wall_ms", metrics.wall_ms}, {"metrics", json::object()}};
-    for (const auto& [rank, text] : metrics.metrics_json)
-        line["metrics"][std::to_string(rank)] = json::parse(text, nullptr, false);
-    return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    std::string line = R"({"index":)" + std::to_string(metrics.index) + R"(,"metrics":{)";
+    for (const auto& [rank, text] : metrics.metrics_json) {
+        if (line.back() != '{') line += ',';
+        line += '"' + std::to_string(rank) + "\":" + text;
+    }
+    line += R"(},"wall_ms":)" + std::to_string(metrics.wall_ms) + "}";
+    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    return line + '\n';
 }
 
 Status append_journal(const AttemptGear& gear, std::uint32_t number, const std::string& lines) {

@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "daemon/protocol/messages.hpp"
@@ -30,52 +32,90 @@ struct Bytes {
 template <class T>
 concept Message = std::is_class_v<T> && !std::same_as<T, std::string> && !std::same_as<T, Amount>;
 
+// Text in quotes. What is no UTF-8 travels with replacement characters: a message is never lost for a worker's odd
+// name.
+void append_text(std::string& out, std::string_view text);
+
+// One JSON object, written field by field. No tree is built: a message about every report passes here.
 class Writer {
   public:
-    template <class T>
-    void operator()(const char* name, const T& value) {
-        object_[name] = encoded(value);
-    }
-    void operator()(const char* name, Bytes value) { object_[name] = base64_encode(value.bytes); }
-    json take() { return std::move(object_); }
+    explicit Writer(std::string& out) : out_(out) { out_ += '{'; }
+    void end() { out_ += '}'; }
 
     template <class T>
-        requires std::is_arithmetic_v<T>
-    static json encoded(const T& value) {
-        return value;
+    void operator()(std::string_view name, const T& value) {
+        key(name);
+        add(value);
     }
-    static json encoded(const std::string& value) { return value; }
-    static json encoded(const Amount& value) { return value.ticks; }
-    template <class T>
-    static json encoded(const std::optional<T>& value) {
-        return value ? encoded(*value) : json();
+    void operator()(std::string_view name, Bytes value) {
+        key(name);
+        append_text(out_, base64_encode(value.bytes));
     }
-    template <class T>
-    static json encoded(const std::vector<T>& values) {
-        json out = json::array();
-        for (const T& value : values) out.push_back(encoded(value));
-        return out;
-    }
-    template <class K, class T, class C>
-    static json encoded(const std::map<K, T, C>& values) {
-        json out = json::object();
-        for (const auto& [key, value] : values) {
-            if constexpr (std::is_arithmetic_v<K>)
-                out[std::to_string(key)] = encoded(value);
-            else
-                out[key] = encoded(value);
-        }
-        return out;
-    }
-    template <Message T>
-    static json encoded(const T& value) {
-        Writer inner;
-        fields(inner, const_cast<T&>(value));  // the list is written once, for a mutable value; writing changes nothing
-        return inner.take();
+    // A list of objects, each written by `write(Writer&, item)`.
+    template <class T, class Write>
+    void objects(std::string_view name, const std::vector<T>& items, Write write) {
+        key(name);
+        list(items, [&](const T& item) {
+            Writer inner(out_);
+            write(inner, item);
+            inner.end();
+        });
     }
 
   private:
-    json object_ = json::object();
+    void key(std::string_view name) {
+        if (std::exchange(begun_, true)) out_ += ',';
+        append_text(out_, name);
+        out_ += ':';
+    }
+    template <class T, class Write>
+    void list(const std::vector<T>& items, Write write) {
+        out_ += '[';
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            if (i > 0) out_ += ',';
+            write(items[i]);
+        }
+        out_ += ']';
+    }
+    void add(bool value) { out_ += value ? "true" : "false"; }
+    template <std::integral T>
+    void add(T value) {
+        out_ += std::to_string(value);
+    }
+    void add(std::string_view value) { append_text(out_, value); }
+    void add(const std::string& value) { append_text(out_, value); }
+    void add(const Amount& value) { add(value.ticks); }
+    template <class T>
+    void add(const std::optional<T>& value) {
+        if (value)
+            add(*value);
+        else
+            out_ += "null";
+    }
+    template <class T>
+    void add(const std::vector<T>& values) {
+        list(values, [this](const T& value) { add(value); });
+    }
+    template <class K, class T, class C>
+    void add(const std::map<K, T, C>& values) {
+        Writer inner(out_);
+        for (const auto& [key, value] : values) {
+            if constexpr (std::is_arithmetic_v<K>)
+                inner(std::to_string(key), value);
+            else
+                inner(key, value);
+        }
+        inner.end();
+    }
+    template <Message T>
+    void add(const T& value) {
+        Writer inner(out_);
+        fields(inner, const_cast<T&>(value));  // the list is written once, for a mutable value; writing changes nothing
+        inner.end();
+    }
+
+    std::string& out_;
+    bool begun_ = false;
 };
 
 class Reader {

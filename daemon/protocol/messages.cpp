@@ -237,35 +237,34 @@ static_assert(std::size(news_names) == std::variant_size_v<NewsItem>);
 static_assert(std::size(group_names) == std::variant_size_v<GroupMessage>);
 
 template <class Variant>
-json to_json(const Variant& message, const char* tag);
+void write(Writer& v, const Variant& message, const char* tag);
 
-json numbered(const News& news) {
-    json out = to_json(news.what, "kind");
-    out["seq"] = news.seq;
-    return out;
+template <class T>
+void contents(Writer& v, const T& one) {
+    fields(v, const_cast<T&>(one));
+}
+void contents(Writer& v, const News& news) {
+    v("seq", news.seq);
+    write(v, news.what, "kind");
+}
+void contents(Writer& v, const NewsBatch& batch) {
+    v.objects("items", batch.items, [](Writer& inner, const News& news) { contents(inner, news); });
 }
 
 template <class Variant>
-json to_json(const Variant& message, const char* tag) {
-    return std::visit(
-        [&](const auto& one) {
-            json out;
-            if constexpr (std::is_same_v<std::decay_t<decltype(one)>, News>) {
-                out = numbered(one);
-            } else if constexpr (std::is_same_v<std::decay_t<decltype(one)>, NewsBatch>) {
-                out["items"] = json::array();
-                for (const News& news : one.items) out["items"].push_back(numbered(news));
-            } else {
-                out = Writer::encoded(one);
-            }
-            out[tag] = names<Variant>[message.index()];
-            return out;
-        },
-        message);
+void write(Writer& v, const Variant& message, const char* tag) {
+    v(tag, std::string_view(names<Variant>[message.index()]));
+    std::visit([&](const auto& one) { contents(v, one); }, message);
 }
 
-// Text that is no UTF-8 travels with replacement characters: a message is never lost for a worker's odd name.
-std::string dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+template <class Variant>
+std::string text_of(const Variant& message) {
+    std::string out;
+    Writer v(out);
+    write(v, message, "type");
+    v.end();
+    return out;
+}
 
 Error wrong(const std::string& what) {
     return {ErrorCode::invalid, what, "do head and agents run the same version of rtrain?"};
@@ -328,9 +327,9 @@ Result<Variant> parsed(const std::string& text) {
 
 }  // namespace
 
-std::string encode(const FromAgent& message) { return dumped(to_json(message, "type")); }
-std::string encode(const FromHead& message) { return dumped(to_json(message, "type")); }
-std::string encode(const GroupMessage& message) { return dumped(to_json(message, "type")); }
+std::string encode(const FromAgent& message) { return text_of(message); }
+std::string encode(const FromHead& message) { return text_of(message); }
+std::string encode(const GroupMessage& message) { return text_of(message); }
 std::string encode_news(const News& news) { return encode(FromAgent{news}); }
 Result<FromAgent> decode_from_agent(const std::string& text) { return parsed<FromAgent>(text); }
 Result<FromHead> decode_from_head(const std::string& text) { return parsed<FromHead>(text); }

@@ -197,3 +197,13 @@ TEST_CASE("log files of the workers' own naming come along, and nothing that onl
     REQUIRE(copy_named_logs(story.gear, scratch, "digits/linked"));
     CHECK_FALSE(std::filesystem::exists(story.folder.path + "/runs/digits/linked"));
 }
+
+TEST_CASE("a report's line in the journal holds the metrics of its ranks, on one line whatever they look like") {
+    const JournalMetrics report{.attempt = attempt_1,
+                                .index = 3,
+                                .wall_ms = 1'700'000'000'000,
+                                .metrics_json = {{0, "{\n  \"loss\": 0.5\r\n}"}, {2, "{}"}, {10, "{\"a\":[1]}"}}};
+    CHECK(journal_line(report) ==
+          "{\"index\":3,\"metrics\":{\"0\":{   \"loss\": 0.5  },\"2\":{},\"10\":{\"a\":[1]}},"
+          "\"wall_ms\":1700000000000}\n");
+}

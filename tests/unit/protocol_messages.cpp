@@ -171,6 +171,17 @@ TEST_CASE("every message arrives as it was sent, whatever its fields hold") {
     }
 }
 
+TEST_CASE("text that is no UTF-8 arrives with replacement characters, control characters arrive as they are") {
+    const News told{1, Notice{.text = "a\xff"
+                                      "b\x01\"\\\n\x7f",
+                              .reason = "ü"}};
+    const auto heard = decode_news(encode_news(told));
+    REQUIRE(heard);
+    CHECK(std::get<Notice>(heard->what) == Notice{.text = "a\xef\xbf\xbd"
+                                                          "b\x01\"\\\n\x7f",
+                                                  .reason = "ü"});
+}
+
 TEST_CASE("fields of a later version are ignored, and those an earlier one does not send keep their defaults") {
     const auto heard = decode_from_head(R"({"type":"stop","why":"enough","moon_phase":{"full":true}})");
     CHECK(heard.value() == FromHead{Stop{.attempt = {}, .grace_ms = 0, .why = "enough"}});

@@ -1,0 +1,26 @@
+// Texts of messages as JSON. Most are ASCII, metrics with many quotes; the rest is left to the library.
+#include <algorithm>
+
+#include "daemon/protocol/fields_json.hpp"
+
+namespace rtrain::protocol {
+namespace {
+
+bool is_plain(char c) { return static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x80; }
+
+}  // namespace
+
+void append_text(std::string& out, std::string_view text) {
+    if (!std::all_of(text.begin(), text.end(), is_plain)) {
+        out += json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+        return;
+    }
+    out += '"';
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    out += '"';
+}
+
+}  // namespace rtrain::protocol
