@@ -139,7 +139,8 @@ void on(Step& step, const WorkerSaid& input) {
         worker_was_busy(step, worker);
         const bool first_time =
             report->index == attempt->local->passed + 1 && !attempt->local->come.contains(input.rank);
-        if (first_time && attempt->released_at.ms > 0) worker.interval_ms = (step.now - attempt->released_at).ms;
+        if (first_time && attempt->released_at.ms > 0)
+            worker.interval_ms = std::max<std::int64_t>((step.now - attempt->released_at).ms - input.waited_ms, 0);
         return with_group(step, *attempt, [&](GroupSink& sink) {
             rank_reported(*attempt->local, step.now, input.rank, *report, sink);
         });

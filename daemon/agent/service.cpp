@@ -264,6 +264,7 @@ void Service::feed(Input input) {
         const std::int64_t now = boot_ms();
         state_.wall_minus_now_ms = wall_ms() - now;
         for (Output& output : step(state_, Time{now}, next)) perform(std::move(output));
+        workers_->ring();
     }
     stepping_ = false;
     set_timer();

@@ -228,7 +228,9 @@ void Service::on(const WelcomeWorker& out) {
         welcome.checkpoint = worker::ResumeFrom{.path = one->begin.checkpoint_path,
                                                 .directory = one->launch.from,
                                                 .metrics_json = one->begin.checkpoint_metrics};
-    workers_->send(out.attempt, out.rank, welcome);
+    std::set<std::uint32_t> ranks;
+    for (const protocol::LaunchWorker& worker : one->launch.workers) ranks.insert(worker.rank);
+    workers_->welcome(out.attempt, out.rank, welcome, ranks);
 }
 
 void Service::on(const ToWorker& out) { workers_->send(out.attempt, out.rank, out.message); }

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "daemon/agent/node_files.hpp"
+#include "daemon/net/unix.hpp"
 #include "daemon/security/security.hpp"
 
 namespace rtrain::agent {
@@ -60,15 +61,20 @@ net::SocketEvents WorkerServer::accept(std::shared_ptr<net::Socket> socket) {
     auto session = std::make_shared<Session>();
     session->socket = std::move(socket);
     return {.on_text = [this, session](std::string text) { hear(session, text); },
-            .on_closed =
-                [this, session](const std::string&) {
-                    session->socket.reset();
-                    if (!session->who) return;
-                    const auto found = sockets_.find(*session->who);
-                    if (found == sockets_.end()) return;
-                    sockets_.erase(found);
-                    feed_(WorkerCut{session->who->first, session->who->second});
-                }};
+            .on_closed = [this, session](const std::string&) { closed(*session); }};
+}
+
+// What it had posted is heard before it is gone.
+void WorkerServer::closed(Session& session) {
+    session.socket.reset();
+    if (!session.who) return;
+    const auto [attempt, rank] = *session.who;
+    hear_board(attempt);
+    const auto found = sockets_.find({attempt, rank});
+    if (found == sockets_.end()) return;
+    sockets_.erase(found);
+    boards_.left(attempt, rank);
+    feed_(WorkerCut{attempt, rank});
 }
 
 void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::string& text) {
@@ -80,7 +86,21 @@ void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::stri
     if (const auto* first = std::get_if<worker::Hello>(&*message)) return hello(session, *first);
     if (!session->who) return session->socket->close("no hello");
     const auto [attempt, rank] = *session->who;
-    feed_(WorkerSaid{attempt, rank, std::move(*message)});
+    if (std::holds_alternative<worker::BoardTaken>(*message)) return boards_.taken(attempt, rank);
+    if (!std::holds_alternative<worker::Come>(*message)) feed_(WorkerSaid{attempt, rank, std::move(*message)});
+    hear_board(attempt);
+}
+
+// With every frame of the attempt: a rank that is waited for rings late, the others' heartbeats tell of those that have
+// come.
+void WorkerServer::hear_board(AttemptKey attempt) {
+    boards_.take(attempt, [&](std::uint32_t rank, const worker::Board::Posted& posted) {
+        auto message = worker::decode_from_worker(posted.frame);
+        if (message && std::holds_alternative<worker::Report>(*message))
+            return feed_(WorkerSaid{attempt, rank, std::move(*message), posted.waited_ms});
+        const auto found = sockets_.find({attempt, rank});
+        if (found != sockets_.end()) found->second->close("a frame at the board that is no report");
+    });
 }
 
 void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::Hello& hello) {
@@ -98,6 +118,11 @@ void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::
                       " to " + std::to_string(worker::protocol_version));
     session->who = {found->second.attempt, hello.rank};
     sockets_[*session->who] = session->socket;
+    if (hello.board)
+        board_askers_.insert(*session->who);
+    else
+        board_askers_.erase(*session->who);
+    boards_.left(found->second.attempt, hello.rank);
     feed_(WorkerJoined{found->second.attempt, hello.rank, hello});
 }
 
@@ -107,6 +132,9 @@ void WorkerServer::admit(const std::string& attempt_text, WorkerIdentity identit
 
 void WorkerServer::dismiss(AttemptKey attempt) {
     std::erase_if(admitted_, [&](const auto& one) { return one.second.attempt == attempt; });
+    std::erase_if(board_askers_, [&](const Who& one) { return one.first == attempt; });
+    boards_.ring();
+    boards_.close(attempt);
     for (auto at = sockets_.begin(); at != sockets_.end();) {
         if (at->first.first != attempt) {
             ++at;
@@ -118,10 +146,22 @@ void WorkerServer::dismiss(AttemptKey attempt) {
     }
 }
 
+void WorkerServer::welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
+                           const std::set<std::uint32_t>& ranks) {
+    send(attempt, rank, message);
+    const auto found = sockets_.find({attempt, rank});
+    if (found == sockets_.end() || !board_askers_.contains({attempt, rank})) return;
+    if (const auto place = boards_.offer(attempt, rank, ranks))
+        net::send_with_descriptor(*found->second, body_of(worker::BoardOffer{place->seat}), place->descriptor);
+}
+
 void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message) {
+    const auto* answer = std::get_if<worker::Reported>(&message);
+    if (answer && !answer->directory && boards_.answer(attempt, rank, answer->index)) return;
     const auto found = sockets_.find({attempt, rank});
     if (found == sockets_.end()) return;  // it asks again when it is back
-    if (!found->second->send(body_of(message))) sockets_.erase(found);
+    if (found->second->send(body_of(message))) return boards_.letter(attempt, rank);
+    sockets_.erase(found);
 }
 
 }  // namespace rtrain::agent

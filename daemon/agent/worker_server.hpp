@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/agent/boards.hpp"
 #include "daemon/agent/words.hpp"
 #include "daemon/net/server.hpp"
 
@@ -24,17 +25,26 @@ class WorkerServer {
     void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
     void dismiss(AttemptKey attempt);                                      // and may no more
     void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
+    // And an offer of a seat at the board of this node's `ranks`, where the worker can take it.
+    void welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
+                 const std::set<std::uint32_t>& ranks);
+    void ring() { boards_.ring(); }  // after each step: what was sent to ranks that wait at a board
 
   private:
     struct Session;
+    using Who = std::pair<AttemptKey, std::uint32_t>;
     explicit WorkerServer(Feed feed) : feed_(std::move(feed)) {}
     net::SocketEvents accept(std::shared_ptr<net::Socket> socket);
     void hear(const std::shared_ptr<Session>& session, const std::string& text);
     void hello(const std::shared_ptr<Session>& session, const worker::Hello& hello);
+    void hear_board(AttemptKey attempt);
+    void closed(Session& session);
 
     Feed feed_;
     std::map<std::string, WorkerIdentity> admitted_;  // by RTRAIN_ATTEMPT
-    std::map<std::pair<AttemptKey, std::uint32_t>, std::shared_ptr<net::Socket>> sockets_;
+    std::map<Who, std::shared_ptr<net::Socket>> sockets_;
+    std::set<Who> board_askers_;  // their library can sit at a board
+    Boards boards_;
     std::unique_ptr<net::UnixServer> server_;
 };
 

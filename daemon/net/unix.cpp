@@ -1,5 +1,7 @@
 // The Unix-socket server of an agent: framed messages from its workers. No TLS: the file's permissions are the lock.
 // All on the loop's thread.
+#include "daemon/net/unix.hpp"
+
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -10,12 +12,12 @@
 #include <array>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/write.hpp>
+#include <cstring>
 #include <deque>
 #include <set>
 #include <utility>
 
 #include "daemon/net/asio.hpp"
-#include "daemon/net/server.hpp"
 
 namespace rtrain::net {
 namespace {
@@ -54,6 +56,7 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
         read();
     }
     bool send(std::string text) override;
+    bool send_with(const std::string& text, int descriptor);
     void close(std::string reason) override;
     const Peer& peer() const override { return peer_; }
     void ended(const std::string& why);
@@ -66,7 +69,7 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
     void write();
     void written();
     using Parts = std::array<asio::const_buffer, 2>;
-    std::size_t sent_at_once(Parts& parts);
+    std::size_t sent_at_once(Parts& parts, int descriptor = -1);
 
     UnixStream stream_;
     Peer peer_;
@@ -130,14 +133,32 @@ bool UnixSocket::send(std::string text) {
 }
 
 // What the kernel takes without waiting: most messages go out at once, without a turn of the loop.
-std::size_t UnixSocket::sent_at_once(Parts& parts) {
+std::size_t UnixSocket::sent_at_once(Parts& parts, int descriptor) {
     std::array<iovec, 2> pieces{};
     for (std::size_t i = 0; i < parts.size(); ++i) pieces[i] = {const_cast<void*>(parts[i].data()), parts[i].size()};
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> beside{};
+    if (descriptor >= 0) {
+        message.msg_control = beside.data();
+        message.msg_controllen = beside.size();
+        cmsghdr* extra = CMSG_FIRSTHDR(&message);
+        extra->cmsg_level = SOL_SOCKET;
+        extra->cmsg_type = SCM_RIGHTS;
+        extra->cmsg_len = CMSG_LEN(sizeof descriptor);
+        std::memcpy(CMSG_DATA(extra), &descriptor, sizeof descriptor);
+    }
     const ssize_t sent = ::sendmsg(stream_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;  // an error: the waiting write meets it again, and says so
+}
+
+// Short, so that the kernel takes it whole or not at all.
+bool UnixSocket::send_with(const std::string& text, int descriptor) {
+    if (ended_ || closing_ || writing_ || !waiting_.empty() || text.size() > piece_.size()) return false;
+    const auto length = length_bytes(text.size());
+    Parts parts = {asio::buffer(length), asio::buffer(text)};
+    return sent_at_once(parts, descriptor) == asio::buffer_size(parts);
 }
 
 void UnixSocket::write() {
@@ -267,6 +288,11 @@ UnixListener::~UnixListener() {
 }
 
 }  // namespace
+
+bool send_with_descriptor(Socket& socket, const std::string& text, int descriptor) {
+    auto* local_socket = dynamic_cast<UnixSocket*>(&socket);
+    return local_socket && local_socket->send_with(text, descriptor);
+}
 
 Result<std::unique_ptr<UnixServer>> UnixServer::listen(Loop& loop, std::string path,
                                                        std::function<SocketEvents(std::shared_ptr<Socket>)> accepted) {

@@ -83,7 +83,6 @@ class Writer {
         out_ += std::to_string(value);
     }
     void add(std::string_view value) { append_text(out_, value); }
-    void add(const std::string& value) { append_text(out_, value); }
     void add(const Amount& value) { add(value.ticks); }
     template <class T>
     void add(const std::optional<T>& value) {

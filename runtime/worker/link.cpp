@@ -34,6 +34,7 @@ std::string Link::connect(const std::string& path) {
 
 void Link::close() {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
     out_.clear();
     in_ = FrameReader{};
 }
@@ -65,11 +66,29 @@ void Link::flush() {
     }
 }
 
+// recv, and a descriptor that comes along.
+ssize_t Link::receive(char* bytes, std::size_t size) {
+    iovec place{bytes, size};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> beside;
+    msghdr message{};
+    message.msg_iov = &place;
+    message.msg_iovlen = 1;
+    message.msg_control = beside.data();
+    message.msg_controllen = beside.size();
+    const ssize_t got = ::recvmsg(socket_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const cmsghdr* extra = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (extra && extra->cmsg_level == SOL_SOCKET && extra->cmsg_type == SCM_RIGHTS) {
+        if (descriptor_ >= 0) ::close(descriptor_);
+        std::memcpy(&descriptor_, CMSG_DATA(extra), sizeof descriptor_);
+    }
+    return got;
+}
+
 void Link::read(const std::function<void(FromAgent)>& hear) {
     flush();
     std::array<char, 65536> bytes;
     while (open()) {
-        const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+        const ssize_t got = receive(bytes.data(), bytes.size());
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (got < 0) return lost(errno_text(errno));

@@ -2,6 +2,8 @@
 // buffer; what has arrived is given out frame by frame.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <string_view>
@@ -29,6 +31,7 @@ class Link {
     // bytes make no sense; the reason is then in `why_closed`.
     void read(const std::function<void(FromAgent)>& hear);
     const std::string& why_closed() const { return why_closed_; }
+    int descriptor() const { return descriptor_; }  // the last one that came with a message; -1: none. The link's own
 
     // Waits for something to read (or room to write) at most `milliseconds`. Touches no state: may run without the
     // lock.
@@ -42,8 +45,9 @@ class Link {
   private:
     void flush();
     void lost(std::string why);
+    ssize_t receive(char* bytes, std::size_t size);
 
-    int socket_ = -1;
+    int socket_ = -1, descriptor_ = -1;
     std::string out_;
     FrameReader in_;
     std::string why_closed_;

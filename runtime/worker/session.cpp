@@ -102,13 +102,15 @@ Session::~Session() {
 bool Session::foreign_process() const { return ::getpid() != process_; }
 
 std::string Session::dial() {
+    board_.reset();
     if (std::string why = link_.connect(settings_.socket); !why.empty()) return why;
     Hello hello{.attempt = settings_.attempt,
                 .rank = settings_.rank,
                 .pid = process_,
                 .key = settings_.key,
                 .next_index = unanswered_.empty() ? next_report_ : unanswered_.begin()->first,
-                .uncommitted = uncommitted_};
+                .uncommitted = uncommitted_,
+                .board = true};
     link_.send(encode(FromWorker{hello}));
     bool welcome = false;
     const auto deadline = Clock::now() + welcome_within;
@@ -160,7 +162,19 @@ void Session::hear(FromAgent message) {
         wanted_ = static_cast<int>(wanted->what);
         wish_ = *wanted;
         if (wanted->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
+    } else if (const auto* offer = std::get_if<BoardOffer>(&message)) {
+        hear(*offer);
     }
+}
+
+// Where memory cannot be shared the offer is not taken, and everything goes over the socket.
+void Session::hear(const BoardOffer& offer) {
+    if (link_.descriptor() < 0) return;
+    board_ = Board::open(link_.descriptor(), offer.seat);
+    if (!board_) return;
+    letters_read_ = 0;
+    bell_seen_ = board_->bell();
+    send(BoardTaken{});
 }
 
 void Session::hear(const Committed& news) {
@@ -182,6 +196,19 @@ void Session::read_news() {
     if (!link_.open()) return;
     link_.read([this](FromAgent message) { hear(std::move(message)); });
     if (!link_.open() && !lost_at_) lost_at_ = Clock::now();
+}
+
+// What came over the socket before an answer is heard before it. The bell's number is taken first: what comes while
+// this looks rings again.
+void Session::look_at_board() {
+    if (!board_ || !link_.open()) return;
+    bell_seen_ = board_->bell();
+    const std::uint64_t answered = board_->answered();
+    if (const std::uint32_t letters = board_->letters(); letters != letters_read_) {
+        letters_read_ = letters;
+        read_news();
+    }
+    unanswered_.erase(unanswered_.begin(), unanswered_.upper_bound(answered));
 }
 
 int Session::gone(const char* doing) const {

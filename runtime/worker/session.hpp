@@ -2,6 +2,9 @@
 // back, and the heartbeat. Invariant: a frame leaves `unanswered_` only when its answer is in, so a restarted agent
 // gets it again under the same index and nothing is lost or counted twice.
 //
+// The board (frames/board.hpp) belongs to the connection: a new one comes with the next. A report that was posted there
+// and not answered is sent over the socket then, as any other.
+//
 // Threads: callers hold `calls_` (one call at a time), all state is under `state_`. While a caller waits for an answer
 // he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the thread that wants it.
 #pragma once
@@ -20,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/worker/frames/board.hpp"
 #include "runtime/worker/frames/frames.hpp"
 #include "runtime/worker/link.hpp"
 
@@ -65,7 +69,11 @@ class Session {  // every int is an RTW_ code
     std::string dial();  // empty: welcome was heard
     void hear(FromAgent);
     void hear(const Committed&);
+    void hear(const BoardOffer&);
     void read_news();
+    void look_at_board();
+    void wait_for_news(Lock&, std::chrono::milliseconds limit);
+    void send_report_frame(const std::string& frame, bool with_files);
     int wait_until(Lock&, const char* doing, std::optional<Clock::time_point> deadline,
                    const std::function<bool()>& done);
     int wait_for_agent(Lock&, const char* doing, std::optional<Clock::time_point> deadline);
@@ -83,6 +91,8 @@ class Session {  // every int is an RTW_ code
     const Settings settings_;
     std::mutex calls_, state_;
     Link link_;
+    std::optional<Board> board_;
+    std::uint32_t letters_read_ = 0, bell_seen_ = 0;  // of the board
     std::string context_json_ = "{}", dial_fault_, refused_;
     std::optional<ResumeFrom> newest_;
     std::optional<Clock::time_point> lost_at_, stop_heard_;

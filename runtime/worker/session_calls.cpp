@@ -14,8 +14,9 @@ namespace rtrain::worker {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr int poll_ms = 200;
-constexpr auto stop_grace = 1s;  // an answer that is under way when the stop is heard shall still count
+constexpr std::chrono::milliseconds look_every = 200ms;
+constexpr auto stop_grace = 1s;          // an answer that is under way when the stop is heard shall still count
+constexpr std::size_t frame_prefix = 4;  // the board needs no length
 constexpr std::size_t unanswered_max = 64;
 constexpr std::size_t recent_metrics_max = 64;
 
@@ -36,6 +37,7 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
         ~Waiting() { flag = false; }
     } waiting(caller_waits_);
     for (;;) {
+        look_at_board();
         if (done()) return RTW_OK;
         if (!link_.open()) {
             const int code = wait_for_agent(lock, doing, deadline);
@@ -49,13 +51,27 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
         if (deadline && now >= *deadline) {
             return failed(RTW_AGENT_GONE, std::string(doing) + " was not answered within the limit");
         }
-        const auto left = deadline ? std::chrono::ceil<std::chrono::milliseconds>(*deadline - now).count() : poll_ms;
-        const Link::Wait wait = link_.wait();
-        lock.unlock();
-        wait.until_ready(static_cast<int>(std::min<std::int64_t>(left, poll_ms)));
-        lock.lock();
-        read_news();
+        const auto left = deadline ? std::chrono::ceil<std::chrono::milliseconds>(*deadline - now) : look_every;
+        wait_for_news(lock, std::min<std::chrono::milliseconds>(left, look_every));
     }
+}
+
+// At the board the bell tells of letters too, and silence of an agent that may be gone. While this thread waits here,
+// nobody else changes the board or the link's socket.
+void Session::wait_for_news(Lock& lock, std::chrono::milliseconds limit) {
+    if (board_ && !link_.backlog()) {
+        const Board& board = *board_;
+        lock.unlock();
+        const bool rung = board.wait(bell_seen_, limit);
+        lock.lock();
+        if (!rung) read_news();
+        return;
+    }
+    const Link::Wait wait = link_.wait();
+    lock.unlock();
+    wait.until_ready(static_cast<int>(limit.count()));
+    lock.lock();
+    read_news();
 }
 
 int Session::ask_for_directory(Lock& lock, std::string& path) {
@@ -129,6 +145,15 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
     return RTW_OK;
 }
 
+// At the board the agent is rung by the last rank alone, and once a second by everybody's heartbeat.
+void Session::send_report_frame(const std::string& frame, bool with_files) {
+    if (!board_ || !link_.open()) return link_.send(frame);
+    const bool posted = !with_files && board_->post(std::string_view(frame).substr(frame_prefix));
+    const bool last = board_->last_to_come();
+    if (!posted) return link_.send(frame);
+    if (last) send(Come{});
+}
+
 int Session::send_report(Lock& lock, Report report) {
     const std::uint64_t index = next_report_++;
     report.index = index;
@@ -137,7 +162,7 @@ int Session::send_report(Lock& lock, Report report) {
     const bool with_files = report.checkpoint.has_value();
     if (with_files && report.upload != Upload::none) uncommitted_.push_back(index);
     std::string frame = encode(FromWorker{std::move(report)});
-    link_.send(frame);
+    send_report_frame(frame, with_files);
     unanswered_.emplace(index, std::move(frame));
     const int code = wait_until(lock, "reporting", {}, [&] { return !unanswered_.contains(index); });
     if (code == RTW_OK && with_files && wanted_ == 1)
@@ -214,7 +239,7 @@ int Session::fail(const std::string& text) {
     while (link_.open() && link_.backlog() && Clock::now() < until) {
         const Link::Wait wait = link_.wait();
         lock.unlock();
-        wait.until_ready(poll_ms);
+        wait.until_ready(static_cast<int>(look_every.count()));
         lock.lock();
         read_news();
     }
@@ -224,7 +249,11 @@ int Session::fail(const std::string& text) {
 int Session::wanted() {
     if (foreign_process()) return 0;
     const Lock lock(state_, std::try_to_lock);
-    if (lock.owns_lock() && !caller_waits_) read_news();
+    if (!lock.owns_lock() || caller_waits_) return wanted_;
+    if (board_ && link_.open())
+        look_at_board();
+    else
+        read_news();
     return wanted_;
 }
 

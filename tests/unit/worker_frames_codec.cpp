@@ -42,7 +42,10 @@ TEST_CASE("everything a worker says is heard by the agent as it was said") {
         Broadcast{.index = 3, .data = std::string("\0\xff bytes", 8)},
         Broadcast{.index = 4},
         Pulse{.silent_ms = 1'500, .cpu_ms = 42},
-        Fail{"Traceback:\n  ValueError"}};
+        Fail{"Traceback:\n  ValueError"},
+        Hello{.attempt = "ab12cd-7-a3", .board = true},
+        BoardTaken{},
+        Come{}};
     for (const FromWorker& one : said) CHECK(decode_from_worker(body_of(encode(one))).value() == one);
 }
 
@@ -60,7 +63,8 @@ TEST_CASE("everything an agent says is heard by the worker as it was said") {
         Committed{.index = 9, .error = "no space left on /runs"},
         Broadcast{.index = 2, .data = ""},
         Wanted{Wish::stop},
-        Wanted{.what = Wish::checkpoint, .reason = "resize", .deadline_wall_ms = 17, .workers = 4}};
+        Wanted{.what = Wish::checkpoint, .reason = "resize", .deadline_wall_ms = 17, .workers = 4},
+        BoardOffer{3}};
     for (const FromAgent& one : said) CHECK(decode_from_agent(body_of(encode(one))).value() == one);
 }
 

@@ -41,6 +41,11 @@ class Fields {
         if (value && value->is_object()) return value->dump(-1, ' ', false, Json::error_handler_t::replace);
         return wrong(name, "an object"), std::string{"{}"};
     }
+    bool truth(const char* name) {  // may be left out
+        const Json* value = find(name);
+        if (value && !value->is_boolean()) wrong(name, "true or false");
+        return value && value->is_boolean() && value->get<bool>();
+    }
     bool has(const char* name) const { return object_.contains(name); }
     const Json* object_or_null(const char* name) {
         const Json* value = find(name);
@@ -98,6 +103,7 @@ Hello hello(Fields& f) {
     m.key = f.text("key");
     m.next_index = f.number<std::uint64_t>("next_index", 1, index_max);
     m.uncommitted = f.numbers("uncommitted");
+    m.board = f.truth("board");
     return m;
 }
 
@@ -231,6 +237,7 @@ std::optional<Reported> usual_answer(std::string_view rest) {
 }  // namespace
 
 Result<FromWorker> decode_from_worker(std::string_view body) {
+    if (body == R"({"type":"come"})") return FromWorker(Come{});
     if (auto usual = usual_report(body)) return FromWorker(std::move(*usual));
     return decoded<FromWorker>(body, "worker", [](const std::string& type, Fields& f) -> std::optional<FromWorker> {
         if (type == "report") return report(f);
@@ -239,6 +246,8 @@ Result<FromWorker> decode_from_worker(std::string_view body) {
         if (type == "broadcast") return broadcast(f);
         if (type == "hello") return hello(f);
         if (type == "fail") return Fail{f.text("text")};
+        if (type == "come") return Come{};
+        if (type == "board") return BoardTaken{};
         return std::nullopt;
     });
 }
@@ -252,6 +261,8 @@ Result<FromAgent> decode_from_agent(std::string_view body) {
             return Staged{f.text("path"), f.text_or_null("error").value_or(""), f.text_or_null("reason").value_or("")};
         if (type == "broadcast") return broadcast(f);
         if (type == "wanted") return wanted(f);
+        if (type == "board")
+            return BoardOffer{f.number<std::uint32_t>("seat", 0, std::numeric_limits<std::uint32_t>::max())};
         if (type == "welcome") return welcome(f);
         if (type == "refuse") return Refuse{f.text("message")};
         return std::nullopt;

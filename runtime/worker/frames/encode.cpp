@@ -35,15 +35,17 @@ const char* name_of(Upload upload) {
 
 struct ToJson {
     Json operator()(const Hello& m) const {
-        return {{"type", "hello"},
-                {"protocol", m.protocol},
-                {"min_protocol", m.min_protocol},
-                {"attempt", m.attempt},
-                {"rank", m.rank},
-                {"pid", m.pid},
-                {"key", m.key},
-                {"next_index", m.next_index},
-                {"uncommitted", m.uncommitted}};
+        Json value = {{"type", "hello"},
+                      {"protocol", m.protocol},
+                      {"min_protocol", m.min_protocol},
+                      {"attempt", m.attempt},
+                      {"rank", m.rank},
+                      {"pid", m.pid},
+                      {"key", m.key},
+                      {"next_index", m.next_index},
+                      {"uncommitted", m.uncommitted}};
+        if (m.board) value["board"] = true;
+        return value;
     }
     Json operator()(const Stage&) const { return {{"type", "stage"}}; }
     Json operator()(const Report& m) const {  // all but the metrics: see `report_frame`
@@ -67,6 +69,9 @@ struct ToJson {
         return value;
     }
     Json operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }
+    Json operator()(const BoardTaken&) const { return {{"type", "board"}}; }
+    Json operator()(const Come&) const { return {{"type", "come"}}; }
+    Json operator()(const BoardOffer& m) const { return {{"type", "board"}, {"seat", m.seat}}; }
     Json operator()(const Welcome& m) const {
         Json from = nullptr;
         if (m.checkpoint) {

@@ -32,6 +32,7 @@ struct Hello {
     std::string key{};
     std::uint64_t next_index = 1;              // the report that is sent next, or sent again
     std::vector<std::uint64_t> uncommitted{};  // reports whose `committed` this worker still waits for
+    bool board = false;                        // it can sit at a board (board.hpp)
     bool operator==(const Hello&) const = default;
 };
 struct Stage {
@@ -59,6 +60,12 @@ struct Pulse {
 struct Fail {
     std::string text;
     bool operator==(const Fail&) const = default;
+};
+struct BoardTaken {  // from now on it looks at its seat
+    bool operator==(const BoardTaken&) const = default;
+};
+struct Come {  // the last rank's bell: there are frames at the board
+    bool operator==(const Come&) const = default;
 };
 
 // ---- both ways: rank 0 sends bytes, the others nullopt; the answer carries rank 0's
@@ -109,8 +116,13 @@ struct Wanted {
     bool operator==(const Wanted&) const = default;
 };
 
-using FromWorker = std::variant<Hello, Stage, Report, Broadcast, Pulse, Fail>;
-using FromAgent = std::variant<Welcome, Refuse, Staged, Reported, Committed, Broadcast, Wanted>;
+struct BoardOffer {  // comes with the board's descriptor
+    std::uint32_t seat = 0;
+    bool operator==(const BoardOffer&) const = default;
+};
+
+using FromWorker = std::variant<Hello, Stage, Report, Broadcast, Pulse, Fail, BoardTaken, Come>;
+using FromAgent = std::variant<Welcome, Refuse, Staged, Reported, Committed, Broadcast, Wanted, BoardOffer>;
 
 // A whole frame, its length in front. Text that is not UTF-8 is sent with replacement characters.
 std::string encode(const FromWorker&);
