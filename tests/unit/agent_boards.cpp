@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "daemon/agent/worker_server.hpp"
@@ -38,6 +39,14 @@ std::vector<std::pair<std::uint32_t, std::string>> taken(Boards& boards) {
     boards.take(attempt,
                 [&](std::uint32_t rank, const Board::Posted& posted) { out.emplace_back(rank, posted.frame); });
     return out;
+}
+
+// Boards that this process has mapped: the agent's, and one of each worker that sits at it.
+int mapped_boards() {
+    std::ifstream maps("/proc/self/maps");
+    int found = 0;
+    for (std::string line; std::getline(maps, line);) found += line.find("memfd:rtrain-board") != std::string::npos;
+    return found;
 }
 
 using Posts = std::vector<std::pair<std::uint32_t, std::string>>;
@@ -101,10 +110,12 @@ TEST_CASE("who waits at the board hears its bell; its memory cannot be cut short
     boards.taken(attempt, 0);
     const std::uint32_t seen = seat->bell();
     CHECK_FALSE(seat->wait(seen, std::chrono::milliseconds(1)));
-    std::thread waiting([&] { CHECK(seat->wait(seen, long_enough)); });
+    bool heard = false;
+    std::thread waiting([&] { heard = seat->wait(seen, long_enough); });
     boards.letter(attempt, 0);
     boards.ring();
     waiting.join();
+    CHECK(heard);
     CHECK(seat->letters() == 1);
     boards.ring();  // nothing to tell
     CHECK(seat->bell() == seen + 1);
@@ -189,6 +200,7 @@ TEST_CASE("two workers' reports pass at the board, long ones over the sockets, a
     });
     CHECK(wrong == 0);
     CHECK(agent->passed == 300);
+    CHECK(mapped_boards() == 3);
     CHECK(agent->lengths[49] == 2 * metrics.size());
     CHECK(agent->lengths[50] == 2 * note.size());
 
@@ -207,5 +219,6 @@ TEST_CASE("two workers' reports pass at the board, long ones over the sockets, a
     });
     CHECK(wrong == 0);
     CHECK(agent->passed == 400);
+    CHECK(mapped_boards() == 3);
     std::filesystem::remove_all(folder);
 }

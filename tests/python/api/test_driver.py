@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from cells import DEFINES
 from local_cluster import wait_for
 from rtrain import train
 from rtrain._http import Conflict, Head, NotFound
@@ -245,24 +246,7 @@ def test_cells_of_an_interactive_session_train_what_they_define_and_survive_an_i
     """No file has the source: functions, classes and lambdas of `__main__`, a closure, a module of the working directory."""
     (tmp_path / "beside.py").write_text("def double(x):\n    return 2 * x\n")
     name = cluster.name("cell")
-    cells = f"""
-import beside
-import rtrain
-from rtrain import train
-from rtrain.train import DataParallelTrainer, RunConfig
-class Net:
-    def __init__(self, weight):
-        self.weight = weight
-    def forward(self):
-        return beside.double(self.weight) * factor
-
-factor = 7
-def make(weight):
-    def loop(config):
-        train.report({{"value": config["add"](Net(weight).forward())}})
-        return Net(weight)
-    return loop
-
+    cells = f"""{DEFINES}
 result = DataParallelTrainer(make(3), train_loop_config={{"add": lambda value: value + 1}}).fit()
 print("cell:", result.metrics["value"], result.return_value.weight, flush=True)
 def endless():

@@ -7,28 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from cells import DEFINES
 
 jupyter = pytest.importorskip("jupyter_client")
 pytest.importorskip("ipykernel")
 
-DEFINES = """
-import beside
-from rtrain import train
-from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig
-
-class Net:
-    def __init__(self, weight):
-        self.weight = weight
-    def forward(self):
-        return beside.double(self.weight) * factor
-
-factor = 7
-def make(weight):
-    def loop(config):
-        train.report({"value": config["add"](Net(weight).forward()), "rank": train.get_context().get_world_rank()})
-        return Net(weight)
-    return loop
-"""
 TRAINS = """
 result = DataParallelTrainer(
     make(3), train_loop_config={"add": lambda value: value + 1}, scaling_config=ScalingConfig(num_workers=2)
