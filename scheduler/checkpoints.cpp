@@ -71,7 +71,8 @@ const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run) {
 
 namespace core {
 
-// Kept: the best num_to_keep, the latest, what a live attempt started from, and what waits for its validation.
+// Kept: the best num_to_keep, the latest (of a run that succeeded only if it is to stay), what a live attempt started
+// from, and what waits for its validation.
 void retain(Change& change, RunId id) {
     const Run& run = change.seen().runs.at(id);
     const Retention& retention = run.spec.retention;
@@ -82,7 +83,8 @@ void retain(Change& change, RunId id) {
         return x != y ? x > y : newer(*a, *b);
     });
     const Attempt* live = live_attempt(change.seen(), id);
-    const Checkpoint* latest = latest_checkpoint(change.seen(), id);
+    const bool latest_goes = retention.latest_until_success && run.state == RunState::succeeded;
+    const Checkpoint* latest = latest_goes ? nullptr : latest_checkpoint(change.seen(), id);
     std::vector<CheckpointKey> going;
     for (std::size_t i = *retention.num_to_keep; i < all.size(); ++i) {
         const bool pinned = live != nullptr && live->from == all[i]->directory;

@@ -161,10 +161,12 @@ void Inspection::checkpoints() {
         expect(checkpoint.sequence >= 1 && checkpoint.sequence <= run->second.checkpoints,
                key.directory + " is out of sequence");
         const Checkpoint* latest = latest_checkpoint(cluster_, key.run);
-        expect(!checkpoint.deleting || (latest != nullptr && (latest->attempt > checkpoint.attempt ||
-                                                              (latest->attempt == checkpoint.attempt &&
-                                                               latest->sequence > checkpoint.sequence))),
-               key.directory + " is the latest commit and is being deleted");
+        const bool later =
+            latest != nullptr && (latest->attempt > checkpoint.attempt ||
+                                  (latest->attempt == checkpoint.attempt && latest->sequence > checkpoint.sequence));
+        const bool may_go = latest != nullptr && run->second.state == RunState::succeeded &&
+                            run->second.spec.retention.latest_until_success;
+        expect(!checkpoint.deleting || later || may_go, key.directory + " is the latest commit and is being deleted");
         const Attempt* live = core::live_attempt(cluster_, key.run);
         expect(!checkpoint.deleting || live == nullptr || live->from != key.directory,
                key.directory + " is being deleted though an attempt started from it");

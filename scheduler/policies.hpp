@@ -24,6 +24,7 @@ struct Retention {
     std::optional<std::uint32_t> num_to_keep;  // none: all
     std::string score_attribute;               // empty: by age
     bool higher_is_better = true;
+    bool latest_until_success = false;  // the latest commit, when not among the best, goes with the run's success
     bool operator==(const Retention&) const = default;
 };
 

@@ -80,7 +80,7 @@ template <>
 struct Fields<Retention> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(Retention, num_to_keep), RTRAIN_FIELD(Retention, score_attribute),
-                   RTRAIN_FIELD(Retention, higher_is_better));
+                   RTRAIN_FIELD(Retention, higher_is_better), RTRAIN_FIELD(Retention, latest_until_success));
 };
 template <>
 struct Fields<Elastic> {

@@ -101,6 +101,7 @@ void Oracle::decided(const Event& event, const Decision& decision, const Cluster
         require(ended == ended_as_.end() || ended->second == run->state,
                 "run " + std::to_string(run->id.value) + " left its terminal state");
         if (terminal(run->state)) ended_as_[run->id] = run->state;
+        note_end(*run);
     }
     if (const auto* lost = std::get_if<NodeLost>(&event))
         for (const auto& [id, attempt] : after.attempts)
@@ -109,8 +110,15 @@ void Oracle::decided(const Event& event, const Decision& decision, const Cluster
                 fault(id.run.value);
 }
 
+// `checkpoint.keep_latest: until_success`.
+void Oracle::note_end(const Run& run) {
+    if (run.state == RunState::succeeded && run.spec.retention.latest_until_success) latest_may_go_.insert(run.name);
+}
+
 // A head that died before its commit forgets what it had decided; so must its observer.
 void Oracle::forgotten(const Cluster& disk) {
+    for (const auto& [id, run] : disk.runs)
+        if (run.state != RunState::succeeded) latest_may_go_.erase(run.name);
     over_.clear();
     ended_as_.clear();
     numbers_.clear();
@@ -166,7 +174,8 @@ void Oracle::committed(const std::string& run, std::uint32_t attempt, const std:
 void Oracle::deleted(const std::string& run, const std::string& directory) {
     Line& line = lines_[run];
     const std::uint32_t highest = line.from.empty() ? 0 : line.from.rbegin()->first;
-    require(directory != newest_live(line, highest + 1), run + ": the newest checkpoint " + directory + " was deleted");
+    require(latest_may_go_.contains(run) || directory != newest_live(line, highest + 1),
+            run + ": the newest checkpoint " + directory + " was deleted");
     for (auto& [attempt, directories] : line.committed) std::erase(directories, directory);
 }
 

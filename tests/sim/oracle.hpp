@@ -42,6 +42,7 @@ class Oracle {
     void ended(const Cluster& disk) const;  // faults are over and all is quiet
 
   private:
+    void note_end(const Run& run);
     void check_late(const Event& event, const Decision& decision) const;
     bool condition_holds(const After& after, const Cluster& cluster) const;
     void check_held_back(const Run& run, const Cluster& cluster) const;
@@ -61,6 +62,8 @@ class Oracle {
     std::map<RunId, std::uint32_t> numbers_;
     std::map<std::pair<std::string, std::uint32_t>, RunId> submitted_;  // by key, and index in an array
     std::map<std::string, Line> lines_;
+    std::set<std::string>
+        latest_may_go_;  // runs that succeeded and were to keep their latest checkpoint only until then
     std::map<std::pair<std::string, agent::AttemptKey>, std::set<std::uint32_t>> alive_;
     std::set<std::pair<std::string, agent::AttemptKey>> emptied_;
     std::map<std::uint64_t, std::uint32_t> faults_, preparation_faults_;

@@ -42,6 +42,7 @@ RunSubmitted some_submission(Dice& dice, const Settings& settings, int index) {
     if (dice.one_in(2)) event.spec.retention.num_to_keep = static_cast<std::uint32_t>(dice.between(1, 2));
     if (dice.one_in(2)) event.spec.retention.score_attribute = "step";
     event.spec.retention.higher_is_better = dice.one_in(2);
+    event.spec.retention.latest_until_success = index % 3 == 0;
     if (!settings.queues.rules.empty()) {
         auto queue = settings.queues.rules.begin();
         std::advance(queue, dice.between(0, static_cast<std::int64_t>(settings.queues.rules.size()) - 1));

@@ -134,6 +134,7 @@ std::string Stage::submit(const Command& command) {
     if (command.options.contains("keep"))
         event.spec.retention.num_to_keep = static_cast<std::uint32_t>(command.number("keep", 1));
     event.spec.retention.score_attribute = command.option("score", "");
+    event.spec.retention.latest_until_success = command.option("keep_latest", "always") == "until_success";
     event.spec.queue = command.option("queue", default_queue);
     const auto limit = [&](const char* key) {
         return command.options.contains(key) ? std::optional(Duration{command.number(key, 0) * 1000}) : std::nullopt;

@@ -58,6 +58,46 @@ TEST_CASE("what waits for its validation is kept, and then counts by what that s
     CHECK(world.kept(run) == Names{"c1", "c4"});
 }
 
+TEST_CASE("the latest goes with the run's success if so asked, and stays when the run failed or was stopped") {
+    const Retention until_success{.num_to_keep = 1, .score_attribute = "acc", .latest_until_success = true};
+    const auto trained = [&](World& world) {
+        world.nodes(1);
+        const RunId run = world.running({.retention = until_success});
+        world.commits(run, "c1", {{"acc", 0.9}});
+        world.commits(run, "c2", {{"acc", 0.1}});
+        CHECK(world.kept(run) == Names{"c1", "c2"});
+        return run;
+    };
+    SECTION("succeeded, and a commit that is heard of later") {
+        World world;
+        const RunId run = trained(world);
+        world.exits(run, 0, exit_code(0));
+        world.empties(run);
+        CHECK(world.kept(run) == Names{"c1"});
+        CHECK(all_of<DeleteCheckpoint>(world.last) ==
+              std::vector<DeleteCheckpoint>{{.run = run, .directory = "c2", .node = {"n1"}}});
+        world.commits(run, "c3", {{"acc", 0.2}});
+        CHECK(world.kept(run) == Names{"c1"});
+        world.commits(run, "c4", {{"acc", 0.95}});
+        CHECK(world.kept(run) == Names{"c4"});
+    }
+    SECTION("failed") {
+        World world;
+        const RunId run = trained(world);
+        world.exits(run, 0, exit_code(1));
+        world.empties(run);
+        CHECK(world.kept(run) == Names{"c1", "c2"});
+    }
+    SECTION("stopped") {
+        World world;
+        const RunId run = trained(world);
+        world.tell(RunStopAsked{.run = run, .by = "ana"});
+        world.exits(run, 0, killed(15));
+        world.empties(run);
+        CHECK(world.kept(run) == Names{"c1", "c2"});
+    }
+}
+
 TEST_CASE("lower may be better") {
     World world;
     world.nodes(1);

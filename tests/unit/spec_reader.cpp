@@ -62,7 +62,7 @@ queue: batch
 priority: 70
 failure: {max_failures: -1, fail_fast: false, backoff: 2s..1h30m, avoid_bad_nodes: false, hang_timeout: 10m, isolation_timeout: 5m}
 storage_path: /mnt/shared/runs
-checkpoint: {num_to_keep: 3, score_attribute: loss, score_order: min, upload: sync, on_drain: false}
+checkpoint: {num_to_keep: 3, score_attribute: loss, score_order: min, keep_latest: until_success, upload: sync, on_drain: false}
 limits: {wall_time: 2d, queue_time: 90s, stop_grace: 500ms}
 stop: {epoch: 20, loss: 0.1}
 logs: {show: "0,3-5", keep: 14d, max: 512MiB}
@@ -104,7 +104,9 @@ TEST_CASE("every field is read") {
     CHECK(job.isolation_timeout_ms == 300'000);
     CHECK(job.logs_max_bytes == 512LL << 20);
     CHECK(job.cpu_affinity == "even");
-    CHECK(job.retention == Retention{.num_to_keep = 3, .score_attribute = "loss", .higher_is_better = false});
+    CHECK(job.retention ==
+          Retention{
+              .num_to_keep = 3, .score_attribute = "loss", .higher_is_better = false, .latest_until_success = true});
     CHECK(job.wall_time_ms == 172'800'000);
     CHECK(job.stop_grace_ms == 500);
     CHECK(job.stop == std::map<std::string, double>{{"epoch", 20}, {"loss", 0.1}});

@@ -9,7 +9,7 @@ import pathlib
 import shutil
 
 import pytest
-from local_cluster import LocalCluster
+from local_cluster import LocalCluster, wait_for
 from rtrain import train
 from rtrain._http import HeadError
 from rtrain.train import (
@@ -69,17 +69,48 @@ def test_checkpoints_are_kept_by_score_and_the_wrong_ones_never_win(cluster):
     with result.checkpoint.as_directory() as directory:
         assert json.loads((pathlib.Path(directory) / "state.json").read_text()) == {"epoch": 4}
     assert not pathlib.Path(directory).exists()
-    text = repr(result)
-    assert "epoch=4" in text
-    assert result.checkpoint.path in text
-    assert "<table>" in result._repr_html_()
+    best = "checkpoint_000002-a001 epoch=1, loss=1, started_at=0"
+    last = "checkpoint_000005-a001 epoch=4, loss=2, started_at=0"
+    assert repr(result).splitlines() == [
+        "Result(",
+        "  metrics: epoch=4, loss=2, started_at=0",
+        f"  checkpoint: {result.path}/{last.replace(' ', '  ', 1)}",
+        f"  best: {best}; {last}",
+        f"  path: cluster://{result.path.rpartition('/')[2]}",
+        ")",
+    ]
+    assert result._repr_html_().startswith("<table><tr><th>metrics</th><td>epoch=4, loss=2, started_at=0</td></tr>")
+    result.error = ValueError("<b> went wrong\nin two lines")
+    assert repr(result).splitlines()[-2] == "  error: <b> went wrong"
+    assert result._repr_html_().endswith("<tr><th>error</th><td>&lt;b&gt; went wrong</td></tr></table>")
+
+
+def test_the_latest_goes_with_the_run_s_success_when_so_asked_and_not_with_its_failure(cluster, tmp_path):
+    scores = {epoch: {"loss": loss} for epoch, loss in enumerate((3.0, 1.0, 2.0))}
+    failed, name = cluster.name("latest"), cluster.name("latest")
+    keep = CheckpointConfig(1, "loss", "min", keep_latest="until_success")
+    with pytest.raises(train.WorkerGroupError, match="epoch 3 went wrong"):
+        trainer(failed, tmp_path, keep, epochs=4, fails_at=3, metrics=scores).fit()
+    assert [metrics["epoch"] for _, metrics in Result.from_path(tmp_path / failed).best_checkpoints] == [2, 1]
+    result = trainer(name, tmp_path, keep, epochs=3, metrics=scores).fit()
+    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [1]
+    assert (result.checkpoint.metrics["epoch"], result.metrics["epoch"]) == (1, 2)
+    gone = tmp_path / name / "checkpoint_000003-a001"
+    wait_for("the latest to be gone", lambda: not gone.exists())
+    ended = json.loads((tmp_path / name / "result.json").read_text())
+    assert ended["latest_checkpoint"] == result.checkpoint.name
+    assert [metrics["epoch"] for _, metrics in Result.from_path(tmp_path / name).best_checkpoints] == [1]
 
 
 def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_path, capfd):
     name, storage = cluster.name("again"), tmp_path / "runs"
     with pytest.raises(train.WorkerGroupError, match="epoch 2 went wrong"):
         trainer(name, storage, epochs=4, fails_at=2).fit()
+    capfd.readouterr()
     result = trainer(name, storage, epochs=4).fit()
+    said = capfd.readouterr().err
+    assert "goes on where it ended (FAILED, 2 checkpoints)" in said
+    assert "train_loop_config.fails_at: 2 -> " in said
     assert (epochs_of(result), result.metrics["started_at"]) == ([0, 1, 2, 3], 2)
     assert len(result.best_checkpoints) == 4
     again = trainer(name, storage, epochs=4).fit()  # all is done: ends at once, and still has everything
@@ -96,6 +127,9 @@ def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_pa
         assert {file.name for file in pathlib.Path(directory).iterdir()} >= {"rank-0", "rank-1", "state.json"}
     states = [run["state"] for run in cluster.json("runs", "--all")["items"] if run["name"] == name]
     assert sorted(states) == ["FAILED", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"]
+    claims = [json.loads((storage / name / "attempts" / f"{number:06}.json").read_text()) for number in (1, 2, 3, 4)]
+    assert [str(claim["job"]["scaling"]["workers"]) for claim in claims] == ["1", "1", "1", "2"]
+    assert len({claim["job"]["env"]["RTRAIN_DRIVER_SHA256"] for claim in claims}) == 3  # the third was the second again
 
 
 def test_a_failed_attempt_is_repeated_from_its_last_checkpoint(cluster, tmp_path):
@@ -148,6 +182,20 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
     assert epochs_of(result) == [0, 1, 2, 3]
     assert "train_loop_config.epochs: 2 -> 4" in capfd.readouterr().err
 
+    def other_loop(config):
+        mine = [item for item in train.get_dataset_shard("train")]
+        train.report({"epoch": [config["epochs"], mine, train.get_context().get_world_size()]})
+
+    whole = DataParallelTrainer.restore(
+        path,
+        train_loop_per_worker=other_loop,
+        datasets={"train": [7, 8, 9]},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=name, storage_path=storage, labels={"who": "me"}),
+    ).fit()
+    assert epochs_of(whole) == [0, 1, 2, 3, [4, [7, 9], 2]]  # its config is that of its last attempt
+    assert cluster.json("describe", name)["labels"]["who"] == "me"
+
 
 def test_a_result_is_read_back_from_its_directory(cluster, tmp_path):
     name, storage = cluster.name("path"), tmp_path / "runs"
@@ -186,6 +234,23 @@ def test_a_checkpoint_of_another_run_is_where_to_begin(cluster):
         resume_from_checkpoint=Checkpoint.from_dict({"epoch": 41}),
     ).fit()
     assert [row["began"] for row in result.all_metrics] == [41, 1]
+
+
+@pytest.mark.parametrize("place", ["cluster://", "mounted"])
+def test_the_checkpoint_of_another_run_is_where_to_begin_until_there_is_one_of_its_own(cluster, tmp_path, place):
+    def loop(config):
+        found = train.get_checkpoint()
+        train.report({"began": found.to_dict()["epoch"]}, Checkpoint.from_dict({"epoch": config["epoch"]}))
+
+    def fit(name, start, epoch):
+        run = RunConfig(name=name, storage_path=None if place == "cluster://" else tmp_path)
+        return DataParallelTrainer(loop, train_loop_config={"epoch": epoch}, run_config=run, resume_from_checkpoint=start).fit()
+
+    first = fit(cluster.name("first"), Checkpoint.from_dict({"epoch": 3}), 4)
+    name = cluster.name("second")
+    second = fit(name, first.checkpoint, 5)
+    assert second.metrics == {"began": 4}
+    assert fit(name, first.checkpoint, 6).metrics == {"began": 5}
 
 
 def test_numpy_scores_and_a_score_that_was_nan_neither_kill_a_run_nor_its_resumption(cluster):

@@ -12,7 +12,7 @@ import pytest
 from homes import Home, finish
 
 TRAIN = """
-import os, sys
+import contextlib, os, pathlib, sys
 import rtrain
 import rtrain.train as train
 from rtrain.train import CheckpointConfig, DataParallelTrainer, RunConfig, ScalingConfig
@@ -33,7 +33,8 @@ def loop(config):
     return config["epochs"]
 
 def fit(**config):
-    keep = CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="loss", checkpoint_score_order="max")
+    latest = config.pop("keep_latest", "always")
+    keep = CheckpointConfig(2, checkpoint_score_attribute="loss", checkpoint_score_order="max", keep_latest=latest)
     return DataParallelTrainer(
         loop,
         train_loop_config=config,
@@ -75,6 +76,21 @@ print("torch" in sys.modules, rtrain.is_initialized())
     shown = json.loads(home.rtrain("checkpoints", "list", str(folder), "-o", "json"))["items"]
     assert shown and all(one["metrics"]["loss"] for one in shown)
     home.rtrain("checkpoints", "verify", str(folder))
+
+
+def test_the_latest_goes_with_success_when_so_asked(home: Home) -> None:
+    out = home.script(
+        TRAIN
+        + """
+with contextlib.suppress(KeyError):
+    fit(epochs=4, fails=2, keep_latest="until_success")
+print(sorted(one.name for one in pathlib.Path("~/rtrain_results/here").expanduser().glob("checkpoint*")))
+result = fit(epochs=4, keep_latest="until_success")
+print([metrics["epoch"] for _, metrics in result.best_checkpoints], result.checkpoint.metrics["epoch"])
+"""
+    )
+    kept = [f"checkpoint_{report:06d}-a001" for report in (1, 2, 3)]
+    assert out.splitlines() == ["starts at 0", str(kept), "starts at 3", "[1, 0] 1"]
 
 
 def test_errors_are_raw_and_the_run_goes_on_after_them(home: Home) -> None:
@@ -251,6 +267,59 @@ say(f"result {result.metrics} {result.return_value} {len(result.all_metrics)} {f
     assert "{'epoch': 3, 'rank': 0} 0 4 ['rank-0', 'rank-1']" in results[0]
     assert len(list((home.folder / "runs").iterdir())) == 1
     assert pathlib.Path(results[0].rsplit(" ", 1)[1]).parent == home.folder / "runs"
+
+
+def test_loaders_and_models_in_local_mode_are_as_on_a_cluster(home: Home) -> None:
+    out = home.script("""
+        import torch
+        from rtrain.train import RunConfig, ScalingConfig
+        from rtrain.train.torch import TorchTrainer, prepare_data_loader, prepare_model
+        from torch.utils.data import DataLoader, TensorDataset
+
+        def loop():
+            data = TensorDataset(torch.arange(20))
+            loader = prepare_data_loader(DataLoader(data, 5, shuffle=True))
+            orders = []
+            for epoch in (0, 1, 0):
+                loader.sampler.set_epoch(epoch)
+                orders.append([one for batch in loader for one in batch[0].tolist()])
+            print(orders[0] == orders[2] != orders[1], len(loader), loader.dataset is data, loader.batch_size)
+            model = prepare_model(torch.nn.Linear(2, 1), parallel_strategy="DdP")
+            print(list(model.module.state_dict()), list(model.state_dict()))
+
+        TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(storage_path="runs")).fit()
+    """)
+    assert out.splitlines() == ["True 4 True 5", "['weight', 'bias'] ['weight', 'bias']"]
+
+
+def test_under_torchrun_ranks_wait_for_each_other_and_share_plain_data(home: Home) -> None:
+    (home.folder / "train.py").write_text(SAY_A_LINE + """
+import time
+import rtrain.train as train
+from rtrain.train import RunConfig, ScalingConfig
+from rtrain.train.torch import TorchTrainer
+
+def loop():
+    rank = train.get_context().get_world_rank()
+    for step in range(3):
+        open(f"reported-{rank}-{step}", "w").close()
+        train.report({"step": step})
+        say(f"rank {rank} past {step}: {os.path.exists(f'reported-{1 - rank}-{step}')}")
+    say(f"rank {rank} has {list(train.get_dataset_shard('train'))} and {list(train.get_dataset_shard('made'))}")
+
+datasets = {"train": [1, 2, 3, 4, 5], "made": lambda: iter("abc")}
+run = RunConfig(storage_path="runs")
+TorchTrainer(loop, datasets=datasets, scaling_config=ScalingConfig(num_workers=0), run_config=run).fit()
+""")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    out = finish(home.run(command), seconds=300)
+    assert sorted(line for line in out.splitlines() if " has " in line) == [
+        "rank 0 has [1, 3, 5] and ['a', 'c']",
+        "rank 1 has [2, 4] and ['b']",
+    ]
+    assert sorted(line for line in out.splitlines() if " past " in line) == [
+        f"rank {rank} past {step}: True" for rank in (0, 1) for step in (0, 1, 2)
+    ]
 
 
 def test_under_torchrun_on_two_nodes(home: Home) -> None:

@@ -146,25 +146,31 @@ class ScalingConfig:
 class CheckpointConfig:
     """Which checkpoints stay. num_to_keep: the best so many (None: all), beside the latest. checkpoint_score_attribute: the
     metric that they are ranked by (`a/b` names a nested one); without it the newest are the best. A missing or NaN score is
-    the worst."""
+    the worst. keep_latest: "always", so that a run continued under its name goes on where it ended, or "until_success": when
+    the run has succeeded the latest goes too, unless it is among the best. A run that failed or was stopped keeps it."""
 
     num_to_keep: int | None = None
     checkpoint_score_attribute: str | None = None
     checkpoint_score_order: str = "max"
     checkpoint_frequency: int | None = None
     checkpoint_at_end: bool | None = None
+    keep_latest: str = "always"
 
     def __post_init__(self) -> None:
         if self.num_to_keep is not None and (isinstance(self.num_to_keep, bool) or self.num_to_keep < 1):
             raise ValueError(f"num_to_keep is {self.num_to_keep!r}; it is None (all) or a whole number from 1")
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError(f"checkpoint_score_order is {self.checkpoint_score_order!r}; it is 'max' or 'min'")
+        if self.keep_latest not in ("always", "until_success"):
+            raise ValueError(f"keep_latest is {self.keep_latest!r}; it is 'always' or 'until_success'")
         for name in ("checkpoint_frequency", "checkpoint_at_end"):
             if getattr(self, name):
                 _warnings.once(name, f"CheckpointConfig({name}=) does nothing: the training loop decides when it reports one")
 
     def job(self) -> dict[str, Any]:
         found: dict[str, Any] = {"score_order": self.checkpoint_score_order}
+        if self.keep_latest != "always":
+            found["keep_latest"] = self.keep_latest
         if self.num_to_keep is not None:
             found["num_to_keep"] = self.num_to_keep
         if self.checkpoint_score_attribute:

@@ -180,6 +180,7 @@ class _Fit:
         _tracking.finish(failed=False)
         self.ranks.gather(None)  # every rank's loop has ended
         if self.root:
+            session.forget_worse(succeeded=True)
             self._end(session, directory, "SUCCEEDED", "")
         return value
 

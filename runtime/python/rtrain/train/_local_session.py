@@ -128,7 +128,7 @@ class LocalSession:
                 if metrics:  # what a validation said counts from now on, also in later starts
                     joined = _metrics.encode({**ReportCall(told[0][0]).metrics, **metrics})
                     self._directory.write_manifest(name, self._index, files, joined, self._facts.world_size)
-                self._forget_worse()
+                self.forget_worse()
             except OSError as error:
                 committed = f"rank 0: {error}"
         refused, metrics, status = self._ranks.broadcast((committed, metrics, status))
@@ -153,7 +153,7 @@ class LocalSession:
             return ReportedCheckpointStatus.VALIDATION_FAILED, {}
         return ReportedCheckpointStatus.VALIDATED, found if isinstance(found, dict) else {}
 
-    def _forget_worse(self) -> None:
+    def forget_worse(self, *, succeeded: bool = False) -> None:
         """Beside the k best the latest is kept, and the one that this attempt started from until the first of its own."""
         from rtrain.train._result import by_score
 
@@ -166,8 +166,9 @@ class LocalSession:
             self._keep.checkpoint_score_attribute,
             self._keep.checkpoint_score_order,
         )
+        latest_goes = succeeded and self._keep.keep_latest == "until_success"
         for checkpoint, _ in order[: -self._keep.num_to_keep]:
-            if checkpoint.name != committed[-1].name:
+            if latest_goes or checkpoint.name != committed[-1].name:
                 self._directory.remove(by_name[checkpoint.name])
 
     def _as_checkpoint(self, one: Found) -> Checkpoint:
