@@ -18,6 +18,7 @@ import tempfile
 import time
 
 from bench_api import api
+from bench_import import import_
 from bench_reports import million_reports, pss_mib
 from bench_scale import scale
 from local_cluster import ROOT, LocalCluster, free_port, wait_for
@@ -28,7 +29,7 @@ ROWS = {}
 
 
 def row(function):
-    ROWS[function.__name__.replace("_", "-")] = function
+    ROWS[function.__name__.strip("_").replace("_", "-")] = function
     return function
 
 
@@ -235,6 +236,7 @@ def checkpoint(work):
 
 
 row(api)
+row(import_)
 row(scale)
 row(million_reports)
 
