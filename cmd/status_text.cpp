@@ -166,7 +166,9 @@ std::string run_text(const json& run, const json& attempts) {
     text += row("queue", string_of(run, "queue") + ", priority " + plain(run.value("priority", json(50))));
     text += row("nodes", names(list_of(run, "nodes")));
     text += row("failures",
-                plain(run.value("failures", json(0))) + " of at most " + plain(run.value("max_failures", json(0))));
+                plain(run.value("failures", json(0))) +
+                    (number_of(run, "max_failures") < 0 ? ", no limit"
+                                                        : " of at most " + plain(run.value("max_failures", json(0)))));
     text += row("storage",
                 string_of(run, "run_path").empty() ? string_of(run, "storage_path") : string_of(run, "run_path"));
     text += row("report", last_report(run));

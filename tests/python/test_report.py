@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 
+import pytest
+
 REPORT = "import rtrain.train as t\nt.report({'loss': 0.5})\nprint('done')"
 
 
@@ -246,9 +248,18 @@ def test_outside_of_a_worker_every_call_says_so(agent, start):
     assert all("cannot be used outside of an rtrain training function" in line and "rtrain submit" in line for line in lines)
 
 
-def test_importing_the_package_imports_neither_torch_nor_numpy(agent, start):
-    out = start("import sys, rtrain.train; print(sorted({'torch', 'numpy'} & set(sys.modules)))").finish()
+HEAVY = {"torch", "numpy", "pyarrow", "pandas", "cloudpickle", "transformers", "lightning", "ssl", "asyncio"}
+
+
+@pytest.mark.parametrize("statement", ["import rtrain", "from rtrain import train", "from rtrain.train import report"])
+def test_importing_the_package_imports_nothing_heavy(statement, start):
+    out = start(f"{statement}\nimport sys\nprint(sorted({HEAVY!r} & set(sys.modules)))").finish()
     assert out == "[]\n"
+
+
+def test_submodules_are_there_when_they_are_named(start):
+    script = "import sys, rtrain\nprint('torch' in sys.modules, rtrain.train.torch.TorchTrainer.__name__, 'torch' in sys.modules)"
+    assert start(script).finish() == "False TorchTrainer True\n"
 
 
 def test_json_on_the_wire_is_strict(agent, start):

@@ -67,6 +67,7 @@ def test_a_loop_with_two_required_arguments_is_refused():
         (lambda: ScalingConfig(use_tpu=True), ValueError, "rtrain submit"),
         (lambda: CheckpointConfig(num_to_keep=0), ValueError, "num_to_keep"),
         (lambda: CheckpointConfig(checkpoint_score_order="up"), ValueError, "'max' or 'min'"),
+        (lambda: CheckpointConfig(keep_latest="at_end"), ValueError, "'always' or 'until_success'"),
         (lambda: FailureConfig(max_failures=-2), ValueError, "max_failures"),
         (lambda: FailureConfig(max_failures=2, fail_fast=True), ValueError, "contradict"),
         (lambda: LoggingConfig(log_level="LOUD"), ValueError, "log_level"),
@@ -157,6 +158,31 @@ def test_other_versions_of_python_and_package_are_named():
         _package.check_cluster("7.1")
     with pytest.raises(RuntimeError, match="same major version"):
         _package.check_versions({**header, "rtrain": "7.1"}, "n1")
+
+
+def test_a_cluster_of_another_major_version_is_refused_and_of_another_minor_one_trains(cluster, monkeypatch):
+    ours = _package.header()["rtrain"]
+    major, minor = ours.split(".")[:2]
+    monkeypatch.setattr("rtrain.__version__", f"{int(major) + 1}.0.0")
+    with pytest.raises(RuntimeError, match=rf"this process has rtrain {int(major) + 1}\.0\.0 and the cluster {ours}: install the package"):
+        DataParallelTrainer(nothing).fit()
+    monkeypatch.setattr("rtrain.__version__", f"{major}.{int(minor) + 1}.0")
+    name = cluster.name("minor")
+    DataParallelTrainer(nothing, run_config=RunConfig(name=name)).fit()
+    said = cluster.daemons.rtrain("logs", name, "--stream", "err")
+    assert f"the driver has rtrain {major}.{int(minor) + 1}.0, node node-" in said and f" has {ours}" in said
+
+
+def test_a_checkpoint_directory_that_vanished_is_named_with_its_rank(cluster):
+    def loop():
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            gone = train.Checkpoint.from_directory(folder)
+        train.report({}, gone)
+
+    with pytest.raises(train.WorkerGroupError, match=r"Rank 0 Error.*\n(.*\n)*.*is not a directory; report it while it is there"):
+        DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("vanished"))).fit()
 
 
 def test_a_metric_that_is_no_number_names_its_key(cluster):

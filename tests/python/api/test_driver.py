@@ -12,7 +12,7 @@ from cells import DEFINES
 from local_cluster import wait_for
 from rtrain import train
 from rtrain._http import Conflict, Head, NotFound
-from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig, UserCallback, _driver
+from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig, UserCallback
 
 
 def test_the_driver_shows_ranks_nodes_and_prints_and_folds_what_is_the_same(cluster, capfd):
@@ -38,19 +38,16 @@ def test_the_driver_shows_ranks_nodes_and_prints_and_folds_what_is_the_same(clus
     assert "backend gloo, master 127.0.0.1" in err
 
 
-def test_of_many_ranks_the_driver_shows_the_first_alone(cluster, capfd, monkeypatch):
-    assert _driver.RANKS_SHOWN == 16
-    monkeypatch.setattr(_driver, "RANKS_SHOWN", 1)
-
+@pytest.mark.parametrize("workers", [16, 17])
+def test_the_driver_shows_up_to_16_ranks_and_of_more_the_first_alone(cluster, capfd, workers):
     def loop():
+        print("all of us")
         print("from rank", train.get_context().get_world_rank())
 
-    scaling = ScalingConfig(num_workers=2)
+    scaling = ScalingConfig(num_workers=workers, resources_per_worker={"CPU": 0.1})
     DataParallelTrainer(loop, scaling_config=scaling, run_config=RunConfig(name=cluster.name("many"))).fit()
-    out, _ = capfd.readouterr()
-    assert "(rank 0, node-" in out
-    assert "from rank 0" in out
-    assert "from rank 1" not in out
+    said = [line.rsplit(" ", 1)[1] for line in capfd.readouterr().out.splitlines() if ") from rank " in line]
+    assert sorted(map(int, said)) == (list(range(16)) if workers == 16 else [0])
 
 
 class Told(UserCallback):
@@ -107,30 +104,51 @@ def test_an_error_in_a_callback_ends_the_run(cluster):
     wait_for("the end", lambda: cluster.json("describe", name)["state"] in ("STOPPED", "FAILED"))
 
 
-@pytest.mark.parametrize("stop", [{"epoch": 2}, lambda name, metrics: metrics["epoch"] >= 2], ids=["dict", "function"])
-def test_stop_ends_every_rank_at_the_report_that_reaches_it(cluster, stop):
+@pytest.mark.parametrize(
+    "stop",
+    [{"loss": 1000, "epoch": 3}, {"deep/epoch": 4}, lambda trial, metrics: metrics["epoch"] >= 3 and trial.startswith("stop-")],
+    ids=["passed", "nested", "function"],
+)
+def test_stop_ends_every_rank_at_the_report_that_reaches_it(cluster, tmp_path, stop):
     def loop():
         rank = train.get_context().get_world_rank()
-        for epoch in range(100):
-            metrics = {"epoch": epoch if rank == 0 else 0}
+        for epoch in range(0, 200, 2):  # 3 is never reported, but passed
+            (tmp_path / f"rank-{rank}").write_text(str(epoch))
+            metrics = {"epoch": epoch if rank == 0 else 0, "deep": {"epoch": epoch}}
             train.report(metrics, Checkpoint.from_dict({"epoch": epoch}) if rank == 0 else None)
 
-    result = DataParallelTrainer(
-        loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=cluster.name("stop"), stop=stop)
-    ).fit()
-    assert result.metrics == {"epoch": 2}
-    assert result.checkpoint.to_dict() == {"epoch": 2}
+    name = cluster.name("stop")
+    result = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=name, stop=stop)).fit()
+    assert result.metrics == {"epoch": 4, "deep": {"epoch": 4}}
+    assert result.checkpoint.to_dict() == {"epoch": 4}
+    assert [(tmp_path / f"rank-{rank}").read_text() for rank in (0, 1)] == ["4", "4"]
+    assert cluster.json("describe", name)["state"] == "SUCCEEDED"
 
 
-def test_log_to_file_keeps_what_ranks_print(cluster, tmp_path):
+@pytest.mark.parametrize(
+    ("asked", "out", "err"),
+    [(True, "stdout.log", "stderr.log"), ("both.txt", "both.txt", "both.txt"), (("mine.txt", "errors.txt"), "mine.txt", "errors.txt")],
+    ids=["true", "name", "pair"],
+)
+def test_log_to_file_keeps_what_each_rank_prints(cluster, tmp_path, asked, out, err):
     def loop():
-        print("into the file")
+        import sys
+
+        rank = train.get_context().get_world_rank()
+        print("from rank", rank)
+        print("trouble of", rank, file=sys.stderr)
 
     name = cluster.name("files")
     DataParallelTrainer(
-        loop, run_config=RunConfig(name=name, storage_path=tmp_path / "runs", log_to_file=("mine.txt", "errors.txt"))
+        loop,
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=name, storage_path=tmp_path / "runs", log_to_file=asked),
     ).fit()
-    assert [file.read_text() for file in (tmp_path / "runs" / name).rglob("rank-00000-mine.txt")] == ["into the file\n"]
+    logs = tmp_path / "runs" / name / "logs" / "attempt-000001"
+    for rank in (0, 1):
+        said, wrong = f"from rank {rank}\n", f"trouble of {rank}\n"
+        assert (logs / f"rank-{rank:05}-{out}").read_text() == (said + wrong if out == err else said)
+        assert (logs / f"rank-{rank:05}-{err}").read_text() == (said + wrong if out == err else wrong)
 
 
 def test_log_to_file_reaches_a_run_directory_that_only_the_head_has_even_of_a_rank_that_is_killed(cluster):
@@ -336,6 +354,35 @@ def test_while_queued_the_reason_is_said(cluster, capfd):
         ).fit()
     thread.join()
     assert "QUEUED" in said()
+
+
+def test_a_queued_line_is_said_again_when_it_changes(cluster, capfd):
+    name, other = cluster.name("waits"), cluster.name("ahead")
+    needs = ScalingConfig(resources_per_worker={"CPU": 500})
+    said = []
+
+    def queued():
+        said.extend(line for line in capfd.readouterr().err.splitlines() if "QUEUED" in line)
+        return "".join(line.partition(" in queue")[0] for line in said)
+
+    def change():
+        try:
+            wait_for("its first line", lambda: queued().endswith("position 1 of 1"))
+            job = {"version": 1, "name": other, "entrypoint": "true", "priority": 90}
+            Head.current().post("/v1/runs", {"job": {**job, "scaling": needs.job()}, "key": other})
+            wait_for("its second line", lambda: queued().endswith("position 2 of 2"))
+            train.attach(other).stop()
+            wait_for("its third line", lambda: queued().endswith("position 1 of 1"))
+        finally:
+            train.attach(name).stop()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    with pytest.raises(train.TrainingStoppedError):
+        DataParallelTrainer(lambda: None, scaling_config=needs, run_config=RunConfig(name=name)).fit()
+    thread.join()
+    queued()
+    assert len(said) == 3, said  # once for each change, and not once a second
 
 
 def test_a_head_that_is_killed_and_comes_back_costs_the_driver_nothing(cluster, driver, tmp_path):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 
 import pytest
 from local_cluster import wait_for
 from rtrain import train
-from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig
+from rtrain.train import DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig
 
 
 def test_a_trivial_loop_on_two_ranks_becomes_a_result(cluster):
@@ -55,6 +56,33 @@ def test_a_failing_rank_is_named_with_the_user_s_frame_first(cluster):
     place = next(number for number, line in enumerate(lines) if "the column is missing" in line)
     assert "in deepest" in lines[place + 1]
     assert "test_fit.py" in lines[place + 1]
+
+
+def test_with_minus_one_failures_a_run_goes_on_until_it_succeeds_and_each_attempt_is_shown(cluster, capfd):
+    def loop():
+        if (attempt := train.get_context().get_attempt()) <= 3:
+            raise RuntimeError(f"try {attempt}")
+        return attempt
+
+    name = cluster.name("unlimited")
+    tries = RunConfig(name=name, failure_config=FailureConfig(max_failures=-1))
+    assert DataParallelTrainer(loop, run_config=tries).fit().return_value == 4
+    facts = cluster.json("describe", name)
+    assert (facts["state"], facts["failures"], facts["max_failures"]) == ("SUCCEEDED", 3, -1)
+    assert [one["state"] for one in facts["attempt_list"]] == ["FAILED", "FAILED", "FAILED", "SUCCEEDED"]
+    shown = cluster.daemons.rtrain("describe", name).splitlines()
+    assert [line.split(maxsplit=1)[1] for line in shown if line.startswith("failures")] == ["3, no limit"]
+    said = capfd.readouterr().err.splitlines()
+    for number in (1, 2, 3, 4):
+        place = said.index(f"rtrain: attempt {number} of {name}: 1 worker")
+        who = r"rtrain:   world rank 0, local rank 0, node rank 0: node-[12] \(127\.0\.0\.1\), pid \d+, CPU"
+        assert re.fullmatch(who, said[place + 1]), said[place : place + 3]
+        assert said[place + 2] == "rtrain:   backend gloo, master 127.0.0.1 (rank 0)"
+    # what it does without: the first failure is the last
+    once = RunConfig(name=cluster.name("once"))
+    with pytest.raises(train.WorkerGroupError, match="try 1"):
+        DataParallelTrainer(loop, run_config=once).fit()
+    assert cluster.json("describe", once.name)["attempts"] == 1
 
 
 def test_describe_shows_the_user_s_deepest_frame_first_and_folds_torch_s(cluster):
@@ -153,6 +181,38 @@ def test_ranks_that_report_unequally_often_are_named(cluster):
                 run_config=RunConfig(name=cluster.name("uneven")),
             ).fit()
         assert isinstance(failed.value.worker_failures[1], train.BroadcastCollectiveTimeoutError)
+
+
+def test_a_rank_that_never_reports_is_named_when_its_time_is_over(cluster):
+    def loop():
+        if train.get_context().get_world_rank() != 1:
+            train.report({"step": 0})
+        threading.Event().wait(60)
+
+    class Patience(train.BackendConfig):
+        timeout_s = 2
+
+    with pytest.raises(train.WorkerGroupError, match=r"ranks 0, 2 wait in report 1, .* rank 1 has not come \(backend\.timeout_s\)"):
+        DataParallelTrainer(
+            loop,
+            backend_config=Patience(),
+            scaling_config=ScalingConfig(num_workers=3),
+            run_config=RunConfig(name=cluster.name("silent")),
+        ).fit()
+
+
+def test_fifty_thousand_reports_are_all_kept_and_take_some_hundred_bytes_each(cluster, tmp_path):
+    count = 50_000
+
+    def loop():
+        for step in range(count):
+            train.report({"step": step, "loss": 1 / (step + 1)})
+
+    name = cluster.name("batches")
+    result = DataParallelTrainer(loop, run_config=RunConfig(name=name, storage_path=tmp_path)).fit()
+    assert list(result.metrics_dataframe["step"]) == list(range(count))
+    journals = list((tmp_path / name / "attempts" / "000001").glob("metrics-*.jsonl"))
+    assert sum(journal.stat().st_size for journal in journals) < 150 * count
 
 
 def test_a_collective_call_that_not_all_ranks_make_names_those_that_did_not_come(cluster, monkeypatch):

@@ -135,17 +135,29 @@ def test_the_worker_s_own_directory_as_a_checkpoint_leaves_the_code_behind(clust
     name, storage = cluster.name("dot"), tmp_path / "runs"
     script = f"""
         from rtrain import train
-        from rtrain.train import Checkpoint, DataParallelTrainer, RunConfig, ScalingConfig
+        from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig
         def loop():
+            import os
             rank = train.get_context().get_world_rank()
-            with open(f"model-{{rank}}.pt", "w") as out:
-                out.write("m")
+            assert open("helper.py").read() == "x = 1\\n", "what lies beside the script is found by its name"
+            assert not os.path.exists("model.pt"), "of another rank, or of the attempt before"
+            train.collective.barrier()
+            for name in ("model.pt", f"model-{{rank}}.pt"):
+                with open(name, "w") as out:
+                    out.write(f"m{{rank}}")
+            train.collective.barrier()
+            assert open("model.pt").read() == f"m{{rank}}"
             train.report({{}}, Checkpoint.from_directory("."))
-        DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=2),
-            run_config=RunConfig(name="{name}", storage_path="{storage}")).fit()
+            train.flush()
+            assert train.get_context().get_attempt() == 2, "once more"
+        DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name="{name}",
+            storage_path="{storage}", failure_config=FailureConfig(max_failures=1))).fit()
         """
     process = driver(script, helper="x = 1\n")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    kept = train.Result.from_path(storage / name).checkpoint.path
-    assert sorted(p.name for p in pathlib.Path(kept).iterdir() if p.name[0] != ".") == ["model-0.pt", "model-1.pt"]
+    checkpoints = sorted((storage / name).glob("checkpoint_*"))
+    assert len(checkpoints) == 2
+    for checkpoint in checkpoints:
+        kept = {p.name: p.read_text() for p in checkpoint.iterdir() if p.name[0] != "."}
+        assert kept == {"model-0.pt": "m0", "model-1.pt": "m1", "model.pt": "m0"}, checkpoint

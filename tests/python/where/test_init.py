@@ -67,6 +67,13 @@ def test_runs_of_a_local_cluster_are_read_and_gone_on_with_after_its_end(home: H
     assert out.splitlines() == ["{'epoch': 1}", "[0, 1, 2, 3]"]
 
 
+def test_a_remote_call_inits_by_itself_and_says_where_runs_are_kept(home: Home) -> None:
+    driver = home.start("import rtrain; print(rtrain.get(rtrain.remote(lambda: 5).remote()), rtrain.is_initialized())")
+    out, err = driver.communicate(timeout=120)
+    assert (driver.returncode, out) == (0, "5 True\n"), err
+    assert str(home.folder / "rtrain_results") in err
+
+
 def test_a_second_init_is_an_error_without_the_flag(home: Home) -> None:
     out = home.script("""
         import rtrain

@@ -237,6 +237,35 @@ def test_actors(home: Home) -> None:
     ]
 
 
+def test_a_killed_actor_s_gpu_is_free_when_kill_returns(home: Home) -> None:
+    home.rtrain("up", "--port", "0", "--resources", "CPU=2", "--fake-gpus", "1xA100")
+    try:
+        out = home.script("""
+            import os
+            import rtrain
+            from rtrain._http import Head
+
+            @rtrain.remote(num_gpus=1)
+            class Model:
+                def where(self):
+                    return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"]
+
+            def free():
+                return [node["gpus_free"] for node in Head.current().items("/v1/nodes")]
+
+            rtrain.init("auto")
+            for _ in range(2):
+                model = Model.remote()
+                pid, devices = rtrain.get(model.where.remote())
+                taken = free()
+                rtrain.kill(model, no_restart=True)
+                print(devices, taken, free(), os.path.exists(f"/proc/{pid}"))
+        """)
+        assert out.splitlines() == ["0 ['0'] ['1'] False"] * 2
+    finally:
+        home.rtrain("down", "--yes")
+
+
 def test_large_arrays_move_directly(home: Home) -> None:
     """Neither the head's disk nor its memory sees them. RTRAIN_TEST_REMOTE_MIB=1024 makes it the size that is promised;
     the usual run has a quarter of it, since four processes of CI share its memory."""

@@ -41,7 +41,7 @@ class Shards:
 
 
 def split(dataset: Any, facts: Facts) -> Any:
-    """This rank's share. A dataset that knows how (`shard_for_ranks`) does it itself."""
+    """This rank's share. A dataset that knows how (`rtrain_shard`) does it itself."""
     if hasattr(dataset, "rtrain_shard"):
         return dataset.rtrain_shard(facts.world_rank, facts.world_size)
     if facts.world_size == 1:

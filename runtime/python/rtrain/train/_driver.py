@@ -4,7 +4,6 @@ it: it may die and come back."""
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import re
@@ -26,6 +25,7 @@ from rtrain.train._run_context import TrainRunContext, UserCallback
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0
 _EXIT_INTERRUPTED = 130
+_TIME = re.compile(r"\b(?:\d+(?:ms|[smhd]))+\d*\b|\b\d+ ms\b")  # 12m, 2h11, 350 ms
 _EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that follows it
 
 
@@ -159,7 +159,8 @@ class Driver:
         addresses = {}
         with contextlib.suppress(HeadError):
             addresses = {one["node"]: one["address"] for one in self.head.items("/v1/nodes")}
-        self.say(f"attempt {number} of {self.name}: {len(attempt['workers'])} workers")
+        count = len(attempt["workers"])
+        self.say(f"attempt {number} of {self.name}: {count} worker{'s' if count != 1 else ''}")
         for worker in attempt["workers"]:
             printer.nodes[int(worker["rank"])] = worker["node"]
             device = "GPU " + ",".join(map(str, worker["gpus"])) if worker["gpus"] else "CPU"
@@ -268,4 +269,5 @@ def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
 
 
 def _without_times(line: str) -> str:
-    return "".join(c for c in json.dumps(line) if not c.isdigit())
+    """What passes by itself does not make a line another one; a place in the queue, or an amount, does."""
+    return _TIME.sub("", line)
