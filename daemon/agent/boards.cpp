@@ -1,80 +1,102 @@
 #include "daemon/agent/boards.hpp"
 
+#include <algorithm>
+
 namespace rtrain::agent {
 
-std::optional<Boards::Place> Boards::offer(AttemptKey attempt, std::uint32_t rank,
-                                           const std::set<std::uint32_t>& ranks) {
+std::optional<Boards::Place> Boards::offer(AttemptKey attempt, std::uint32_t rank, const std::set<std::uint32_t>& ranks,
+                                           Rounds rounds) {
     if (!ranks.contains(rank)) return std::nullopt;
     auto found = boards_.find(attempt);
     if (found == boards_.end()) {
         auto board = worker::Board::create(static_cast<std::uint32_t>(ranks.size()));
         if (!board) return std::nullopt;
-        found = boards_.try_emplace(attempt, std::move(*board)).first;
-        std::uint32_t seat = 0;
-        for (const std::uint32_t one : ranks) found->second.seats[one] = seat++;
+        found = boards_.try_emplace(attempt, std::move(*board), rounds).first;
+        std::uint32_t number = 0;
+        for (const std::uint32_t one : ranks) found->second.seats[one] = Seat{.number = number++};
     }
     left(attempt, rank);
-    const std::uint32_t seat = found->second.seats.at(rank);
-    found->second.board.clear(seat);
-    return Place{.descriptor = found->second.board.descriptor(), .seat = seat};
+    Seat& seat = found->second.seats.at(rank);
+    found->second.board.clear(seat.number);
+    seat.taken = 0;
+    return Place{.descriptor = found->second.board.descriptor(), .seat = seat.number};
 }
 
-Boards::OfAttempt* Boards::find(AttemptKey attempt, std::uint32_t rank) {
+Boards::Seat* Boards::find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of) {
     const auto found = boards_.find(attempt);
-    return found != boards_.end() && found->second.present.contains(rank) ? &found->second : nullptr;
+    if (found == boards_.end()) return nullptr;
+    of = &found->second;
+    const auto seat = of->seats.find(rank);
+    return seat != of->seats.end() && seat->second.present ? &seat->second : nullptr;
 }
 
-// Who comes or goes in the middle of a report is not counted right: until the next answer to all, each one rings.
+// Who comes or goes in the middle of a report may have told of it elsewhere: until the next answer to all, each rings.
 void Boards::taken(AttemptKey attempt, std::uint32_t rank) {
     const auto found = boards_.find(attempt);
     if (found == boards_.end()) return;
-    found->second.present.insert(rank);
-    found->second.board.await(0);
+    if (const auto seat = found->second.seats.find(rank); seat != found->second.seats.end())
+        seat->second.present = true;
+    found->second.board.each_rings();
 }
 
 void Boards::left(AttemptKey attempt, std::uint32_t rank) {
-    OfAttempt* one = find(attempt, rank);
-    if (!one) return;
-    one->present.erase(rank);
-    one->answers.erase(rank);
-    one->board.await(0);
+    OfAttempt* of = nullptr;
+    Seat* seat = find(attempt, rank, of);
+    if (!seat) return;
+    seat->present = false;
+    of->answers.erase(rank);
+    of->board.each_rings();
 }
 
 bool Boards::answer(AttemptKey attempt, std::uint32_t rank, std::uint64_t index) {
-    OfAttempt* one = find(attempt, rank);
-    if (!one) return false;
-    one->answers[rank] = index;
-    one->news = true;
+    OfAttempt* of = nullptr;
+    if (!find(attempt, rank, of)) return false;
+    of->answers[rank] = index;
     return true;
 }
 
 void Boards::letter(AttemptKey attempt, std::uint32_t rank) {
-    OfAttempt* one = find(attempt, rank);
-    if (!one) return;
-    one->board.letter(one->seats.at(rank));
-    one->news = true;
+    OfAttempt* of = nullptr;
+    const Seat* seat = find(attempt, rank, of);
+    if (!seat) return;
+    of->board.letter(seat->number);
+    of->news = true;
 }
 
-// How many are to come is written before anybody can come.
+// The same answer for all that there are: from the next report on they know who has come.
+void Boards::tell_answers(OfAttempt& of) {
+    const std::uint64_t index = of.answers.begin()->second;
+    const bool same =
+        std::all_of(of.answers.begin(), of.answers.end(), [&](const auto& one) { return one.second == index; });
+    if (same && of.answers.size() == of.seats.size()) {
+        of.news = of.board.pass(index, of.rounds == Rounds::by_ranks) || of.news;
+    } else {
+        for (const auto& [rank, answer] : of.answers) of.board.answer(of.seats.at(rank).number, answer);
+        of.news = true;
+    }
+    of.answers.clear();
+}
+
 void Boards::ring() {
-    for (auto& [key, one] : boards_) {
-        if (!one.news) continue;
-        const bool all = one.answers.size() == one.present.size();
-        if (!one.answers.empty()) one.board.await(all ? static_cast<std::uint32_t>(one.present.size()) : 0);
-        for (const auto& [rank, index] : one.answers) one.board.answer(one.seats.at(rank), index);
-        one.answers.clear();
-        one.news = false;
-        one.board.ring();
+    for (auto& [key, of] : boards_) {
+        if (!of.answers.empty()) tell_answers(of);
+        if (of.news) of.board.ring();
+        of.news = false;
     }
 }
 
-void Boards::take(AttemptKey attempt, const Hear& hear) {
-    const auto found = boards_.find(attempt);
-    if (found == boards_.end()) return;
-    std::vector<std::pair<std::uint32_t, worker::Board::Posted>> posted;  // hearing one may close the board
-    for (const auto& [rank, seat] : found->second.seats)
-        if (auto one = found->second.board.take(seat)) posted.emplace_back(rank, std::move(*one));
-    for (const auto& [rank, one] : posted) hear(rank, one);
+std::vector<Boards::Heard> Boards::take() {
+    std::vector<Heard> all;
+    for (auto& [attempt, of] : boards_) {
+        const auto first = static_cast<std::ptrdiff_t>(all.size());
+        for (auto& [rank, seat] : of.seats)
+            of.board.take(seat.number, seat.taken, [&, of_rank = rank](worker::Board::Posted posted) {
+                all.push_back({attempt, of_rank, std::move(posted)});
+            });
+        std::stable_sort(all.begin() + first, all.end(),
+                         [](const Heard& one, const Heard& other) { return one.posted.index < other.posted.index; });
+    }
+    return all;
 }
 
 }  // namespace rtrain::agent

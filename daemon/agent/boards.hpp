@@ -11,13 +11,17 @@
 
 namespace rtrain::agent {
 
+// May ranks pass a round before this agent has heard of it? Where they are all of the attempt's, and nothing but their
+// coming decides.
+enum class Rounds { by_agent, by_ranks };
+
 class Boards {
   public:
     struct Place {
         int descriptor = -1;
         std::uint32_t seat = 0;
     };
-    std::optional<Place> offer(AttemptKey attempt, std::uint32_t rank, const std::set<std::uint32_t>& ranks);
+    std::optional<Place> offer(AttemptKey attempt, std::uint32_t rank, const std::set<std::uint32_t>& ranks, Rounds);
     void taken(AttemptKey attempt, std::uint32_t rank);  // it looks at its seat now
     void left(AttemptKey attempt, std::uint32_t rank);
     void close(AttemptKey attempt) { boards_.erase(attempt); }
@@ -26,20 +30,30 @@ class Boards {
     void letter(AttemptKey attempt, std::uint32_t rank);
     void ring();  // all boards with something to tell
 
-    // What its ranks have posted, in their order.
-    using Hear = std::function<void(std::uint32_t rank, const worker::Board::Posted&)>;
-    void take(AttemptKey attempt, const Hear& hear);
+    // What the ranks have posted, round by round.
+    struct Heard {
+        AttemptKey attempt;
+        std::uint32_t rank = 0;
+        worker::Board::Posted posted;
+    };
+    std::vector<Heard> take();
 
   private:
+    struct Seat {
+        std::uint32_t number = 0;
+        std::uint64_t taken = 0;  // up to this report
+        bool present = false;     // the rank looks at it
+    };
     struct OfAttempt {
-        explicit OfAttempt(worker::Board made) : board(std::move(made)) {}
+        OfAttempt(worker::Board made, Rounds who) : board(std::move(made)), rounds(who) {}
         worker::Board board;
-        std::map<std::uint32_t, std::uint32_t> seats;    // by rank
-        std::set<std::uint32_t> present;                 // ranks that look at theirs
+        Rounds rounds;
+        std::map<std::uint32_t, Seat> seats;             // by rank
         std::map<std::uint32_t, std::uint64_t> answers;  // by rank, not told yet
         bool news = false;
     };
-    OfAttempt* find(AttemptKey attempt, std::uint32_t rank);  // null: this rank does not look at a board
+    Seat* find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of);  // null: this rank does not look at a board
+    static void tell_answers(OfAttempt&);
     std::map<AttemptKey, OfAttempt> boards_;
 };
 

@@ -123,7 +123,8 @@ void on(Step& step, const WorkerJoined& input) {
     LocalWorker& worker = attempt->workers[input.rank];
     worker.connected = true;
     step.out.push_back(WelcomeWorker{input.attempt, input.rank});
-    with_group(step, *attempt, [&](GroupSink& sink) { rank_joined(*attempt->local, input.rank, input.hello, sink); });
+    with_group(step, *attempt,
+               [&](GroupSink& sink) { rank_joined(*attempt->local, step.now, input.rank, input.hello, sink); });
     if (worker.signalled || attempt->stop_asked)
         step.out.push_back(ToWorker{input.attempt, input.rank, worker::Wanted{worker::Wish::stop}});
     else if (attempt->asked && !answered(*attempt))
@@ -139,8 +140,10 @@ void on(Step& step, const WorkerSaid& input) {
         worker_was_busy(step, worker);
         const bool first_time =
             report->index == attempt->local->passed + 1 && !attempt->local->come.contains(input.rank);
-        if (first_time && attempt->released_at.ms > 0)
-            worker.interval_ms = std::max<std::int64_t>((step.now - attempt->released_at).ms - input.waited_ms, 0);
+        if (input.interval_ms >= 0)
+            worker.interval_ms = input.interval_ms;
+        else if (first_time && attempt->released_at.ms > 0)
+            worker.interval_ms = (step.now - attempt->released_at).ms;
         return with_group(step, *attempt, [&](GroupSink& sink) {
             rank_reported(*attempt->local, step.now, input.rank, *report, sink);
         });

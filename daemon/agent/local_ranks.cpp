@@ -8,6 +8,7 @@ namespace {
 
 using namespace protocol;
 constexpr std::size_t settled_max = 64;
+constexpr std::size_t ahead_max = 64;
 constexpr std::int64_t partial_after_ms = 1'000;  // a rank that waits alone for so long is told to the coordinator
 constexpr std::int64_t backoff_max_ms = 60'000;
 
@@ -159,7 +160,7 @@ void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSin
 
 }  // namespace
 
-void rank_joined(LocalRanks& local, std::uint32_t rank, const worker::Hello& hello, GroupSink& sink) {
+void rank_joined(LocalRanks& local, Time now, std::uint32_t rank, const worker::Hello& hello, GroupSink& sink) {
     if (hello.next_index > local.passed + 1) {  // this agent was restarted: the barrier before was passed
         local.passed = hello.next_index - 1;
         for (const auto& [late, report] : local.come)  // they had not heard of it
@@ -167,6 +168,7 @@ void rank_joined(LocalRanks& local, std::uint32_t rank, const worker::Hello& hel
         local.come.clear();
         local.complete.reset();
         answer_asked(local, sink);
+        hear_ahead(local, now, sink);
     }
     for (const std::uint64_t index : hello.uncommitted) {
         const auto found = local.settled.find(index);
@@ -183,11 +185,22 @@ void rank_reported(LocalRanks& local, Time now, std::uint32_t rank, worker::Repo
         if (!waits) answer(local, rank, report.index, sink);
         return;
     }
-    if (report.index != local.passed + 1) return;  // cannot be: a rank waits for each answer
-    if (local.come.contains(rank)) return;         // sent again: it is waited for already
+    if (report.index > local.passed + 1) {
+        auto& later = local.ahead[rank];
+        if (later.size() < ahead_max) later.insert_or_assign(report.index, std::move(report));
+        return;
+    }
+    if (local.come.contains(rank)) return;  // sent again: it is waited for already
     local.come.emplace(rank, std::move(report));
     if (local.come.size() == local.ranks.size()) return gather(local, sink);
     if (!local.partial_at) local.partial_at = now + Duration{partial_after_ms};
+}
+
+// A rank says several reports at once when this agent is new to it: others may say the earlier ones later.
+void hear_ahead(LocalRanks& local, Time now, GroupSink& sink) {
+    for (auto& [rank, later] : local.ahead)
+        while (!later.empty() && later.begin()->first <= local.passed + 1)
+            rank_reported(local, now, rank, std::move(later.extract(later.begin()).mapped()), sink);
 }
 
 void rank_broadcast(LocalRanks& local, std::uint32_t rank, worker::Broadcast message, GroupSink& sink) {
@@ -208,6 +221,7 @@ void rank_broadcast(LocalRanks& local, std::uint32_t rank, worker::Broadcast mes
 void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     local.ranks.erase(rank);
     local.come.erase(rank);
+    local.ahead.erase(rank);
     local.some_ended = true;
     answer_asked(local, sink);
     if (!local.ranks.empty() && !local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
@@ -229,8 +243,11 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
     complete(local, std::move(report), sink);
 }
 
-void from_coordinator(LocalRanks& local, Time, const GroupMessage& message, GroupSink& sink) {
-    if (const auto* one = std::get_if<GroupReleased>(&message)) return released(local, *one, sink);
+void from_coordinator(LocalRanks& local, Time now, const GroupMessage& message, GroupSink& sink) {
+    if (const auto* one = std::get_if<GroupReleased>(&message)) {
+        released(local, *one, sink);
+        return hear_ahead(local, now, sink);
+    }
     if (const auto* one = std::get_if<GroupCommitted>(&message)) return committed(local, *one, sink);
     if (const auto* one = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *one, sink);
     if (const auto* one = std::get_if<GroupArrived>(&message); one && one->index == local.passed + 1)

@@ -34,8 +34,9 @@ struct LocalRanks {
     std::set<std::uint32_t> ranks;
     UploadMode mode = UploadMode::async;
     std::string local_run_path;
-    std::uint64_t passed = 0;                       // the last released report
-    std::map<std::uint32_t, worker::Report> come;   // of report passed + 1
+    std::uint64_t passed = 0;                                                // the last released report
+    std::map<std::uint32_t, worker::Report> come;                            // of report passed + 1
+    std::map<std::uint32_t, std::map<std::uint64_t, worker::Report>> ahead;  // later ones, of ranks that said several
     std::optional<Time> partial_at;                 // when to tell who has come, while some have not
     std::optional<protocol::GroupReport> complete;  // sent, not released yet
     std::map<std::uint64_t, StagedPaths> staged;    // by report, until it is settled
@@ -109,8 +110,9 @@ struct GroupSink {
 };
 
 // ---- LocalRanks (local_ranks.cpp) -----------------------------------------------------------------------------------
-void rank_joined(LocalRanks&, std::uint32_t rank, const worker::Hello&, GroupSink&);
+void rank_joined(LocalRanks&, Time now, std::uint32_t rank, const worker::Hello&, GroupSink&);
 void rank_reported(LocalRanks&, Time now, std::uint32_t rank, worker::Report, GroupSink&);
+void hear_ahead(LocalRanks&, Time now, GroupSink&);
 void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);  // with 0, after this agent's restart
 void rank_done(LocalRanks&, std::uint32_t rank, GroupSink&);   // ended well, with this agent watching
 void rank_broadcast(LocalRanks&, std::uint32_t rank, worker::Broadcast, GroupSink&);

@@ -261,13 +261,18 @@ void Service::feed(Input input) {
     while (!inputs_.empty()) {
         const Input next = std::move(inputs_.front());
         inputs_.pop_front();
-        const std::int64_t now = boot_ms();
-        state_.wall_minus_now_ms = wall_ms() - now;
-        for (Output& output : step(state_, Time{now}, next)) perform(std::move(output));
-        workers_->ring();
+        for (WorkerSaid& said : workers_->posted()) hear(std::move(said));
+        hear(next);
     }
     stepping_ = false;
     set_timer();
+}
+
+void Service::hear(const Input& input) {
+    const std::int64_t now = boot_ms();
+    state_.wall_minus_now_ms = wall_ms() - now;
+    for (Output& output : step(state_, Time{now}, input)) perform(std::move(output));
+    workers_->ring();
 }
 
 // A timer that fires too early finds nothing to do and sets the next one: cheaper than a new one with every report.

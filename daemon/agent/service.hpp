@@ -48,6 +48,7 @@ class Service {
 
     // service.cpp: the loop and the connection
     void feed(Input input);
+    void hear(const Input& input);
     void set_timer();
     void obey(protocol::FromHead message);
     void clear(const protocol::Clear& order);

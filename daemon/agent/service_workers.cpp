@@ -230,7 +230,8 @@ void Service::on(const WelcomeWorker& out) {
                                                 .metrics_json = one->begin.checkpoint_metrics};
     std::set<std::uint32_t> ranks;
     for (const protocol::LaunchWorker& worker : one->launch.workers) ranks.insert(worker.rank);
-    workers_->welcome(out.attempt, out.rank, welcome, ranks);
+    const bool alone = ranks.size() == one->gear->prepare.world_size && one->gear->job.stop.empty();
+    workers_->welcome(out.attempt, out.rank, welcome, ranks, alone ? Rounds::by_ranks : Rounds::by_agent);
 }
 
 void Service::on(const ToWorker& out) { workers_->send(out.attempt, out.rank, out.message); }

@@ -98,7 +98,7 @@ struct WorkerJoined {  // key, attempt and rank are checked
 };
 struct WorkerSaid {
     AttemptKey attempt{}; std::uint32_t rank = 0; worker::FromWorker message{};
-    std::int64_t waited_ms = 0;  // since the worker said it, where that is known
+    std::int64_t interval_ms = -1;  // of a report: since the one before, where the worker tells it
     bool operator==(const WorkerSaid&) const = default;
 };
 struct WorkerCut { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WorkerCut&) const = default; };

@@ -64,12 +64,10 @@ net::SocketEvents WorkerServer::accept(std::shared_ptr<net::Socket> socket) {
             .on_closed = [this, session](const std::string&) { closed(*session); }};
 }
 
-// What it had posted is heard before it is gone.
 void WorkerServer::closed(Session& session) {
     session.socket.reset();
     if (!session.who) return;
     const auto [attempt, rank] = *session.who;
-    hear_board(attempt);
     const auto found = sockets_.find({attempt, rank});
     if (found == sockets_.end()) return;
     sockets_.erase(found);
@@ -87,20 +85,21 @@ void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::stri
     if (!session->who) return session->socket->close("no hello");
     const auto [attempt, rank] = *session->who;
     if (std::holds_alternative<worker::BoardTaken>(*message)) return boards_.taken(attempt, rank);
-    if (!std::holds_alternative<worker::Come>(*message)) feed_(WorkerSaid{attempt, rank, std::move(*message)});
-    hear_board(attempt);
+    feed_(WorkerSaid{attempt, rank, std::move(*message)});
 }
 
-// With every frame of the attempt: a rank that is waited for rings late, the others' heartbeats tell of those that have
-// come.
-void WorkerServer::hear_board(AttemptKey attempt) {
-    boards_.take(attempt, [&](std::uint32_t rank, const worker::Board::Posted& posted) {
+std::vector<WorkerSaid> WorkerServer::posted() {
+    std::vector<WorkerSaid> said;
+    for (auto& [attempt, rank, posted] : boards_.take()) {
         auto message = worker::decode_from_worker(posted.frame);
-        if (message && std::holds_alternative<worker::Report>(*message))
-            return feed_(WorkerSaid{attempt, rank, std::move(*message), posted.waited_ms});
-        const auto found = sockets_.find({attempt, rank});
-        if (found != sockets_.end()) found->second->close("a frame at the board that is no report");
-    });
+        const auto* report = message ? std::get_if<worker::Report>(&*message) : nullptr;
+        if (report && report->index == posted.index) {
+            said.push_back({attempt, rank, std::move(*message), posted.interval_ms});
+        } else if (const auto found = sockets_.find({attempt, rank}); found != sockets_.end()) {
+            found->second->close("a frame at the board that is no report");
+        }
+    }
+    return said;
 }
 
 void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::Hello& hello) {
@@ -147,11 +146,11 @@ void WorkerServer::dismiss(AttemptKey attempt) {
 }
 
 void WorkerServer::welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
-                           const std::set<std::uint32_t>& ranks) {
+                           const std::set<std::uint32_t>& ranks, Rounds rounds) {
     send(attempt, rank, message);
     const auto found = sockets_.find({attempt, rank});
     if (found == sockets_.end() || !board_askers_.contains({attempt, rank})) return;
-    if (const auto place = boards_.offer(attempt, rank, ranks))
+    if (const auto place = boards_.offer(attempt, rank, ranks, rounds))
         net::send_with_descriptor(*found->second, body_of(worker::BoardOffer{place->seat}), place->descriptor);
 }
 

@@ -27,7 +27,9 @@ class WorkerServer {
     void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
     // And an offer of a seat at the board of this node's `ranks`, where the worker can take it.
     void welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
-                 const std::set<std::uint32_t>& ranks);
+                 const std::set<std::uint32_t>& ranks, Rounds rounds);
+    // What workers have said at their boards. To be heard before anything else: it was said before.
+    std::vector<WorkerSaid> posted();
     void ring() { boards_.ring(); }  // after each step: what was sent to ranks that wait at a board
 
   private:
@@ -37,7 +39,6 @@ class WorkerServer {
     net::SocketEvents accept(std::shared_ptr<net::Socket> socket);
     void hear(const std::shared_ptr<Session>& session, const std::string& text);
     void hello(const std::shared_ptr<Session>& session, const worker::Hello& hello);
-    void hear_board(AttemptKey attempt);
     void closed(Session& session);
 
     Feed feed_;

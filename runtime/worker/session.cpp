@@ -91,6 +91,7 @@ Session::~Session() {
         heartbeat_.detach();
         return;
     }
+    let_agent_hear();
     {
         const Lock lock(state_);
         closing_ = true;
@@ -102,13 +103,14 @@ Session::~Session() {
 bool Session::foreign_process() const { return ::getpid() != process_; }
 
 std::string Session::dial() {
+    if (board_) kept_.erase(kept_.begin(), kept_.upper_bound(board_->heard()));
     board_.reset();
     if (std::string why = link_.connect(settings_.socket); !why.empty()) return why;
     Hello hello{.attempt = settings_.attempt,
                 .rank = settings_.rank,
                 .pid = process_,
                 .key = settings_.key,
-                .next_index = unanswered_.empty() ? next_report_ : unanswered_.begin()->first,
+                .next_index = kept_.empty() ? next_report_ : kept_.begin()->first,
                 .uncommitted = uncommitted_,
                 .board = true};
     link_.send(encode(FromWorker{hello}));
@@ -134,7 +136,7 @@ std::string Session::dial() {
     lost_at_.reset();
     welcomed_ = true;
     if (staging_) link_.send(encode(FromWorker{Stage{}}));
-    for (const auto& [index, frame] : unanswered_) link_.send(frame);
+    for (const auto& [index, frame] : kept_) link_.send(frame);
     if (asked_) link_.send(asked_->second);
     return {};
 }
@@ -151,7 +153,7 @@ void Session::hear(FromAgent message) {
         staged_reason_ = staged->reason;
         staging_ = false;
     } else if (auto* reported = std::get_if<Reported>(&message)) {
-        unanswered_.erase(reported->index);
+        kept_.erase(reported->index);
     } else if (auto* committed = std::get_if<Committed>(&message)) {
         hear(*committed);
     } else if (auto* broadcast = std::get_if<Broadcast>(&message)) {
@@ -203,12 +205,12 @@ void Session::read_news() {
 void Session::look_at_board() {
     if (!board_ || !link_.open()) return;
     bell_seen_ = board_->bell();
-    const std::uint64_t answered = board_->answered();
+    const std::uint64_t heard = board_->heard();
     if (const std::uint32_t letters = board_->letters(); letters != letters_read_) {
         letters_read_ = letters;
         read_news();
     }
-    unanswered_.erase(unanswered_.begin(), unanswered_.upper_bound(answered));
+    kept_.erase(kept_.begin(), kept_.upper_bound(heard));
 }
 
 int Session::gone(const char* doing) const {

@@ -1,9 +1,9 @@
 // A worker's conversation with its agent: what was asked and not answered yet, the connection that may break and come
-// back, and the heartbeat. Invariant: a frame leaves `unanswered_` only when its answer is in, so a restarted agent
-// gets it again under the same index and nothing is lost or counted twice.
+// back, and the heartbeat. Invariant: a report's frame leaves `kept_` only when the agent has heard it, so a restarted
+// agent gets it again under the same index and nothing is lost or counted twice.
 //
-// The board (frames/board.hpp) belongs to the connection: a new one comes with the next. A report that was posted there
-// and not answered is sent over the socket then, as any other.
+// The board (frames/board.hpp) belongs to the connection: a new one comes with the next. What was posted there and not
+// heard is sent over the socket then, as any other; its round may have passed long since.
 //
 // Threads: callers hold `calls_` (one call at a time), all state is under `state_`. While a caller waits for an answer
 // he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the thread that wants it.
@@ -73,7 +73,9 @@ class Session {  // every int is an RTW_ code
     void read_news();
     void look_at_board();
     void wait_for_news(Lock&, std::chrono::milliseconds limit);
-    void send_report_frame(const std::string& frame, bool with_files);
+    void send_report_frame(std::uint64_t index, const std::string& frame, bool with_files);
+    bool released(std::uint64_t index) const;
+    void let_agent_hear();
     int wait_until(Lock&, const char* doing, std::optional<Clock::time_point> deadline,
                    const std::function<bool()>& done);
     int wait_for_agent(Lock&, const char* doing, std::optional<Clock::time_point> deadline);
@@ -101,7 +103,7 @@ class Session {  // every int is an RTW_ code
     Wanted wish_;                                 // the last one heard: why, until when
 
     std::uint64_t next_report_ = 1, next_broadcast_ = 1;
-    std::map<std::uint64_t, std::string> unanswered_;             // report index -> frame
+    std::map<std::uint64_t, std::string> kept_;                   // report index -> frame, until the agent has it
     std::optional<std::pair<std::uint64_t, std::string>> asked_;  // the broadcast not answered yet
     std::map<std::uint64_t, std::string> heard_;                  // broadcast index -> rank 0's bytes
     bool staging_ = false;                                        // `stage` is sent, `staged` not heard
@@ -112,6 +114,7 @@ class Session {  // every int is an RTW_ code
     std::deque<std::string> upload_faults_;
 
     Clock::time_point last_report_ = Clock::now();
+    std::uint64_t returned_ = 0;  // the last report that passed
     bool welcomed_ = false, caller_waits_ = false, closing_ = false;
     std::condition_variable close_now_;
     std::thread heartbeat_;

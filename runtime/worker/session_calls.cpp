@@ -17,7 +17,9 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds look_every = 200ms;
 constexpr auto stop_grace = 1s;          // an answer that is under way when the stop is heard shall still count
 constexpr std::size_t frame_prefix = 4;  // the board needs no length
-constexpr std::size_t unanswered_max = 64;
+constexpr std::size_t kept_max = 64;
+constexpr int looks_in_vain = 100;
+constexpr auto last_words_within = 10s;  // an agent that is being restarted is back by then
 constexpr std::size_t recent_metrics_max = 64;
 
 int wrong_process() {
@@ -146,12 +148,37 @@ int Session::stage_files(Lock& lock, const ReportCall& call, Report& report, std
 }
 
 // At the board the agent is rung by the last rank alone, and once a second by everybody's heartbeat.
-void Session::send_report_frame(const std::string& frame, bool with_files) {
+void Session::send_report_frame(std::uint64_t index, const std::string& frame, bool with_files) {
     if (!board_ || !link_.open()) return link_.send(frame);
-    const bool posted = !with_files && board_->post(std::string_view(frame).substr(frame_prefix));
-    const bool last = board_->last_to_come();
+    std::int64_t interval_ms = -1;
+    if (returned_ != 0)
+        interval_ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_).count();
+    const bool posted = !with_files && board_->post(index, std::string_view(frame).substr(frame_prefix), interval_ms);
+    const bool rings = board_->come(index, posted) == Board::Come::rings;
     if (!posted) return link_.send(frame);
-    if (last) send(Come{});
+    if (rings) send(Come{});
+}
+
+// All ranks have come to it.
+bool Session::released(std::uint64_t index) const {
+    return !kept_.contains(index) || (board_ && link_.open() && board_->released(index));
+}
+
+// Rounds that the ranks have passed by themselves may be in this process's memory alone.
+void Session::let_agent_hear() {
+    const Lock call(calls_, std::try_to_lock);
+    if (!call.owns_lock()) return;  // another thread is in a call, and this process ends all the same
+    Lock lock(state_);
+    const auto heard = [this] { return kept_.empty() || kept_.begin()->first > returned_; };
+    look_at_board();
+    if (heard()) return;
+    if (link_.open()) send(Come{});
+    for (int look = 0; board_ && link_.open() && !heard() && look < looks_in_vain; ++look) {  // it rings no bell
+        close_now_.wait_for(lock, 1ms);
+        look_at_board();
+    }
+    if (wait_until(lock, "closing", Clock::now() + last_words_within, heard) != RTW_OK)
+        std::fprintf(stderr, "rtrain: the agent has not heard the last %zu reports\n", kept_.size());
 }
 
 int Session::send_report(Lock& lock, Report report) {
@@ -162,9 +189,10 @@ int Session::send_report(Lock& lock, Report report) {
     const bool with_files = report.checkpoint.has_value();
     if (with_files && report.upload != Upload::none) uncommitted_.push_back(index);
     std::string frame = encode(FromWorker{std::move(report)});
-    send_report_frame(frame, with_files);
-    unanswered_.emplace(index, std::move(frame));
-    const int code = wait_until(lock, "reporting", {}, [&] { return !unanswered_.contains(index); });
+    send_report_frame(index, frame, with_files);
+    kept_.emplace(index, std::move(frame));
+    const int code = wait_until(lock, "reporting", {}, [&] { return released(index); });
+    if (code == RTW_OK) returned_ = index;
     if (code == RTW_OK && with_files && wanted_ == 1)
         wanted_ = 0;  // what was wished for has been brought, or is wished for anew
     return code;
@@ -181,7 +209,7 @@ int Session::report(ReportCall call) {
     if (foreign_process()) return wrong_process();
     const Lock turn(calls_);
     Lock lock(state_);
-    if (unanswered_.size() >= unanswered_max) return gone("reporting");
+    if (kept_.size() >= kept_max) return gone("reporting");
     Report report{.metrics_json = std::move(call.metrics_json), .upload = call.upload};
     std::string not_staged;  // told to the program once the barrier is passed
     if (const int code = stage_files(lock, call, report, not_staged); code != RTW_OK) return code;

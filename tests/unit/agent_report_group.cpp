@@ -83,6 +83,31 @@ TEST_CASE("a report whose answer was lost is answered at once and counted once")
     CHECK(news<protocol::Reported>(again).empty());
 }
 
+TEST_CASE("an agent that is new to its ranks hears several reports of one at once, and passes them in their order") {
+    Machine machine = running();
+    for (const std::uint64_t index : {2, 3, 1, 3})
+        CHECK(news<protocol::Reported>(machine.feed(report(0, index))).empty());
+    CHECK(news<protocol::Reported>(machine.feed(report(1, 3))).empty());
+    CHECK(news<protocol::Reported>(machine.feed(report(1, 1))).size() == 1);
+    const Outputs out = machine.feed(report(1, 2));
+    REQUIRE(news<protocol::Reported>(out).size() == 2);
+    CHECK(news<protocol::Reported>(out)[0].index == 2);
+    CHECK(news<protocol::Reported>(out)[1].index == 3);
+    CHECK(to_workers<worker::Reported>(out).size() == 4);
+    CHECK(news<protocol::Reported>(machine.feed(report(0, 3))).empty());
+}
+
+TEST_CASE("reports that were kept for an earlier agent begin where it had heard none") {
+    Machine machine = running();
+    machine.feed(report(0, 8));
+    machine.feed(report(0, 9));
+    machine.feed(WorkerJoined{attempt_1, 1, {.next_index = 8}});
+    machine.feed(report(1, 8));
+    const Outputs out = machine.feed(report(1, 9));
+    REQUIRE(news<protocol::Reported>(out).size() == 1);
+    CHECK(news<protocol::Reported>(out)[0].index == 9);
+}
+
 TEST_CASE("a checkpoint returns once staged, and is committed when uploaded and its manifest is written") {
     Machine machine = running();
     const Outputs staged = report_checkpoint(machine, 1);

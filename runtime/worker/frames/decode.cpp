@@ -103,7 +103,7 @@ Hello hello(Fields& f) {
     m.key = f.text("key");
     m.next_index = f.number<std::uint64_t>("next_index", 1, index_max);
     m.uncommitted = f.numbers("uncommitted");
-    m.board = f.truth("board");
+    m.board = f.number_or<std::uint32_t>("board_layout", 0, std::numeric_limits<std::uint32_t>::max()) == board_layout;
     return m;
 }
 

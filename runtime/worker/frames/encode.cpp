@@ -44,7 +44,7 @@ struct ToJson {
                       {"key", m.key},
                       {"next_index", m.next_index},
                       {"uncommitted", m.uncommitted}};
-        if (m.board) value["board"] = true;
+        if (m.board) value["board_layout"] = board_layout;
         return value;
     }
     Json operator()(const Stage&) const { return {{"type", "stage"}}; }

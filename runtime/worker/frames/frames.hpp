@@ -18,6 +18,7 @@ namespace rtrain::worker {
 
 inline constexpr std::int32_t protocol_version = 1;
 inline constexpr std::int32_t oldest_protocol = 1;
+inline constexpr std::uint32_t board_layout = 2;
 inline constexpr std::size_t frame_bytes_max = std::size_t{64}
                                                << 20;  // of a body; also bounds what `broadcast` may carry
 
@@ -32,7 +33,7 @@ struct Hello {
     std::string key{};
     std::uint64_t next_index = 1;              // the report that is sent next, or sent again
     std::vector<std::uint64_t> uncommitted{};  // reports whose `committed` this worker still waits for
-    bool board = false;                        // it can sit at a board (board.hpp)
+    bool board = false;                        // it can sit at a board of this layout (board.hpp)
     bool operator==(const Hello&) const = default;
 };
 struct Stage {
