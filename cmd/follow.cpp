@@ -131,6 +131,18 @@ void print_line(Invocation& call, const LogWish& wish, const json& line) {
     call.out.each(line, "line", prefix + shown_line(text) + "\n");
 }
 
+// For people as they follow; for programs a list like any other verb's.
+void print_lines(Invocation& call, const LogWish& wish, std::vector<json> lines) {
+    if (call.out.for_people()) {
+        for (const json& line : lines) print_line(call, wish, line);
+        return;
+    }
+    json items = json::array();
+    for (json& line : lines)
+        if (!wish.grep || wish.grep->found_in(string_of(line, "line"))) items.push_back(std::move(line));
+    call.out.list({{"items", std::move(items)}}, {}, "line", "");
+}
+
 int detached(Invocation& call, const std::string& run) {
     call.out.talk("\ndetached; " + run + " goes on. Stop it with: rtrain stop " + run);
     return 130;

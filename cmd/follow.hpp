@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cmd/api.hpp"
 #include "cmd/line_pattern.hpp"
@@ -22,6 +23,7 @@ struct LogWish {
 // What the job's `logs.show` makes of a wish that names no ranks: auto is all ranks up to 16, then rank 0.
 void choose_shown(LogWish& wish, const nlohmann::json& run);
 std::string log_target(const std::string& run, const LogWish& wish, bool follow);
+void print_lines(Invocation& call, const LogWish& wish, std::vector<nlohmann::json> lines);  // all there are: a list
 void print_line(Invocation& call, const LogWish& wish, const nlohmann::json& line);
 
 // Returns the run as it is at its end; none after Ctrl-C (the note that it goes on has been given).

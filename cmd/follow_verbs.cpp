@@ -61,12 +61,11 @@ Result<int> logs(Invocation& call) {
     }
     Result<std::string> lines = api->bytes(log_target(string_of(*run, "run_id"), *wish, false));
     if (!lines) return lines.error();
-    bool any = false;
-    for (const std::string& text : split(*lines, '\n')) {
-        const json line = json::parse(text, nullptr, false);
-        any = any || line.is_object();
-        if (line.is_object()) print_line(call, *wish, line);
-    }
+    std::vector<json> found;
+    for (const std::string& text : split(*lines, '\n'))
+        if (json line = json::parse(text, nullptr, false); line.is_object()) found.push_back(std::move(line));
+    const bool any = !found.empty();
+    print_lines(call, *wish, std::move(found));
     if (!any)
         call.out.talk("no line of " + run_line(*run) + " was written that was asked for; it has " +
                       std::to_string(run->value("attempts", 0)) + " attempts, of " +

@@ -73,7 +73,25 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     return run_node_detached(options);
 }
 
-Status wait_ready(Api& api, std::int64_t wanted) {
+// What the log ends with: why its daemon ended, when it did so by itself.
+std::string last_line(const std::string& file) {
+    std::ifstream in(file);
+    std::string line, last;
+    while (std::getline(in, line))
+        if (!line.empty()) last = line;
+    return last;
+}
+
+Status none_has_ended(const std::string& base, std::int64_t nodes) {
+    for (std::int64_t number = 1; number <= nodes; ++number) {
+        const std::string name = "node-" + std::to_string(number), log = base + "/" + name + "/agent.log";
+        if (!read_pid_file(base + "/" + name + node_pid_file))
+            return Error{.code = ErrorCode::io, .message = name + " has ended: " + last_line(log), .next = log};
+    }
+    return Done{};
+}
+
+Status wait_ready(Api& api, const std::string& base, std::int64_t wanted) {
     const std::int64_t deadline = wall_now_ms() + ready_within_ms;
     for (;;) {
         Result<json> nodes = api.list("/v1/nodes");
@@ -81,11 +99,12 @@ Status wait_ready(Api& api, std::int64_t wanted) {
         std::int64_t ready = 0;
         for (const json& node : (*nodes)["items"]) ready += string_of(node, "state") == "READY" ? 1 : 0;
         if (ready >= wanted) return Done{};
+        if (Status alive = none_has_ended(base, wanted); !alive) return alive;
         if (wall_now_ms() > deadline)
             return Error{
                 .code = ErrorCode::timed_out,
                 .message = std::to_string(ready) + " of " + std::to_string(wanted) + " nodes are READY after 30 s",
-                .next = "rtrain nodes, and <data>/node-1/agent.log"};
+                .next = "rtrain nodes, and " + base + "/node-1/agent.log"};
         if (wait_or_interrupt(50))
             return Error{.code = ErrorCode::timed_out, .message = "interrupted", .next = "rtrain down"};
     }
@@ -144,7 +163,7 @@ Result<int> up(Invocation& call) {
         else
             done = node.error();
     }
-    if (done) done = wait_ready(*api, nodes);
+    if (done) done = wait_ready(*api, base, nodes);
     if (!done) {
         Result<json> ended = end_all(base);  // nothing is left half up
         if (!ended) call.out.talk("warning: " + ended.error().message);

@@ -64,7 +64,11 @@ Result<int> completion(Invocation& call) {
                      .message = "no completion for the shell \"" + call.arguments.argument(0) +
                                 "\"; there are bash, zsh and fish",
                      .next = "rtrain completion bash"};
-    call.out.raw(script);
+    const std::string shell = call.arguments.argument(0);
+    if (call.arguments.has("output") && !call.out.for_people())
+        call.out.one({{"shell", shell}, {"script", script}}, "shell", script);
+    else  // a shell reads it: what RTRAIN_OUTPUT or a file says is not meant for it
+        call.out.raw(script);
     return 0;
 }
 

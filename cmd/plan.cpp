@@ -4,7 +4,9 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cmd/api.hpp"
 #include "cmd/job_file.hpp"
@@ -36,6 +38,16 @@ Result<int> plan_cases(Invocation& call, const std::string& path) {
     return 0;
 }
 
+// Of the thing itself, or of the nearest one around it that the file has: what is missing lies nowhere.
+std::pair<int, int> place_of(const std::map<std::string, std::pair<int, int>>& positions, std::string path) {
+    for (;;) {
+        if (const auto found = positions.find(path); found != positions.end()) return found->second;
+        const auto end = path.find_last_of(".[");
+        if (end == path.npos) return {1, 1};
+        path.erase(end);
+    }
+}
+
 Result<json> plan_on_file(Invocation& call, const spec::Job& job, const std::string& path) {
     Result<std::string> text = read_text(path);
     if (!text) return text.error();
@@ -49,12 +61,17 @@ Result<json> plan_on_file(Invocation& call, const spec::Job& job, const std::str
     if (!described->is_object() || !described->contains("nodes"))
         return Error{
             .code = ErrorCode::invalid, .message = path + " has no list of nodes", .next = "docs/cli.md, plan"};
-    Result<DescribedCluster> nodes = cluster_from(*described);
-    if (!nodes)
-        return Error{
-            .code = ErrorCode::invalid, .message = path + ": " + nodes.error().message, .next = nodes.error().next};
+    const DescribedCluster nodes = cluster_from(*described, call.problems);
+    for (Problem& problem : call.problems) {
+        std::tie(problem.line, problem.column) = place_of(yaml.positions, problem.path);
+        call.out.talk(spec::problem_text(problem, path, *text));
+    }
+    if (const std::size_t count = call.problems.size(); count > 0)
+        return Error{.code = ErrorCode::invalid,
+                     .message = path + " has " + std::to_string(count) + (count == 1 ? " problem" : " problems"),
+                     .next = "docs/cli.md, plan"};
     const RunSpec spec = spec::run_spec(job);  // elastic: with as many workers as fit
-    return answer_json(answer_case(*nodes, gang_of(spec, workers_planned(nodes->now, spec)), ""));
+    return answer_json(answer_case(nodes, gang_of(spec, workers_planned(nodes.now, spec)), ""));
 }
 
 std::string seats_text(const json& placement) {

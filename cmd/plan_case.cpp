@@ -143,6 +143,17 @@ json answer_json(const PlacementAnswer& answer) {
     return value;
 }
 
+namespace {
+
+// A case's answer has one text for all of them.
+Error joined(const Problems& wrong) {
+    std::string text;
+    for (const Problem& one : wrong) text += (text.empty() ? "" : "; ") + one.message;
+    return invalid(std::move(text));
+}
+
+}  // namespace
+
 std::string answer_line(const std::string& line) {
     json answer;
     json id;
@@ -153,15 +164,16 @@ std::string answer_line(const std::string& line) {
     if (question && !question->is_object()) question = invalid("a case must be a JSON object");
     if (question) {
         id = question->value("id", json());
-        Result<DescribedCluster> cluster = cluster_from(*question);
+        Problems wrong;
+        const DescribedCluster cluster = cluster_from(*question, wrong);
         const json& asked = (*question)["request"];
         Result<GangRequest> request = request_from(asked);
-        if (!cluster)
-            refuse(cluster.error());
+        if (!wrong.empty())
+            refuse(joined(wrong));
         else if (!request)
             refuse(request.error());
         else
-            answer = answer_json(answer_case(*cluster, *request, text_of(asked.value("soft_target", json("")))));
+            answer = answer_json(answer_case(cluster, *request, text_of(asked.value("soft_target", json("")))));
     } else {
         refuse(question.error());
     }

@@ -19,7 +19,9 @@ struct DescribedCluster {
     std::vector<NodeView> later;                                    // once all other jobs have ended
     std::map<NodeId, std::vector<std::vector<GpuShare>>> own_gpus;  // of the asking gang, allocation by allocation
 };
-Result<DescribedCluster> cluster_from(const nlohmann::json& question);  // "nodes" and "allocations"
+// "nodes" and "allocations". Everything that is wrong with them is told at once, each with its path (nodes[2].state); then
+// the cluster is not to be used.
+DescribedCluster cluster_from(const nlohmann::json& question, Problems& wrong);
 Result<Resources> exact_resources(const nlohmann::json& value, const std::string& what);
 Result<GangRequest> request_from(const nlohmann::json& request);
 PlacementAnswer answer_case(const DescribedCluster& cluster, const GangRequest& request,

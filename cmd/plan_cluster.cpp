@@ -54,24 +54,48 @@ Result<Amount> amount(const json& value) {
     return plain ? plain : parse_amount(plain_decimal(text));
 }
 
-// All that is wrong with the map's entries is told at once.
-Result<Resources> resources(const json& value, const std::string& what) {
-    if (!value.is_object()) return invalid(what + " must be a map of amounts");
+// Where a problem lies (nodes[2]) and of whom it speaks ("node a"): texts are made only when there is one.
+struct Spot {
+    const char* list;
+    std::size_t index;
+    const char* what;
+    const std::string& name;
+    Problems& wrong;
+
+    void say(const std::string& below, const std::string& message) const {
+        wrong.push_back({.path = std::string(list) + "[" + std::to_string(index) + "]" + below,
+                         .message = name.empty() ? message : what + (" " + name) + message,
+                         .suggestion = ""});
+    }
+};
+
+// All that is wrong with the map's entries is told at once: `told` gets the key, empty for the map itself, and why.
+template <class Told>
+Resources resources(const json& value, const Told& told) {
     Resources found;
-    std::string wrong;
+    if (!value.is_object()) {
+        told("", " must be a map of amounts");
+        return found;
+    }
     for (const auto& [key, inner] : value.get_ref<const json::object_t&>()) {
         Result<Amount> one = amount(inner);
         if (!one)
-            wrong += (wrong.empty() ? "" : "; ") + what + "." + key + ": " + one.error().message;
+            told("." + key, ": " + one.error().message);
         else if (one->ticks > 0)
             found.emplace(key, *one);
     }
-    if (!wrong.empty()) return invalid(wrong);
     return found;
+}
+
+Resources resources_at(const json& value, const Spot& spot) {
+    return resources(value, [&](const std::string& key, const std::string& why) {
+        spot.say(".resources" + key, (": resources" + key) + why);
+    });
 }
 
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+constexpr std::int64_t gpus_most = 4096;  // of a node
 const json no_list = json::array();
 const json no_map = json::object();
 
@@ -81,38 +105,38 @@ const json& member(const json& map, const char* key, const json& otherwise) {
     return found == map.end() ? otherwise : *found;
 }
 
-Result<NodeState> state_of(const json& node, const std::string& id) {
+NodeState state_of(const json& node, const Spot& spot) {
     if (!node.contains("state")) return NodeState::ready;
     const std::string word = text_of(node["state"]);
-    if (word == "ready") return NodeState::ready;
     if (word == "draining") return NodeState::draining;
     if (word == "quarantined") return NodeState::quarantined;
     if (word == "lost" || word == "dead") return NodeState::lost;
-    return invalid("node " + id + ": state \"" + word + "\" is none of ready, draining, quarantined, lost, dead");
+    if (word != "ready")
+        spot.say(".state", ": state \"" + word + "\" is none of ready, draining, quarantined, lost, dead");
+    return NodeState::ready;
 }
 
-Result<NodeView> node_from(const json& node) {
-    if (!node.is_object() || !node.contains("id") || !node["id"].is_string())
-        return invalid("each of nodes needs an \"id\"");
-    const std::string id = node["id"].get<std::string>();
+NodeView node_from(const json& node, std::size_t index, Problems& wrong) {
     NodeView view;
-    view.id.value = id;
-    Result<NodeState> state = state_of(node, id);
-    if (!state) return state.error();
-    view.state = *state;
-    if (node.contains("labels")) {
-        if (!node["labels"].is_object()) return invalid("node " + id + ": labels must be a map");
-        for (const auto& [key, inner] : node["labels"].items()) view.labels[key] = text_of(inner);
+    const Spot spot{.list = "nodes", .index = index, .what = "node", .name = view.id.value, .wrong = wrong};
+    if (!node.is_object() || !node.contains("id") || !node["id"].is_string()) {
+        spot.say("", "each of nodes needs an \"id\"");
+        return view;
     }
-    Result<Resources> total = resources(member(node, "resources", no_map), "node " + id + ": resources");
-    if (!total) return total.error();
-    const Amount gpus = amount_of(*total, gpu_key);
-    if (gpus.ticks % Amount::per_unit != 0) return invalid("node " + id + ": GPU is a number of whole devices");
-    if (gpus.ticks / Amount::per_unit > 4096) return invalid("node " + id + ": more than 4096 GPUs");
-    total->erase(std::string(gpu_key));
-    view.total = *total;
-    view.free = std::move(*total);
-    view.gpus_free.assign(static_cast<std::size_t>(gpus.ticks / Amount::per_unit), units(1));
+    view.id.value = node["id"].get<std::string>();
+    view.state = state_of(node, spot);
+    if (const json& labels = member(node, "labels", no_map); labels.is_object())
+        for (const auto& [key, inner] : labels.items()) view.labels[key] = text_of(inner);
+    else
+        spot.say(".labels", ": labels must be a map");
+    view.total = resources_at(member(node, "resources", no_map), spot);
+    const Amount gpus = amount_of(view.total, gpu_key);
+    if (gpus.ticks % Amount::per_unit != 0) spot.say(".resources.GPU", ": GPU is a number of whole devices");
+    const std::int64_t devices = gpus.ticks / Amount::per_unit;
+    if (devices > gpus_most) spot.say(".resources.GPU", ": more than 4096 GPUs");
+    view.total.erase(std::string(gpu_key));
+    view.free = view.total;
+    view.gpus_free.assign(static_cast<std::size_t>(std::min(devices, gpus_most)), units(1));
     return view;
 }
 
@@ -176,45 +200,68 @@ NodeView* find(std::vector<NodeView>& nodes, const std::string& id) {
 }
 
 // What the gang itself holds is held now and also once all other jobs have ended.
-Status allocate(DescribedCluster& cluster, const json& allocation) {
-    if (!allocation.is_object() || !allocation.contains("node")) return invalid("each of allocations needs a \"node\"");
-    const std::string id = text_of(allocation["node"]);
+void allocate(DescribedCluster& cluster, const json& allocation, std::size_t index, Problems& wrong) {
+    const std::string id = allocation.is_object() && allocation.contains("node") ? text_of(allocation["node"]) : "";
+    const std::string nobody;
+    const Spot plain{.list = "allocations", .index = index, .what = "", .name = nobody, .wrong = wrong};
+    if (id.empty()) return plain.say("", "each of allocations needs a \"node\"");
     NodeView* node = find(cluster.now, id);
-    if (node == nullptr) return invalid("an allocation names node " + id + ", which is not among nodes");
-    Result<Resources> taken = resources(member(allocation, "resources", no_map), "allocation on " + id);
-    if (!taken) return taken.error();
-    const Amount gpus = amount_of(*taken, gpu_key);
-    taken->erase(std::string(gpu_key));
-    for (const auto& [key, wanted] : *taken)
+    if (node == nullptr) return plain.say(".node", "an allocation names node " + id + ", which is not among nodes");
+    const std::size_t before = wrong.size();
+    const Spot spot{.list = "allocations", .index = index, .what = "allocation on", .name = id, .wrong = wrong};
+    Resources taken = resources_at(member(allocation, "resources", no_map), spot);
+    const Amount gpus = amount_of(taken, gpu_key);
+    taken.erase(std::string(gpu_key));
+    for (const auto& [key, wanted] : taken)
         if (wanted > amount_of(node->free, key))
-            return invalid("allocations take more " + key + " of node " + id + " than there is");
-    subtract(node->free, *taken);
+            plain.say(".resources." + key, "allocations take more " + key + " of node " + id + " than there is");
     Result<std::vector<GpuShare>> shares = take_gpus(*node, allocation, gpus);
-    if (!shares) return shares.error();
-    if (!allocation.contains("own") || allocation["own"] != true) return Done{};
+    if (!shares) plain.say(allocation.contains("gpu") ? ".gpu" : ".resources.GPU", shares.error().message);
+    if (wrong.size() != before) return;
+    subtract(node->free, taken);
+    if (!allocation.contains("own") || allocation["own"] != true) return;
     NodeView& later = *find(cluster.later, id);
-    subtract(later.free, *taken);
+    subtract(later.free, taken);
     for (const GpuShare& share : *shares) later.gpus_free[share.device] = later.gpus_free[share.device] - share.amount;
     cluster.own_gpus[node->id].push_back(std::move(*shares));
-    return Done{};
+}
+
+// The entries of a member that is a list; of another the problem.
+const json& list_of(const json& question, const char* key, Problems& wrong) {
+    const json& list = member(question, key, no_list);
+    if (list.is_array() || list.is_null()) return list;
+    wrong.push_back({.path = key, .message = std::string(key) + " must be a list", .suggestion = ""});
+    return no_list;
 }
 
 }  // namespace
 
-Result<Resources> exact_resources(const json& value, const std::string& what) { return resources(value, what); }
+Result<Resources> exact_resources(const json& value, const std::string& what) {
+    std::string wrong;
+    Resources found = resources(value, [&](const std::string& key, const std::string& why) {
+        wrong += (wrong.empty() ? "" : "; ") + what + key + why;
+    });
+    if (!wrong.empty()) return invalid(std::move(wrong));
+    return found;
+}
 
-Result<DescribedCluster> cluster_from(const json& question) {
+DescribedCluster cluster_from(const json& question, Problems& wrong) {
     DescribedCluster cluster;
     std::set<std::string> ids;
-    for (const json& node : member(question, "nodes", no_list)) {
-        Result<NodeView> view = node_from(node);
-        if (!view) return view.error();
-        if (!ids.insert(view->id.value).second) return invalid("node " + view->id.value + " is there twice");
-        cluster.now.push_back(std::move(*view));
+    std::size_t index = 0;
+    for (const json& node : list_of(question, "nodes", wrong)) {
+        cluster.now.push_back(node_from(node, index, wrong));
+        const std::string& id = cluster.now.back().id.value;
+        if (!id.empty() && !ids.insert(id).second)
+            wrong.push_back({.path = "nodes[" + std::to_string(index) + "].id",
+                             .message = "node " + id + " is there twice",
+                             .suggestion = ""});
+        ++index;
     }
     cluster.later = cluster.now;
-    for (const json& allocation : member(question, "allocations", no_list))
-        if (Status done = allocate(cluster, allocation); !done) return done.error();
+    index = 0;
+    for (const json& allocation : list_of(question, "allocations", wrong))
+        allocate(cluster, allocation, index++, wrong);
     return cluster;
 }
 

@@ -69,14 +69,17 @@ Result<int> stack(Invocation& call) {
     Result<Shown> shown =
         waited_for(*api, string_of(*asked, "run_id"), wish, *asked, call.arguments.duration_ms("timeout", 10'000));
     if (!shown) return shown.error();
-    for (const json& line : shown->lines) print_line(call, wish, line);
+    print_lines(call, wish, std::move(shown->lines));
     for (const json& node : (*asked)["away"])
         call.out.talk("node " + node.get<std::string>() + " is away: its ranks were not asked");
     if (shown->ranks >= (*asked)["ranks"].size()) return 0;
-    return Error{.code = ErrorCode::timed_out,
-                 .message = std::to_string(shown->ranks) + " of " + std::to_string((*asked)["ranks"].size()) +
-                            " ranks have answered in time",
-                 .next = "rtrain logs " + call.arguments.argument(0) + " --stream err shows those that come later"};
+    const Error late{.code = ErrorCode::timed_out,
+                     .message = std::to_string(shown->ranks) + " of " + std::to_string((*asked)["ranks"].size()) +
+                                " ranks have answered in time",
+                     .next = "rtrain logs " + call.arguments.argument(0) + " --stream err shows those that come later"};
+    if (call.out.for_people()) return late;
+    call.out.talk("error: " + late.message + "\n  next: " + late.next);  // stdout has its one document
+    return exit_code(late.code);
 }
 
 }  // namespace

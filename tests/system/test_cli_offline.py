@@ -136,6 +136,39 @@ def test_plan_on_a_described_cluster(rtrain, tmp_path, cpus, code, verdict):
     assert people.stdout.startswith(verdict)
 
 
+def test_plan_names_every_problem_of_a_described_cluster_with_its_place(rtrain, tmp_path):
+    (tmp_path / "job.yaml").write_text(GOOD)
+    (tmp_path / "cluster.yaml").write_text(
+        "nodes:\n"
+        "  - {id: n1, resources: {CPU: 4}}\n"
+        "  - id: n2\n"
+        "    state: asleep\n"
+        "    resources: {CPU: -1, memory: much}\n"
+        "  - {resources: {CPU: 1}}\n"
+        "allocations:\n"
+        "  - {node: n3, resources: {CPU: 1}}\n"
+    )
+    done = rtrain("plan", "job.yaml", "--cluster", "cluster.yaml", "-o", "json")
+    assert done.returncode == 4
+    error = json.loads(done.stdout)["error"]
+    assert error["message"] == "cluster.yaml has 5 problems"
+    places = [(problem["line"], problem["path"]) for problem in error["problems"]]
+    assert places == [
+        (4, "nodes[1].state"),
+        (5, "nodes[1].resources.CPU"),
+        (5, "nodes[1].resources.memory"),
+        (6, "nodes[2]"),
+        (8, "allocations[0].node"),
+    ]
+    assert "cluster.yaml:4:12: error: nodes[1].state: node n2: state" in done.stderr and "^" in done.stderr
+
+
+def test_completion_is_a_script_for_shells_and_a_document_where_that_is_asked_for(rtrain):
+    script = rtrain("completion", "bash").stdout
+    assert json.loads(rtrain("completion", "bash", "-o", "json").stdout) == {"schema_version": 1, "shell": "bash", "script": script}
+    assert rtrain("completion", "bash", RTRAIN_OUTPUT="json").stdout == script
+
+
 def test_the_page_of_the_job_spec_shows_every_field_and_is_valid(rtrain, tmp_path):
     page = (ROOT / "docs" / "job-spec.md").read_text()
     shown = page.split("```yaml\n")[1].split("```")[0]

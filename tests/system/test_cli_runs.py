@@ -63,6 +63,11 @@ def test_logs_are_chosen_by_rank_stream_pattern_and_number(cluster, tmp_path):
         json.loads(line) for line in cluster.rtrain("logs", "lines", "--rank", "0", "--stream", "out", "-o", "jsonl").splitlines()
     ]
     assert records[0]["line"] == "line 1 of 0" and records[0]["rank"] == 0
+    whole = cluster.json("logs", "lines", "--rank", "0", "--stream", "out", "--grep", "[24] of")
+    assert (whole["schema_version"], [one["line"] for one in whole["items"]]) == (1, ["line 2 of 0", "line 4 of 0"])
+    assert cluster.json("logs", "lines", "--rank", "7")["items"] == []
+    followed = cluster.rtrain("logs", "lines", "-f", "--rank", "0", "--stream", "out", "-o", "json").splitlines()
+    assert [json.loads(line)["line"] for line in followed] == [f"line {i} of 0" for i in range(1, 6)]
     for wrong in (["--rank", "zero"], ["--attempt", "x"], ["--grep", "("]):
         assert cluster.run("logs", "lines", *wrong).returncode == 2
     assert cluster.run("logs", "no-such-run").returncode == 3

@@ -1,5 +1,7 @@
 """Runs that change their size, drains, predecessors and arrays against a real head and real agents."""
 
+import json
+
 import pytest
 from jobs_on_disk import JOBS, write_job
 from local_cluster import LocalCluster, wait_for
@@ -75,6 +77,23 @@ def test_resize_by_hand_happens_at_a_checkpoint_that_is_asked_for(cluster, tmp_p
     cluster.rtrain("stop", "fixed", "--checkpoint", "--wait")
     assert "wanted for stop" in cluster.rtrain("logs", "fixed", "--attempt", "2")
     assert cluster.json("describe", "fixed")["attempt_list"][-1]["state"] == "STOPPED"
+
+
+def test_a_waiting_run_keeps_its_size_when_the_nodes_could_never_hold_the_new_one(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "holds", ["sleep", "600"], workers=2))
+    cluster.wait_state("holds", "RUNNING")
+    cluster.rtrain("submit", write_job(tmp_path, "patient", ["true"], workers=2))
+    assert cluster.json("describe", "patient")["state"] == "QUEUED"
+    refused = cluster.run("resize", "patient", 3, "-o", "json")
+    error = json.loads(refused.stdout)["error"]
+    assert (refused.returncode, error["exit_code"], error["code"]) == (9, 9, "unplaceable")
+    assert error["message"].startswith("no present nodes could ever hold 3 workers of run patient, it still wants 2: ")
+    facts = cluster.json("describe", "patient")
+    assert (facts["state"], facts["workers"]) == ("QUEUED", 2)
+    assert cluster.json("resize", "patient", 1)["workers"] == 1
+    cluster.rtrain("stop", "holds", "--wait")
+    cluster.wait_state("patient", "SUCCEEDED")
+    assert sizes(cluster, "patient") == [1]
 
 
 def test_a_drain_with_a_deadline_moves_a_run_at_its_checkpoint(cluster, tmp_path):

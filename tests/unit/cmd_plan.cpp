@@ -61,6 +61,38 @@ TEST_CASE("all that is wrong with a map of amounts is told at once") {
     CHECK(bundle.find("bundle 0.memory: ") != std::string::npos);
 }
 
+TEST_CASE("all that is wrong with nodes and allocations is told at once, each at its path") {
+    Problems wrong;
+    cluster_from(json::parse(R"({"nodes": [
+        {"id": "a", "resources": {"CPU": 4, "GPU": 1}},
+        {"id": "b", "state": "asleep", "labels": [], "resources": {"CPU": "x", "GPU": 0.5}},
+        {"resources": {}}, {"id": "a"}, {"id": "c", "resources": 7}],
+        "allocations": [{"node": "a", "resources": {"CPU": 5, "GPU": 2}}, {"node": "zz"}, {"resources": {}},
+        {"node": "a", "resources": {"CPU": 4}, "gpu": {"9": 1}}, {"node": "b", "resources": {"CPU": -1}}]})"),
+                 wrong);
+    std::vector<std::string> told;
+    for (const Problem& one : wrong) told.push_back(one.path + " | " + one.message);
+    const std::vector<std::string> expected{
+        "nodes[1].state | node b: state \"asleep\" is none of ready, draining, quarantined, lost, dead",
+        "nodes[1].labels | node b: labels must be a map",
+        "nodes[1].resources.CPU | node b: resources.CPU: \"x\" is not an amount: it is not a number",
+        "nodes[1].resources.GPU | node b: GPU is a number of whole devices",
+        "nodes[2] | each of nodes needs an \"id\"",
+        "nodes[3].id | node a is there twice",
+        "nodes[4].resources | node c: resources must be a map of amounts",
+        "allocations[0].resources.CPU | allocations take more CPU of node a than there is",
+        "allocations[0].resources.GPU | an allocation names GPU 1 of node a, which has 1",
+        "allocations[1].node | an allocation names node zz, which is not among nodes",
+        "allocations[2] | each of allocations needs a \"node\"",
+        "allocations[3].gpu | an allocation names GPU 9 of node a, which has 1",
+        "allocations[4].resources.CPU | allocation on b: resources.CPU: \"-1\" is not an amount: it is negative"};
+    CHECK(told == expected);
+    wrong.clear();
+    cluster_from(json::parse(R"({"nodes": {"a": {}}, "allocations": 7})"), wrong);
+    REQUIRE(wrong.size() == 2);
+    CHECK((wrong[0].message == "nodes must be a list" && wrong[1].message == "allocations must be a list"));
+}
+
 TEST_CASE("three times 0.6 GPU do not fit two devices") {
     CHECK(answer(one_node(R"({"GPU":2})", R"([{"GPU":0.6},{"GPU":0.6},{"GPU":0.6}])"))["verdict"] == "infeasible");
     CHECK(answer(one_node(R"({"GPU":2})", R"([{"GPU":1.5}])"))["verdict"] == "invalid");

@@ -368,6 +368,8 @@ def test_a_queued_line_is_said_again_when_it_changes(cluster, capfd):
     def change():
         try:
             wait_for("its first line", lambda: queued().endswith("position 1 of 1"))
+            explained = f"/v1/runs/{name}/explain"
+            wait_for("its time to be another one", lambda: "QUEUED 3s" in Head.current().get(explained)["headline"])
             job = {"version": 1, "name": other, "entrypoint": "true", "priority": 90}
             Head.current().post("/v1/runs", {"job": {**job, "scaling": needs.job()}, "key": other})
             wait_for("its second line", lambda: queued().endswith("position 2 of 2"))

@@ -143,6 +143,12 @@ def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
     assert "cannot be reached" in said
 
 
+def test_what_this_machine_does_not_have_is_named(home: Home) -> None:
+    said = home.script("import rtrain; rtrain.init(num_cpus=1, num_gpus=4096)", expect=1)
+    assert "node-1 has ended:" in said and "--resources GPU=4096: this node has " in said
+    assert processes_below(home.folder) == []
+
+
 def test_a_missing_program_is_named(home: Home) -> None:
     said = home.script("import rtrain; rtrain.init()", expect=1, RTRAIN_BINARY="/nowhere/rtrain")
     assert "RTRAIN_BINARY names /nowhere/rtrain" in said
