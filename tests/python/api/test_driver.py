@@ -86,6 +86,9 @@ def test_callbacks_hear_of_every_rank_s_report_and_of_failures(cluster):
     ]
     assert told.failures
     assert set(told.failures[0].values()) == {"ValueError: first try"}
+    for rank in (0, 1):
+        rows = cluster.json("metrics", name, "--rank", rank)["items"]
+        assert [row["metrics"] for row in rows] == [{"rank": rank, "attempt": attempt} for attempt in (1, 2)]
 
 
 def test_an_error_in_a_callback_ends_the_run(cluster):

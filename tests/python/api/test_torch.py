@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from rtrain import train
 from rtrain.train import Checkpoint, RunConfig, ScalingConfig
 from rtrain.train.torch import TorchConfig, TorchTrainer
@@ -9,6 +11,9 @@ from rtrain.train.torch import TorchConfig, TorchTrainer
 
 def test_ranks_train_one_model_and_its_tensors_come_back(cluster):
     def loop(config):
+        import collections
+
+        import numpy
         import torch
         import torch.distributed as dist
         from rtrain.train.torch import prepare_model
@@ -24,6 +29,7 @@ def test_ranks_train_one_model_and_its_tensors_come_back(cluster):
         total = torch.ones(1) * dist.get_rank()
         dist.all_reduce(total)
         values = {"weights": model.state_dict(), "deep": [model.module.weight.detach()], "epoch": 1}
+        values["array"], values["plain"] = {"x": numpy.arange(3)}, collections.Counter("aab")
         train.report({"total": total.item(), "loss": loss.detach()}, Checkpoint.from_dict(values))
 
     result = TorchTrainer(
@@ -38,6 +44,10 @@ def test_ranks_train_one_model_and_its_tensors_come_back(cluster):
     assert values["epoch"] == 1
     assert values["deep"][0].device.type == "cpu"
     assert values["deep"][0].shape == (1, 2)
+    assert values["weights"]["module.weight"].equal(values["deep"][0])
+    assert (values["array"]["x"].tolist(), values["plain"]) == ([0, 1, 2], {"a": 2, "b": 1})
+    with result.checkpoint.as_directory() as folder:
+        assert len([name for name in os.listdir(folder) if name[0] != "."]) == 1
 
 
 def test_a_process_forked_by_the_loop_joins_no_group(cluster):
