@@ -19,8 +19,8 @@ struct DescribedCluster {
     std::vector<NodeView> later;                                    // once all other jobs have ended
     std::map<NodeId, std::vector<std::vector<GpuShare>>> own_gpus;  // of the asking gang, allocation by allocation
 };
-// "nodes" and "allocations". Everything that is wrong with them is told at once, each with its path (nodes[2].state); then
-// the cluster is not to be used.
+// "nodes" and "allocations". All that is wrong with them is told at once, each with its path (nodes[2].state); the
+// cluster is then not to be used.
 DescribedCluster cluster_from(const nlohmann::json& question, Problems& wrong);
 Result<Resources> exact_resources(const nlohmann::json& value, const std::string& what);
 Result<GangRequest> request_from(const nlohmann::json& request);
