@@ -221,9 +221,8 @@ void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const std::
 void node_is_empty(Change& change, AttemptId id, const NodeId& node) {
     const Attempt& seen = change.seen().attempts.at(id);
     if (std::find(seen.nodes_waiting.begin(), seen.nodes_waiting.end(), node) == seen.nodes_waiting.end()) return;
-    Attempt& attempt = change.edit(id);
-    std::erase(attempt.nodes_waiting, node);
-    if (attempt.nodes_waiting.empty()) finish_attempt(change, id);
+    change.no_longer_waits(id, node);
+    if (seen.nodes_waiting.empty()) finish_attempt(change, id);
 }
 
 void end_run(Change& change, RunId id, RunState state, const std::string& reason) {

@@ -35,6 +35,16 @@ Attempt& Change::edit(AttemptId id) {
     return value_at(cluster_.attempts, id, "attempt");
 }
 
+Worker& Change::edit(AttemptId id, Rank rank) {
+    touched_workers_.insert({id, rank});
+    return value_at(cluster_.attempts, id, "attempt").workers.at(rank.value);
+}
+
+void Change::no_longer_waits(AttemptId id, const NodeId& node) {
+    touched_waits_.insert({id, node});
+    std::erase(value_at(cluster_.attempts, id, "attempt").nodes_waiting, node);
+}
+
 Checkpoint& Change::edit(const CheckpointKey& key) {
     touched_checkpoints_.insert(key);
     return value_at(cluster_.checkpoints, key, "checkpoint");
@@ -150,8 +160,8 @@ void Change::note(const std::string& text) { out_.note += (out_.note.empty() ? "
 void Change::save_values() {
     const std::size_t values = erased_nodes_.size() + erased_runs_.size() + erased_attempts_.size() +
                                erased_checkpoints_.size() + touched_nodes_.size() + touched_runs_.size() +
-                               touched_attempts_.size() + touched_checkpoints_.size() + touched_use_.size() +
-                               (queues_ ? 1 : 0);
+                               touched_attempts_.size() + touched_waits_.size() + touched_workers_.size() +
+                               touched_checkpoints_.size() + touched_use_.size() + (queues_ ? 1 : 0);
     if (values == 0 && !meta_) return;
     cluster_.meta.now = now_;
     out_.save.reserve(values + 1);
@@ -162,10 +172,29 @@ void Change::save_values() {
     for (const CheckpointKey& key : erased_checkpoints_) out_.save.emplace_back(EraseCheckpoint{key});
     for (const NodeId& id : touched_nodes_) out_.save.emplace_back(cluster_.nodes.at(id));
     for (const RunId id : touched_runs_) out_.save.emplace_back(cluster_.runs.at(id));
-    for (const AttemptId id : touched_attempts_) out_.save.emplace_back(cluster_.attempts.at(id));
+    save_attempts();
     for (const CheckpointKey& key : touched_checkpoints_) out_.save.emplace_back(cluster_.checkpoints.at(key));
     if (queues_) out_.save.emplace_back(cluster_.queues);
     for (const std::string& queue : touched_use_) out_.save.emplace_back(cluster_.use.at(queue));
+}
+
+// One that is saved whole has its parts in it.
+void Change::save_attempts() {
+    for (const AttemptId id : touched_attempts_) out_.save.emplace_back(cluster_.attempts.at(id));
+    for (const auto& [id, node] : touched_waits_)
+        if (!touched_attempts_.contains(id) && cluster_.attempts.contains(id))
+            out_.save.emplace_back(AttemptNode{.attempt = id, .node = node});
+    for (const auto& [id, rank] : touched_workers_) {
+        const auto found = cluster_.attempts.find(id);
+        if (touched_attempts_.contains(id) || found == cluster_.attempts.end()) continue;
+        const Worker& worker = found->second.workers[rank.value];
+        out_.save.emplace_back(AttemptWorker{.attempt = id,
+                                             .rank = rank,
+                                             .state = worker.state,
+                                             .pid = worker.pid,
+                                             .exit = worker.exit,
+                                             .exit_wall_us = worker.exit_wall_us});
+    }
 }
 
 Decision Change::finish() {

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "scheduler/controller.hpp"
 
@@ -21,6 +22,9 @@ class Change {
     Node& edit(const NodeId& id);
     Run& edit(RunId id);
     Attempt& edit(AttemptId id);
+    // Of an attempt that may be long, this alone: neither changes who holds what.
+    Worker& edit(AttemptId id, Rank rank);
+    void no_longer_waits(AttemptId id, const NodeId& node);
     Checkpoint& edit(const CheckpointKey& key);
     Meta& edit_meta();
     void add(Node node);
@@ -51,6 +55,7 @@ class Change {
 
   private:
     void save_values();
+    void save_attempts();
     void charge();
     void count_given_back();
 
@@ -64,6 +69,8 @@ class Change {
     std::set<NodeId> touched_nodes_, erased_nodes_;
     std::set<RunId> touched_runs_, erased_runs_;
     std::set<AttemptId> touched_attempts_, erased_attempts_;
+    std::set<std::pair<AttemptId, NodeId>> touched_waits_;
+    std::set<std::pair<AttemptId, Rank>> touched_workers_;
     std::set<CheckpointKey> touched_checkpoints_, erased_checkpoints_;
 };
 

@@ -32,6 +32,19 @@ void put(Cluster& cluster, const Meta& meta) { cluster.meta = meta; }
 void put(Cluster& cluster, const Node& node) { cluster.nodes[node.id] = node; }
 void put(Cluster& cluster, const Run& run) { cluster.runs[run.id] = run; }
 void put(Cluster& cluster, const Attempt& attempt) { cluster.attempts[attempt.id] = attempt; }
+void put(Cluster& cluster, const AttemptNode& part) {
+    const auto whole = cluster.attempts.find(part.attempt);
+    if (whole != cluster.attempts.end()) std::erase(whole->second.nodes_waiting, part.node);
+}
+void put(Cluster& cluster, const AttemptWorker& part) {
+    const auto whole = cluster.attempts.find(part.attempt);
+    if (whole == cluster.attempts.end() || part.rank.value >= whole->second.workers.size()) return;
+    Worker& worker = whole->second.workers[part.rank.value];
+    worker.state = part.state;
+    worker.pid = part.pid;
+    worker.exit = part.exit;
+    worker.exit_wall_us = part.exit_wall_us;
+}
 void put(Cluster& cluster, const Queues& queues) { cluster.queues = queues; }
 void put(Cluster& cluster, const QueueUse& use) { cluster.use[use.queue] = use; }
 void put(Cluster& cluster, const Checkpoint& c) { cluster.checkpoints[{.run = c.run, .directory = c.directory}] = c; }

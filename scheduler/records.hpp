@@ -185,7 +185,14 @@ struct EraseNode { NodeId id; bool operator==(const EraseNode&) const = default;
 struct EraseRun { RunId id; bool operator==(const EraseRun&) const = default; };          // with attempts, checkpoints
 struct EraseCheckpoint { CheckpointKey key; bool operator==(const EraseCheckpoint&) const = default; };
 struct EraseAttempt { AttemptId id; bool operator==(const EraseAttempt&) const = default; };  // renumbered by its claim
+// What a node's word changes in a gang's long attempt is saved alone, and lies over the Attempt that was saved last.
+struct AttemptNode { AttemptId attempt; NodeId node; bool operator==(const AttemptNode&) const = default; };  // no longer waited for
+struct AttemptWorker {  // what becomes of a worker
+    AttemptId attempt; Rank rank; WorkerState state = WorkerState::placed; std::int64_t pid = 0;
+    std::optional<ExitCause> exit; std::int64_t exit_wall_us = 0;
+    bool operator==(const AttemptWorker&) const = default;
+};
 using Record = std::variant<Meta, Node, Run, Attempt, Checkpoint, EraseNode, EraseRun, EraseAttempt, EraseCheckpoint,
-                            Queues, QueueUse>;
+                            Queues, QueueUse, AttemptNode, AttemptWorker>;
 
 }  // namespace rtrain

@@ -124,15 +124,16 @@ void on(Change& change, const NodePrepared& event) {
         change.renumber(id, event.claimed_number);
         id.number = event.claimed_number;
     }
-    Attempt& attempt = change.edit(id);
     if (event.claimed_number > 0) {
-        attempt.from = event.from;
+        Attempt& claimed = change.edit(id);
+        claimed.from = event.from;
         keep_wanted(change, {.run = id.run, .directory = event.from});
-        attempt.master_address = event.master_address;
-        attempt.master_port = event.master_port;
+        claimed.master_address = event.master_address;
+        claimed.master_port = event.master_port;
     }
-    std::erase(attempt.nodes_waiting, event.node);
-    if (!attempt.nodes_waiting.empty()) return;
+    change.no_longer_waits(id, event.node);
+    if (!change.seen().attempts.at(id).nodes_waiting.empty()) return;
+    Attempt& attempt = change.edit(id);
     attempt.state = AttemptState::starting;
     change.about(id.run);
     change.note(name_of(change.seen(), id.run) + " attempt " + std::to_string(id.number) +
@@ -158,12 +159,12 @@ void on(Change& change, const WorkerStarted& event) {
     const Attempt* seen = meant_attempt(change.seen(), event.attempt);
     if (seen == nullptr || terminal(seen->state) || event.rank.value >= seen->workers.size()) return;
     if (seen->workers[event.rank.value].state != WorkerState::placed) return;
-    Attempt& attempt = change.edit(seen->id);
-    attempt.workers[event.rank.value].state = WorkerState::running;
-    attempt.workers[event.rank.value].pid = event.pid;
-    const bool all = std::all_of(attempt.workers.begin(), attempt.workers.end(),
+    Worker& started = change.edit(seen->id, event.rank);
+    started.state = WorkerState::running;
+    started.pid = event.pid;
+    const bool all = std::all_of(seen->workers.begin(), seen->workers.end(),
                                  [](const Worker& worker) { return worker.state != WorkerState::placed; });
-    if (all && attempt.state == AttemptState::starting) begin_running(change, attempt.id);
+    if (all && seen->state == AttemptState::starting) begin_running(change, seen->id);
 }
 
 void on(Change& change, const FirstReport& event) {
@@ -176,22 +177,22 @@ void on(Change& change, const WorkerExited& event) {
     if (seen == nullptr || terminal(seen->state) || event.rank.value >= seen->workers.size()) return;
     if (seen->workers[event.rank.value].state == WorkerState::exited) return;
     const AttemptId id = seen->id;
-    Attempt& attempt = change.edit(id);
-    Worker& worker = attempt.workers[event.rank.value];
+    Worker& worker = change.edit(id, event.rank);
     worker.state = WorkerState::exited;
     worker.exit = event.cause;
     worker.exit_wall_us = event.exit_wall_us;
-    if (attempt.state == AttemptState::stopping) {
-        if (attempt.end_as != AttemptState::failed || !attempt.counted) return;
+    if (seen->state == AttemptState::stopping) {
+        if (seen->end_as != AttemptState::failed || !seen->counted) return;
+        Attempt& attempt = change.edit(id);
         find_first_failure(attempt);
         attempt.counted = !port_was_taken(attempt);  // the news of rank 0's end came after that of its peers
         return;
     }
     if (!event.cause.success()) return failed(change, id, event.rank);
-    const bool all = std::all_of(attempt.workers.begin(), attempt.workers.end(),
+    const bool all = std::all_of(seen->workers.begin(), seen->workers.end(),
                                  [](const Worker& w) { return w.exit && w.exit->success(); });
     if (!all) return;  // a rank may end early while others train
-    if (attempt.state == AttemptState::starting) begin_running(change, id);
+    if (seen->state == AttemptState::starting) begin_running(change, id);
     begin_stop(change, id, AttemptState::succeeded, "every rank ended with 0");
 }
 

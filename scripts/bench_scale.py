@@ -1,58 +1,30 @@
 """`scripts/bench scale`: 2,000 simulated nodes on a real head, then 10,000 runs of mixed gangs over its HTTP API.
 
-Everything is on loopback and real but the workers, which are timers of `rtrain node simulate`. Sizes can be changed for a
-quick look: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RUNS.
+Everything is on loopback and real but the workers, which are timers of `rtrain node simulate`. That process and the submitter
+stand in for 2,000 other machines, yet share this one's cores with the head: they give way to it (nice 10; bench_load.py).
+Sizes can be changed for a quick look: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RUNS.
 """
 
-import http.client
 import json
 import os
-import random
 import re
-import socket
-import ssl
 import subprocess
-import threading
 import time
 
+from bench_load import NICE, SUBMITTERS, Connection, group_gives_way, submit_from_aside
 from local_cluster import ROOT, LocalCluster, wait_for
 
 BUILD = ROOT / "build" / "release"
 NODES = int(os.environ.get("RTRAIN_BENCH_NODES", "2000"))
 RUNS = int(os.environ.get("RTRAIN_BENCH_RUNS", "10000"))
-SUBMITTERS = 4
 RUN_SECONDS = 5
-# (share, workers, GPUs of each): most are small, most of the GPUs go to the large ones.
-GANGS = [(60, 1, 1), (15, 2, 1), (10, 4, 1), (9, 8, 1), (5, 8, 8), (1, 64, 8)]
 
 
-class Connection(http.client.HTTPSConnection):
-    """Kept alive; checks the head's certificate against the cluster's CA and the fixed name."""
+class CrowdedCluster(LocalCluster):
+    """Its simulated nodes give way to the head."""
 
-    def __init__(self, port, ca, token):
-        self.tls = ssl.create_default_context(cafile=ca)
-        super().__init__("127.0.0.1", port, context=self.tls, timeout=120)
-        self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-
-    def connect(self):
-        plain = socket.create_connection((self.host, self.port), self.timeout)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sock = self.tls.wrap_socket(plain, server_hostname="rtrain-head")
-
-    def ask(self, method, path, body=None):
-        try:
-            return self.ask_once(method, path, body)
-        except (http.client.RemoteDisconnected, ConnectionError):  # the head lets go of a connection that was idle for long
-            self.close()
-            return self.ask_once(method, path, body)
-
-    def ask_once(self, method, path, body):
-        self.request(method, path, body=None if body is None else json.dumps(body), headers=self.headers)
-        answer = self.getresponse()
-        text = answer.read()
-        if answer.status >= 300:
-            raise SystemExit(f"bench: {method} {path}: {answer.status} {text[:500]!r}")
-        return text
+    def command(self, name, *arguments):
+        return [*(["nice", "-n", str(NICE)] if name == "nodes" else []), *super().command(name, *arguments)]
 
 
 def cpu_seconds(pid):
@@ -91,45 +63,13 @@ def quantile(before, after, share):
     return 1e3 * lower
 
 
-def mixed_jobs(count):
-    dice = random.Random(7)
-    shapes = dice.choices(GANGS, weights=[share for share, _, _ in GANGS], k=count)
-    for number, (_, workers, gpus) in enumerate(shapes):
-        scaling = {"workers": workers, "use_gpu": True, "resources_per_worker": {"CPU": 1, "GPU": gpus}}
-        yield {"version": 1, "name": f"mixed-{number:05}", "entrypoint": ["true"], "scaling": scaling}
-
-
-def submit_all(connect, jobs):
-    """Submits from several threads; gives back how long each request took, in milliseconds."""
-    waiting, guard, millis = iter(jobs), threading.Lock(), []
-
-    def submit_some():
-        head, mine = connect(), []
-        while True:
-            with guard:
-                job = next(waiting, None)
-            if job is None:
-                break
-            begin = time.perf_counter()
-            head.ask("POST", "/v1/runs", {"job": job, "key": job["name"]})
-            mine.append(1e3 * (time.perf_counter() - begin))
-        with guard:
-            millis.extend(mine)
-
-    threads = [threading.Thread(target=submit_some) for _ in range(SUBMITTERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sorted(millis)
-
-
 def start_nodes(cluster, head):
     """Seconds from the start of the simulator until the head calls all nodes READY, and what the simulator told."""
     token = cluster.json("token", "create", "--role", "node", "--uses", NODES)["token"]
     begin = time.monotonic()
     cluster.start("nodes", "node", "simulate", cluster.head_address(), "--token", token, "--count", NODES,
                   "--cpus", 8, "--fake-gpus", "8xA100", "--run-seconds", RUN_SECONDS, "-o", "jsonl")  # fmt: skip
+    group_gives_way(cluster.daemons["nodes"].pid)
 
     def all_ready():
         if cluster.daemons["nodes"].poll() is not None:
@@ -155,20 +95,18 @@ def gangs_per_second(folder):
 
 def scale(work):
     """2,000 simulated nodes, 10,000 runs of mixed gangs: nodes registered <= 20 s; decision p99 <= 20 ms; head <= 300 MB, heartbeats <= 30 % of one core; 1-bundle gangs made, committed, removed >= 2,000/s"""
-    cluster = LocalCluster(work / "scale", nodes=0)
+    cluster = CrowdedCluster(work / "scale", nodes=0)
     try:
         admin = cluster.json("token", "create", "--role", "admin", "--user", "bench")["token"]
 
-        def connect():
-            return Connection(cluster.port, str(cluster.folder / "head" / "ca.crt"), admin)
-
-        head, pid = connect(), cluster.daemons["head"].pid
+        ca, pid = str(cluster.folder / "head" / "ca.crt"), cluster.daemons["head"].pid
+        head = Connection(cluster.port, ca, admin)
         registered = start_nodes(cluster, head)
         beats = heartbeat_share(pid)
         idle_mib = memory_mib(pid, "VmRSS")
         before, used, begin = head.ask("GET", "/metrics").decode(), cpu_seconds(pid), time.monotonic()
         ran_before, waited_before = loop_seconds(pid)
-        millis = submit_all(connect, mixed_jobs(RUNS))
+        millis = submit_from_aside(cluster.port, ca, admin, RUNS)
         submitted = time.monotonic() - begin
 
         def all_ended():
@@ -191,7 +129,8 @@ def scale(work):
     return (
         f"registered in {registered:.1f} s; decision {shown['decision_latency_seconds']}; {RUNS / took:.0f} runs/s; "
         f"head {peak_mib:.0f} MiB; heartbeats {100 * beats:.1f} % of one core; {gangs['gangs_per_second']:.0f} gangs/s",
-        f"{NODES} nodes, {RUNS} runs; {loop}; a turn of the core {shown['scheduling_duration_seconds']}; commit "
+        f"{NODES} nodes, {RUNS} runs; simulated nodes and submitter, which stand in for other machines, at nice {NICE}; {loop}; "
+        f"a turn of the core {shown['scheduling_duration_seconds']}; commit "
         f"{shown['log_commit_duration_seconds']}; submitted {RUNS / submitted:.0f}/s over {SUBMITTERS} connections, answered p50 "
         f"{millis[len(millis) // 2]:.1f}, p99 {millis[len(millis) * 99 // 100]:.1f} ms; head {idle_mib:.0f} MiB before the runs, "
         f"{1e3 * used / RUNS:.1f} ms of processor for each; /metrics then {len(after) / 1e6:.1f} MB in {1e3 * scrape:.0f} ms; gangs: "

@@ -20,7 +20,7 @@ struct SqliteJournal::Body {
     Database reader;
     std::mutex reading;
     Cluster opened;
-    std::map<RowKey, std::string> unknown;
+    Kept kept;
     std::uint64_t last_event = 0;
     MetricMarks metric_marks;
     std::mutex mutex;

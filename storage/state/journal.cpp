@@ -136,7 +136,7 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     auto journal = std::unique_ptr<SqliteJournal>(new SqliteJournal());
     journal->body_ = std::make_unique<Body>(std::move(*lock), std::move(*database), std::move(*reader));
     journal->body_->opened = std::move(loaded->cluster);
-    journal->body_->unknown = std::move(loaded->unknown);
+    journal->body_->kept = std::move(loaded->kept);
     journal->body_->last_event = static_cast<std::uint64_t>(*last);
     return journal;
 }
@@ -158,7 +158,7 @@ Status SqliteJournal::commit(const Batch& batch) {
         const std::int64_t saved = checksum_of(std::span(records).last(entry.records.size()));
         if (Status written = insert_entry(body_->database, ++id, entry, saved); !written) return written.error();
     }
-    if (Status saved = save_records(body_->database, records, body_->unknown); !saved) return saved.error();
+    if (Status saved = save_records(body_->database, records, body_->kept); !saved) return saved.error();
     for (const Notice& notice : batch.notices)
         if (Status written = insert_notice(body_->database, ++id, notice); !written) return written.error();
     for (const auto& [key, value] : batch.settings)

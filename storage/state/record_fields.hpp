@@ -113,6 +113,18 @@ struct Fields<EraseAttempt> {
     static constexpr auto list = std::tuple(RTRAIN_FIELD(EraseAttempt, id));
 };
 template <>
+struct Fields<AttemptNode> {
+    static constexpr const char* type = "AttemptNode";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(AttemptNode, attempt), RTRAIN_FIELD(AttemptNode, node));
+};
+template <>
+struct Fields<AttemptWorker> {
+    static constexpr const char* type = "AttemptWorker";
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(AttemptWorker, attempt), RTRAIN_FIELD(AttemptWorker, rank), RTRAIN_FIELD(AttemptWorker, state),
+        RTRAIN_FIELD(AttemptWorker, pid), RTRAIN_FIELD(AttemptWorker, exit), RTRAIN_FIELD(AttemptWorker, exit_wall_us));
+};
+template <>
 struct Fields<EraseCheckpoint> {
     static constexpr const char* type = "EraseCheckpoint";
     static constexpr auto list = std::tuple(RTRAIN_FIELD(EraseCheckpoint, key));

@@ -1,6 +1,8 @@
 // Where each kind of record lies, how it is written, erased and read back.
 #include "storage/state/record_rows.hpp"
 
+#include <optional>
+
 #include "storage/state/journal.hpp"
 #include "storage/state/schema.hpp"
 
@@ -14,10 +16,13 @@ std::string number_key(std::uint64_t number) {  // sorts like the number
 std::string attempt_key(AttemptId id) { return number_key(id.run.value) + "/" + number_key(id.number); }
 std::string checkpoint_key(const CheckpointKey& key) { return number_key(key.run.value) + "/" + key.directory; }
 
+constexpr const char* part_kinds[] = {"attempt_node", "attempt_worker"};
+
 struct Place {
     RowKey key;
     Value run = Null{};
     bool erased = false;
+    std::optional<AttemptId> whole{}, part_of{};  // the row of an attempt; one that lies over it
 };
 Value run_value(RunId run) { return static_cast<std::int64_t>(run.value); }
 
@@ -28,7 +33,17 @@ struct PlaceOf {
         return {.key = {"run", number_key(run.id.value)}, .run = run_value(run.id)};
     }
     Place operator()(const Attempt& attempt) const {
-        return {.key = {"attempt", attempt_key(attempt.id)}, .run = run_value(attempt.id.run)};
+        return {.key = {"attempt", attempt_key(attempt.id)}, .run = run_value(attempt.id.run), .whole = attempt.id};
+    }
+    Place operator()(const AttemptNode& part) const {
+        return {.key = {part_kinds[0], attempt_key(part.attempt) + "/" + part.node.value},
+                .run = run_value(part.attempt.run),
+                .part_of = part.attempt};
+    }
+    Place operator()(const AttemptWorker& part) const {
+        return {.key = {part_kinds[1], attempt_key(part.attempt) + "/" + number_key(part.rank.value)},
+                .run = run_value(part.attempt.run),
+                .part_of = part.attempt};
     }
     Place operator()(const Checkpoint& checkpoint) const {
         return {.key = {"checkpoint", checkpoint_key({checkpoint.run, checkpoint.directory})},
@@ -41,39 +56,58 @@ struct PlaceOf {
         return {.key = {}, .run = run_value(erase.id), .erased = true};
     }
     Place operator()(const EraseAttempt& erase) const {
-        return {.key = {"attempt", attempt_key(erase.id)}, .erased = true};
+        return {.key = {"attempt", attempt_key(erase.id)}, .erased = true, .whole = erase.id};
     }
     Place operator()(const EraseCheckpoint& erase) const {
         return {.key = {"checkpoint", checkpoint_key(erase.key)}, .erased = true};
     }
 };
 
-Status save_record(Database& database, const Written& written, Place place,
-                   const std::map<RowKey, std::string>& unknown) {
-    if (std::holds_alternative<EraseRun>(*written.record))
+// An attempt that is written whole, or goes, has no rows over it any more.
+Status erase_parts(Database& database, const Place& place, Kept& kept) {
+    if (!place.whole || kept.in_parts.erase(*place.whole) == 0) return Done{};
+    for (const char* kind : part_kinds) {
+        const Values range = {std::string(kind), place.key.second + "/", place.key.second + "0"};  // '0' follows '/'
+        if (Status gone = database.run("DELETE FROM records WHERE kind=? AND key>? AND key<?", range); !gone)
+            return gone;
+    }
+    return Done{};
+}
+
+Status save_record(Database& database, const Written& written, Place place, Kept& kept) {
+    if (const EraseRun* gone = std::get_if<EraseRun>(written.record)) {
+        kept.in_parts.erase(kept.in_parts.lower_bound({.run = gone->id, .number = 0}),
+                            kept.in_parts.lower_bound({.run = {gone->id.value + 1}, .number = 0}));
         return database.run("DELETE FROM records WHERE run=?", {place.run});
+    }
+    if (Status gone = erase_parts(database, place, kept); !gone) return gone;
+    if (place.part_of) kept.in_parts.insert(*place.part_of);
     if (place.erased)
         return database.run("DELETE FROM records WHERE kind=? AND key=?", {place.key.first, place.key.second});
     std::string json = written.json;
-    if (auto kept = unknown.find(place.key); kept != unknown.end()) json.insert(json.size() - 1, kept->second);
+    if (auto more = kept.unknown.find(place.key); more != kept.unknown.end())
+        json.insert(json.size() - 1, more->second);
     return insert_row(database, "records", {place.key.first, place.key.second, place.run, std::move(json)});
 }
 
 }  // namespace
 
 // What a later event of the same transaction writes again is written once: only the last of a row is ever seen.
-Status save_records(Database& database, const std::vector<Written>& records,
-                    const std::map<RowKey, std::string>& unknown) {
+Status save_records(Database& database, const std::vector<Written>& records, Kept& kept) {
     std::vector<Place> places;
     std::map<RowKey, std::size_t> last;
+    std::map<AttemptId, std::size_t> last_whole;
     for (const Written& one : records) {
         places.push_back(std::visit(PlaceOf{}, *one.record));
         if (!std::holds_alternative<EraseRun>(*one.record)) last[places.back().key] = places.size() - 1;
+        if (places.back().whole) last_whole[*places.back().whole] = places.size() - 1;
     }
     for (std::size_t i = 0; i < records.size(); ++i) {
         const auto newest = last.find(places[i].key);
         if (newest != last.end() && newest->second != i) continue;
-        Status saved = save_record(database, records[i], std::move(places[i]), unknown);
+        const auto whole = places[i].part_of ? last_whole.find(*places[i].part_of) : last_whole.end();
+        if (whole != last_whole.end() && whole->second > i) continue;  // in it
+        Status saved = save_record(database, records[i], std::move(places[i]), kept);
         if (!saved) return saved;
     }
     return Done{};
@@ -82,16 +116,24 @@ Status save_records(Database& database, const std::vector<Written>& records,
 Result<Loaded> load_records(Database& database, const std::string& table) {
     Loaded loaded;
     std::optional<Error> wrong;
-    Status read = database.each("SELECT kind, key, json FROM " + table, {}, [&](const Row& row) {
+    const std::string sql =
+        "SELECT kind, key, json FROM " + table + " ORDER BY kind, key";  // attempts before their parts
+    Status read = database.each(sql, {}, [&](const Row& row) {
         std::string json = row.text(2);
         Result<Record> record = decode_record(json);
+        const std::optional<AttemptId> part_of = record ? std::visit(PlaceOf{}, *record).part_of : std::nullopt;
+        if (part_of && !loaded.cluster.attempts.contains(*part_of))
+            record =
+                Error{ErrorCode::damaged, "the record " + row.text(0) + " " + row.text(1) + " has lost its attempt",
+                      "rtrain head restore-backup FILE"};
         if (!record) {
             if (!wrong) wrong = record.error();
             return;
         }
         rtrain::apply(loaded.cluster, *record);
+        if (part_of) loaded.kept.in_parts.insert(*part_of);
         std::string beyond = unknown_members(json, *record);
-        if (!beyond.empty()) loaded.unknown[{row.text(0), row.text(1)}] = beyond;
+        if (!beyond.empty()) loaded.kept.unknown[{row.text(0), row.text(1)}] = beyond;
     });
     if (!read) return read.error();
     if (wrong) return *wrong;

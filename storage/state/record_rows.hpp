@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,9 +14,13 @@
 namespace rtrain::state {
 
 using RowKey = std::pair<std::string, std::string>;  // kind, key
+struct Kept {                                        // of the rows on disk
+    std::map<RowKey, std::string> unknown;           // members of a newer minor version, written back with the record
+    std::set<AttemptId> in_parts;  // attempts with rows that lie over their own, until it is written again
+};
 struct Loaded {
     Cluster cluster;
-    std::map<RowKey, std::string> unknown;  // members of a newer minor version, written back with the record
+    Kept kept;
 };
 
 Result<Loaded> load_records(Database& database, const std::string& table);
@@ -25,8 +30,8 @@ struct Written {
     std::string json;
 };
 Status save_records(Database& database, const std::vector<Written>& records,
-                    const std::map<RowKey, std::string>& unknown);  // of one transaction, in order
-std::map<RowKey, std::string> as_rows(const Cluster& cluster);      // every record of it, encoded
+                    Kept& kept);                                // of one transaction, in order
+std::map<RowKey, std::string> as_rows(const Cluster& cluster);  // every record of it, encoded
 std::int64_t checksum_of(const std::vector<Record>& records);
 std::int64_t checksum_of(std::span<const Written> records);
 std::string unknown_members(const std::string& text, const Record& record);

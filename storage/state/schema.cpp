@@ -45,6 +45,9 @@ constexpr std::array to_version_2 = {
     "UPDATE metrics SET json = '{\"0\":' || json || '}'",
     statements.back(),
 };
+// Version 3 has the same tables; its attempts have rows that lie over theirs (AttemptNode, AttemptWorker), and its
+// events save these, so that a replay begins anew.
+constexpr std::array to_version_3 = {"DELETE FROM settings WHERE key='snapshot_program'"};
 constexpr std::array summed_tables = {"records", "snapshot", "events", "tokens", "settings"};
 
 struct Fnv1a {  // 64 bits; each changed byte changes it
@@ -165,7 +168,10 @@ Status bring_up_to_date(Database& database) {
     Result<std::int64_t> version = database.integer("PRAGMA user_version");
     if (!version) return version.error();
     if (*version == schema_version) return Done{};
-    return change_tables(database, to_version_2);
+    std::vector<const char*> changes;
+    if (*version == 1) changes.insert(changes.end(), to_version_2.begin(), to_version_2.end());
+    changes.insert(changes.end(), to_version_3.begin(), to_version_3.end());
+    return change_tables(database, changes);
 }
 
 Result<bool> is_empty(Database& database) {

@@ -22,6 +22,14 @@ Result<Replay> begin_replay(Database& database) {
                      "the events were made by rtrain " + *program +
                          ", and this is " RTRAIN_VERSION ": a replay would prove nothing",
                      "start the head with this rtrain once, which takes a new snapshot, and verify later"};
+    Result<std::int64_t> version = database.integer("PRAGMA user_version");
+    if (!version) return version.error();
+    if (*version != schema_version)
+        return Error{ErrorCode::conflict,
+                     "the events were made by an earlier build of rtrain " RTRAIN_VERSION
+                     " (state database of version " +
+                         std::to_string(*version) + "): a replay would prove nothing",
+                     "start the head with this rtrain once, which takes a new snapshot, and verify later"};
     Result<std::string> event = read_setting(database, snapshot_event_key);
     if (!event) return event.error();
     Result<Loaded> snapshot = load_records(database, "snapshot");

@@ -71,7 +71,11 @@ void Oracle::check_late(const Event& event, const Decision& decision) const {
     if (!id || !over_.contains(*id)) return;
     for (const Record& record : decision.save) {
         const auto* attempt = std::get_if<Attempt>(&record);
-        require(attempt == nullptr || attempt->id != *id, "an event of " + text(*id) + ", which is over, changed it");
+        const auto* node = std::get_if<AttemptNode>(&record);
+        const auto* worker = std::get_if<AttemptWorker>(&record);
+        const bool changed = (attempt != nullptr && attempt->id == *id) || (node != nullptr && node->attempt == *id) ||
+                             (worker != nullptr && worker->attempt == *id);
+        require(!changed, "an event of " + text(*id) + ", which is over, changed it");
     }
 }
 

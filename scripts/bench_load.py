@@ -1,0 +1,112 @@
+"""The submitter of `scripts/bench scale`: mixed gangs over several kept-alive connections, as fast as the head takes them.
+
+A program of its own, so that it can give way to the head as a submitter on another machine would.
+usage: bench_load.py PORT CA TOKEN COUNT; prints a JSON list of how long each request took, in milliseconds, sorted.
+"""
+
+import contextlib
+import http.client
+import json
+import pathlib
+import random
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+SUBMITTERS = 4
+NICE = 10
+# (share, workers, GPUs of each): most are small, most of the GPUs go to the large ones.
+GANGS = [(60, 1, 1), (15, 2, 1), (10, 4, 1), (9, 8, 1), (5, 8, 8), (1, 64, 8)]
+
+
+class Connection(http.client.HTTPSConnection):
+    """Kept alive; checks the head's certificate against the cluster's CA and the fixed name."""
+
+    def __init__(self, port, ca, token):
+        self.tls = ssl.create_default_context(cafile=ca)
+        super().__init__("127.0.0.1", port, context=self.tls, timeout=120)
+        self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def connect(self):
+        plain = socket.create_connection((self.host, self.port), self.timeout)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = self.tls.wrap_socket(plain, server_hostname="rtrain-head")
+
+    def ask(self, method, path, body=None):
+        try:
+            return self.ask_once(method, path, body)
+        except (http.client.RemoteDisconnected, ConnectionError):  # the head lets go of a connection that was idle for long
+            self.close()
+            return self.ask_once(method, path, body)
+
+    def ask_once(self, method, path, body):
+        self.request(method, path, body=None if body is None else json.dumps(body), headers=self.headers)
+        answer = self.getresponse()
+        text = answer.read()
+        if answer.status >= 300:
+            raise SystemExit(f"bench: {method} {path}: {answer.status} {text[:500]!r}")
+        return text
+
+
+def group_gives_way(pid):
+    """Where sessions are scheduled as groups (sched_autogroup), nice counts within one only: the group of the session that
+    `pid` leads is told as well."""
+    with contextlib.suppress(OSError):
+        pathlib.Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
+
+
+def mixed_jobs(count):
+    dice = random.Random(7)
+    shapes = dice.choices(GANGS, weights=[share for share, _, _ in GANGS], k=count)
+    for number, (_, workers, gpus) in enumerate(shapes):
+        scaling = {"workers": workers, "use_gpu": True, "resources_per_worker": {"CPU": 1, "GPU": gpus}}
+        yield {"version": 1, "name": f"mixed-{number:05}", "entrypoint": ["true"], "scaling": scaling}
+
+
+def submit_all(connect, jobs):
+    """Submits from several threads; gives back how long each request took, in milliseconds."""
+    waiting, guard, millis = iter(jobs), threading.Lock(), []
+
+    def submit_some():
+        head, mine = connect(), []
+        while True:
+            with guard:
+                job = next(waiting, None)
+            if job is None:
+                break
+            begin = time.perf_counter()
+            head.ask("POST", "/v1/runs", {"job": job, "key": job["name"]})
+            mine.append(1e3 * (time.perf_counter() - begin))
+        with guard:
+            millis.extend(mine)
+
+    threads = [threading.Thread(target=submit_some) for _ in range(SUBMITTERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(millis)
+
+
+def submit_from_aside(port, ca, token, count):
+    """submit_all in a process that gives way."""
+    command = ["nice", "-n", str(NICE), sys.executable, __file__, str(port), ca, token, str(count)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as submitter:
+        try:
+            group_gives_way(submitter.pid)
+            text = submitter.stdout.read()
+        except BaseException:
+            submitter.kill()
+            raise
+    millis = json.loads(text) if submitter.returncode == 0 else []
+    if len(millis) != count:
+        raise SystemExit(f"bench: {len(millis)} of {count} runs were submitted")
+    return millis
+
+
+if __name__ == "__main__":
+    port, ca, token, count = sys.argv[1:]
+    print(json.dumps(submit_all(lambda: Connection(int(port), ca, token), mixed_jobs(int(count)))))

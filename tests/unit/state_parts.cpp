@@ -1,0 +1,125 @@
+// Attempts in parts: what nodes say of a gang lies beside its record, until that is written whole again.
+#include "storage/state/schema.hpp"
+#include "tests/unit/state_story.hpp"
+
+using namespace rtrain;
+using namespace rtrain::state;
+
+namespace {
+
+std::int64_t rows_of(const std::string& path, const std::string& kind) {
+    Database database = std::move(Database::open(path, Database::Mode::existing)).value();
+    Result<std::int64_t> rows = database.integer("SELECT count(*) FROM records WHERE kind=?", {kind});
+    if (!rows) FAIL(rows.error().message);
+    return *rows;
+}
+
+// A run of two workers, each on a node of its own, whose second worker has started.
+void begin_gang(Story& story) {
+    Event gang = run_is_submitted("gang");
+    auto& submitted = std::get<RunSubmitted>(gang);
+    submitted.spec.gang.bundles.assign(2, Bundle{.demand = {{"CPU", units(8)}}, .selector = {}});
+    story.happen({HeadStarted{.wall_ms = 1}, node_joins("n1"), node_joins("n2"), gang});
+    const Attempt& placed = story.cluster.attempts.at(attempt(1, 1));
+    const NodeId first = placed.workers[0].seat.node, second = placed.workers[1].seat.node;
+    story.happen({NodePrepared{.attempt = attempt(1, 1), .incarnation = 1, .node = second}});
+    CHECK(story.cluster.attempts.at(attempt(1, 1)).nodes_waiting == std::vector{first});
+}
+
+}  // namespace
+
+TEST_CASE("what a node says of a gang is saved beside the attempt, and in it once that is written again") {
+    ScratchDirectory scratch;
+    const std::string path = scratch / "data/state.db";
+    Story story(scratch / "data");
+    const auto reopened = [&] {
+        const Cluster before = story.cluster;
+        story.journal.reset();
+        story.open();
+        return story.cluster == before;
+    };
+    begin_gang(story);
+    CHECK(rows_of(path, "attempt_node") == 1);
+    CHECK(reopened());
+    const NodeId first = story.cluster.attempts.at(attempt(1, 1)).workers[0].seat.node;
+    story.happen({NodePrepared{.attempt = attempt(1, 1),
+                               .incarnation = 1,
+                               .node = first,
+                               .claimed_number = 1,
+                               .from = "",
+                               .master_address = "10.0.0.1",
+                               .master_port = 20'000}});
+    CHECK(rows_of(path, "attempt_node") == 0);
+    story.happen({WorkerStarted{.attempt = attempt(1, 1), .rank = {1}, .pid = 78}});
+    CHECK(rows_of(path, "attempt_worker") == 1);
+    CHECK(reopened());
+    story.happen({WorkerStarted{.attempt = attempt(1, 1), .rank = {0}, .pid = 77}});
+    CHECK(rows_of(path, "attempt_worker") == 0);
+    CHECK(reopened());
+    story.happen({WorkerExited{.attempt = attempt(1, 1), .rank = {0}, .cause = {.exit_code = 0}},
+                  WorkerExited{.attempt = attempt(1, 1), .rank = {1}, .cause = {.exit_code = 0}}});
+    CHECK(rows_of(path, "attempt_worker") == 0);
+    CHECK(reopened());
+    CHECK(SqliteJournal::verify(scratch / "data").ok());
+}
+
+TEST_CASE("a claim that takes another number, and a removal, leave no part of an attempt behind") {
+    ScratchDirectory scratch;
+    const std::string path = scratch / "data/state.db";
+    Story story(scratch / "data");
+    begin_gang(story);
+    const NodeId first = story.cluster.attempts.at(attempt(1, 1)).workers[0].seat.node;
+    story.happen({NodePrepared{.attempt = attempt(1, 1),
+                               .incarnation = 1,
+                               .node = first,
+                               .claimed_number = 4,
+                               .from = "",
+                               .master_address = "10.0.0.1",
+                               .master_port = 20'000}});
+    CHECK(rows_of(path, "attempt_node") == 0);
+    story.happen({WorkerStarted{.attempt = attempt(1, 4), .rank = {1}, .pid = 78}});
+    CHECK(rows_of(path, "attempt_worker") == 1);
+    const auto stop = RunStopAsked{.run = {1}, .by = "ana", .wall_ms = 9};
+    story.happen({stop, NodeEmptied{.attempt = attempt(1, 4), .node = {"n1"}},
+                  NodeEmptied{.attempt = attempt(1, 4), .node = {"n2"}}});
+    CHECK(rows_of(path, "attempt_worker") == 0);
+    story.happen({RunRemoved{.run = {1}}});
+    CHECK(rows_of(path, "attempt") == 0);
+    CHECK(SqliteJournal::verify(scratch / "data").ok());
+}
+
+TEST_CASE("a part whose attempt is gone is damage") {
+    ScratchDirectory scratch;
+    {
+        Story story(scratch / "data");
+        begin_gang(story);
+    }
+    {
+        Database database = std::move(Database::open(scratch / "data/state.db", Database::Mode::existing)).value();
+        REQUIRE(database.run("DELETE FROM records WHERE kind='attempt'").ok());
+    }
+    const Error refused = SqliteJournal::open(scratch / "data").error();
+    CHECK(refused.code == ErrorCode::damaged);
+    CHECK(refused.message.find("attempt_node") != std::string::npos);
+}
+
+TEST_CASE("a database of version 2 is opened, and its events are not replayed") {
+    ScratchDirectory scratch;
+    Story story(scratch / "data");
+    for (const auto& events : small_history()) story.happen(events);
+    const Cluster before = story.cluster;
+    story.journal.reset();
+    {
+        Database database = std::move(Database::open(scratch / "data/state.db", Database::Mode::existing)).value();
+        REQUIRE(database.run("PRAGMA user_version=2").ok());
+        REQUIRE(write_setting(database, "schema_version", "2").ok());
+    }
+    const Error early = SqliteJournal::verify(scratch / "data").error();
+    CHECK(early.code == ErrorCode::conflict);
+    CHECK(early.message.find("earlier build") != std::string::npos);
+    story.open();
+    CHECK(story.cluster == before);
+    Result<std::string> verified = SqliteJournal::verify(scratch / "data");
+    if (!verified) FAIL(verified.error().message);
+    CHECK(verified->find("0 events after number 13 replayed") == 0);
+}
