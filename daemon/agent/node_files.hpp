@@ -5,7 +5,7 @@
 //   <data>/code/<sha256>/       working directories, unpacked once
 //   <data>/setups/<key>/        what `setup:` commands made
 //   <data>/attempts/<run>-<incarnation>/
-//       image.json  logs/rank-00000.{out,err}  rank-00000/{started,exit,error.json,cwd/}
+//       image.json  journal/00000001.jsonl  logs/rank-00000.{out,err}  rank-00000/{started,exit,error.json,cwd/}
 //   <scratch>/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt
 #pragma once
 
@@ -32,6 +32,7 @@ struct NodeFiles {
     std::string code(const std::string& sha256) const { return data_dir + "/code/" + sha256; }
     std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }  // the checkpoint it starts from
     std::string revoked() const { return data_dir + "/revoked"; }
+    std::string journal(AttemptKey key) const { return attempt(key) + "/journal"; }  // metrics, not in the run's yet
     std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }
 };
 

@@ -205,7 +205,9 @@ void Service::adopt(const AttemptImage& image) {
     }
     say("adopted attempt " + attempt_text(image.prepare, image.number) + " with " +
         std::to_string(found.workers.size()) + " workers");
+    one.journal = std::make_shared<Journal>(files_.journal(key));
     feed(std::move(found));
+    flush_journal_in(key, 0);
     if (image.uploading && image.prepare.claim) look_for_commit(key, image);
 }
 

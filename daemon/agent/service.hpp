@@ -13,6 +13,7 @@
 #include "daemon/agent/group_links.hpp"
 #include "daemon/agent/identity.hpp"
 #include "daemon/agent/inventory.hpp"
+#include "daemon/agent/journal.hpp"
 #include "daemon/agent/launcher.hpp"
 #include "daemon/agent/log_shipper.hpp"
 #include "daemon/agent/machine.hpp"
@@ -35,10 +36,11 @@ class Service {
         Beginning begin;
         std::uint32_t number = 0;
         std::uint64_t stages = 0;
-        std::int64_t staged_bytes = 0;        // of the last checkpoint, on this node
-        std::vector<JournalMetrics> journal;  // not yet appended
+        std::int64_t staged_bytes = 0;     // of the last checkpoint, on this node
+        std::shared_ptr<Journal> journal;  // null: no metrics yet
         bool journal_scheduled = false;
-        bool killed = false;  // some worker died of a signal: strays are looked for
+        std::string journal_trouble;  // said already
+        bool killed = false;          // some worker died of a signal: strays are looked for
     };
 
     Service(AgentOptions options, Identity identity, DirectoryLock lock, Outbox outbox);
@@ -87,7 +89,7 @@ class Service {
     void on(const Upload& out);
     void on(const WriteManifest& out);
     void on(const DropUncommitted& out);
-    void on(JournalMetrics& out);
+    void on(const JournalMetrics& out);
     void on(const DialCoordinator& out);
     void on(const ToGroup& out);
     void on(const FinishLogs& out);
@@ -110,6 +112,7 @@ class Service {
     Status start_worker(const Held& held, const protocol::LaunchWorker& worker);
     std::string context_json(const Held& held, std::uint32_t rank) const;
     void flush_journal(AttemptKey key);
+    void flush_journal_in(AttemptKey key, std::int64_t ms);
     Held* held(AttemptKey key);
 
     AgentOptions options_;

@@ -15,7 +15,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t probe_patience_ms = 15'000, probe_every_ms = 50, journal_gather_ms = 1'000,
-                       hang_named_ms = 10'000;
+                       journal_again_ms = 10'000, hang_named_ms = 10'000;
 
 std::int64_t kib(const std::map<std::string, std::string>& words, const char* name) {
     const auto found = words.find(name);
@@ -280,44 +280,56 @@ void Service::on(const DropUncommitted& out) {
         [] {});
 }
 
-// Ranks wait while this is done, so the lines are written on the pool.
-void Service::on(JournalMetrics& out) {
+void Service::on(const JournalMetrics& out) {
     Held* one = held(out.attempt);
     if (!one) return;
-    one->journal.push_back(std::move(out));
-    if (one->journal_scheduled) return;
-    one->journal_scheduled = true;
-    loop_.after(journal_gather_ms, [this, key = out.attempt] { flush_journal(key); });
+    if (!one->journal) one->journal = std::make_shared<Journal>(files_.journal(out.attempt));
+    if (Status kept = one->journal->add(journal_line(out)); !kept)
+        warn("metrics of report " + std::to_string(out.index) + " are in memory only: " + kept.error().message);
+    flush_journal_in(out.attempt, journal_gather_ms);
 }
 
+void Service::flush_journal_in(AttemptKey key, std::int64_t ms) {
+    Held* one = held(key);
+    if (!one || one->journal_scheduled) return;
+    one->journal_scheduled = true;
+    loop_.after(ms, [this, key] { flush_journal(key); });
+}
+
+// Ranks wait for this thread, so the lines are appended on the pool. Storage that is away is tried again.
 void Service::flush_journal(AttemptKey key) {
     Held* one = held(key);
     if (!one) return;
     one->journal_scheduled = false;
-    if (one->journal.empty()) return;
-    loop_.offload(
-        [gear = one->gear, number = one->number, reports = std::exchange(one->journal, {})] {
-            std::string lines;
-            for (const JournalMetrics& report : reports) lines += journal_line(report);
-            const Status kept = append_journal(*gear, number, lines);
-            if (!kept)
-                warn("metrics of " + gear->prepare.run_name + " are not in its journal: " + kept.error().message);
-        },
-        [] {});
+    if (one->journal->empty()) return;
+    offload(
+        [gear = one->gear, number = one->number, journal = one->journal] { return deliver(*journal, *gear, number); },
+        [this, key](const Status& kept) {
+            Held* now = held(key);
+            if (!now) return;
+            const std::string trouble = kept ? std::string{} : kept.error().message;
+            if (!kept && trouble != now->journal_trouble)
+                warn("metrics of " + now->gear->prepare.run_name + " wait on this node for its journal: " + trouble);
+            now->journal_trouble = trouble;
+            if (!kept) flush_journal_in(key, journal_again_ms);
+        });
 }
 
 void Service::on(const DialCoordinator& out) { links_->dial(out.attempt, out.peer); }
 void Service::on(const ToGroup& out) { links_->send(out.attempt, out.node, out.message); }
 
 void Service::on(const FinishLogs& out) {
-    flush_journal(out.attempt);
     logs_->hold_to_limits(out.attempt);
     const Held* one = held(out.attempt);
     if (!one) return feed(LogsDone{out.attempt});
     offload(
         [gear = one->gear, facts = facts(), number = one->number, killed = one->killed, node = identity_.node,
-         groups = cgroups_, key = out.attempt] {
+         groups = cgroups_, key = out.attempt, journal = one->journal] {
             if (groups) groups->kill(key);
+            if (journal)
+                if (Status kept = deliver(*journal, *gear, number); !kept)
+                    warn("the last metrics of " + gear->prepare.run_name +
+                         " are not in its journal: " + kept.error().message);
             if (killed) kill_strays(attempt_text(gear->prepare, number), node);
             return copy_logs(*gear, facts, number);
         },

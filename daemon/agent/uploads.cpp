@@ -261,9 +261,9 @@ std::string journal_line(const JournalMetrics& metrics) {
     return line + '\n';
 }
 
-Status append_journal(const AttemptGear& gear, std::uint32_t number, const std::string& lines) {
-    return gear.store->append(gear.prepare.run_name + "/attempts/" + attempt_folder(number) + "/metrics-000001.jsonl",
-                              lines);
+Status deliver(Journal& journal, const AttemptGear& gear, std::uint32_t number) {
+    const std::string path = gear.prepare.run_name + "/attempts/" + attempt_folder(number) + "/metrics-000001.jsonl";
+    return journal.deliver([&](const std::string& lines) { return gear.store->append(path, lines); });
 }
 
 Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t number) {

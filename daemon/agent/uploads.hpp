@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "daemon/agent/journal.hpp"
 #include "daemon/agent/preparation.hpp"
 
 namespace rtrain::agent {
@@ -28,7 +29,7 @@ ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order);
 void drop_staged(const StagedPaths& staged);
 
 std::string journal_line(const JournalMetrics& metrics);
-Status append_journal(const AttemptGear& gear, std::uint32_t number, const std::string& lines);
+Status deliver(Journal& journal, const AttemptGear& gear, std::uint32_t number);  // into the run's directory
 Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t number);
 
 CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order);

@@ -1,5 +1,6 @@
 """Everything that takes part is killed, in orders that a seed chooses. One run ends well, and nobody is left over."""
 
+import json
 import os
 import pathlib
 import random
@@ -7,11 +8,12 @@ import signal
 import threading
 
 import pytest
-from jobs_on_disk import ranks_job
+from jobs_on_disk import JOBS, ranks_job, write_job
 from local_cluster import LocalCluster, wait_for
 
 STEPS = 40
 ROUNDS = 3
+AHEAD = 32  # reports that ranks may pass before their agent has heard of them, and some
 DAEMONS = ("head", "node-1", "node-2")
 
 
@@ -56,6 +58,38 @@ def test_a_worker_that_says_hello_to_the_next_agent_begins_as_the_others_do(tmp_
         ranks_agree(cluster, "hello", tmp_path)
     finally:
         cluster.stop()
+
+
+def test_no_report_is_lost_with_an_agent_while_the_ranks_go_on(tmp_path):
+    count = 12_000
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=3")
+    try:
+        spec = write_job(tmp_path, "quick", ["python", str(JOBS / "reports.py"), str(count)], 3, storage_path=str(tmp_path))
+        cluster.rtrain("submit", spec)
+        for share in (0.1, 0.3, 0.5):
+            wait_for("reports", lambda share=share: newest_report(cluster, "quick") > share * count)
+            cluster.kill("node-1")
+            cluster.restart("node-1")
+        cluster.wait_state("quick", "SUCCEEDED", "FAILED")
+        facts = cluster.json("describe", "quick")
+        assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
+        assert facts["last_report"]["index"] == count
+        rows = [json.loads(line) for line in journal(tmp_path / "quick").splitlines()]
+        seen = {row["index"]: row["metrics"] for row in rows}
+        assert list(seen) == list(range(1, count + 1))
+        assert all(ranks[str(rank)]["number"] == index for index, ranks in seen.items() for rank in range(3))
+        assert len(rows) - count <= 3 * AHEAD  # what an agent had written and not heard is written by the next one, too
+    finally:
+        cluster.stop()
+
+
+def newest_report(cluster, run):
+    report = cluster.json("describe", run)["last_report"]
+    return report["index"] if report else 0
+
+
+def journal(run):
+    return "".join(path.read_text() for path in sorted(run.glob("attempts/*/metrics-*.jsonl")))
 
 
 def workers_of(cluster, run):

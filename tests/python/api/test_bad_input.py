@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import subprocess
@@ -133,6 +134,17 @@ def test_a_result_is_read_through_a_file_system_of_pyarrow(tmp_path):
     assert (result.metrics, result.checkpoint, result.path) == ({"step": 4}, None, str(tmp_path / "run"))
     with pytest.raises(RuntimeError, match="doesn't exist"):
         Result.from_path(tmp_path / "none", storage_filesystem=fs.LocalFileSystem())
+
+
+def test_a_row_that_a_killed_agent_left_twice_counts_once(tmp_path):
+    rows = {"000001": [1, 2, 3, 2, 3, 4], "000002": [1, 2]}
+    for attempt, indexes in rows.items():
+        (tmp_path / "run" / "attempts" / attempt).mkdir(parents=True)
+        lines = [json.dumps({"index": index, "metrics": {"0": {"at": f"{attempt}-{index}"}}}) for index in indexes]
+        (tmp_path / "run" / "attempts" / attempt / "metrics-000001.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "run" / "run.json").write_text("{}")
+    seen = [row["at"] for row in Result.from_path(tmp_path / "run").metrics_dataframe.to_dict("records")]
+    assert seen == ["000001-1", "000001-2", "000001-3", "000001-4", "000002-1", "000002-2"]
 
 
 def test_the_package_passes_for_ray():

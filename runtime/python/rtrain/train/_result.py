@@ -131,14 +131,21 @@ def _shown(metrics: Mapping[str, Any]) -> str:
 
 
 def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
-    """Every report in the journals of the run's attempts, in their order."""
+    """Every report in the journals of the run's attempts, in their order. What a killed agent left twice counts once."""
     found: list[dict[str, Any]] = []
+    newest: dict[str, int] = {}  # by attempt: the index of its last report
     for name, content in directory.like("attempts/*/metrics-*.jsonl").items():
+        attempt = name.rsplit("/", 1)[0]
         for line in content.splitlines() if keep(name) else ():
             try:
                 row = json.loads(line)
             except ValueError:
                 continue  # the last line of a journal may be torn
+            index = row.get("index")
+            if isinstance(index, int):
+                if index <= newest.get(attempt, 0):
+                    continue
+                newest[attempt] = index
             metrics: Any = _metrics.decode((row.get("metrics") or {}).get("0"))
             if isinstance(metrics, dict):
                 found.append(metrics)
