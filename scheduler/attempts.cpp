@@ -222,7 +222,11 @@ void node_is_empty(Change& change, AttemptId id, const NodeId& node) {
     const Attempt& seen = change.seen().attempts.at(id);
     if (std::find(seen.nodes_waiting.begin(), seen.nodes_waiting.end(), node) == seen.nodes_waiting.end()) return;
     change.no_longer_waits(id, node);
-    if (seen.nodes_waiting.empty()) finish_attempt(change, id);
+    if (seen.nodes_waiting.empty()) return finish_attempt(change, id);
+    // Rank 0's node may wait for a part of a checkpoint: told again, it knows that none can come any more.
+    const NodeId& coordinates = seen.workers.front().seat.node;
+    const bool last = seen.nodes_waiting.size() == 1 && seen.nodes_waiting.front() == coordinates;
+    if (last && seen.started_at.ms != 0) stop_on_node(change, seen, coordinates, seen.cause);
 }
 
 void end_run(Change& change, RunId id, RunState state, const std::string& reason) {

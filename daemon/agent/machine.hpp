@@ -46,6 +46,7 @@ struct LocalAttempt {
     std::optional<Coordinator> coordinator;
     std::map<std::string, bool> nodes_gone;  // of the group: their connection was cut
     bool stop_asked = false;                 // the head waits for Emptied
+    bool alone = false;                      // the head says that every other node is empty, or lost
     bool failed = false;                     // a worker of it failed
     bool scratch_full = false;               // said that the node's scratch is beyond its quota
     bool isolated = false;                   // ended by this agent, which had not heard of the head for too long
@@ -54,8 +55,8 @@ struct LocalAttempt {
     Time released_at;                        // the last report passed
     std::string stop_why, end_as;            // the head's words
     std::int64_t started_wall_ms = 0;
-    std::optional<Time> kill_at;  // SIGKILL for those that are left
-    std::optional<Time> give_up_uploads_at;
+    std::optional<Time> kill_at;                           // SIGKILL for those that are left
+    std::optional<Time> uploads_from, give_up_uploads_at;  // only files are waited for: since when, and until when
     std::optional<AskedFor> asked;
     bool logs_asked = false, logs_done = false;
     bool operator==(const LocalAttempt&) const = default;

@@ -125,7 +125,13 @@ struct ToOrder {
         return protocol::Stop{.attempt = attempt ? reference(*attempt) : given_up,
                               .grace_ms = effect.grace.ms,
                               .why = effect.why,
-                              .end_as = attempt ? to_text(attempt->end_as) : ""};
+                              .end_as = attempt ? to_text(attempt->end_as) : "",
+                              .alone = attempt && is_last(*attempt, effect.node)};
+    }
+
+    // Of the nodes of an attempt that ends: nobody waits for the others any more.
+    static bool is_last(const Attempt& attempt, const NodeId& node) {
+        return attempt.state == AttemptState::stopping && attempt.nodes_waiting == std::vector<NodeId>{node};
     }
 
     Answer operator()(const AskCheckpoint& effect) const {

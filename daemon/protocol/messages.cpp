@@ -129,6 +129,7 @@ void fields(V& v, Launch& m) {
 template <class V>
 void fields(V& v, Stop& m) {
     v("attempt", m.attempt), v("grace_ms", m.grace_ms), v("why", m.why), v("end_as", m.end_as);
+    v("alone", m.alone);
 }
 template <class V>
 void fields(V& v, Ask& m) {

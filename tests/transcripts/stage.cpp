@@ -296,7 +296,9 @@ std::string Stage::perform(const Command& command) {
              std::string text;
              const AttemptId id = attempt(first(c));
              const auto waiting = cluster_.attempts.at(id).nodes_waiting;
-             for (const NodeId& node : waiting) text += tell(NodeEmptied{.attempt = id, .node = node});
+             const std::string only = c.option("on", "");
+             for (const NodeId& node : waiting)
+                 if (only.empty() || node.value == only) text += tell(NodeEmptied{.attempt = id, .node = node});
              return text;
          }},
         {"commit",

@@ -111,3 +111,21 @@ TEST_CASE("an attempt that is gone is still stopped, but never prepared or launc
         cluster, StopAttempt{.attempt = gone, .incarnation = 3, .node = NodeId{"n1"}, .grace = {}, .why = "x"}, {});
     CHECK(std::get<protocol::Stop>(*stop).attempt == protocol::AttemptRef{5, 3, 1});
 }
+
+TEST_CASE("the last node of an attempt that ends is told that it is the last") {
+    Cluster cluster = cluster_with_attempt();
+    const AttemptId id{RunId{1}, 2};
+    Attempt& attempt = cluster.attempts.at(id);
+    const auto alone = [&] {
+        const auto stop = order_of(cluster, StopAttempt{.attempt = id, .incarnation = 9, .node = NodeId{"n1"}}, {});
+        return std::get<protocol::Stop>(*stop).alone;
+    };
+    attempt.nodes_waiting = {NodeId{"n1"}};
+    CHECK_FALSE(alone());  // it is prepared there, and does not end
+    attempt.state = AttemptState::stopping;
+    CHECK(alone());
+    attempt.nodes_waiting = {NodeId{"n1"}, NodeId{"n2"}};
+    CHECK_FALSE(alone());
+    attempt.nodes_waiting = {NodeId{"n2"}};
+    CHECK_FALSE(alone());
+}
