@@ -8,24 +8,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "storage/uri/descriptor.hpp"
+
 namespace rtrain::agent {
 namespace {
 
+using storage::Descriptor;
 constexpr std::size_t files_max = 4096;
-
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return number_; }
-
-  private:
-    int number_;
-};
 
 bool stream_of_a_rank(const std::string& name) {
     return name.find('-', std::string("rank-").size()) == std::string::npos;
@@ -62,11 +51,11 @@ bool written_by(const AttemptGear& gear, int file) {
 Status copy_named_logs(const AttemptGear& gear, const std::string& scratch, const std::string& to) {
     const std::string place = scratch + "/" + named_logs_folder;
     const Descriptor folder(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (folder.get() < 0) return Done{};  // the usual case: no worker wrote any
-    for (const std::string& name : names_in(folder.get())) {
-        const Descriptor file(::openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-        if (file.get() < 0 || !written_by(gear, file.get())) continue;
-        const std::string opened = "/proc/self/fd/" + std::to_string(file.get());
+    if (!folder.open()) return Done{};  // the usual case: no worker wrote any
+    for (const std::string& name : names_in(folder.number())) {
+        const Descriptor file(::openat(folder.number(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        if (!file.open() || !written_by(gear, file.number())) continue;
+        const std::string opened = "/proc/self/fd/" + std::to_string(file.number());
         if (Status copied = gear.store->put_file(opened, to + "/" + name, false, {}); !copied) return copied;
     }
     return Done{};

@@ -11,25 +11,18 @@
 #include <cstring>
 #include <filesystem>
 
+#include "storage/uri/descriptor.hpp"
+
 namespace rtrain::head {
 namespace {
 
 namespace fs = std::filesystem;
+using storage::Descriptor;
 constexpr std::uint64_t complete_mark = ~0ull;
 
-class Descriptor {
-  public:
-    Descriptor(const std::string& path, int flags) : value_(::open(path.c_str(), flags | O_CLOEXEC, 0640)) {}
-    ~Descriptor() {
-        if (value_ >= 0) ::close(value_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return value_; }
-
-  private:
-    int value_;
-};
+Descriptor opened(const std::string& path, int flags) {
+    return Descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0640));
+}
 
 Error failed(const std::string& doing, const std::string& path) {
     const ErrorCode code = errno == ENOSPC || errno == EDQUOT ? ErrorCode::full : ErrorCode::io;
@@ -39,10 +32,10 @@ Error failed(const std::string& doing, const std::string& path) {
 std::string index_of(const std::string& log_path) { return log_path + ".times"; }
 
 Status append(const std::string& path, const char* bytes, std::size_t size, std::uint64_t offset) {
-    const Descriptor file(path, O_WRONLY | O_CREAT);
-    if (file.get() < 0) return failed("opening", path);
+    const Descriptor file = opened(path, O_WRONLY | O_CREAT);
+    if (!file.open()) return failed("opening", path);
     for (std::size_t done = 0; done < size;) {
-        const ssize_t wrote = ::pwrite(file.get(), bytes + done, size - done, static_cast<off_t>(offset + done));
+        const ssize_t wrote = ::pwrite(file.number(), bytes + done, size - done, static_cast<off_t>(offset + done));
         if (wrote < 0 && errno == EINTR) continue;
         if (wrote < 0) return failed("writing", path);
         done += static_cast<std::size_t>(wrote);
@@ -65,10 +58,10 @@ bool is_complete(const std::string& log_path) {
     const std::string path = index_of(log_path);
     LogTimes::Mark last;
     const std::uint64_t size = size_of(path);
-    const Descriptor file(path, O_RDONLY);
-    if (file.get() < 0 || size < sizeof last) return false;
+    const Descriptor file = opened(path, O_RDONLY);
+    if (!file.open() || size < sizeof last) return false;
     const auto at = static_cast<off_t>(size / sizeof last * sizeof last - sizeof last);
-    return ::pread(file.get(), &last, sizeof last, at) == sizeof last && last.offset == complete_mark;
+    return ::pread(file.number(), &last, sizeof last, at) == sizeof last && last.offset == complete_mark;
 }
 
 // "attempt-000002" and "rank-00000.out" back into numbers; false: some other file.
@@ -136,20 +129,20 @@ void LogStore::forget(RunId run) const {
 }
 
 Status LogStore::sync() const {
-    const Descriptor root(directory_, O_RDONLY | O_DIRECTORY);
-    if (root.get() < 0) return failed("opening", directory_);
-    if (::syncfs(root.get()) != 0) return failed("syncing", directory_);
+    const Descriptor root = opened(directory_, O_RDONLY | O_DIRECTORY);
+    if (!root.open()) return failed("opening", directory_);
+    if (::syncfs(root.number()) != 0) return failed("syncing", directory_);
     return Done{};
 }
 
 LogTimes read_times(const std::string& log_path) {
     LogTimes times;
     const std::string path = index_of(log_path);
-    const Descriptor file(path, O_RDONLY);
-    if (file.get() < 0) return times;
+    const Descriptor file = opened(path, O_RDONLY);
+    if (!file.open()) return times;
     times.marks.resize(size_of(path) / sizeof(LogTimes::Mark));
     const auto bytes = static_cast<ssize_t>(times.marks.size() * sizeof(LogTimes::Mark));
-    if (::pread(file.get(), times.marks.data(), static_cast<std::size_t>(bytes), 0) != bytes) times.marks.clear();
+    if (::pread(file.number(), times.marks.data(), static_cast<std::size_t>(bytes), 0) != bytes) times.marks.clear();
     std::erase_if(times.marks, [](const LogTimes::Mark& one) { return one.offset == complete_mark; });
     return times;
 }

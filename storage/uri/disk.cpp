@@ -74,15 +74,6 @@ Error failure(const std::string& doing, const std::string& path, int error_numbe
     return {ErrorCode::full, what + why + free_text, "free space on the file system of " + directory_of(path)};
 }
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-}
-
-Descriptor::~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-}
-
 bool is_temporary(std::string_view file_name) { return file_name.starts_with(temporary_prefix); }
 
 std::string directory_of(const std::string& path) {

@@ -6,26 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "storage/uri/descriptor.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::storage::disk {
 
 // "writing /mnt/a/b: no space left on device (0 bytes of 1048576 free there)", as ErrorCode::full; others as io.
 Error failure(const std::string& doing, const std::string& path, int error_number);
-
-class Descriptor {  // closes itself
-  public:
-    explicit Descriptor(int number = -1) : number_(number) {}
-    Descriptor(Descriptor&& other) noexcept : number_(other.number_) { other.number_ = -1; }
-    Descriptor& operator=(Descriptor&& other) noexcept;
-    Descriptor(const Descriptor&) = delete;
-    ~Descriptor();
-    int number() const { return number_; }
-    bool open() const { return number_ >= 0; }
-
-  private:
-    int number_;
-};
 
 // A file that is written beside its place and takes it only when it is complete and on the disk. Removed otherwise.
 class Aside {

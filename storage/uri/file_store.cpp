@@ -16,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using disk::Aside;
-using disk::Descriptor;
 
 class FileStore final : public Store {
   public:

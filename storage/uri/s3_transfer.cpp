@@ -70,13 +70,13 @@ Status each_part(const std::vector<Part>& parts, const std::function<Status(cons
 }
 
 struct Source {
-    disk::Descriptor file;
+    Descriptor file;
     std::string path;
     std::int64_t bytes = 0;
 };
 
 Result<Source> open_source(const std::string& local) {
-    Source source{.file = disk::Descriptor(::open(local.c_str(), O_RDONLY | O_CLOEXEC)), .path = local};
+    Source source{.file = Descriptor(::open(local.c_str(), O_RDONLY | O_CLOEXEC)), .path = local};
     if (!source.file.open()) return disk::failure("reading", local, errno);
     struct stat seen{};
     if (::fstat(source.file.number(), &seen) != 0) return disk::failure("reading", local, errno);

@@ -1,0 +1,29 @@
+// An open file that closes itself. For the folders above as well; the worker library, which needs no storage, has its
+// own.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace rtrain::storage {
+
+class Descriptor {
+  public:
+    explicit Descriptor(int number = -1) : number_(number) {}
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        std::swap(number_, other.number_);
+        return *this;
+    }
+    ~Descriptor() {
+        if (number_ >= 0) ::close(number_);
+    }
+    int number() const { return number_; }
+    bool open() const { return number_ >= 0; }
+
+  private:
+    int number_;
+};
+
+}  // namespace rtrain::storage
