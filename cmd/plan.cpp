@@ -1,5 +1,6 @@
 // `rtrain plan`: would it start, where, and if not, why. Against the live cluster, a described one, or a stream of
 // cases.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "cmd/job_file.hpp"
 #include "cmd/plan_case.hpp"
 #include "cmd/reasons.hpp"
+#include "cmd/suggest.hpp"
 #include "scheduler/elastic.hpp"
 
 namespace rtrain::cmd {
@@ -48,6 +50,31 @@ std::pair<int, int> place_of(const std::map<std::string, std::pair<int, int>>& p
     }
 }
 
+void unknown_fields(const json& map, const std::string& path, const std::vector<std::string>& known, Problems& wrong) {
+    if (!map.is_object()) return;
+    for (const auto& [key, value] : map.items()) {
+        if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+        const std::string near = nearest(key, known);
+        wrong.push_back({.path = path.empty() ? key : path + "." + key,
+                         .message = "unknown field",
+                         .suggestion = near.empty() ? "" : "did you mean " + near + "?"});
+    }
+}
+
+// A file that people write is read strictly; a case of --cases may carry what another program needs of it.
+Problems unknown_fields(const json& described) {
+    Problems wrong;
+    unknown_fields(described, "", {"nodes", "allocations"}, wrong);
+    const auto entries = [&](const char* list, const std::vector<std::string>& known) {
+        if (!described.contains(list) || !described[list].is_array()) return;
+        for (std::size_t i = 0; i < described[list].size(); ++i)
+            unknown_fields(described[list][i], list + ("[" + std::to_string(i) + "]"), known, wrong);
+    };
+    entries("nodes", {"id", "state", "labels", "resources"});
+    entries("allocations", {"node", "resources", "gpu", "own"});
+    return wrong;
+}
+
 Result<json> plan_on_file(Invocation& call, const spec::Job& job, const std::string& path) {
     Result<std::string> text = read_text(path);
     if (!text) return text.error();
@@ -61,11 +88,13 @@ Result<json> plan_on_file(Invocation& call, const spec::Job& job, const std::str
     if (!described->is_object() || !described->contains("nodes"))
         return Error{
             .code = ErrorCode::invalid, .message = path + " has no list of nodes", .next = "docs/cli.md, plan"};
+    call.problems = unknown_fields(*described);
     const DescribedCluster nodes = cluster_from(*described, call.problems);
-    for (Problem& problem : call.problems) {
+    for (Problem& problem : call.problems)
         std::tie(problem.line, problem.column) = place_of(yaml.positions, problem.path);
-        call.out.talk(spec::problem_text(problem, path, *text));
-    }
+    std::stable_sort(call.problems.begin(), call.problems.end(),
+                     [](const Problem& a, const Problem& b) { return a.line < b.line; });
+    for (const Problem& problem : call.problems) call.out.talk(spec::problem_text(problem, path, *text));
     if (const std::size_t count = call.problems.size(); count > 0)
         return Error{.code = ErrorCode::invalid,
                      .message = path + " has " + std::to_string(count) + (count == 1 ? " problem" : " problems"),

@@ -145,21 +145,24 @@ def test_plan_names_every_problem_of_a_described_cluster_with_its_place(rtrain, 
         "    state: asleep\n"
         "    resources: {CPU: -1, memory: much}\n"
         "  - {resources: {CPU: 1}}\n"
+        "  - {id: n4, resource: {CPU: 1}}\n"
         "allocations:\n"
         "  - {node: n3, resources: {CPU: 1}}\n"
     )
     done = rtrain("plan", "job.yaml", "--cluster", "cluster.yaml", "-o", "json")
     assert done.returncode == 4
     error = json.loads(done.stdout)["error"]
-    assert error["message"] == "cluster.yaml has 5 problems"
+    assert error["message"] == "cluster.yaml has 6 problems"
     places = [(problem["line"], problem["path"]) for problem in error["problems"]]
     assert places == [
         (4, "nodes[1].state"),
         (5, "nodes[1].resources.CPU"),
         (5, "nodes[1].resources.memory"),
         (6, "nodes[2]"),
-        (8, "allocations[0].node"),
+        (7, "nodes[3].resource"),
+        (9, "allocations[0].node"),
     ]
+    assert "nodes[3].resource: unknown field; did you mean resources?" in done.stderr
     assert "cluster.yaml:4:12: error: nodes[1].state: node n2: state" in done.stderr and "^" in done.stderr
 
 
