@@ -134,7 +134,7 @@ void Board::clear(std::uint32_t number) {
 
 void Board::letter(std::uint32_t number) { seat(number).letters.fetch_add(1, std::memory_order_release); }
 void Board::answer(std::uint32_t number, std::uint64_t index) {
-    seat(number).answered.store(index, std::memory_order_release);
+    raise(seat(number).answered, index);  // what is asked again, and answered again, takes nothing back
 }
 
 void Board::each_rings() {
