@@ -139,7 +139,7 @@ void Board::answer(std::uint32_t number, std::uint64_t index) {
 
 void Board::each_rings() {
     head().until.store(0, std::memory_order_release);
-    head().each_rings.store(1, std::memory_order_release);
+    head().each_rings.store(1, std::memory_order_seq_cst);
 }
 
 bool Board::pass(std::uint64_t index, bool grant) {
@@ -155,10 +155,11 @@ void Board::ring() {
     ::syscall(SYS_futex, &head().bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// In the order of their indexes. What went over the socket left its slot empty.
+// In the order of their indexes. A rank that comes too late for this look finds each_rings() set, or rings as the last.
+// What went over the socket left its slot empty.
 void Board::take(std::uint32_t number, std::uint64_t& taken, const std::function<void(Posted)>& hear) {
     Seat& one = seat(number);
-    const std::uint64_t newest = one.come.load(std::memory_order_acquire);
+    const std::uint64_t newest = one.come.load(std::memory_order_seq_cst);
     if (newest <= taken) return;
     std::uint64_t index = std::max(taken, newest >= slots ? newest - slots : 0) + 1;
     taken = newest;
@@ -209,7 +210,7 @@ Board::Come Board::come(std::uint64_t index, bool posted) {
     Seat& mine = seat(own_);
     if (!posted) mine.sent.store(index, std::memory_order_relaxed);
     mine.come.store(index, std::memory_order_seq_cst);
-    if (head().each_rings.load(std::memory_order_acquire) != 0) return Come::rings;
+    if (head().each_rings.load(std::memory_order_seq_cst) != 0) return Come::rings;
     bool all_posted = false;
     if (!all_have_come(index, all_posted)) return Come::waits;
     if (!all_posted || index > head().until.load(std::memory_order_acquire)) return Come::rings;
