@@ -72,8 +72,16 @@ void Agents::send(const std::string& node, const protocol::FromHead& message) {
         found->second.socket->close("more waits to be sent than a connection may hold");
 }
 
+std::vector<std::function<void()>> Agents::orders(const std::vector<Effect>& effects) {
+    std::vector<std::function<void()>> out;
+    Launching launching;
+    for (const Effect& effect : effects)
+        if (auto one = order(effect, launching)) out.push_back(std::move(one));
+    return out;
+}
+
 // An order for a node that is away is dropped: at its next registration the core says again what still counts.
-std::function<void()> Agents::order(const Effect& effect) {
+std::function<void()> Agents::order(const Effect& effect, Launching& launching) {
     const Run* run = nullptr;
     if (const auto found = head_.cluster.runs.find(about(effect)); found != head_.cluster.runs.end())
         run = &found->second;
@@ -85,8 +93,12 @@ std::function<void()> Agents::order(const Effect& effect) {
 
     OrderFacts facts;
     if (run && std::holds_alternative<LaunchWorkers>(effect)) {
-        facts.secrets = SubmissionFiles::secrets(head_, *run);
-        facts.token = head_.tokens.run_token(run->id, run->user);
+        if (launching.run != run->id)
+            launching = {.run = run->id,
+                         .secrets = SubmissionFiles::secrets(head_, *run),
+                         .token = head_.tokens.run_token(run->id, run->user)};
+        facts.secrets = launching.secrets;
+        facts.token = launching.token;
     }
     if (run && std::holds_alternative<WriteResult>(effect)) facts.result_json = result_json(head_, *run);
     auto message = order_of(head_.cluster, effect, facts);
@@ -100,12 +112,17 @@ std::function<void()> Agents::order(const Effect& effect) {
 void Agents::deliver(const std::string& node, protocol::FromHead message, const std::string& code_key) {
     const auto session = sessions_.find(node);
     if (session == sessions_.end()) return;
-    if (auto* prepare = std::get_if<protocol::Prepare>(&message))
-        prepare->code_sha256 = SubmissionFiles::code(head_, code_key);
+    if (auto* prepare = std::get_if<protocol::Prepare>(&message)) prepare->code_sha256 = code_of(code_key);
     if (auto* stop = std::get_if<protocol::Stop>(&message); stop && stop->attempt.incarnation == 0)
         for (const protocol::AttemptRef& held : session->second.held)  // no record of it: the agent's own name for it
             if (held.run == stop->attempt.run && held.number == stop->attempt.number) stop->attempt = held;
     send(node, message);
+}
+
+const std::string& Agents::code_of(const std::string& submit_key) {
+    if (newest_code_.first != submit_key || submit_key.empty())
+        newest_code_ = {submit_key, SubmissionFiles::code(head_, submit_key)};
+    return newest_code_.second;
 }
 
 void Agents::dismiss(const std::string& node, const std::string& why) {

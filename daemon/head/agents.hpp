@@ -34,8 +34,8 @@ class Agents {
 
     void start();  // leases of the nodes in the records begin now
     void accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder, const std::string& node);
-    // What carries an effect out, made of the state as it is now, to be called once that is durable; may be none.
-    std::function<void()> order(const Effect& effect);
+    // What carries effects out, made of the state as it is now, to be called once that is durable.
+    std::vector<std::function<void()>> orders(const std::vector<Effect>& effects);
     void send(const std::string& node, const protocol::FromHead& message);
     void dismiss(const std::string& node, const std::string& why);  // `node leave`: refuse and close
     bool connected(const std::string& node) const;
@@ -77,7 +77,14 @@ class Agents {
     void check_leases();
     void hang_up(const std::string& node, const std::string& why);
     Inbox& inbox(const std::string& node);
+    struct Launching {  // what the nodes of one gang are told alike
+        std::optional<RunId> run;
+        std::map<std::string, std::string> secrets;
+        std::string token;
+    };
+    std::function<void()> order(const Effect& effect, Launching& launching);
     void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
+    const std::string& code_of(const std::string& submit_key);
 
     Head& head_;
     std::map<std::string, Session> sessions_;
@@ -87,6 +94,7 @@ class Agents {
     std::set<std::string> saving_;          // nodes whose number is on its way to the disk
     std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
     std::vector<std::string> revoked_;
+    std::pair<std::string, std::string> newest_code_;  // by the key of its submission: a gang's nodes ask in a row
     struct Clearing {
         std::string node;
         Then then;

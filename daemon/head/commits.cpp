@@ -44,7 +44,7 @@ void Head::post_turn() {
 
 void Head::turn() {
     turn_posted_ = false;
-    if (failure_) return;
+    if (*failure) return;
     decide_waiting();
     begin_commit();
 }
@@ -64,8 +64,7 @@ void Head::decide_waiting() {
     recount(cluster, ++turns_);
     note_records(decided.turn);
     for (const Decision& decision : decided.turn.decisions)
-        for (const Effect& effect : decision.act)
-            if (auto order = agents.order(effect)) decided.orders.push_back(std::move(order));
+        for (auto& order : agents.orders(decision.act)) decided.orders.push_back(std::move(order));
     for (Waiting& one : inputs) decided.answers.push_back(std::move(one.answer));
     for (state::Entry& entry : decided.turn.entries) gathered_.batch.entries.push_back(std::move(entry));
     gathered_.turns.push_back(std::move(decided));
@@ -86,7 +85,7 @@ void Head::note_records(const Turn& turn) {
 // What news meant (events, notices, metrics) and their numbers become durable together, or not at all: after a crash
 // the agent sends again exactly what was not. So nothing may wait to be decided here.
 void Head::begin_commit() {
-    if (under_way_ || failure_ || !gathered_.wanted()) return;
+    if (under_way_ || *failure || !gathered_.wanted()) return;
     RTRAIN_CHECK(waiting_.empty(), "a commit begins with undecided events");
     gathered_.batch.metrics = reports.to_save();
     gathered_.batch.settings.merge(agents.numbers_to_save());
@@ -175,8 +174,15 @@ bool Head::ended_for_good(const Run& run) const {
 void Head::settle() {
     gathered_.then.emplace_back([] {});
     turn();
-    while (under_way_ && !failure_) committed(outcome_.get());
+    while (under_way_ && !*failure) committed(outcome_.get());
     while (!durable_.empty()) perform_some();
+}
+
+void Head::give_up_waiting() {
+    waiting_.clear();
+    gathered_ = {};
+    if (under_way_) outcome_.wait();
+    under_way_.reset();
 }
 
 void Head::acknowledge() {

@@ -1,5 +1,7 @@
 // Effects of the core as orders to one agent, filled from the records.
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "daemon/head/words.hpp"
 
@@ -18,19 +20,19 @@ const Attempt* attempt_of(const Cluster& cluster, AttemptId id, std::uint32_t in
 // All nodes of an attempt with their ranks; rank 0's first, since ranks are contiguous per node.
 std::vector<protocol::PeerNode> peers(const Cluster& cluster, const Attempt& attempt) {
     std::vector<protocol::PeerNode> out;
+    std::map<std::string_view, std::size_t> places;
     for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank) {
         const NodeId& id = attempt.workers[rank].seat.node;
-        auto peer = std::find_if(out.begin(), out.end(), [&](const auto& one) { return one.node == id.value; });
-        if (peer == out.end()) {
+        const auto [place, fresh] = places.emplace(id.value, out.size());
+        if (fresh) {
             const auto node = cluster.nodes.find(id);
             const bool known = node != cluster.nodes.end();
             out.push_back({.node = id.value,
                            .address = known ? node->second.address : "",
                            .port = known ? node->second.port : std::uint16_t{0},
                            .ranks = {}});
-            peer = out.end() - 1;
         }
-        peer->ranks.push_back(rank);
+        out[place->second].ranks.push_back(rank);
     }
     return out;
 }

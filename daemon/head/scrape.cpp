@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "daemon/head/api.hpp"
@@ -73,23 +74,42 @@ void add_node(const Head& head, const NodeId& id, metrics::Live& live, std::map<
 
 bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !cause.stopped_by_us; }
 
+// A request that is not answered yet. Whoever asked a head that fails before that is told why.
+struct Unanswered {
+    Unanswered(std::shared_ptr<net::Responder> responder, std::shared_ptr<const std::optional<Error>> why)
+        : inner(std::move(responder)), failure(std::move(why)) {}
+    Unanswered(const Unanswered&) = delete;
+    ~Unanswered() {
+        if (!*failure) return;
+        const Error told{(*failure)->code,
+                         "the head could not write down what it was asked, and ends: " + (*failure)->message,
+                         (*failure)->next + "; start the head again (rtrain head start); then ask again"};
+        inner->send({.status = http_status(told), .body = error_body(told, {})});  // nothing, if it was answered
+    }
+    const std::shared_ptr<net::Responder> inner;
+    const std::shared_ptr<const std::optional<Error>> failure;
+};
+
 // Holds an answer back until what it may tell is durable, and tells how long it took.
 class Timed : public net::Responder {
   public:
     Timed(Head& head, std::shared_ptr<net::Responder> inner, const Route& route)
-        : head_(head), inner_(std::move(inner)), route_(route), begun_us_(monotonic_us()) {}
+        : head_(head),
+          asked_(std::make_shared<Unanswered>(std::move(inner), head.failure)),
+          route_(route),
+          begun_us_(monotonic_us()) {}
     void send(net::Response response) override {
-        if (head_.all_durable()) return tell(head_, inner_, route_, begun_us_, std::move(response));
+        if (head_.all_durable()) return tell(head_, asked_->inner, route_, begun_us_, std::move(response));
         auto held = std::make_shared<net::Response>(std::move(response));
-        head_.once_durable([&head = head_, inner = inner_, &route = route_, begun_us = begun_us_, held] {
-            tell(head, inner, route, begun_us, std::move(*held));
+        head_.once_durable([&head = head_, asked = asked_, &route = route_, begun_us = begun_us_, held] {
+            tell(head, asked->inner, route, begun_us, std::move(*held));
         });
     }
-    std::shared_ptr<net::Stream> stream(std::string type) override { return inner_->stream(std::move(type)); }
+    std::shared_ptr<net::Stream> stream(std::string type) override { return asked_->inner->stream(std::move(type)); }
     std::shared_ptr<net::Socket> accept_socket(net::SocketEvents events) override {
-        return inner_->accept_socket(std::move(events));
+        return asked_->inner->accept_socket(std::move(events));
     }
-    bool wants_socket() const override { return inner_->wants_socket(); }
+    bool wants_socket() const override { return asked_->inner->wants_socket(); }
 
   private:
     static void tell(Head& head, const std::shared_ptr<net::Responder>& inner, const Route& route,
@@ -101,7 +121,7 @@ class Timed : public net::Responder {
     }
 
     Head& head_;
-    std::shared_ptr<net::Responder> inner_;
+    std::shared_ptr<Unanswered> asked_;
     const Route& route_;
     std::int64_t begun_us_;
 };

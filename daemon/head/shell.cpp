@@ -99,12 +99,13 @@ Status Head::serve() {
     tidy_up();
     loop.after(sweep_pause_ms, [this] { sweep(); });
     loop.run();
-    if (!failure_) acknowledge();
+    if (!*failure) acknowledge();
     settle();
+    if (*failure) give_up_waiting();
     feeds.close_all();
     agents.close_all("the head stops");
     server.reset();
-    if (failure_) return *failure_;
+    if (*failure) return **failure;
     return Done{};
 }
 
@@ -121,7 +122,7 @@ void Head::wake() {
 }
 
 void Head::fail(Error error) {
-    if (!failure_) failure_ = std::move(error);
+    if (!*failure) *failure = std::move(error);
     loop.stop();
 }
 
@@ -170,7 +171,7 @@ void Head::tidy_up() {
 
 void Head::sweep() {
     settle();  // what is tidied up is judged by what is on disk
-    if (failure_) return;
+    if (*failure) return;
     tidy_up();
     if (auto leaf = security::make_leaf(identity.authority, "rtrain-head")) {
         identity.leaf = std::move(*leaf);

@@ -83,6 +83,7 @@ struct Head {
     std::string admin_token;      // of the first start, until it was handed over
     std::int64_t started_wall_ms = 0;
     std::size_t connections_max = 1'024;
+    const std::shared_ptr<std::optional<Error>> failure = std::make_shared<std::optional<Error>>();  // why it ends
 
   private:
     struct Waiting {
@@ -101,6 +102,7 @@ struct Head {
     void after_records(const Turn& turn);  // what ends or goes with a run: secrets, tokens, logs
     void acknowledge();
     void recall_reports();
+    void give_up_waiting();  // who waits for what will never be durable is told why
     void wake();
     using Unsynced = std::map<LogName, ToAcknowledge>;
     void sync_logs();
@@ -117,7 +119,6 @@ struct Head {
     Unsynced unsynced_;
     std::uint64_t turns_ = 0, commits_ = 0;
     bool turn_posted_ = false, perform_posted_ = false, acknowledging_ = false, syncing_ = false;
-    std::optional<Error> failure_;
     net::OffloadPool writer_{1};  // last: it ends before what it writes from
 };
 

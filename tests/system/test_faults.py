@@ -264,3 +264,36 @@ def test_a_gang_that_can_never_fit_waits_with_a_reason_or_is_refused(cluster, tm
     assert "CPU" in cluster.rtrain("explain", "huge")
     refused = cluster.run("submit", write_job(tmp_path, "never", ["true"], workers=50, scaling={"wait_for_nodes": False}))
     assert refused.returncode == 9 and "node-1" in refused.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
+def test_a_submit_to_a_head_whose_disk_is_full_is_told_so_and_the_head_comes_back_once_there_is_room(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "small", str(small)], check=True)
+    try:
+        cluster = LocalCluster(small / "cluster", nodes=1)
+        try:
+            spec = write_job(tmp_path, "late", ["true"])
+            with open(small / "in-the-way", "wb", buffering=0) as file:
+                fill(file)
+
+            def told():  # what the pages in hand still take is accepted
+                done = cluster.run("submit", spec, "--new")
+                return done if done.returncode != 0 else None
+
+            done = wait_for("a submit to be refused", told)
+            where = str(small / "cluster" / "head" / "state.db")
+            assert where in done.stderr and "full" in done.stderr, done.stderr
+            assert f"make room on the disk of {where}" in done.stderr and "rtrain head start" in done.stderr
+            assert cluster.daemons["head"].wait(20) != 0
+            assert where in (small / "cluster" / "head.log").read_text()
+            (small / "in-the-way").unlink()
+            cluster.restart("head")
+            (runs := tmp_path / "runs").mkdir()  # the small disk is below what the head keeps in reserve
+            cluster.rtrain("submit", write_job(tmp_path, "after", ["true"], storage_path=str(runs)))
+            cluster.wait_state("after", "SUCCEEDED")
+        finally:
+            cluster.stop()
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
