@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "cmd/process.hpp"
@@ -59,35 +60,26 @@ json started_json(const HeadOptions& options, const HeadStarted_& started) {
 
 Status serve(const HeadOptions& options, const std::function<void(const json&)>& ready) {
     const std::string pid_file = options.data_dir + head_pid_file;
+    Status known = Done{};
     const Status served = serve_head(options, [&](const HeadStarted_& started) {
         const json told = started_json(options, started);
-        if (Status written = write_pid_file(pid_file, told["address"].get<std::string>()); !written)
-            std::fprintf(stderr, "rtrain: %s\n", written.error().message.c_str());
-        ready(told);
+        known = write_pid_file(pid_file, told["address"].get<std::string>());
+        if (known) return ready(told);
+        std::raise(SIGTERM);  // nobody would find it to end it
     });
     remove_pid_file(pid_file);
-    return served;
+    return served ? known : served;
 }
-
-namespace {
-
-// Into the log of a head that runs behind: who started it reads it from there.
-int say_why(const Error& error) {
-    std::fprintf(stderr, "rtrain head: %s\n", error.message.c_str());
-    if (!error.next.empty()) std::fprintf(stderr, "  next: %s\n", error.next.c_str());
-    return exit_code(error.code);
-}
-
-}  // namespace
 
 Result<json> serve_detached(const HeadOptions& options, int until_pid) {
     constexpr std::int64_t wait_ms = 30'000;
-    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) {
+    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) -> Result<int> {
         const Status served = serve(options, [&](const json& told) {
             hand_over(told.dump());
             end_with(until_pid);
         });
-        return served ? 0 : say_why(served.error());
+        if (!served) return served.error();
+        return 0;
     };
     Result<Detached> started = detach(options.data_dir + "/head.log", wait_ms, daemon);
     if (!started) return started.error();

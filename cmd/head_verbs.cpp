@@ -55,7 +55,10 @@ Result<HeadOptions> head_options(Invocation& call) {
 // Tells of a started head: the context is kept, the CA lies beside the data, the join line is complete.
 void announce(Invocation& call, json told) {
     Result<std::string> context = keep_context(call, told);
-    if (!context) call.out.talk("warning: the context was not kept: " + context.error().message);
+    if (!context)
+        call.out.talk("warning: the context was not kept: " + context.error().message +
+                      "\n  next: once it can be written, stop the head and start it again; until somebody has used the "
+                      "admin token, each start makes it anew");
     const std::string name = context ? *context : "";
     std::string text = "head \"" + told.value("name", "") + "\" (cluster " + told.value("cluster_id", "").substr(0, 6) +
                        ") serves at " + told.value("address", "") + ", pid " + std::to_string(told.value("pid", 0)) +

@@ -81,8 +81,8 @@ int run_node(const NodeOptions& options, const std::function<void()>& ready) {
 
 Result<json> run_node_detached(const NodeOptions& options) {
     constexpr std::int64_t wait_ms = 30'000;
-    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) {
-        if (Status joined = join_node(options); !joined) return ended_by(joined.error());
+    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) -> Result<int> {
+        if (Status joined = join_node(options); !joined) return joined.error();
         return run_node(options, [&] { hand_over(node_json(options, getpid()).dump()); });
     };
     Result<Detached> started = detach(options.data + "/agent.log", wait_ms, daemon);

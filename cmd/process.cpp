@@ -16,12 +16,18 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
+
+#include "cmd/output.hpp"
 
 namespace rtrain::cmd {
 namespace {
 
 Error failed(const std::string& doing) {
-    return {.code = ErrorCode::io, .message = doing + ": " + std::strerror(errno), .next = ""};
+    const bool full = errno == ENOSPC || errno == EDQUOT;
+    return {.code = full ? ErrorCode::full : ErrorCode::io,
+            .message = doing + ": " + std::strerror(errno),
+            .next = full ? "make room there" : ""};
 }
 
 // Field 22 of /proc/<pid>/stat: start time in clock ticks since boot. Empty: no such process, or it is a zombie.
@@ -46,8 +52,7 @@ std::string last_lines(const std::string& path, std::size_t from) {
     return text.size() > 2000 ? "..." + text.substr(text.size() - 2000) : text;
 }
 
-[[noreturn]] void become_daemon(int log, int answer,
-                                const std::function<int(const std::function<void(const std::string&)>&)>& daemon) {
+[[noreturn]] void become_daemon(int log, int answer, const Background& daemon) {
     setsid();
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
@@ -58,12 +63,27 @@ std::string last_lines(const std::string& path, std::size_t from) {
     answer = kept;
     fcntl(kept, F_SETFD, FD_CLOEXEC);
     close_range(kept + 1, ~0u, 0);
-    const auto hand_over = [answer](const std::string& text) {
-        const std::string whole = "+" + text;
-        if (write(answer, whole.data(), whole.size()) < 0) std::perror("rtrain: telling the starter");
-        close(answer);
+    const auto tell = [&answer](const std::string& text) {
+        if (answer >= 0 && write(answer, text.data(), text.size()) < 0) std::perror("rtrain: telling the starter");
+        close(std::exchange(answer, -1));
     };
-    _exit(daemon(hand_over));
+    const Result<int> ended = daemon([&](const std::string& text) { tell("+" + text); });
+    if (ended) _exit(*ended);
+    const Error& error = ended.error();
+    std::fprintf(stderr, "error: %s\n", error.message.c_str());
+    if (!error.next.empty()) std::fprintf(stderr, "  next: %s\n", error.next.c_str());
+    tell("-" + std::string(code_text(error.code)) + '\n' + error.next + '\n' + error.message);  // the log may be lost
+    _exit(exit_code(error.code));
+}
+
+// "<code>\n<next>\n<message>": what a daemon ended of before it was ready.
+Error told_error(const std::string& text, const std::string& log_file) {
+    const auto code = text.find('\n'), next = text.find('\n', code + 1);
+    Error error{.code = code_from(text.substr(0, code), 500),
+                .message = "it ended at once: " + text.substr(next + 1),
+                .next = text.substr(code + 1, next - code - 1)};
+    if (error.next.empty()) error.next = "the whole log is " + log_file;
+    return error;
 }
 
 // What the daemon says, or nothing: it ended, or the deadline came.
@@ -91,8 +111,11 @@ Status write_pid_file(const std::string& path, const std::string& facts) {
     std::ofstream file(path, std::ios::trunc);
     file << getpid() << "\n" << start_time(getpid()) << "\n" << facts << "\n";
     file.close();
-    if (!file) return failed("writing " + path);
-    return Done{};
+    if (file) return Done{};
+    Error why = failed("writing " + path);
+    if (why.code == ErrorCode::full) why.next = "make room on the disk of " + path;
+    unlink(path.c_str());
+    return why;
 }
 
 void remove_pid_file(const std::string& path) {
@@ -137,8 +160,7 @@ Result<bool> end_process(const Running& running, const std::string& pid_file, st
     return in_time;
 }
 
-Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms,
-                        const std::function<int(const std::function<void(const std::string&)>&)>& daemon) {
+Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms, const Background& daemon) {
     const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (log < 0) return failed("opening the log " + log_file);
     struct stat before{};
@@ -156,7 +178,7 @@ Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms,
     bool late = false;
     const std::string answer = read_answer(ends[0], wait_ms, late);
     close(ends[0]);
-    if (!answer.empty()) return Detached{.pid = pid, .handed_over = answer.substr(1)};
+    if (answer.starts_with("+")) return Detached{.pid = pid, .handed_over = answer.substr(1)};
     if (late)
         return Error{.code = ErrorCode::timed_out,
                      .message = "process " + std::to_string(pid) + " runs, but is not ready after " +
@@ -164,6 +186,7 @@ Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms,
                      .next = "look into " + log_file};
     int status = 0;
     waitpid(pid, &status, 0);
+    if (answer.starts_with("-")) return told_error(answer.substr(1), log_file);
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 10;
     const ErrorCode known = code == 5   ? ErrorCode::unreachable
                             : code == 6 ? ErrorCode::unauthorised
@@ -194,9 +217,10 @@ Status make_directory(const std::string& path) {
     std::filesystem::create_directories(path, error);
     umask(before);
     if (!error) return Done{};
-    return Error{.code = ErrorCode::io,
+    const bool full = error == std::errc::no_space_on_device;
+    return Error{.code = full ? ErrorCode::full : ErrorCode::io,
                  .message = "cannot make the directory " + path + ": " + error.message(),
-                 .next = "name another with --data"};
+                 .next = full ? "make room there, or name another with --data" : "name another with --data"};
 }
 
 std::string absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }

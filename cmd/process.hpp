@@ -22,13 +22,13 @@ std::optional<Running> read_pid_file(const std::string& path);  // none: nobody 
 Result<bool> end_process(const Running& running, const std::string& pid_file, std::int64_t wait_ms);
 
 // Forks `daemon` into a session of its own, its output appended to `log_file`. The daemon tells what to hand over by
-// calling its argument once; this returns that text, or an error with the log's last lines when it ended before.
+// calling its argument once; this returns that text, or, when it ended before, its error or the log's last lines.
+using Background = std::function<Result<int>(const std::function<void(const std::string&)>& hand_over)>;
 struct Detached {
     int pid = 0;
     std::string handed_over;
 };
-Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms,
-                        const std::function<int(const std::function<void(const std::string&)>& hand_over)>& daemon);
+Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms, const Background& daemon);
 
 // From now on this process gets SIGTERM when process `pid` has ended, however it did (0: nobody is watched).
 void end_with(int pid);

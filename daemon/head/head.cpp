@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "daemon/head/shell.hpp"
@@ -22,8 +24,10 @@ Status make_directory(const std::string& path, mode_t mode) {
     std::error_code failed;
     fs::create_directories(path, failed);
     if (!failed && ::chmod(path.c_str(), mode) == 0) return Done{};
-    return Error{ErrorCode::io, "creating " + path + ": " + (failed ? failed.message() : "chmod failed"),
-                 "choose another --data-dir, or correct the permissions"};
+    const std::string message = "creating " + path + ": " + (failed ? failed.message() : std::strerror(errno));
+    if (failed == std::errc::no_space_on_device)
+        return Error{ErrorCode::full, message, "make room on the disk of " + path};
+    return Error{ErrorCode::io, message, "choose another directory with --data, or correct the permissions"};
 }
 
 Status make_directories(const HeadOptions& options) {

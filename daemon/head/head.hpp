@@ -32,7 +32,7 @@ struct HeadStarted_ {
     std::string cluster_id, name;
     std::string ca;  // PEM
     std::string ca_fingerprint;
-    std::string admin_token;  // only on the first start; shown once
+    std::string admin_token;  // of starts before anybody came in with it
     std::string join_token;   // fresh, one use
     std::int64_t join_token_expires_wall_ms = 0;
     std::vector<std::string> warnings;  // "the storage root is on tmpfs ..."

@@ -15,8 +15,9 @@ namespace rtrain::head {
 namespace {
 
 Error failed(const std::string& doing, const std::string& path) {
-    const ErrorCode code = errno == ENOSPC || errno == EDQUOT ? ErrorCode::full : ErrorCode::io;
-    return {code, doing + " " + path + ": " + std::strerror(errno), "check the data directory's disk and permissions"};
+    const std::string message = doing + " " + path + ": " + std::strerror(errno);
+    if (errno == ENOSPC || errno == EDQUOT) return {ErrorCode::full, message, "make room on the disk of " + path};
+    return {ErrorCode::io, message, "check the data directory's disk and permissions"};
 }
 
 bool write_all(int descriptor, std::string_view bytes) {

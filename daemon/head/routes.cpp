@@ -209,6 +209,7 @@ void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> 
     const std::string leftover = request.body_file;
     Ask ask{head, std::move(request), std::move(responder)};
     if (!caller) return refuse(ask, caller.error());
+    head.saw(*caller);
     ask.caller = *caller;
     ask.variables = std::move(found.variables);
     const auto run = ask.variables.find("run");

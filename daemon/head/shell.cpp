@@ -18,8 +18,9 @@ constexpr std::int64_t acknowledge_pause_ms = 50;  // news that come within this
 constexpr std::int64_t log_sync_pause_ms = 200;
 constexpr std::int64_t sweep_pause_ms = 24LL * 3'600'000;
 constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
-constexpr std::size_t recalled_at_most = 100;  // runs
-constexpr std::int64_t wake_pause_ms = 5;      // a wake that did not move its own time comes no oftener
+constexpr std::size_t recalled_at_most = 100;                   // runs
+constexpr const char* unused_admin_key = "unused_admin_token";  // its id
+constexpr std::int64_t wake_pause_ms = 5;  // a wake that did not move its own time comes no oftener
 
 std::string setting_or(const state::SqliteJournal& journal, const std::string& key) {
     return journal.setting(key).value_or("");
@@ -53,15 +54,8 @@ Status Head::open() {
     if (auto saved = journal->save_setting("cluster_name", options.name); !saved) return saved;
     cluster.meta.cluster_id = id;
 
-    auto rows = journal->tokens();
-    const bool first = std::none_of(rows.begin(), rows.end(), [](const auto& row) { return row.role == "admin"; });
-    tokens.open(std::move(rows), key);
-    if (first) {
-        const FreshToken fresh = make_token({.role = Role::admin, .user = "admin", .now_wall_ms = wall_ms()});
-        if (auto saved = journal->save_token(fresh.row); !saved) return saved;
-        tokens.set(fresh.row);
-        admin_token = fresh.text;
-    }
+    tokens.open(journal->tokens(), key);
+    if (auto made = make_admin_token(); !made) return made;
     for (const auto& [run_id, run] : cluster.runs) {
         names.saw(run);
         if (!terminal(run.state)) (void)tokens.run_token(run_id, run.user);
@@ -73,6 +67,32 @@ Status Head::open() {
         storage_warning = "not durable: the storage root " + options.storage_root + " is on " + type +
                           ", which does not survive a reboot; start the head with --storage-root on a disk";
     return Done{};
+}
+
+// The first way in. Its text is known to nobody but whom this start tells: as long as nobody has come in with it, each
+// start makes it anew, so that a first start that failed half-way, or could keep no context, locks nobody out.
+Status Head::make_admin_token() {
+    const auto rows = tokens.rows();
+    const bool first = std::none_of(rows.begin(), rows.end(), [](const auto& row) { return row.role == "admin"; });
+    unused_admin_ = setting_or(*journal, unused_admin_key);
+    const auto unused = tokens.row(unused_admin_);
+    if (!first && (!unused || unused->revoked)) return Done{};
+    const FreshToken fresh =
+        make_token({.role = Role::admin, .user = "admin", .now_wall_ms = wall_ms(), .id = unused_admin_});
+    unused_admin_ = fresh.row.id;
+    state::Batch batch;
+    batch.settings[unused_admin_key] = unused_admin_;
+    batch.tokens.push_back(fresh.row);
+    if (auto saved = journal->commit(batch); !saved) return saved;
+    tokens.set(fresh.row);
+    admin_token = fresh.text;
+    return Done{};
+}
+
+void Head::saw(const Caller& caller) {
+    if (unused_admin_.empty() || caller.token_id != unused_admin_) return;
+    unused_admin_.clear();
+    save({.tokens = {}, .settings = {{unused_admin_key, ""}}, .done = {}});
 }
 
 // The newest report of each run, as far as the table has it, so that a restart does not make people's lists poorer.

@@ -43,8 +43,9 @@ struct Head {
 
     // The way in. `answer` is called after the event is durable and its effects are performed.
     void take(Event event, Answer answer = {});
-    void fail(Error error);    // fatal: stops the loop
-    void later_acknowledge();  // what came becomes durable with its news' numbers, and is acknowledged, grouped
+    void saw(const Caller& caller);  // somebody was let in
+    void fail(Error error);          // fatal: stops the loop
+    void later_acknowledge();        // what came becomes durable with its news' numbers, and is acknowledged, grouped
     using Aside = head::Aside;
     void save(Aside aside);
     // What is told of the records waits until they are durable: runs `task` then; at once when they are.
@@ -80,7 +81,7 @@ struct Head {
     metrics::Metrics metrics{RTRAIN_VERSION};
     std::unique_ptr<net::Server> server;
     std::string storage_warning;  // the storage root does not survive a reboot
-    std::string admin_token;      // of the first start, until it was handed over
+    std::string admin_token;      // made by this start, until it was handed over
     std::int64_t started_wall_ms = 0;
     std::size_t connections_max = 1'024;
     const std::shared_ptr<std::optional<Error>> failure = std::make_shared<std::optional<Error>>();  // why it ends
@@ -91,6 +92,7 @@ struct Head {
         Answer answer;
         std::int64_t came_us = 0;  // monotonic: when it was handed to the loop
     };
+    Status make_admin_token();
     void post_turn();
     void turn();
     void decide_waiting();
@@ -117,6 +119,7 @@ struct Head {
     std::future<Status> outcome_;
     std::optional<net::Loop::TimerId> wake_timer_;
     Unsynced unsynced_;
+    std::string unused_admin_;  // id of the admin token that nobody has come in with yet
     std::uint64_t turns_ = 0, commits_ = 0;
     bool turn_posted_ = false, perform_posted_ = false, acknowledging_ = false, syncing_ = false;
     net::OffloadPool writer_{1};  // last: it ends before what it writes from

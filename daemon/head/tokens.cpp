@@ -39,7 +39,7 @@ const char* to_text(Role role) {
 FreshToken make_token(const TokenWish& wish) {
     const security::TokenText token{.for_node = wish.role == Role::node,
                                     .ca_fingerprint = wish.ca_fingerprint,
-                                    .id = security::random_hex(6),
+                                    .id = wish.id.empty() ? security::random_hex(6) : wish.id,
                                     .secret = security::random_hex(24)};
     const state::TokenRow row{.id = token.id,
                               .secret_hash = security::sha256_hex(token.secret),
@@ -103,7 +103,7 @@ Result<Caller> TokenBook::authenticate(const net::Request& request, std::int64_t
             return Error{ErrorCode::unauthorised,
                          "node '" + node + "' has left the cluster, or joined anew: this certificate was revoked",
                          "rtrain node join ... with a new token"};
-        return Caller{.role = Role::node, .user = "", .node = node};
+        return Caller{.role = Role::node, .user = "", .node = node, .token_id = ""};
     }
     const std::string header = request.header("authorization");
     constexpr std::string_view bearer = "Bearer ";
@@ -115,13 +115,13 @@ Result<Caller> TokenBook::authenticate(const net::Request& request, std::int64_t
         const auto run = run_users_.find(token->id);
         if (run == run_users_.end() || !security::equal_constant_time(run_secret(token->id), token->secret))
             return unauthorised("the run's token is no longer valid");
-        return Caller{.role = Role::user, .user = run->second, .node = ""};
+        return Caller{.role = Role::user, .user = run->second, .node = "", .token_id = ""};
     }
     const auto row = check(text, wall_ms);
     if (!row) return row.error();
     const auto role = role_of(row->role);
     if (!role || *role == Role::node) return unauthorised("a join token opens nothing but /v1/join");
-    return Caller{.role = *role, .user = row->user, .node = ""};
+    return Caller{.role = *role, .user = row->user, .node = "", .token_id = row->id};
 }
 
 Result<state::TokenRow> TokenBook::check_node_token(const std::string& text, std::int64_t wall_ms) const {

@@ -22,8 +22,9 @@ const char* to_text(Role role);
 
 struct Caller {
     Role role = Role::viewer;
-    std::string user;  // people, and workers on behalf of theirs
-    std::string node;  // agents
+    std::string user;      // people, and workers on behalf of theirs
+    std::string node;      // agents
+    std::string token_id;  // people's
 };
 
 struct FreshToken {
@@ -36,6 +37,7 @@ struct TokenWish {
     std::int64_t now_wall_ms = 0, expires_wall_ms = 0;
     std::int64_t uses_left = -1;
     std::string ca_fingerprint;  // node tokens carry it
+    std::string id;              // empty: a new one; else it takes the place of the token that had it
 };
 FreshToken make_token(const TokenWish& wish);
 

@@ -14,7 +14,9 @@ namespace rtrain::state {
 namespace {
 
 Error system_error(const std::string& doing, const std::string& path) {
-    return {ErrorCode::io, doing + " " + path + " failed: " + std::strerror(errno),
+    const std::string message = doing + " " + path + " failed: " + std::strerror(errno);
+    if (errno == ENOSPC || errno == EDQUOT) return {ErrorCode::full, message, "make room on the disk of " + path};
+    return {ErrorCode::io, message,
             "check that the directory exists and that you may write there, or choose another with --data"};
 }
 

@@ -66,6 +66,11 @@ Error damaged(const std::string& what) {
     return {ErrorCode::damaged, std::string("the state database is damaged: ") + what, restore_hint};
 }
 
+// What could not be read may be sound: a full disk, or somebody who holds the file, is no damage.
+Error unread(const Error& why) {
+    return why.code == ErrorCode::full || why.code == ErrorCode::conflict ? why : damaged(why.message);
+}
+
 Status check_sums(Database& database, const std::string& table) {
     std::int64_t wrong = 0;
     Status read = database.each("SELECT * FROM " + table, {}, [&](const Row& row) {
@@ -73,7 +78,7 @@ Status check_sums(Database& database, const std::string& table) {
         for (int column = 0; column + 1 < row.size(); ++column) values.push_back(row.value(column));
         if (row.null(row.size() - 1) || checksum(values) != row.integer(row.size() - 1)) ++wrong;
     });
-    if (!read) return damaged(read.error().message);
+    if (!read) return unread(read.error());
     if (wrong > 0) return damaged(std::to_string(wrong) + " rows of the table " + table + " have a wrong checksum");
     return Done{};
 }
@@ -81,7 +86,7 @@ Status check_sums(Database& database, const std::string& table) {
 Status check_structure(Database& database) {
     std::string answer;
     Status checked = database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) { answer = row.text(0); });
-    if (!checked) return damaged(checked.error().message);
+    if (!checked) return unread(checked.error());
     if (answer != "ok") return damaged(answer);
     return Done{};
 }
@@ -98,7 +103,7 @@ Status check_tables(Database& database) {
     std::set<std::string> found;
     Status read = database.each("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL", {},
                                 [&](const Row& row) { found.insert(row.text(0)); });
-    if (!read) return damaged(read.error().message);
+    if (!read) return unread(read.error());
     if (found != ours) return damaged("its tables are not those of this version");
     return Done{};
 }

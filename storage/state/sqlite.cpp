@@ -3,7 +3,21 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+
 namespace rtrain::state {
+namespace {
+
+// SQLite has a code of its own for a full disk under the database and its WAL, but not under the -shm file, which it
+// needs even to read.
+bool no_room(sqlite3* handle) {
+    const int code = sqlite3_extended_errcode(handle), kind = code & 0xff;
+    if (kind == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE) return true;
+    const int why = kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN ? sqlite3_system_errno(handle) : 0;
+    return why == ENOSPC || why == EDQUOT;
+}
+
+}  // namespace
 
 int Row::size() const { return sqlite3_column_count(statement_); }
 bool Row::null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
@@ -42,15 +56,16 @@ Result<Database> Database::open(const std::string& path, Mode mode) {
 
 Error Database::error(const std::string& doing) const {
     std::string reason = handle_ ? sqlite3_errmsg(handle_.get()) : "out of memory";
+    const bool full = handle_ && no_room(handle_.get());
+    if (full) reason = "the disk is full";
     std::string message = path_ + ": " + doing + " failed: " + reason;
+    if (full) return {ErrorCode::full, message, "make room on the disk of " + path_};
     // A format number that no SQLite ever wrote is reported as a plain error.
     if (reason == "unsupported file format") return {ErrorCode::damaged, message, "rtrain head restore-backup FILE"};
     switch (handle_ ? sqlite3_errcode(handle_.get()) & 0xff : SQLITE_NOMEM) {
         case SQLITE_CORRUPT:
         case SQLITE_NOTADB:
             return {ErrorCode::damaged, message, "rtrain head restore-backup FILE"};
-        case SQLITE_FULL:
-            return {ErrorCode::full, message, "make room on the disk of " + path_};
         case SQLITE_BUSY:
             return {ErrorCode::conflict, message, "end the other program that holds " + path_};
     }

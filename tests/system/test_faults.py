@@ -11,6 +11,7 @@ import subprocess
 import pytest
 from jobs_on_disk import ranks_job, write_job
 from local_cluster import RTRAIN, LocalCluster, free_port, wait_for
+from small_disk import fill, small_disk
 
 
 @pytest.fixture
@@ -201,10 +202,7 @@ def test_an_entrypoint_that_is_not_there_is_named(cluster, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
 def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "small", str(small)], check=True)
-    try:
+    with small_disk(tmp_path / "small", "4m") as small:
         cluster.rtrain("submit", ranks_job(tmp_path, "full", 200, 0.1, storage_path=str(small)))
         wait_for("a checkpoint", lambda: checkpoints_of(cluster, "full"))
         with open(small / "in-the-way", "wb", buffering=0) as file:
@@ -219,8 +217,6 @@ def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(
         wait_for("the next checkpoint", lambda: len(checkpoints_of(cluster, "full")) > count)
         cluster.rtrain("stop", "full")
         cluster.wait_state("full", "STOPPED")
-    finally:
-        subprocess.run(["umount", "-l", str(small)], check=True)
 
 
 def scraped(cluster):
@@ -231,16 +227,6 @@ def scraped(cluster):
     text = connection.getresponse().read().decode()
     connection.close()
     return text.splitlines()
-
-
-def fill(file):
-    """Writes until nothing more goes in, in ever smaller pieces."""
-    size = 1 << 20
-    while size:
-        try:
-            file.write(b"x" * size)
-        except OSError:
-            size //= 2
 
 
 def test_a_second_head_on_one_data_directory_refuses(cluster):
@@ -268,10 +254,7 @@ def test_a_gang_that_can_never_fit_waits_with_a_reason_or_is_refused(cluster, tm
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
 def test_a_submit_to_a_head_whose_disk_is_full_is_told_so_and_the_head_comes_back_once_there_is_room(tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "small", str(small)], check=True)
-    try:
+    with small_disk(tmp_path / "small", "16m") as small:
         cluster = LocalCluster(small / "cluster", nodes=1)
         try:
             spec = write_job(tmp_path, "late", ["true"])
@@ -295,5 +278,3 @@ def test_a_submit_to_a_head_whose_disk_is_full_is_told_so_and_the_head_comes_bac
             cluster.wait_state("after", "SUCCEEDED")
         finally:
             cluster.stop()
-    finally:
-        subprocess.run(["umount", "-l", str(small)], check=True)

@@ -1,0 +1,147 @@
+"""Starts of a head that cannot be: what stands in the way is named, nothing is harmed, and the next start is whole."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import RTRAIN, LocalCluster, environment, free_port, wait_for
+from small_disk import room_for, small_disk
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
+
+
+@pytest.fixture
+def small(tmp_path):
+    with small_disk(tmp_path / "small", "16m") as place:
+        yield place
+
+
+class LoneHead:
+    """Ends with its `with`, however that is left."""
+
+    def __init__(self, folder, data):
+        folder.mkdir()
+        self.data, self.env, self.port = data, environment(folder / "config.yaml"), free_port()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.run("head", "stop", "--data", self.data)
+
+    def run(self, *arguments):
+        command = [RTRAIN, *map(str, arguments)]
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=60)
+
+    def start(self, port=None):
+        return self.run("head", "start", "--detach", "--port", port or self.port, "--data", self.data)
+
+    def stop(self):
+        assert self.run("head", "stop", "--data", self.data).returncode == 0
+
+    def sound(self):
+        done = self.run("head", "verify", "--data", self.data)
+        assert done.returncode == 0, done.stderr
+
+
+def refused_as_full(done, below):
+    """The file, the cause, the next step; and never the advice to put a backup in the place of what is sound."""
+    assert done.returncode == 10, done.stdout + done.stderr
+    said = done.stderr.split("next:")
+    assert str(below) in said[0] and ("full" in said[0] or "No space left" in said[0]), done.stderr
+    assert f"make room on the disk of {below}" in said[1], done.stderr
+    assert "damaged" not in done.stderr and "restore-backup" not in done.stderr
+    return True
+
+
+@needs_root
+@pytest.mark.parametrize("ended", ["stopped", "killed", "full"])
+def test_a_head_that_finds_its_disk_full_harms_nothing_and_starts_once_there_is_room(small, tmp_path, ended):
+    cluster = LocalCluster(small / "cluster", nodes=0)
+    data = small / "cluster" / "head"
+    try:
+        job = write_job(tmp_path, "waits", ["true"], storage_path=str(tmp_path))
+        for _ in range(3):
+            cluster.rtrain("submit", job, "--new")
+        if ended == "killed":
+            cluster.kill("head")
+        if ended == "stopped":
+            cluster.rtrain("head", "stop", "--data", data)
+            cluster.daemons.pop("head").wait(20)
+        with room_for(small, 0):
+            if ended == "full":
+                wait_for("the head to end", lambda: cluster.run("submit", job, "--new").returncode != 0)
+                assert cluster.daemons.pop("head").wait(20) == 10
+            for how in ((), ("--detach",)):
+                command = ["head", "start", *how, "--port", cluster.port, "--data", data]
+                assert refused_as_full(cluster.run(*command), data)
+            verified = cluster.run("head", "verify", "--data", data)  # it, too, may need a file beside the database
+            assert verified.returncode == 0 or refused_as_full(verified, data)
+        assert cluster.run("head", "verify", "--data", data).returncode == 0
+        cluster.restart("head")
+        runs = {run["name"] for run in cluster.json("runs")["items"]}
+        assert {"waits", "waits-2", "waits-3"} <= runs
+        cluster.rtrain("submit", job, "--new")
+    finally:
+        cluster.stop()
+
+
+@needs_root
+def test_a_first_start_that_runs_out_of_room_anywhere_is_begun_anew_by_the_next(small, tmp_path):
+    places = [0, 4, 16, 40, 80, 92, 96, 120, 132, 160, 240]  # KiB
+    refused = 0
+    for room in places:
+        with LoneHead(tmp_path / f"room-{room}", small / f"head-{room}") as head:
+            with room_for(small, room << 10):
+                done = head.start()
+                refused += done.returncode != 0
+                assert done.returncode == 0 or refused_as_full(done, head.data)
+            if done.returncode != 0:
+                assert (again := head.start()).returncode == 0, again.stderr
+            assert (status := head.run("status")).returncode == 0, status.stderr  # somebody has its admin token
+            head.stop()
+            head.sound()
+    assert 4 <= refused < len(places)
+
+
+def test_a_first_start_on_a_busy_port_locks_nobody_out(tmp_path):
+    with LoneHead(tmp_path / "home", tmp_path / "head") as head:
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            busy = head.start(port=other.getsockname()[1])
+        assert busy.returncode == 7 and "another port with --port" in busy.stderr, busy.stderr
+        assert head.start().returncode == 0
+        assert head.run("status").returncode == 0
+        head.stop()
+
+
+def test_an_admin_token_that_nobody_could_keep_is_made_anew_until_it_was_used(tmp_path):
+    with LoneHead(tmp_path / "home", tmp_path / "head") as head:
+        config = pathlib.Path(head.env["RTRAIN_CONFIG"])
+        config.mkdir()  # where the context is to be kept
+        told = head.start()
+        assert told.returncode == 0 and "the context was not kept" in told.stderr and "start it again" in told.stderr
+        head.stop()
+        config.rmdir()
+        assert head.start().returncode == 0
+        first = config.read_text()
+        head.stop()
+        assert head.start().returncode == 0  # nobody has used it
+        second = config.read_text()
+        assert second != first and second.count("token:") == first.count("token:")
+        assert head.run("status").returncode == 0
+        head.stop()
+        config.unlink()
+        assert head.start().returncode == 0
+        assert head.run("status").returncode != 0  # it is somebody's now, who has it
+        config.write_text(second)
+        assert head.run("status").returncode == 0
+        assert [token["role"] for token in json.loads(head.run("token", "list", "-o", "json").stdout)["items"]].count(
+            "admin"
+        ) == 1
+        head.stop()
