@@ -1,7 +1,7 @@
 // rtrain stack RUN: where its Python ranks are. The head asks their agents, who signal them; the stacks come as lines
 // of their logs, behind one that holds the marker of this very question.
-#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cmd/follow.hpp"
 #include "cmd/status_text.hpp"
@@ -18,20 +18,29 @@ constexpr std::int64_t clocks_apart_ms = 60'000;
 
 struct Shown {
     std::vector<json> lines;  // from the marker on, of all ranks
-    std::size_t ranks = 0;    // that have answered
+    std::set<json> told;      // ranks that have answered
 };
+
+// The marker's line is the agent's. What faulthandler writes begins so for each thread; where no process can answer,
+// the agent says so.
+bool tells(const std::string& line) {
+    return line.find("(most recent call first)") != std::string::npos ||
+           line.find("where it is cannot be told") != std::string::npos;
+}
 
 Result<Shown> answered(Api& api, const std::string& run, const LogWish& wish, const std::string& marker) {
     Result<std::string> text = api.bytes(log_target(run, wish, false));
     if (!text) return text.error();
     Shown out;
-    std::map<std::string, bool> begun;
+    std::set<json> begun;
     for (const std::string& one : split(*text, '\n')) {
         json line = json::parse(one, nullptr, false);
         if (!line.is_object()) continue;
-        bool& here = begun[line.value("rank", json(0)).dump()];
-        if (!here && string_of(line, "line").find(marker) == std::string::npos) continue;
-        if (!std::exchange(here, true)) ++out.ranks;
+        const json rank = line.value("rank", json(0));
+        const std::string words = string_of(line, "line");
+        if (!begun.contains(rank) && words.find(marker) == std::string::npos) continue;
+        begun.insert(rank);
+        if (tells(words)) out.told.insert(rank);
         out.lines.push_back(std::move(line));
     }
     return out;
@@ -48,9 +57,28 @@ Result<Shown> waited_for(Api& api, const std::string& run, const LogWish& wish, 
         if (!now) return now.error();
         if (now->lines.size() != last.lines.size()) grown_ms = wall_now_ms();
         last = *std::move(now);
-        const bool whole = last.ranks >= asked["ranks"].size() && wall_now_ms() - grown_ms > quiet_ms;
+        const bool whole = last.told.size() >= asked["ranks"].size() && wall_now_ms() - grown_ms > quiet_ms;
         if (whole || wall_now_ms() > give_up_ms || wait_or_interrupt(look_again_ms)) return last;
     }
+}
+
+void print(Invocation& call, const LogWish& wish, const json& asked, const json& silent, std::vector<json> lines) {
+    if (call.out.for_people())
+        for (const json& line : lines) print_line(call, wish, line);
+    else
+        call.out.list({{"items", std::move(lines)}, {"silent", silent}, {"away", asked["away"]}}, {}, "line", "");
+    for (const json& node : asked["away"])
+        call.out.talk("node " + node.get<std::string>() + " is away: its ranks were not asked");
+}
+
+Error not_in_time(const Invocation& call, const json& silent) {
+    std::string ranks;
+    for (const json& one : silent) ranks += (ranks.empty() ? "" : ", ") + one.dump();
+    const bool many = silent.size() > 1;
+    return {.code = ErrorCode::timed_out,
+            .message = std::string(many ? "ranks " : "rank ") + ranks + (many ? " have" : " has") +
+                       " not answered in time: a process that is stopped (SIGSTOP), or waits in the kernel, cannot",
+            .next = "rtrain logs " + call.arguments.argument(0) + " --stream err shows what comes later"};
 }
 
 Result<int> stack(Invocation& call) {
@@ -69,14 +97,12 @@ Result<int> stack(Invocation& call) {
     Result<Shown> shown =
         waited_for(*api, string_of(*asked, "run_id"), wish, *asked, call.arguments.duration_ms("timeout", 10'000));
     if (!shown) return shown.error();
-    print_lines(call, wish, std::move(shown->lines));
-    for (const json& node : (*asked)["away"])
-        call.out.talk("node " + node.get<std::string>() + " is away: its ranks were not asked");
-    if (shown->ranks >= (*asked)["ranks"].size()) return 0;
-    const Error late{.code = ErrorCode::timed_out,
-                     .message = std::to_string(shown->ranks) + " of " + std::to_string((*asked)["ranks"].size()) +
-                                " ranks have answered in time",
-                     .next = "rtrain logs " + call.arguments.argument(0) + " --stream err shows those that come later"};
+    json silent = json::array();
+    for (const json& one : (*asked)["ranks"])
+        if (!shown->told.contains(one)) silent.push_back(one);
+    print(call, wish, *asked, silent, std::move(shown->lines));
+    if (silent.empty()) return 0;
+    const Error late = not_in_time(call, silent);
     if (call.out.for_people()) return late;
     call.out.talk("error: " + late.message + "\n  next: " + late.next);  // stdout has its one document
     return exit_code(late.code);

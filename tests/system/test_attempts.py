@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 
 import pytest
 from jobs_on_disk import JOBS, write_job
@@ -97,6 +98,32 @@ def test_stack_prints_where_each_rank_is_and_ends_nobody(cluster, tmp_path):
         assert cluster.json("describe", name)["state"] in ("RUNNING", "STARTING")
         cluster.rtrain("stop", name, "--wait")
     assert cluster.run("stack", "where").returncode == 7
+
+
+def test_stack_says_which_ranks_do_not_answer_and_keeps_to_one_document(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "held", ["python", str(JOBS / "holds.py")], workers=2))
+    wait_for("rank 0 in its call", lambda: "in" in cluster.rtrain("logs", "held", "--rank", "0").split())
+    whole = cluster.json("stack", "held")  # a held lock is no obstacle
+    assert whole["silent"] == [] and whole["away"] == [], whole
+    assert {line["rank"] for line in whole["items"] if "(most recent call first)" in line["line"]} == {0, 1}
+    assert any("in held_in_c" in line["line"] for line in whole["items"] if line["rank"] == 0)
+
+    pid = cluster.json("describe", "held")["attempt_list"][0]["workers"][1]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    for form in ("json", "jsonl", "yaml"):
+        late = cluster.run("stack", "held", "--timeout", "2s", "-o", form)
+        assert late.returncode == 8 and "rank 1 has not answered" in late.stderr, late.stderr
+        assert late.stderr.count("rank 0") == 0 and "SIGSTOP" in late.stderr
+        if form == "json":
+            told = json.loads(late.stdout)
+            assert told["silent"] == [1] and any("in held_in_c" in line["line"] for line in told["items"])
+        if form == "jsonl":
+            assert all(json.loads(line)["schema_version"] for line in late.stdout.splitlines())
+    people = cluster.run("stack", "held", "--timeout", "2s")
+    assert people.returncode == 8 and "in held_in_c" in people.stdout and "rank 1 has not answered" in people.stderr
+    os.kill(pid, signal.SIGCONT)
+    assert cluster.json("stack", "held")["silent"] == []
+    cluster.rtrain("stop", "held", "--wait")
 
 
 def test_an_isolated_agent_ends_its_attempts_by_itself(cluster, tmp_path):
