@@ -37,6 +37,9 @@ NAMES = {
     "rtrain.train.jax": "JaxTrainer JaxConfig",
     "rtrain.train.horovod": "HorovodTrainer HorovodConfig",
     "rtrain": "init shutdown is_initialized remote get wait put kill",
+    "rtrain.data": """
+        Dataset DataIterator MaterializedDataset Schema from_items from_numpy from_pandas from_arrow from_torch from_huggingface
+        range range_tensor read_parquet read_csv read_json read_text read_numpy read_binary_files read_images""",
     "rtrain.integrations.mlflow": "setup_mlflow",
     "rtrain.integrations.wandb": "setup_wandb",
 }
@@ -46,6 +49,8 @@ NAMES = {
 def test_every_name_is_there(module):
     if module.endswith("lightning"):
         pytest.importorskip("lightning")
+    if module == "rtrain.data":
+        pytest.importorskip("pyarrow")
     if "huggingface" in module:
         pytest.importorskip("transformers")
     found = importlib.import_module(module)

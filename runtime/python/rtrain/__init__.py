@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rtrain import data as data
     from rtrain import train
     from rtrain._remote._api import kill, remote
     from rtrain._remote._refs import ObjectRef, get, put, wait

@@ -189,10 +189,10 @@ class ClusterSession:
         self._gathered += 1
         return _gather.to_rank_zero(self.facts, self._gathered, mine)
 
-    def dataset_shard(self, name: str | None) -> Any:
+    def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
         if self.shards is None:
             raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
-        return self.shards.shard(name)
+        return self.shards.shard(name, state_dict)
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:

@@ -221,6 +221,8 @@ class LoggingConfig:
 class DataConfig:
     """Which datasets are split among the ranks ("all", or their names); the others are given whole to each rank.
 
+    equal: ranks get as many rows of an `rtrain.data` dataset each, and the rows that are over (fewer than there are ranks) are left
+    out of the epoch; False gives them to the first ranks, whose loops must then bear unequal numbers of batches.
     `configure` may be overridden: it gets the datasets, and gives back one dict of shards for each rank.
     """
 
@@ -229,6 +231,7 @@ class DataConfig:
         datasets_to_split: Literal["all"] | list[str] = "all",
         execution_options: object = None,
         enable_shard_locality: bool = True,  # noqa: FBT001, FBT002
+        equal: bool = True,  # noqa: FBT001, FBT002
     ) -> None:
         if datasets_to_split != "all" and not (
             isinstance(datasets_to_split, list | tuple) and all(isinstance(name, str) for name in datasets_to_split)
@@ -237,6 +240,7 @@ class DataConfig:
         self.datasets_to_split = datasets_to_split
         self.execution_options = execution_options
         self.enable_shard_locality = enable_shard_locality
+        self.equal = equal
 
     def configure(
         self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None

@@ -1,10 +1,13 @@
-"""A rank's share of the datasets given to a trainer: torch Datasets by a strided Subset, iterables by every n-th item."""
+"""A rank's share of the datasets given to a trainer: torch Datasets by a strided Subset, iterables by every n-th item,
+`rtrain.data`'s by neighbouring rows."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rtrain.train import _session
 from rtrain.train._configs import DataConfig
 from rtrain.train._session import Facts
 
@@ -21,7 +24,15 @@ class Shards:
         self._made: dict[str, Any] = {}
         self._configured: list[dict[str, Any]] | None = None
 
-    def shard(self, name: str | None) -> Any:
+    def shard(self, name: str | None, state_dict: Mapping[str, Any] | None = None) -> Any:
+        found = self._found(name)
+        if state_dict is not None:
+            if not hasattr(found, "load_state_dict"):
+                raise TypeError(f"get_dataset_shard(state_dict=): a share of type {type(found).__name__} has no load_state_dict; rtrain.data's have")
+            found.load_state_dict(state_dict)
+        return found
+
+    def _found(self, name: str | None) -> Any:
         asked = name or ("train" if "train" in self._datasets or len(self._datasets) != 1 else next(iter(self._datasets)))
         if asked not in self._datasets:
             there = ", ".join(sorted(self._datasets)) or "none"
@@ -37,7 +48,27 @@ class Shards:
                 self._configured = self._config.configure(built, self._facts.world_size, None, None)
             return self._configured[self._facts.world_rank][name]
         whole = _built(self._datasets[name])
-        return split(whole, self._facts) if self._config.splits(name) else _given_whole(whole)
+        if not self._config.splits(name):
+            return _given_whole(whole)
+        return self._agreed(whole) if hasattr(whole, "rtrain_share_of_run") else split(whole, self._facts)
+
+    def _agreed(self, dataset: Any) -> Any:
+        """Of `rtrain.data`: the ranks count together what must be counted, and see the same rows. A barrier."""
+        facts = self._facts
+        seed = zlib.crc32(facts.run_id.encode())
+        share = dataset.rtrain_share_of_run(facts.world_rank, facts.world_size, seed, equal=self._config.equal)
+        if facts.world_size > 1:
+            share._agree(_exchanged)
+        return share
+
+
+def _exchanged(mine: Any) -> list[Any]:
+    """Every rank's object on every rank. However long the others take to come."""
+    session = _session.current("get_dataset_shard")
+    session.barrier()
+    gathered = session.gather_to_rank_zero(mine)
+    found: list[Any] = session.broadcast_from_rank_zero(gathered)
+    return found
 
 
 def split(dataset: Any, facts: Facts) -> Any:

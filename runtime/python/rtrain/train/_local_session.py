@@ -214,10 +214,10 @@ class LocalSession:
     def gather_to_rank_zero(self, mine: Any) -> list[Any]:
         return self._ranks.gather(mine)
 
-    def dataset_shard(self, name: str | None) -> Any:
+    def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
         if self.shards is None:
             raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
-        return self.shards.shard(name)
+        return self.shards.shard(name, state_dict)
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:

@@ -120,9 +120,14 @@ def get_preemption_info() -> PreemptionInfo | None:
     return _session.current("get_preemption_info").preemption_info()
 
 
-def get_dataset_shard(name: str | None = None) -> Any:
-    """This rank's share of the dataset that the trainer was given as `name` (None: "train"). KeyError names those there."""
-    return _session.current("get_dataset_shard").dataset_shard(name)
+def get_dataset_shard(name: str | None = None, state_dict: Mapping[str, Any] | None = None) -> Any:
+    """This rank's share of the dataset that the trainer was given as `name` (None: "train"). KeyError names those there.
+
+    Of an `rtrain.data` dataset it is a DataIterator; state_dict, what `shard.state_dict()` gave when a checkpoint was made, has
+    its first iteration go on there. The first call for a dataset is a barrier.
+    """
+    session = _session.current("get_dataset_shard")
+    return session.dataset_shard(name) if state_dict is None else session.dataset_shard(name, state_dict)
 
 
 def flush(timeout_s: float | None = None) -> None:

@@ -1,0 +1,66 @@
+"""Datasets for a training loop: read from files, changed by functions, each rank its share, resumable in mid-epoch.
+
+`rtrain.data.read_parquet(...)` gives a `Dataset`: a plan, which reads nothing until rows are asked for and travels to the
+workers as it is. In a run `datasets={"train": ds}` and `rtrain.train.get_dataset_shard("train")` give a `DataIterator` of
+this rank's rows. docs/data.md has the rules; README.md beside the package how it is made.
+
+Needs pyarrow and NumPy: `pip install 'rtrain[data]'`.
+"""
+
+from __future__ import annotations
+
+try:
+    import numpy  # noqa: F401, ICN001
+    import pyarrow
+except ImportError as _error:
+    raise ImportError(f"rtrain.data needs pyarrow (14 or newer) and NumPy: pip install 'rtrain[data]' ({_error})") from _error
+if int(pyarrow.__version__.partition(".")[0]) < 14:
+    raise ImportError(f"rtrain.data needs pyarrow 14 or newer, and this is {pyarrow.__version__}: pip install 'rtrain[data]'")
+
+from rtrain.data._dataset import Dataset, Schema
+from rtrain.data._grouped import GroupedData
+from rtrain.data._iterator import DataIterator
+from rtrain.data._ops import UserCodeError
+from rtrain.data._read import (
+    from_arrow,
+    from_huggingface,
+    from_items,
+    from_numpy,
+    from_pandas,
+    from_torch,
+    range,  # noqa: A004
+    range_tensor,
+    read_binary_files,
+    read_csv,
+    read_images,
+    read_json,
+    read_numpy,
+    read_parquet,
+    read_text,
+)
+
+MaterializedDataset = Dataset  # what `materialize` gives is one whose source lies in memory
+
+__all__ = [
+    "DataIterator",
+    "Dataset",
+    "GroupedData",
+    "MaterializedDataset",
+    "Schema",
+    "UserCodeError",
+    "from_arrow",
+    "from_huggingface",
+    "from_items",
+    "from_numpy",
+    "from_pandas",
+    "from_torch",
+    "range",
+    "range_tensor",
+    "read_binary_files",
+    "read_csv",
+    "read_images",
+    "read_json",
+    "read_numpy",
+    "read_parquet",
+    "read_text",
+]

@@ -1,0 +1,107 @@
+"""From blocks to the batches of an iteration: cut to size, shuffled within a buffer, made ahead by a thread."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from rtrain.data import _block, _position
+from rtrain.data._block import Block
+from rtrain.data._share import Progress
+
+T = TypeVar("T")
+
+
+def cut(blocks: Iterator[Block], size: int | None, *, drop_last: bool) -> Iterator[Block]:
+    """Blocks of `size` rows; None: as they come."""
+    if size is None:
+        yield from (block for block in blocks if block.rows)
+        return
+    held: list[Block] = []
+    rows = 0
+    for block in blocks:
+        start = 0
+        while rows + block.rows - start >= size:
+            step = size - rows
+            yield _block.concat([*held, block.slice(start, start + step)])
+            held, rows, start = [], 0, start + step
+        if start < block.rows:
+            held.append(block.slice(start, block.rows))
+            rows += block.rows - start
+    if rows and not drop_last:
+        yield _block.concat(held)
+
+
+def shuffled(blocks: Iterator[Block], progress: Progress, rank: int) -> Iterator[Block]:
+    """Buffer after buffer, the rows of each in a random order. What was given out of it can be told from the seed."""
+    stage = progress.stage
+    for number, block in enumerate(cut(blocks, stage.buffer, drop_last=False)):
+        progress.windows.append(block.rows)
+        yield block.take(_position.permutation(stage.seed, progress.epoch, rank, number, block.rows))
+
+
+_END = object()
+
+
+class Ahead(Iterator[T]):
+    """Items made by a thread, at most `count` of them before they are asked for. `close` ends the thread and waits for it."""
+
+    def __init__(self, items: Iterator[T], count: int) -> None:
+        self._items = items
+        self._made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._room = threading.Semaphore(count)
+        self._closed = False
+        self._thread = threading.Thread(target=self._make, name="rtrain-data", daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        while True:
+            self._room.acquire()
+            if self._closed:
+                return
+            try:
+                item: Any = next(self._items, _END)
+            except BaseException as error:  # the reader raises it
+                self._made.put((None, error))
+                return
+            self._made.put((item, None))
+            if item is _END:
+                return
+
+    def __next__(self) -> T:
+        if self._closed:
+            raise StopIteration
+        item, error = self._made.get()
+        self._room.release()
+        if error is not None:
+            self.close()
+            raise error
+        if item is _END:
+            self.close()
+            raise StopIteration
+        found: T = item
+        return found
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._room.release()
+            self._thread.join()
+
+
+def counted(
+    blocks: Iterator[Block], progress: Progress, made: Callable[[Block], T], ahead: int, finish: Callable[[T], T] | None = None
+) -> Iterator[T]:
+    """`made` of each block, by a thread if `ahead`; `finish` by the caller's own. Rows count when the loop gets them."""
+    pairs = ((block.rows, made(block)) for block in blocks)
+    source: Iterator[tuple[int, T]] = Ahead(pairs, ahead) if ahead > 0 else pairs
+    try:
+        for rows, item in source:
+            progress.consumed += rows
+            yield item if finish is None else finish(item)
+        progress.ended = True
+    finally:
+        if isinstance(source, Ahead):
+            source.close()

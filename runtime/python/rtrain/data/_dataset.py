@@ -1,0 +1,360 @@
+"""`Dataset`: a plan that grows by operations and is read when somebody asks for rows. This half makes plans."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rtrain.data import _block
+from rtrain.data._block import Block, check_format
+from rtrain.data._consume import Reading, Schema
+from rtrain.data._files import Parquet
+from rtrain.data._grouped import GroupedData
+from rtrain.data._iterator import DataIterator
+from rtrain.data._joins import Computed, Slice, Union, Zip
+from rtrain.data._ops import (
+    AddColumn,
+    Columns,
+    Filter,
+    FilterExpression,
+    FlatMap,
+    Function,
+    MapBatches,
+    MapRows,
+    Op,
+    Sample,
+)
+from rtrain.data._orders import WINDOW_BYTES, BlockOrder, Frozen, Shuffled
+from rtrain.data._plan import Mapped, Node, Read, rows_of
+from rtrain.data._share import Share
+from rtrain.data._source import InMemory
+
+# What places tasks on a cluster elsewhere. Here operations run in the process that reads, ahead of the loop.
+_PLACING = {
+    "compute", "concurrency", "num_cpus", "num_gpus", "memory", "scheduling_strategy", "resources", "ray_remote_args_fn",
+    "runtime_env", "max_concurrency", "accelerator_type", "label_selector", "max_retries", "max_restarts", "max_task_retries",
+}  # fmt: skip
+
+
+class Dataset(Reading):
+    """Rows with named columns. Operations give a new Dataset and read nothing; it pickles as its plan."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    # -- rows by functions --------------------------------------------------------------------------------------------
+    def map(
+        self, fn: Any, *, fn_args: Any = None, fn_kwargs: Any = None, fn_constructor_args: Any = None, fn_constructor_kwargs: Any = None, **placing: Any
+    ) -> Dataset:
+        """`fn` of each row, a dict; it gives a dict. A class is made once in each process and called."""
+        check_placing("map", placing)
+        return self._with(MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
+
+    def flat_map(
+        self, fn: Any, *, fn_args: Any = None, fn_kwargs: Any = None, fn_constructor_args: Any = None, fn_constructor_kwargs: Any = None, **placing: Any
+    ) -> Dataset:
+        """`fn` of each row gives a list of rows."""
+        check_placing("flat_map", placing)
+        return self._with(FlatMap(Function("flat_map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
+
+    def filter(
+        self,
+        fn: Any = None,
+        expr: Any = None,
+        *,
+        fn_args: Any = None,
+        fn_kwargs: Any = None,
+        fn_constructor_args: Any = None,
+        fn_constructor_kwargs: Any = None,
+        **placing: Any,
+    ) -> Dataset:
+        """The rows that `fn` says True of, or that fit `expr`, an expression of pyarrow.compute (`pc.field("x") > 3`)."""
+        check_placing("filter", placing)
+        if (fn is None) == (expr is None):
+            raise ValueError("filter needs either fn or expr")
+        if expr is not None:
+            if not isinstance(expr, pc.Expression):
+                raise TypeError(f"filter: expr is a {type(expr).__name__}; it is an expression such as pyarrow.compute.field('x') > 3")
+            return self._with(FilterExpression(expr))
+        return self._with(Filter(Function("filter", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
+
+    def map_batches(
+        self,
+        fn: Any,
+        *,
+        batch_size: int | str | None = None,
+        batch_format: str | None = "default",
+        zero_copy_batch: bool = False,
+        fn_args: Any = None,
+        fn_kwargs: Any = None,
+        fn_constructor_args: Any = None,
+        fn_constructor_kwargs: Any = None,
+        udf_modifying_row_count: bool = False,
+        **placing: Any,
+    ) -> Dataset:
+        """`fn` of batches of at most `batch_size` rows (None: a piece, at most 4 MiB or 65,536 rows; no batch is larger than that).
+
+        batch_format: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". `fn` gives any of these, or yields them.
+        udf_modifying_row_count: say so when `fn` gives more or fewer rows than it got; ranks that share them must know.
+        zero_copy_batch: the arrays may be read-only.
+        """
+        check_placing("map_batches", placing)
+        check_format(batch_format, "map_batches")
+        size = None if batch_size == "default" else batch_size
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+            raise ValueError(f"map_batches: batch_size is {batch_size!r}; it is a whole number from 1 on, or None")
+        function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
+        return self._with(MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=not udf_modifying_row_count))
+
+    def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
+        """Each row with the chance `fraction`: the same rows in every epoch."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"random_sample: fraction is {fraction}; it lies between 0 and 1")
+        return self._with(Sample(fraction, secrets.randbits(32) if seed is None else seed))
+
+    # -- columns ------------------------------------------------------------------------------------------------------
+    def add_column(self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Any) -> Dataset:
+        """`fn` of a batch gives the new column's values."""
+        check_placing("add_column", placing)
+        check_format(batch_format, "add_column")
+        if not isinstance(col, str):
+            raise TypeError(f"add_column: the column's name is a text, not {type(col).__name__}")
+        return self._with(AddColumn(col, Function("add_column", fn), batch_format))
+
+    def drop_columns(self, cols: str | Sequence[str], **placing: Any) -> Dataset:
+        check_placing("drop_columns", placing)
+        gone = self._named("drop_columns", cols)
+        return self._with(Columns("drop_columns", _Dropped(gone), gone))
+
+    def select_columns(self, cols: str | Sequence[str], **placing: Any) -> Dataset:
+        """Of Parquet files only these columns are read."""
+        check_placing("select_columns", placing)
+        wanted = self._named("select_columns", cols)
+        source = self._node.source if isinstance(self._node, Read) else None
+        if isinstance(source, Parquet) and source.columns is None and not source.include_paths:
+            return Dataset(Read(Parquet(source.files, wanted, include_paths=False)))
+        return self._with(Columns("select_columns", _Selected(wanted), wanted))
+
+    def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Any) -> Dataset:
+        """New names by old ones, or a new name for every column."""
+        check_placing("rename_columns", placing)
+        if not isinstance(names, Mapping):
+            there = self.columns() or []
+            if len(names) != len(there):
+                raise ValueError(f"rename_columns: {len(names)} names for {len(there)} columns ({', '.join(there)})")
+            names = dict(zip(there, names, strict=True))
+        renamed = dict(names)
+        self._named("rename_columns", list(renamed))
+        known = self._node.names()
+        after = [renamed.get(name, name) for name in known] if known is not None else list(renamed.values())
+        if len(set(after)) < len(after):
+            raise ValueError(f"rename_columns: two columns would have one name: {', '.join(after)}")
+        return self._with(Columns("rename_columns", _Renamed(renamed), list(renamed)))
+
+    def _named(self, caller: str, cols: str | Sequence[str]) -> list[str]:
+        """KeyError at once where the columns are known."""
+        found = [cols] if isinstance(cols, str) else list(cols)
+        if not all(isinstance(name, str) for name in found):
+            raise TypeError(f"{caller}: column names are texts")
+        if len(set(found)) < len(found):
+            raise ValueError(f"{caller}: a column is named twice in {found}")
+        known = self._node.names()
+        missing = [name for name in found if known is not None and name not in known]
+        if missing:
+            raise KeyError(f"{caller}: there is no column {missing[0]!r}; there are: {', '.join(known or [])}")
+        return found
+
+    # -- order, parts ---------------------------------------------------------------------------------------------------
+    def random_shuffle(self, *, seed: int | None = None, num_blocks: object = None, window_bytes: int = WINDOW_BYTES, **placing: Any) -> Dataset:
+        """All rows in a random order, another one in each epoch of a shard; `seed` makes it the same in each run.
+
+        Rows in memory are permuted as a whole. Of files the row groups (or files) come in a random order, and rows are
+        permuted within windows of `window_bytes`, which every reader holds in memory.
+        """
+        check_placing("random_shuffle", placing)
+        if window_bytes < 1:
+            raise ValueError(f"random_shuffle: window_bytes is {window_bytes}; it is at least 1")
+        return Dataset(Shuffled(self._node, _seed("random_shuffle", seed), window_bytes))
+
+    def randomize_block_order(self, *, seed: int | None = None) -> Dataset:
+        """Row groups, files or pieces in a random order; the rows of each stay together. Costs nothing."""
+        return Dataset(BlockOrder(self._node, _seed("randomize_block_order", seed)))
+
+    def repartition(self, num_blocks: int | None = None, *, target_num_rows_per_block: int | None = None, shuffle: bool = False, **placing: Any) -> Dataset:
+        """Accepted, and nothing changes: pieces are as large as memory allows, and every number of ranks shares them evenly."""
+        check_placing("repartition", placing)
+        return self.random_shuffle() if shuffle else self
+
+    def limit(self, limit: int) -> Dataset:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise ValueError(f"limit is {limit!r}; it is a whole number from 0 on")
+        return Dataset(Slice(self._node, 0, limit, f"limit({limit})"))
+
+    def union(self, *others: Dataset) -> Dataset:
+        return Dataset(Union([self._node, *(_node_of("union", other) for other in others)]))
+
+    def zip(self, *others: Dataset) -> Dataset:
+        """Columns of all, row by row. ValueError when one has more rows than another."""
+        node = self._node
+        for other in others:
+            node = Zip(node, _node_of("zip", other))
+        return Dataset(node)
+
+    def sort(self, key: str | Sequence[str], descending: bool | Sequence[bool] = False) -> Dataset:  # noqa: FBT001, FBT002
+        """By one or several columns. All rows are held in memory, by each process that reads."""
+        keys = self._named("sort", key)
+        downs = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
+        if len(downs) != len(keys):
+            raise ValueError(f"sort: {len(downs)} directions for {len(keys)} keys")
+        by = [(name, "descending" if down else "ascending") for name, down in zip(keys, downs, strict=True)]
+
+        def compute(whole: Block) -> Block:
+            if not whole.rows:
+                return whole
+            return whole.take(pc.sort_indices(whole.select(keys, "sort").arrow(), sort_keys=by).to_numpy())
+
+        return self._computed(f"sort({', '.join(keys)})", compute)
+
+    def unique(self, column: str) -> list[Any]:
+        """The values of a column, each once, in the order of their first appearance."""
+        self._named("unique", column)
+        found: dict[Any, None] = {}
+        for block in self._blocks():
+            values = block.column(column, "unique")
+            array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+            found.update(dict.fromkeys(array.unique().to_pylist()))
+        return list(found)
+
+    def groupby(self, key: str | Sequence[str]) -> GroupedData:
+        return GroupedData(self, self._named("groupby", key))
+
+    def split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[Dataset]:
+        """`n` datasets of neighbouring rows. equal: as many rows each; the up to n - 1 rows that are over are left out."""
+        if not isinstance(n, int) or n < 1:
+            raise ValueError(f"split: n is {n!r}; it is a whole number from 1 on")
+        whole = self._frozen()
+        each, over = divmod(rows_of(whole), n)
+        ends = [0]
+        for place in range(n):
+            ends.append(ends[-1] + each + (0 if equal else int(place < over)))
+        return [_slice(whole, start, stop) for start, stop in itertools.pairwise(ends)]
+
+    def split_at_indices(self, indices: Sequence[int]) -> list[Dataset]:
+        places = list(indices)
+        if not places or any(place < 0 for place in places) or places != sorted(places):
+            raise ValueError(f"split_at_indices: {places} are no ascending row numbers from 0 on")
+        whole = self._frozen()
+        return [_slice(whole, start, stop) for start, stop in zip([0, *places], [*places, None], strict=True)]
+
+    def split_proportionately(self, proportions: Sequence[float]) -> list[Dataset]:
+        """Parts of these proportions, and what is over."""
+        if not proportions or any(one <= 0 for one in proportions) or sum(proportions) >= 1:
+            raise ValueError(f"split_proportionately: {list(proportions)} are not all above 0 and below 1 together")
+        rows = rows_of(self._node)
+        ends = np.floor(np.cumsum(list(proportions)) * rows + 1e-9).astype(int)
+        return self.split_at_indices([int(end) for end in ends])
+
+    def train_test_split(
+        self, test_size: int | float, *, shuffle: bool = False, seed: int | None = None, stratify: None = None
+    ) -> tuple[Dataset, Dataset]:
+        """The first rows and the last `test_size` (a number of rows, or a part of all); the same in every epoch."""
+        if stratify is not None:
+            raise NotImplementedError("train_test_split(stratify=) is not there; groupby(...).map_groups can do it")
+        source = self.random_shuffle(seed=seed) if shuffle else self
+        whole = source._frozen()
+        rows = rows_of(whole)
+        if isinstance(test_size, float) and 0 < test_size < 1:
+            test = round(rows * test_size)
+        elif isinstance(test_size, int) and not isinstance(test_size, bool) and 0 < test_size < rows:
+            test = test_size
+        else:
+            raise ValueError(f"train_test_split: test_size is {test_size!r}; it lies between 0 and 1, or is a number of rows below {rows}")
+        return _slice(whole, 0, rows - test), _slice(whole, rows - test, None)
+
+    def materialize(self) -> Dataset:
+        """The rows, read and held in memory."""
+        return in_memory(list(self._blocks()), self._node.says())
+
+    # -- in a run -----------------------------------------------------------------------------------------------------
+    def rtrain_shard(self, rank: int, count: int) -> DataIterator:
+        """Rank `rank`'s share of `count`, for `datasets=`."""
+        return DataIterator(Share(self._node, rank, count, seed=0))
+
+    def rtrain_share_of_run(self, rank: int, count: int, seed: int, *, equal: bool) -> DataIterator:
+        """The same, with the run's own seed for what is random without one."""
+        return DataIterator(Share(self._node, rank, count, equal=equal, seed=seed))
+
+    # -- how plans grow -------------------------------------------------------------------------------------------------
+    def _with(self, op: Op) -> Dataset:
+        node = self._node
+        if isinstance(node, Shuffled | BlockOrder) and isinstance(op, Filter | FilterExpression | FlatMap | Sample):
+            return Dataset(node.over(Dataset(node.child)._with(op)._node))  # counted once, not in each epoch's order
+        if isinstance(node, Mapped) and (node.keeps_rows or not op.keeps_rows):
+            return Dataset(Mapped(node.child, (*node.ops, op)))
+        return Dataset(Mapped(node, (op,)))
+
+    def _computed(self, said: str, compute: Callable[[Block], Block]) -> Dataset:
+        return Dataset(Computed(self._node, said, compute, secrets.randbits(32)))
+
+    def _frozen(self) -> Node:
+        return self._node if self._node.steady else Frozen(self._node, secrets.randbits(63))
+
+
+class _Dropped:
+    def __init__(self, gone: list[str]) -> None:
+        self.gone = gone
+
+    def __call__(self, names: list[str]) -> dict[str, str]:
+        return {name: name for name in names if name not in self.gone}
+
+
+class _Selected:
+    def __init__(self, wanted: list[str]) -> None:
+        self.wanted = wanted
+
+    def __call__(self, names: list[str]) -> dict[str, str]:
+        return {name: name for name in self.wanted}
+
+
+class _Renamed:
+    def __init__(self, renamed: dict[str, str]) -> None:
+        self.renamed = renamed
+
+    def __call__(self, names: list[str]) -> dict[str, str]:
+        return {name: self.renamed.get(name, name) for name in names}
+
+
+def in_memory(blocks: Iterable[Block], said: str) -> Dataset:
+    return Dataset(Read(InMemory(f"materialized({said})", _block.concat(blocks))))
+
+
+def check_placing(caller: str, given: Mapping[str, Any]) -> None:
+    """Arguments that place tasks elsewhere are accepted and do nothing; others are a TypeError."""
+    unknown = sorted(set(given) - _PLACING)
+    if unknown:
+        raise TypeError(f"{caller}() has no argument {unknown[0]!r}")
+
+
+def _slice(whole: Node, start: int, stop: int | None) -> Dataset:
+    return Dataset(Slice(whole, start, stop, f"rows {start} to {'the end' if stop is None else stop}"))
+
+
+def _node_of(caller: str, other: Any) -> Node:
+    if not isinstance(other, Dataset):
+        raise TypeError(f"{caller} takes datasets, not {type(other).__name__}")
+    return other._node
+
+
+def _seed(caller: str, seed: Any) -> int | None:
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise ValueError(f"{caller}: seed is {seed!r}; it is a whole number from 0 on, or None")
+    return seed
+
+
+__all__ = ["Dataset", "Schema", "check_placing", "in_memory"]

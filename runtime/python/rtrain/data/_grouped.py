@@ -1,0 +1,164 @@
+"""Sums and their kin: of a whole dataset read piece by piece, and of groups of rows by pyarrow, in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rtrain.data import _block
+from rtrain.data._block import Block
+from rtrain.data._ops import Function
+
+if TYPE_CHECKING:
+    from rtrain.data._dataset import Dataset
+
+
+class Summary:
+    """Of one column, joined from its pieces; the spread by the parallel form of Welford's sums."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.total: Any = None
+        self.least: Any = None
+        self.most: Any = None
+        self.mean = self.squares = 0.0
+        self.nulls = False
+
+    def add(self, column: Any, what: str) -> None:
+        array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
+        self.nulls = self.nulls or array.null_count > 0
+        rows = len(array) - array.null_count
+        if not rows:
+            return
+        if what in ("min", "max"):
+            found = pc.min_max(array).as_py()
+            self.least = found["min"] if self.least is None else min(self.least, found["min"])
+            self.most = found["max"] if self.most is None else max(self.most, found["max"])
+        else:
+            total = pc.sum(array).as_py()
+            self.total = total if self.total is None else self.total + total
+            self._spread(array, rows, what)
+        self.rows += rows
+
+    def _spread(self, array: Any, rows: int, what: str) -> None:
+        mean = pc.mean(array).as_py()
+        step = float(mean) - self.mean
+        both = self.rows + rows
+        if what == "std":
+            self.squares += float(pc.variance(array, ddof=0).as_py()) * rows + step * step * self.rows * rows / both
+        self.mean += step * rows / both
+
+    def answer(self, what: str, ddof: int) -> Any:
+        if self.rows == 0:
+            return None
+        if what == "std":
+            return math.sqrt(self.squares / (self.rows - ddof)) if self.rows > ddof else None
+        return {"sum": self.total, "min": self.least, "max": self.most, "mean": self.mean}[what]
+
+
+def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ignore_nulls: bool) -> dict[str, Summary]:
+    """KeyError and TypeError name the column."""
+    found: dict[str, Summary] = {name: Summary() for name in names or ()}
+    for block in blocks:
+        for name in names if names is not None else block.names:
+            try:
+                found.setdefault(name, Summary()).add(block.column(name, what), what)
+            except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
+                raise TypeError(f"{what}: the column {name!r} cannot be taken together: {error}") from error
+    if not ignore_nulls:
+        for name, one in found.items():
+            if one.nulls:
+                found[name] = Summary()
+    return found
+
+
+class GroupedData:
+    """Rows of equal keys together. All rows are held in memory when it is computed."""
+
+    def __init__(self, dataset: Dataset, keys: Sequence[str]) -> None:
+        self._dataset, self._keys = dataset, list(keys)
+
+    def count(self) -> Dataset:
+        return self._aggregated([([], "count_all", "count()")], [])
+
+    def sum(self, on: Any = None) -> Dataset:
+        return self._by("sum", on)
+
+    def min(self, on: Any = None) -> Dataset:
+        return self._by("min", on)
+
+    def max(self, on: Any = None) -> Dataset:
+        return self._by("max", on)
+
+    def mean(self, on: Any = None) -> Dataset:
+        return self._by("mean", on)
+
+    def std(self, on: Any = None, ddof: int = 1) -> Dataset:
+        names = self._columns(on)
+        option = pc.VarianceOptions(ddof=ddof)
+        return self._aggregated([(name, "stddev", f"std({name})", option) for name in names], names)
+
+    def map_groups(self, fn: Any, *, batch_format: str | None = "default", fn_args: Any = None, fn_kwargs: Any = None) -> Dataset:
+        """`fn` of each group's rows, as a batch; it gives a batch."""
+        _block.check_format(batch_format, "map_groups")
+        keys = self._keys
+        function = Function("map_groups", fn, fn_args, fn_kwargs)
+
+        def compute(whole: Block) -> Block:
+            return _block.concat(_mapped_group(function, group, batch_format) for group in _groups(whole, keys))
+
+        return self._dataset._computed(f"groupby({', '.join(keys)}) -> {function.said}", compute)
+
+    def _by(self, what: str, on: Any) -> Dataset:
+        names = self._columns(on)
+        return self._aggregated([(name, what, f"{what}({name})") for name in names], names)
+
+    def _columns(self, on: Any) -> list[str]:
+        if on is None:
+            return [name for name in self._dataset.columns() or [] if name not in self._keys]
+        return [on] if isinstance(on, str) else list(on)
+
+    def _aggregated(self, wanted: list[tuple[Any, ...]], needed: list[str]) -> Dataset:
+        keys = self._keys
+
+        def compute(whole: Block) -> Block:
+            if not whole.rows:
+                return Block({})
+            table = whole.select(list(dict.fromkeys([*keys, *needed])), "groupby").arrow()
+            found = table.group_by(keys).aggregate([one[:2] if len(one) == 3 else (one[0], one[1], one[3]) for one in wanted])
+            new = {name: found.column(name) for name in keys}
+            rest = [name for name in found.column_names if name not in keys]
+            new.update({one[2]: found.column(name) for one, name in zip(wanted, rest, strict=True)})
+            return _block.from_arrow(pa.table(new).sort_by([(name, "ascending") for name in keys]))
+
+        said = f"groupby({', '.join(keys)}).{', '.join(str(one[2]) for one in wanted)}"
+        return self._dataset._computed(said, compute)
+
+
+def _mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block:
+    try:
+        return _block.from_batch(fn(group.batch(batch_format)))
+    except TypeError as error:
+        raise fn.wrong(str(error)) from error
+
+
+def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
+    """In the order of their keys."""
+    if not whole.rows:
+        return
+    table = whole.select(keys, "groupby").arrow()
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in keys]).to_numpy()
+    inside = whole.take(order)
+    rows = list(zip(*(_block.values_of(column) for column in inside.select(keys, "groupby").columns.values()), strict=True))
+    start = 0
+    for place in range(1, len(rows) + 1):
+        if place == len(rows) or rows[place] != rows[start]:
+            yield inside.slice(start, place)
+            start = place
+
+
+Compute = Callable[[Block], Block]

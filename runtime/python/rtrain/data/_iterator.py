@@ -1,0 +1,256 @@
+"""`DataIterator`: what a training loop reads. `get_dataset_shard` gives one of a rank's share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rtrain.data import _batches
+from rtrain.data._block import Block, check_format
+from rtrain.data._share import Progress, Share, agreed
+
+if TYPE_CHECKING:
+    from rtrain.data._dataset import Dataset, Schema
+
+
+class Batches:
+    """Can be iterated again and again; each time is an epoch."""
+
+    def __init__(self, begin: Callable[[], Iterator[Any]]) -> None:
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._begin()
+
+
+class DataIterator:
+    """Reads a dataset, or one rank's share of it, epoch after epoch: each iteration is one.
+
+    It may be pickled. `state_dict` says how far the newest iteration is, in rows that the loop was given.
+    """
+
+    rtrain_share = True  # neither a loader nor a Trainer divides it again
+
+    def __init__(self, share: Share, name: str = "") -> None:
+        self._share = share
+        self._name = name
+        self._told = ""
+
+    def __repr__(self) -> str:
+        share = self._share
+        whose = f"rank {share.rank} of {share.world}, " if share.world > 1 else ""
+        return f"DataIterator({whose}{share.node.says()})"
+
+    # -- iterating --------------------------------------------------------------------------------------------------
+    def iter_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        batch_format: str | None = "default",
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        _collate_fn: Callable[[Any], Any] | None = None,
+        _finalize_fn: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """Batches: dicts of arrays ("default", "numpy"), DataFrames ("pandas") or Tables ("pyarrow").
+
+        batch_size: rows of each but the last (drop_last leaves that out); None: as the rows come.
+        prefetch_batches: made ahead by a thread; 0: by the loop's own.
+        local_shuffle_buffer_size: rows are given out of one shuffled buffer of so many after another.
+        """
+        check_format(batch_format, "iter_batches")
+        _check(batch_size, local_shuffle_buffer_size, prefetch_batches)
+
+        def made(block: Block) -> Any:
+            batch = block.batch(batch_format)
+            return batch if _collate_fn is None else _collate_fn(batch)
+
+        def begin() -> Iterator[Any]:
+            return self._epoch(
+                self._share, made, batch_size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, _finalize_fn
+            )
+
+        return Batches(begin)
+
+    def iter_torch_batches(
+        self,
+        *,
+        prefetch_batches: int = 1,
+        batch_size: int | None = 256,
+        dtypes: Any = None,
+        device: Any = "auto",
+        collate_fn: Callable[[dict[str, Any]], Any] | None = None,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        pin_memory: bool = False,
+    ) -> Any:
+        """Batches as dicts of tensors on `device` ("auto": this worker's). collate_fn: makes the batch from a dict of
+        NumPy arrays instead; its tensors are moved. TypeError names a column that is no tensor."""
+        from rtrain.data import _torch
+
+        if collate_fn is not None and (dtypes is not None or not callable(collate_fn)):
+            raise ValueError("iter_torch_batches: collate_fn is a function that makes the tensors, so that dtypes is not for it")
+        _check(batch_size, local_shuffle_buffer_size, prefetch_batches)
+        place = _torch.device_of(device)
+
+        def made(block: Block) -> Any:
+            batch = block.numpy()
+            return _torch.tensors(batch, dtypes) if collate_fn is None else collate_fn(batch)
+
+        def finish(batch: Any) -> Any:
+            return _torch.moved(batch, place, pin=pin_memory)
+
+        def begin() -> Iterator[Any]:
+            return self._epoch(
+                self._share, made, batch_size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, finish
+            )
+
+        return Batches(begin)
+
+    def iter_rows(self) -> Any:
+        """Rows as dicts of Python values."""
+
+        def begin() -> Iterator[Any]:
+            progress, blocks = self._share.begin()
+            for block in blocks:
+                for row in block.dicts():
+                    progress.consumed += 1
+                    yield row
+            progress.ended = True
+
+        return Batches(begin)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.iter_rows())
+
+    def to_torch(
+        self,
+        *,
+        label_column: str | None = None,
+        feature_columns: Any = None,
+        label_column_dtype: Any = None,
+        feature_column_dtypes: Any = None,
+        batch_size: int = 1,
+        prefetch_batches: int = 1,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        unsqueeze_label_tensor: bool = True,
+        unsqueeze_feature_tensors: bool = True,
+    ) -> Any:
+        """A torch IterableDataset of (features, label), batches already: `DataLoader(it, batch_size=None)`. With loader
+        processes (num_workers) each reads its own part; the state then counts nothing."""
+        from rtrain.data import _torch
+
+        _check(batch_size, local_shuffle_buffer_size, prefetch_batches)
+
+        def made(block: Block) -> Any:
+            batch = _torch.tensors(block.numpy(), None)
+            for name, dtype in _dtypes_of(batch, label_column, label_column_dtype, feature_column_dtypes).items():
+                batch[name] = batch[name].to(dtype)
+            return _torch.features_and_label(
+                batch,
+                label_column,
+                feature_columns,
+                unsqueeze_label=unsqueeze_label_tensor,
+                unsqueeze_features=unsqueeze_feature_tensors,
+            )
+
+        def begin(share: Share) -> Iterator[Any]:
+            return self._epoch(
+                share, made, batch_size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, None
+            )
+
+        return _torch.Batches(self._share, begin)
+
+    def to_tf(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise NotImplementedError("to_tf is not there; iter_batches gives NumPy arrays, which tf.data.Dataset.from_generator takes")
+
+    def _epoch(
+        self,
+        share: Share,
+        made: Callable[[Block], Any],
+        size: int | None,
+        ahead: int,
+        drop_last: bool,
+        buffer: int | None,
+        seed: int | None,
+        finish: Callable[[Any], Any] | None,
+    ) -> Iterator[Any]:
+        progress, blocks = share.begin(buffer or 0, seed)
+        rows = _batches.shuffled(blocks, progress, share.rank) if buffer else blocks
+        begun = time.monotonic()
+        yield from _batches.counted(_batches.cut(rows, size, drop_last=drop_last), progress, made, ahead, finish)
+        self._told = f"epoch {progress.epoch}: {progress.consumed} rows in {time.monotonic() - begun:.2f} s"
+
+    # -- where it is ------------------------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any]:
+        """Where the newest iteration is. Plain numbers, the same on every rank that has given out as many rows.
+
+        Taken in the body of a loop it belongs to that epoch; after the loop's end, to the next one.
+        """
+        return self._share.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration gives what `state` says is left of its epoch, also with another number of ranks; those after it
+        are whole epochs. ValueError for what is no state; for a dataset whose rows are others, when the iteration begins."""
+        self._share.load_state_dict(state)
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+    def schema(self) -> Schema | None:
+        return self._whole().schema()
+
+    def columns(self) -> list[str] | None:
+        return self._whole().columns()
+
+    def count(self) -> int:
+        """Rows of this share in a whole epoch."""
+        return self._share.rows()
+
+    def materialize(self) -> Dataset:
+        """This share's rows of the next epoch, in memory."""
+        from rtrain.data._dataset import in_memory
+
+        progress, blocks = self._share.begin()
+        found = list(blocks)
+        progress.consumed, progress.ended = sum(block.rows for block in found), True
+        return in_memory(found, self._share.node.says())
+
+    def stats(self) -> str:
+        """The newest complete iteration in words."""
+        return f"{self!r}: {self._told or 'nothing was iterated to its end yet'}"
+
+    def _whole(self) -> Dataset:
+        from rtrain.data._dataset import Dataset
+
+        return Dataset(self._share.node)
+
+    def _agree(self, exchange: Any) -> None:
+        agreed(self._share, exchange)
+
+    @property
+    def _progress(self) -> Progress | None:
+        return self._share.progress
+
+
+def _check(batch_size: int | None, buffer: int | None, ahead: int) -> None:
+    for name, value in (("batch_size", batch_size), ("local_shuffle_buffer_size", buffer)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise ValueError(f"{name} is {value!r}; it is a whole number from 1 on, or None")
+    if not isinstance(ahead, int) or ahead < 0:
+        raise ValueError(f"prefetch_batches is {ahead!r}; it is a whole number from 0 on")
+
+
+def _dtypes_of(batch: Mapping[str, Any], label: str | None, label_dtype: Any, features: Any) -> dict[str, Any]:
+    wanted: dict[str, Any] = {}
+    if isinstance(features, Mapping):
+        wanted.update({name: dtype for name, dtype in features.items() if name in batch and not isinstance(dtype, list)})
+    elif features is not None and not isinstance(features, list):
+        wanted.update({name: features for name in batch if name != label})
+    if label is not None and label_dtype is not None and label in batch:
+        wanted[label] = label_dtype
+    return wanted

@@ -1,0 +1,236 @@
+"""Nodes of several children, of a part of one, and of results that need all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rtrain.data import _block
+from rtrain.data._block import Block
+from rtrain.data._plan import Node, Order, Piece, Read, Run
+from rtrain.data._source import InMemory
+
+
+class Slice(Node):
+    """Rows `start` to `stop` (None: the end), counted in the child's order."""
+
+    def __init__(self, child: Node, start: int, stop: int | None, said: str) -> None:
+        self.children = (child,)
+        self.first, self.last = start, stop
+        self.said = said
+
+    def start(self, order: Order) -> Run:
+        return _SliceRun(self, self.children[0].start(order))
+
+    def rows(self) -> int | None:
+        rows = self.children[0].rows()
+        if rows is None:
+            return None
+        return max(0, min(rows, self.last if self.last is not None else rows) - self.first)
+
+    def names(self) -> list[str] | None:
+        return self.children[0].names()
+
+    def says(self) -> str:
+        return f"{self.children[0].says()} -> {self.said}"
+
+
+class _SliceRun:
+    def __init__(self, node: Slice, child: Run) -> None:
+        self.node, self.child = node, child
+
+    def pieces(self) -> Iterator[Piece]:
+        first, last = self.node.first, self.node.last
+        if last is not None and last <= first:
+            return
+        passed = 0
+        for piece in self.child.pieces():
+            start = max(first - passed, 0)
+            stop = piece.rows if last is None else min(last - passed, piece.rows)
+            if start < stop:
+                yield Piece((piece, start, stop), stop - start, piece.group)
+            passed += piece.rows
+            if last is not None and passed >= last:
+                return
+
+    def read(self, piece: Piece) -> Block:
+        whole, start, stop = piece.key
+        return self.child.read(whole).slice(start, stop)
+
+
+class Union(Node):
+    def __init__(self, children: Sequence[Node]) -> None:
+        self.children = tuple(children)
+
+    def start(self, order: Order) -> Run:
+        return _UnionRun([child.start(order) for child in self.children])
+
+    def rows(self) -> int | None:
+        rows = [child.rows() for child in self.children]
+        known = [one for one in rows if one is not None]
+        return sum(known) if len(known) == len(rows) else None
+
+    def names(self) -> list[str] | None:
+        return self.children[0].names()
+
+    def says(self) -> str:
+        return f"union({', '.join(child.says() for child in self.children)})"
+
+
+class _UnionRun:
+    def __init__(self, children: list[Run]) -> None:
+        self.children = children
+
+    def pieces(self) -> Iterator[Piece]:
+        for place, child in enumerate(self.children):
+            for piece in child.pieces():
+                yield Piece((place, piece), piece.rows, None if piece.group is None else (place, piece.group))
+
+    def read(self, piece: Piece) -> Block:
+        place, inner = piece.key
+        child: Run = self.children[place]
+        return child.read(inner)
+
+
+class Zip(Node):
+    """Columns of both, row by row. A name that both have gets `_1` in the second."""
+
+    def __init__(self, left: Node, right: Node) -> None:
+        self.children = (left, right)
+
+    def start(self, order: Order) -> Run:
+        return _ZipRun(self, order)
+
+    def rows(self) -> int | None:
+        left, right = (child.rows() for child in self.children)
+        if left is not None and right is not None and left != right:
+            raise ValueError(f"zip: {self.children[0].says()} has {left} rows, {self.children[1].says()} has {right}")
+        return left if right is not None else None
+
+    def names(self) -> list[str] | None:
+        left, right = (child.names() for child in self.children)
+        if left is None or right is None:
+            return None
+        return [*left, *(_apart(name, left) for name in right)]
+
+    def says(self) -> str:
+        return f"zip({', '.join(child.says() for child in self.children)})"
+
+
+class _ZipRun:
+    def __init__(self, node: Zip, order: Order) -> None:
+        self.node, self.order = node, order
+        self.left = node.children[0].start(order)
+        self.right: _Reader | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        place = 0
+        for piece in self.left.pieces():
+            yield Piece((place, piece), piece.rows, piece.group)
+            place += piece.rows
+        if not self.node.children[1].assumes and self.node.children[1].rows() is not None:
+            self.node.rows()
+        elif self.right is not None and self.right.place == place and self.right.more():
+            raise ValueError(f"zip: {self.node.children[1].says()} has more than the {place} rows of {self.node.children[0].says()}")
+
+    def read(self, piece: Piece) -> Block:
+        place, inner = piece.key
+        left = self.left.read(inner)
+        if self.right is None or self.right.place > place:
+            self.right = _Reader(self.node.children[1].start(self.order))
+        right = self.right.rows(place, left.rows)
+        if right.rows != left.rows:
+            raise ValueError(
+                f"zip: {self.node.children[1].says()} ends at row {place + right.rows}, {self.node.children[0].says()} goes on"
+            )
+        return Block({**left.columns, **{_apart(name, left.names): column for name, column in right.columns.items()}})
+
+
+class _Reader:
+    """Rows by their place, read onwards."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.coming = run.pieces()
+        self.place = 0  # of the first row in `ahead`
+        self.ahead: list[Block] = []
+
+    def rows(self, place: int, count: int) -> Block:
+        self._skip_to(place)
+        while sum(block.rows for block in self.ahead) < count:
+            piece = next(self.coming, None)
+            if piece is None:
+                break
+            self.ahead.append(self.run.read(piece))
+        joined = _block.concat(self.ahead)
+        self.ahead = [joined.slice(count, joined.rows)]
+        self.place += min(count, joined.rows)
+        return joined.slice(0, count)
+
+    def _skip_to(self, place: int) -> None:
+        held = _block.concat(self.ahead)
+        step = min(place - self.place, held.rows)
+        self.ahead, self.place = [held.slice(step, held.rows)], self.place + step
+        while self.place < place:
+            piece = next(self.coming, None)
+            if piece is None:
+                return
+            if self.place + piece.rows > place:
+                self.ahead = [self.run.read(piece).slice(place - self.place, piece.rows)]
+                self.place = place
+            else:
+                self.place += piece.rows
+
+    def more(self) -> bool:
+        return any(block.rows for block in self.ahead) or next(self.coming, None) is not None
+
+
+class Computed(Node):
+    """What needs all rows of the child at once: they are held in memory. Computed once in each process."""
+
+    def __init__(self, child: Node, said: str, compute: Callable[[Block], Block], seed: int = 0) -> None:
+        self.children = (child,)
+        self.said, self.compute, self.seed = said, compute, seed
+        self._found: Read | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_found": None}
+
+    @property
+    def steady(self) -> bool:
+        return True
+
+    @property
+    def assumes(self) -> bool:
+        return False
+
+    def _node(self) -> Read:
+        if self._found is None:
+            run = self.children[0].start(Order(self.seed))
+            whole = _block.concat(run.read(piece) for piece in run.pieces())
+            self._found = Read(InMemory(self.says(), self.compute(whole)))
+        return self._found
+
+    def start(self, order: Order) -> Run:
+        return self._node().start(order)
+
+    def rows(self) -> int | None:
+        return None if self._found is None else self._found.rows()
+
+    def uncounted(self) -> list[Any]:
+        return [0] if self._found is None else []
+
+    def count(self, keys: Sequence[Any]) -> dict[Any, Any]:
+        return {}
+
+    def learn(self, found: dict[Any, Any]) -> None:
+        self._node()
+
+    def says(self) -> str:
+        return f"{self.children[0].says()} -> {self.said}"
+
+
+def _apart(name: str, taken: list[str]) -> str:
+    while name in taken:
+        name += "_1"
+    return name

@@ -1,0 +1,246 @@
+"""What is done to each piece: a function of the user's, or a change of columns. An op is small and picklable; a callable class is
+made once in each process. An error of the user's function names the op and the line it comes from."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import pathlib
+import traceback
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rtrain.data import _block
+from rtrain.data._block import Block
+
+_HERE = str(pathlib.Path(__file__).parent)
+_instances: dict[str, Any] = {}  # of callable classes, by their op
+
+
+class UserCodeError(RuntimeError):
+    """A function given to an operation of `rtrain.data` failed; its own exception is the cause."""
+
+
+class Op:
+    name = ""
+    keeps_rows = True
+    assumed = False  # keeps_rows is the user's word
+
+    def apply(self, block: Block, salt: int) -> Block:
+        """`salt` tells pieces apart, for what is drawn at random."""
+        raise NotImplementedError
+
+    def names(self, before: list[str] | None) -> list[str] | None:
+        """The columns after it, where that can be told from those before."""
+        return None
+
+
+class Function:
+    """The user's function with its arguments; of a class, an instance for each process."""
+
+    def __init__(
+        self,
+        op: str,
+        fn: Any,
+        args: Iterable[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        constructor_args: Iterable[Any] | None = None,
+        constructor_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not callable(fn):
+            raise TypeError(f"{op} needs a function or a class with __call__, not {type(fn).__name__}")
+        named = getattr(fn, "__name__", None) or type(fn).__name__
+        self.said = f"{op}({named})"
+        self.fn = fn
+        self.args, self.kwargs = tuple(args or ()), dict(kwargs or {})
+        self.made_with = tuple(constructor_args or ()), dict(constructor_kwargs or {})
+        self.key = uuid.uuid4().hex
+        if any(self.made_with) and not inspect.isclass(fn):
+            raise ValueError(f"{self.said}: fn_constructor_args are for a class, and {named} is none")
+
+    def __call__(self, value: Any) -> Any:
+        try:
+            return self._callable()(value, *self.args, **self.kwargs)
+        except Exception as error:
+            raise self.failed(error) from error
+
+    def _callable(self) -> Any:
+        if not inspect.isclass(self.fn):
+            return self.fn
+        if self.key not in _instances:
+            _instances[self.key] = self.fn(*self.made_with[0], **self.made_with[1])
+        return _instances[self.key]
+
+    def failed(self, error: Exception) -> UserCodeError:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
+        own = next((frame for frame in frames if "site-packages" not in frame.filename), frames[0] if frames else None)
+        place = "" if own is None else f" ({own.filename}:{own.lineno} in {own.name}{f': {own.line}' if own.line else ''})"
+        return UserCodeError(f"{self.said} failed: {type(error).__name__}: {error}{place}")
+
+    def wrong(self, what: str) -> TypeError:
+        return TypeError(f"{self.said}: {what}")
+
+
+class MapRows(Op):
+    def __init__(self, fn: Function) -> None:
+        self.fn = fn
+        self.name = fn.said
+
+    def apply(self, block: Block, salt: int) -> Block:
+        rows = []
+        for row in block.dicts():
+            made = self.fn(row)
+            if not isinstance(made, Mapping):
+                raise self.fn.wrong(f"a row is a dict, and the function gave {_kind(made)}")
+            rows.append(made)
+        return _block.from_rows(rows)
+
+
+class FlatMap(Op):
+    keeps_rows = False
+
+    def __init__(self, fn: Function) -> None:
+        self.fn = fn
+        self.name = fn.said
+
+    def apply(self, block: Block, salt: int) -> Block:
+        rows: list[Mapping[str, Any]] = []
+        for row in block.dicts():
+            made = self.fn(row)
+            if isinstance(made, Mapping | str) or not isinstance(made, Iterable):
+                raise self.fn.wrong(f"the function gives a list of dicts, and gave {_kind(made)}")
+            for one in made:
+                if not isinstance(one, Mapping):
+                    raise self.fn.wrong(f"the function gives a list of dicts, and an item of it is {_kind(one)}")
+                rows.append(one)
+        return _block.from_rows(rows)
+
+
+class Filter(Op):
+    keeps_rows = False
+
+    def __init__(self, fn: Function) -> None:
+        self.fn = fn
+        self.name = fn.said
+
+    def apply(self, block: Block, salt: int) -> Block:
+        kept = []
+        for row in block.dicts():
+            said = self.fn(row)
+            if not isinstance(said, bool | np.bool_ | int):
+                raise self.fn.wrong(f"the function gives True or False, and gave {_kind(said)}")
+            kept.append(bool(said))
+        return block.take(np.flatnonzero(np.asarray(kept, dtype=bool)))
+
+    def names(self, before: list[str] | None) -> list[str] | None:
+        return before
+
+
+class FilterExpression(Op):
+    """A pyarrow.compute expression."""
+
+    keeps_rows = False
+
+    def __init__(self, expression: Any) -> None:
+        self.expression = expression
+        self.name = f"filter({expression})"
+
+    def apply(self, block: Block, salt: int) -> Block:
+        return _block.from_arrow(block.arrow().filter(self.expression))
+
+    def names(self, before: list[str] | None) -> list[str] | None:
+        return before
+
+
+class MapBatches(Op):
+    """Batches lie within a piece: at most `size` rows, fewer at its end."""
+
+    def __init__(self, fn: Function, size: int | None, batch_format: str | None, *, private: bool, keeps_rows: bool) -> None:
+        self.fn = fn
+        self.size, self.batch_format, self.private = size, batch_format, private
+        self.keeps_rows = self.assumed = keeps_rows
+        self.name = fn.said
+
+    def apply(self, block: Block, salt: int) -> Block:
+        made: list[Block] = []
+        size = self.size or max(block.rows, 1)
+        for start in range(0, block.rows, size):
+            value = self.fn(block.slice(start, start + size).batch(self.batch_format, private=self.private))
+            values = self._drawn(value) if inspect.isgenerator(value) else [value]
+            made.extend(self._checked(one) for one in values)
+        return _block.concat(made)
+
+    def _drawn(self, values: Iterable[Any]) -> list[Any]:
+        try:
+            return list(values)
+        except Exception as error:
+            raise self.fn.failed(error) from error
+
+    def _checked(self, value: Any) -> Block:
+        try:
+            return _block.from_batch(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.name}: {error}") from error
+
+
+class AddColumn(Op):
+    def __init__(self, column: str, fn: Function, batch_format: str | None) -> None:
+        self.column, self.fn, self.batch_format = column, fn, batch_format
+        self.name = f"add_column({column})"
+
+    def apply(self, block: Block, salt: int) -> Block:
+        value = self.fn(block.batch(self.batch_format))
+        try:
+            made = _block.from_batch({self.column: value})
+            return Block({**block.columns, **made.columns})
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.name}: {error}") from error
+
+    def names(self, before: list[str] | None) -> list[str] | None:
+        return None if before is None else [*(name for name in before if name != self.column), self.column]
+
+
+class Columns(Op):
+    """select_columns, drop_columns and rename_columns: new names by old ones, in their order; dropped ones named apart."""
+
+    def __init__(self, name: str, change: Callable[[list[str]], dict[str, str]], asked: Sequence[str]) -> None:
+        self.name = f"{name}({', '.join(asked)})"
+        self.change, self.asked = change, list(asked)
+
+    def apply(self, block: Block, salt: int) -> Block:
+        if not block.columns and not block.rows:
+            return block
+        for one in self.asked:
+            block.column(one, self.name)
+        return Block({new: block.columns[old] for old, new in self.change(block.names).items()})
+
+    def names(self, before: list[str] | None) -> list[str] | None:
+        return None if before is None else list(self.change(before).values())
+
+
+class Sample(Op):
+    """Each row with the same chance; the same rows in every epoch."""
+
+    keeps_rows = False
+
+    def __init__(self, fraction: float, seed: int) -> None:
+        self.fraction, self.seed = fraction, seed
+        self.name = f"random_sample({fraction})"
+
+    def apply(self, block: Block, salt: int) -> Block:
+        drawn = np.random.default_rng([self.seed, salt]).random(block.rows)
+        return block.take(np.flatnonzero(drawn < self.fraction))
+
+    def names(self, before: list[str] | None) -> list[str] | None:
+        return before
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list | tuple) and value:
+        inner = ", ".join(sorted({type(one).__name__ for one in itertools.islice(value, 3)}))
+        return f"a {type(value).__name__} of {inner}"
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -1,0 +1,121 @@
+"""From what a user names (a file, a list, a folder, a glob, a URI) to the files that are read, in a fixed order."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import fs
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Files:
+    system: Any
+    paths: list[str]
+    sizes: list[int]
+
+    @property
+    def local(self) -> bool:
+        return isinstance(self.system, fs.LocalFileSystem)
+
+    def says(self) -> str:
+        return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+
+
+def find(reader: str, paths: Paths, filesystem: Any, suffixes: tuple[str, ...]) -> Files:
+    """FileNotFoundError names what is missing. From a folder come the files with these suffixes (none: all), hidden ones left out."""
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise ValueError(f"{reader}: no path is given")
+    system = _system(filesystem)
+    found: list[Any] = []
+    for one in given:
+        if not isinstance(one, str | os.PathLike):
+            raise TypeError(f"{reader}: a path is a text or a pathlib.Path, not {type(one).__name__}")
+        own, path = _located(os.fspath(one), system)
+        if found and type(own) is not type(found[0][0]):
+            raise ValueError(f"{reader}: {os.fspath(one)} lies on another file system than {os.fspath(given[0])}; read each apart and `union` them")
+        found.extend((own, info) for info in _expanded(reader, own, path, os.fspath(one), suffixes))
+    return Files(found[0][0], [info.path for _, info in found], [info.size or 0 for _, info in found])
+
+
+def _system(given: Any) -> Any:
+    """A pyarrow file system; one of fsspec's is wrapped."""
+    if given is None or isinstance(given, fs.FileSystem):
+        return given
+    if hasattr(given, "protocol") and hasattr(given, "find"):
+        return fs.PyFileSystem(fs.FSSpecHandler(given))
+    raise TypeError(f"filesystem is a {type(given).__name__}; it is a pyarrow.fs.FileSystem or one of fsspec's")
+
+
+def _located(path: str, system: Any) -> tuple[Any, str]:
+    if system is not None:
+        return system, re.sub(r"^[a-z0-9+.-]+://", "", path)
+    if re.match(r"^[a-z][a-z0-9+.-]+://", path):
+        found, inner = fs.FileSystem.from_uri(path)
+        return found, str(inner)
+    return fs.LocalFileSystem(), str(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111
+
+
+def _expanded(reader: str, system: Any, path: str, given: str, suffixes: tuple[str, ...]) -> list[Any]:
+    info = system.get_file_info(path)
+    if info.type == fs.FileType.File:
+        return [info]
+    if info.type == fs.FileType.Directory:
+        return _below(reader, system, path, given, suffixes)
+    if any(letter in path for letter in "*?["):
+        matches = _globbed(system, path)
+        if matches:
+            return [file for match in matches for file in _expanded(reader, system, match.path, match.path, suffixes)]
+        raise FileNotFoundError(f"{reader}: nothing fits {given}")
+    raise FileNotFoundError(
+        f"{reader}: {given} does not exist here. Where only the workers see it, give the trainer a function: "
+        f"datasets={{'train': lambda: rtrain.data.{reader}(...)}}"
+    )
+
+
+def _below(reader: str, system: Any, path: str, given: str, suffixes: tuple[str, ...]) -> list[Any]:
+    every = system.get_file_info(fs.FileSelector(path, recursive=True))
+    files = [info for info in every if info.type == fs.FileType.File and not _hidden(info.path[len(path) :])]
+    fitting = [info for info in files if not suffixes or info.path.lower().endswith(suffixes)]
+    if not fitting:
+        there = f"has {len(files)} other files ({posixpath.basename(files[0].path)} ...)" if files else "is empty"
+        wanted = f" with the suffix {' or '.join(suffixes)}" if suffixes else ""
+        raise FileNotFoundError(f"{reader}: the folder {given} has no file{wanted}; it {there}")
+    return sorted(fitting, key=lambda info: str(info.path))
+
+
+def _hidden(inner: str) -> bool:
+    return any(part.startswith((".", "_")) for part in inner.split("/") if part)
+
+
+def _globbed(system: Any, pattern: str) -> list[Any]:
+    """`*` within a name, `**` over folders."""
+    fixed = pattern[: min(pattern.index(letter) for letter in "*?[" if letter in pattern)]
+    base = fixed.rpartition("/")[0] or "/"
+    selector = fs.FileSelector(base, recursive="/" in pattern[len(base) + 1 :], allow_not_found=True)
+    expression = "".join(_translated(piece) for piece in re.split(r"(\*\*/|/)", pattern))
+    return sorted(
+        (info for info in system.get_file_info(selector) if re.fullmatch(expression, info.path)), key=lambda info: str(info.path)
+    )
+
+
+def _translated(piece: str) -> str:
+    if piece == "**/":
+        return "(?:.*/)?"
+    if piece == "/":
+        return "/"
+    inner = re.sub(r"\\Z$|\\z$", "", fnmatch.translate(piece))
+    return re.sub(r"(?<!\\)\.\*", "[^/]*", inner)
+
+
+def located(path: str, filesystem: Any) -> tuple[Any, str]:
+    """The file system that a path lies on, and the path there."""
+    return _located(path, _system(filesystem))

@@ -1,0 +1,327 @@
+"""What a dataset is before it is read: a tree of nodes, small and picklable, a source at its leaves.
+
+A node gives, for an *order* (a seed and an epoch), *pieces*: some rows each, at most a few MiB, in the epoch's order. The
+n-th row of an epoch is thereby the same row on every rank, and a rank reads the pieces of its own positions alone. A node is
+started once for each iteration; the *run* holds what is open (files, a shuffled window), the node itself only what is
+known for good: how many rows the pieces have.
+
+    Dataset.iter_batches -> Epoch.blocks -> run.pieces / run.read -> (ops) -> (orders) -> source.open
+
+How many rows there are may have to be found out (a CSV file, `filter`). `run.pieces` finds it by reading on; `count_all`
+divides that work among the ranks, before they share rows.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from rtrain.data._block import Block
+from rtrain.data._ops import Op
+from rtrain.data._source import Group, Source
+
+OPEN_GROUPS = 5  # row groups or files that one run holds open
+
+
+@dataclass(frozen=True)
+class Order:
+    """Of one epoch. The seed is the run's, or drawn for this one iteration. `strict`: several ranks share these rows, or they are
+    resumed, so that a function which is taken to keep the number of rows must do so; one reader from the beginning needs none of that."""
+
+    seed: int = 0
+    epoch: int = 0
+    strict: bool = False
+
+    def random(self, own: int | None, salt: int) -> np.random.Generator:
+        """For one node: by its own seed where the user gave one."""
+        return np.random.default_rng([self.seed if own is None else own, salt, self.epoch])
+
+
+@dataclass(frozen=True)
+class Piece:
+    key: Any  # what the node's run finds it by
+    rows: int
+    group: Any = None  # pieces of one group are quickest in their order
+
+
+class Run(Protocol):
+    def pieces(self) -> Iterator[Piece]: ...
+
+    def read(self, piece: Piece) -> Block: ...
+
+
+class Node:
+    """`children` are read by it; `steady`: its pieces and their rows are the same in every epoch."""
+
+    children: tuple[Node, ...] = ()
+    in_memory = False
+
+    def start(self, order: Order) -> Run:
+        raise NotImplementedError
+
+    @property
+    def steady(self) -> bool:
+        return all(child.steady for child in self.children)
+
+    @property
+    def assumes(self) -> bool:
+        """Whether `rows` takes a function's word for it."""
+        return any(child.assumes for child in self.children)
+
+    def rows(self) -> int | None:
+        """How many, where that is known without reading rows."""
+        raise NotImplementedError
+
+    def names(self) -> list[str] | None:
+        """The columns, where they are known without reading rows."""
+        return None
+
+    def says(self) -> str:
+        raise NotImplementedError
+
+    # -- counting: what to count is named by keys, so that ranks can divide it ----------------------------------------
+    def uncounted(self) -> list[Any]:
+        return []
+
+    def count(self, keys: Sequence[Any]) -> dict[Any, Any]:
+        raise NotImplementedError
+
+    def learn(self, found: dict[Any, Any]) -> None:
+        raise NotImplementedError
+
+
+Exchange = Callable[[Any], "list[Any]"]  # every rank's object on every rank; a barrier
+
+
+def count_all(node: Node, rank: int = 0, world: int = 1, exchange: Exchange | None = None) -> None:
+    """Afterwards `node.rows()` is known. With an exchange every rank counts its part; all of them must call this."""
+    for child in node.children:
+        count_all(child, rank, world, exchange)
+    if not node.steady:
+        return
+    keys = node.uncounted()
+    if not keys:
+        return
+    if exchange is None:
+        node.learn(node.count(keys))
+        return
+    mine = keys[len(keys) * rank // world : len(keys) * (rank + 1) // world]
+    for found in exchange(node.count(mine)):
+        node.learn(found)
+
+
+def shared_rows(node: Node) -> int:
+    """What ranks share. Counted if need be; functions that are taken to keep the number of rows are not carried out for it."""
+    if node.rows() is None:
+        count_all(node)
+    known = node.rows()
+    return known if known is not None else sum(piece.rows for piece in node.start(Order(strict=True)).pieces())
+
+
+def rows_of(node: Node) -> int:
+    """How many there are in truth."""
+    return sum(piece.rows for piece in node.start(Order()).pieces()) if node.assumes else shared_rows(node)
+
+
+class Read(Node):
+    """A source, in its own order."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    @property
+    def in_memory(self) -> bool:  # type: ignore[override]
+        return self.source.in_memory
+
+    def start(self, order: Order) -> Run:
+        return _ReadRun(self.source)
+
+    def rows(self) -> int | None:
+        groups = self.source.groups()
+        if any(group.pieces is None for group in groups):
+            return None
+        return sum(sum(group.pieces or ()) for group in groups)
+
+    def names(self) -> list[str] | None:
+        return self.source.names()
+
+    def says(self) -> str:
+        return self.source.name
+
+    def uncounted(self) -> list[Any]:
+        return [place for place, group in enumerate(self.source.groups()) if group.pieces is None]
+
+    def count(self, keys: Sequence[Any]) -> dict[Any, Any]:
+        return {place: [block.rows for block in self.source.open(place, 0)] for place in keys}
+
+    def learn(self, found: dict[Any, Any]) -> None:
+        for place, pieces in found.items():
+            self.source.groups()[place].pieces = pieces
+
+
+class _ReadRun:
+    """Reads on where it is; going back, or far ahead, opens again. What was read to learn its rows waits to be taken."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.open: dict[int, tuple[int, Iterator[Block]]] = {}  # group: the piece that comes next
+        self.waiting: tuple[tuple[int, int], Block] | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        for place, group in enumerate(self.source.groups()):
+            if group.pieces is not None:
+                yield from (Piece((place, number), rows, place) for number, rows in enumerate(group.pieces))
+            else:
+                yield from self._found_out(place, group)
+
+    def _found_out(self, place: int, group: Group) -> Iterator[Piece]:
+        rows: list[int] = []
+        while (block := self._next(place, len(rows))) is not None:
+            key = (place, len(rows))
+            self.waiting = key, block
+            rows.append(block.rows)
+            yield Piece(key, block.rows, place)
+        group.pieces = rows
+
+    def read(self, piece: Piece) -> Block:
+        if self.waiting is not None and self.waiting[0] == piece.key:
+            block = self.waiting[1]
+            self.waiting = None
+            return block
+        found = self._next(*piece.key)
+        if found is None or found.rows != piece.rows:
+            there = 0 if found is None else found.rows
+            raise RuntimeError(
+                f"{self.source.name}: {self.source.where(piece.key[0])} changed while it was read: {piece.rows} rows were there, now {there}"
+            )
+        return found
+
+    def _next(self, place: int, number: int) -> Block | None:
+        comes, blocks = self.open.pop(place, (-1, iter(())))
+        if comes != number:
+            blocks = self.source.open(place, number)
+        block = next(blocks, None)
+        pieces = self.source.groups()[place].pieces
+        if block is not None and (pieces is None or number + 1 < len(pieces)):
+            self.open[place] = number + 1, blocks
+        while len(self.open) > OPEN_GROUPS:
+            self.open.pop(next(iter(self.open)))
+        return block
+
+
+class Mapped(Node):
+    """Ops on each piece of the child. Where one of them changes the number of rows, that is counted by carrying them out."""
+
+    def __init__(self, child: Node, ops: tuple[Op, ...]) -> None:
+        self.children = (child,)
+        self.ops = ops
+        self.keeps_rows = all(op.keeps_rows for op in ops)
+        self._counts: dict[Any, int] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_counts": {}}  # where it is read next, the files may be others
+
+    @property
+    def child(self) -> Node:
+        return self.children[0]
+
+    def start(self, order: Order) -> Run:
+        return _MappedRun(self, self.child.start(order), order)
+
+    @property
+    def assumes(self) -> bool:
+        return super().assumes or (self.keeps_rows and any(op.assumed for op in self.ops))
+
+    def rows(self) -> int | None:
+        if self.keeps_rows:
+            return self.child.rows()
+        if not self.steady or self.child.rows() is None or self.uncounted():
+            return None
+        return sum(self._counts.values())
+
+    def names(self) -> list[str] | None:
+        names = self.child.names()
+        for op in self.ops:
+            names = op.names(names)
+        return names
+
+    def says(self) -> str:
+        return " -> ".join([self.child.says(), *(op.name for op in self.ops)])
+
+    def uncounted(self) -> list[Any]:
+        if self.keeps_rows:
+            return []
+        return [piece for piece in self.child.start(Order(strict=True)).pieces() if piece.key not in self._counts]
+
+    def count(self, keys: Sequence[Any]) -> dict[Any, Any]:
+        run = self.child.start(Order(strict=True))
+        return {piece.key: self.apply(run.read(piece), piece).rows for piece in keys}
+
+    def learn(self, found: dict[Any, Any]) -> None:
+        self._counts.update(found)
+
+    def known(self, piece: Piece, order: Order) -> int | None:
+        if self.keeps_rows:
+            return None if self.assumes and not order.strict else piece.rows
+        return self._counts.get(piece.key) if self.steady else None
+
+    def apply(self, block: Block, piece: Piece) -> Block:
+        salt = zlib.crc32(repr(piece.key).encode())
+        for op in self.ops:
+            block = op.apply(block, salt)
+        return block
+
+
+class _MappedRun:
+    def __init__(self, node: Mapped, child: Run, order: Order) -> None:
+        self.node, self.child, self.order = node, child, order
+        self.waiting: tuple[Piece, Block] | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        for piece in self.child.pieces():
+            rows = self.node.known(piece, self.order)
+            if rows is None:
+                block = self.node.apply(self.child.read(piece), piece)
+                rows = block.rows
+                self.waiting = Piece(piece, rows, piece.group), block
+                if self.node.steady and not self.node.keeps_rows:
+                    self.node.learn({piece.key: rows})
+            if rows:
+                yield Piece(piece, rows, piece.group)
+
+    def read(self, piece: Piece) -> Block:
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None and waiting[0] == piece:
+            return waiting[1]
+        block = self.node.apply(self.child.read(piece.key), piece.key)
+        if block.rows != piece.rows:
+            self._refuse(piece, block)
+        return block
+
+    def _refuse(self, piece: Piece, block: Block) -> None:
+        said = " -> ".join(op.name for op in self.node.ops)
+        if self.node.keeps_rows:
+            raise ValueError(
+                f"{said} made {block.rows} rows of {piece.rows}. What ranks share, or what is resumed, must be counted first: say so by "
+                "map_batches(..., udf_modifying_row_count=True)"
+            )
+        raise ValueError(
+            f"{said} made {block.rows} rows where it made {piece.rows} before: a function that changes the number of rows must do so alike each time"
+        )
+
+
+def piece_rows(rows: int, nbytes: float, most_rows: int = 1 << 16, most_bytes: int = 4 << 20) -> int:
+    """How many of `rows` rows that take `nbytes` in all make a piece."""
+    if rows <= 0:
+        return 1
+    return max(1, min(most_rows, math.floor(most_bytes / max(nbytes / rows, 1))))
+
+
+def cut(rows: int, each: int) -> list[int]:
+    """`rows` as pieces of `each`; the last has what is over."""
+    return [min(each, rows - start) for start in range(0, rows, each)]

@@ -1,0 +1,226 @@
+"""Where datasets come from: values in memory, other libraries' datasets, files."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rtrain.data import _block, _files, _paths
+from rtrain.data._block import Block
+from rtrain.data._dataset import Dataset, check_placing
+from rtrain.data._plan import Read
+from rtrain.data._source import Counting, Indexed, InMemory, Source, Streamed
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
+_IGNORED = {"override_num_blocks", "parallelism", "ray_remote_args", "file_extensions", "partitioning", "shuffle", "meta_provider"}
+
+
+def from_items(items: Sequence[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> Dataset:
+    """Dicts are rows; other values become the column `item`."""
+    rows = [one if isinstance(one, Mapping) else {"item": one} for one in items]
+    return _dataset(InMemory(f"from_items({len(rows)})", _block.from_rows(rows)))
+
+
+def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
+    """An array, or a list of them one below the other."""
+    arrays = list(ndarrays) if isinstance(ndarrays, list | tuple) else [ndarrays]
+    if not arrays or not all(isinstance(one, np.ndarray) and one.ndim for one in arrays):
+        raise TypeError("from_numpy takes an array with at least one dimension, or a list of them")
+    return _dataset(InMemory("from_numpy", _block.concat(Block({column: one}) for one in arrays)))
+
+
+def from_pandas(dfs: Any, **ignored: Any) -> Dataset:
+    """A DataFrame, or a list of them one below the other; the index is left out."""
+    _check("from_pandas", ignored)
+    frames = list(dfs) if isinstance(dfs, list | tuple) else [dfs]
+    if not frames or not all(hasattr(one, "iloc") and hasattr(one, "columns") for one in frames):
+        raise TypeError("from_pandas takes a DataFrame, or a list of them")
+    return _dataset(InMemory("from_pandas", _block.concat(map(_block.from_pandas, frames))))
+
+
+def from_arrow(tables: Any, **ignored: Any) -> Dataset:
+    """A Table or RecordBatch, or a list of them one below the other."""
+    _check("from_arrow", ignored)
+    given = list(tables) if isinstance(tables, list | tuple) else [tables]
+    if not given or not all(isinstance(one, pa.Table | pa.RecordBatch) for one in given):
+        raise TypeError("from_arrow takes a pyarrow Table or RecordBatch, or a list of them")
+    return _dataset(InMemory("from_arrow", _block.concat(map(_block.from_arrow, given))))
+
+
+def from_torch(dataset: Any, **ignored: Any) -> Dataset:
+    """A torch Dataset, whose items become the column `item` (dicts: the columns they name), fetched when they are read. An
+    IterableDataset is iterated anew for each epoch."""
+    _check("from_torch", ignored)
+    name = f"from_torch({type(dataset).__name__})"
+    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
+        return _dataset(Indexed(name, len(dataset), functools.partial(_items, dataset)))
+    if hasattr(dataset, "__iter__"):
+        return _dataset(Streamed(name, dataset))
+    raise TypeError(f"from_torch takes a torch Dataset, not {type(dataset).__name__}")
+
+
+def _items(dataset: Any, start: int, stop: int) -> Block:
+    items = [dataset[place] for place in builtin_range(start, stop)]
+    return _block.from_rows([item if isinstance(item, dict) else {"item": item} for item in items])
+
+
+def from_huggingface(dataset: Any, **ignored: Any) -> Dataset:
+    """A `datasets.Dataset`, read from where it lies when rows are asked for; an IterableDataset is iterated anew for each epoch."""
+    _check("from_huggingface", ignored)
+    if isinstance(dataset, Mapping):
+        raise TypeError(f"from_huggingface takes one dataset, and this is several: {', '.join(map(str, dataset))}; name one of them")
+    if hasattr(dataset, "with_format") and hasattr(dataset, "__len__"):
+        return _dataset(Indexed("from_huggingface", len(dataset), functools.partial(_arrow_rows, dataset), 4096))
+    if hasattr(dataset, "__iter__") and hasattr(dataset, "features"):
+        return _dataset(Streamed("from_huggingface", dataset))
+    raise TypeError(f"from_huggingface takes a datasets.Dataset, not {type(dataset).__name__}")
+
+
+def _arrow_rows(dataset: Any, start: int, stop: int) -> Block:
+    return _block.from_arrow(dataset.with_format("arrow")[start:stop])
+
+
+builtin_range = range
+
+
+def range(n: int, **ignored: Any) -> Dataset:  # noqa: A001
+    """The column `id` with the numbers from 0 to n - 1."""
+    _check("range", ignored)
+    return _dataset(Counting(_count("range", n)))
+
+
+def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), **ignored: Any) -> Dataset:
+    """The column `data`: arrays of `shape` filled with the numbers from 0 to n - 1."""
+    _check("range_tensor", ignored)
+    return _dataset(Counting(_count("range_tensor", n), tuple(shape)))
+
+
+# -- files --------------------------------------------------------------------------------------------------------------
+def read_parquet(
+    paths: _paths.Paths, *, filesystem: Any = None, columns: Sequence[str] | None = None, include_paths: bool = False, **ignored: Any
+) -> Dataset:
+    """Row group by row group, a few MiB at a time. columns: which to read. Folders of `key=value` give no column of that key."""
+    _check("read_parquet", ignored)
+    wanted = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    found = _paths.find("read_parquet", paths, filesystem, (".parquet", ".pq"))
+    source = _files.Parquet(found, wanted, include_paths=include_paths)
+    if wanted is not None:
+        source.schema()  # an unknown column is said at once
+    return _dataset(source)
+
+
+def read_csv(
+    paths: _paths.Paths,
+    *,
+    filesystem: Any = None,
+    columns: Sequence[str] | None = None,
+    include_paths: bool = False,
+    read_options: Any = None,
+    parse_options: Any = None,
+    convert_options: Any = None,
+    **ignored: Any,
+) -> Dataset:
+    """Options are pyarrow.csv's. Types are those of the file's first MiB; convert_options=ConvertOptions(column_types=...) says others."""
+    from pyarrow import csv
+
+    _check("read_csv", ignored)
+    if columns is not None:
+        convert_options = convert_options or csv.ConvertOptions()
+        convert_options.include_columns = list(columns)
+    options = {"read_options": read_options, "parse_options": parse_options, "convert_options": convert_options}
+    found = _paths.find("read_csv", paths, filesystem, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
+    return _dataset(_files.Csv(found, {name: value for name, value in options.items() if value is not None}, include_paths=include_paths))
+
+
+def read_json(
+    paths: _paths.Paths,
+    *,
+    filesystem: Any = None,
+    lines: bool = True,
+    include_paths: bool = False,
+    read_options: Any = None,
+    parse_options: Any = None,
+    **ignored: Any,
+) -> Dataset:
+    """An object in each line, or a file that is one list of objects. Types are found anew for each MiB;
+    parse_options=pyarrow.json.ParseOptions(explicit_schema=...) fixes them."""
+    _check("read_json", ignored)
+    options = {name: value for name, value in (("read_options", read_options), ("parse_options", parse_options)) if value is not None}
+    found = _paths.find("read_json", paths, filesystem, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
+    parsed = functools.partial(_files.parse_json, options=options)
+    return _dataset(_files.JsonLines("read_json", found, parsed, include_paths=include_paths))
+
+
+def read_text(
+    paths: _paths.Paths,
+    *,
+    filesystem: Any = None,
+    encoding: str = "utf-8",
+    drop_empty_lines: bool = True,
+    include_paths: bool = False,
+    **ignored: Any,
+) -> Dataset:
+    """The column `text`, a row for each line."""
+    _check("read_text", ignored)
+    if "\n".encode(encoding) != b"\n":
+        raise ValueError(f"read_text: the encoding {encoding} does not end lines with one byte; convert the files, or use read_binary_files")
+    found = _paths.find("read_text", paths, filesystem, ())
+    parsed = functools.partial(_files.parse_text, encoding=encoding, drop_empty_lines=drop_empty_lines)
+    return _dataset(_files.Lines("read_text", found, parsed, include_paths=include_paths))
+
+
+def read_numpy(paths: _paths.Paths, *, filesystem: Any = None, include_paths: bool = False, **ignored: Any) -> Dataset:
+    """`.npy` files: the column `data`, a row for each entry of the first dimension."""
+    _check("read_numpy", ignored)
+    return _dataset(_files.Npy(_paths.find("read_numpy", paths, filesystem, (".npy",)), include_paths=include_paths))
+
+
+def read_binary_files(paths: _paths.Paths, *, filesystem: Any = None, include_paths: bool = False, **ignored: Any) -> Dataset:
+    """The column `bytes`, a row for each file."""
+    _check("read_binary_files", ignored)
+    found = _paths.find("read_binary_files", paths, filesystem, ())
+    return _dataset(_files.WholeFiles("read_binary_files", found, _as_bytes, 64, include_paths=include_paths))
+
+
+def _as_bytes(content: bytes) -> dict[str, Any]:
+    return {"bytes": content}
+
+
+def read_images(
+    paths: _paths.Paths,
+    *,
+    filesystem: Any = None,
+    size: tuple[int, int] | None = None,
+    mode: str | None = None,
+    include_paths: bool = False,
+    **ignored: Any,
+) -> Dataset:
+    """The column `image`: arrays (height, width, channels). size: (height, width) to resize to. mode: Pillow's, such as "RGB"."""
+    _check("read_images", ignored)
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError as error:
+        raise ImportError("read_images needs Pillow: pip install pillow") from error
+    if size is not None and (len(size) != 2 or any(one < 1 for one in size)):
+        raise ValueError(f"read_images: size is {size}; it is (height, width)")
+    found = _paths.find("read_images", paths, filesystem, _IMAGES)
+    row = functools.partial(_files.decode_image, size=size, mode=mode)
+    return _dataset(_files.WholeFiles("read_images", found, row, 32, include_paths=include_paths))
+
+
+def _dataset(source: Source) -> Dataset:
+    return Dataset(Read(source))
+
+
+def _check(caller: str, given: Mapping[str, Any]) -> None:
+    check_placing(caller, {name: value for name, value in given.items() if name not in _IGNORED})
+
+
+def _count(caller: str, n: Any) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"{caller}: {n!r} is no whole number from 0 on")
+    return int(n)

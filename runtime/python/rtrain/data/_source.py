@@ -1,0 +1,163 @@
+"""What reads rows: the narrow interface between plans and whatever engine reads. A native one takes the place of these classes by
+giving groups and opening them.
+
+A source has *groups*, each read from its beginning to its end (a row group, a file, a part of a table); a group has pieces of
+known rows, or its rows are found out by reading it once. `open(group, piece)` gives the pieces' blocks from one on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rtrain.data import _block
+from rtrain.data._block import Block
+
+
+@dataclass
+class Group:
+    pieces: list[int] | None  # rows of each piece; None: not known before it was read
+    nbytes: int | None = None
+
+
+class Source:
+    name = ""
+    in_memory = False
+
+    def groups(self) -> Sequence[Group]:
+        raise NotImplementedError
+
+    def open(self, place: int, piece: int) -> Iterator[Block]:
+        raise NotImplementedError
+
+    def names(self) -> list[str] | None:
+        return None
+
+    def types(self) -> list[Any] | None:
+        return None
+
+    def where(self, place: int) -> str:
+        """The group in the words of a message."""
+        return f"part {place}"
+
+    def take(self, places: np.ndarray[Any, Any]) -> Block:
+        """Rows by their numbers; of sources in memory."""
+        raise NotImplementedError
+
+
+class _InPieces(Source):
+    """Each piece is a group: any of them is reached at once."""
+
+    def __init__(self, name: str, rows: int, each: int) -> None:
+        self.name = name
+        self.rows, self.each = rows, each
+        self._groups: list[Group] | None = None
+
+    def groups(self) -> Sequence[Group]:
+        if self._groups is None:
+            self._groups = [Group([min(self.each, self.rows - start)]) for start in range(0, self.rows, self.each)]
+        return self._groups
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_groups": None}
+
+    def open(self, place: int, piece: int) -> Iterator[Block]:
+        start = place * self.each
+        if piece == 0:
+            yield self.part(start, min(start + self.each, self.rows))
+
+    def part(self, start: int, stop: int) -> Block:
+        raise NotImplementedError
+
+
+class InMemory(_InPieces):
+    """A block that travels with the plan."""
+
+    in_memory = True
+
+    def __init__(self, name: str, block: Block) -> None:
+        from rtrain.data._plan import piece_rows
+
+        super().__init__(name, block.rows, piece_rows(block.rows, block.nbytes))
+        self.block = Block({column: _read_only(held) for column, held in block.columns.items()})
+
+    def names(self) -> list[str]:
+        return self.block.names
+
+    def part(self, start: int, stop: int) -> Block:
+        return self.block.slice(start, stop)
+
+    def take(self, places: np.ndarray[Any, Any]) -> Block:
+        return self.block.take(places)
+
+
+def _read_only(column: Any) -> Any:
+    """What a loop is given of it is a copy."""
+    if isinstance(column, np.ndarray):
+        column = column.view()
+        column.flags.writeable = False
+    return column
+
+
+class Counting(_InPieces):
+    """The numbers from 0 on, each in an array of `shape` for `range_tensor`."""
+
+    in_memory = True
+
+    def __init__(self, rows: int, shape: tuple[int, ...] | None = None) -> None:
+        from rtrain.data._plan import piece_rows
+
+        width = 8 * int(np.prod(shape or (1,)))
+        super().__init__(f"range({rows})" if shape is None else f"range_tensor({rows})", rows, piece_rows(rows, rows * width))
+        self.shape = shape
+
+    def names(self) -> list[str]:
+        return ["id" if self.shape is None else "data"]
+
+    def part(self, start: int, stop: int) -> Block:
+        return self.take(np.arange(start, stop))
+
+    def take(self, places: np.ndarray[Any, Any]) -> Block:
+        if self.shape is None:
+            return Block({"id": np.array(places)})
+        column = places.reshape(-1, *[1] * len(self.shape))
+        return Block({"data": np.broadcast_to(column, (len(places), *self.shape)).copy()})
+
+
+class Indexed(_InPieces):
+    """What has a length and items, fetched when they are read: a torch Dataset, a Hugging Face one."""
+
+    def __init__(self, name: str, rows: int, fetch: Callable[[int, int], Block], each: int = 256) -> None:
+        super().__init__(name, rows, each)
+        self.fetch = fetch
+
+    def part(self, start: int, stop: int) -> Block:
+        return self.fetch(start, stop)
+
+
+class Streamed(Source):
+    """An iterable without a length. Each iteration of the plan iterates it anew."""
+
+    def __init__(self, name: str, items: Any, each: int = 256) -> None:
+        self.name = name
+        self.items, self.each = items, each
+        self._groups = [Group(None)]
+
+    def groups(self) -> Sequence[Group]:
+        return self._groups
+
+    def open(self, place: int, piece: int) -> Iterator[Block]:
+        rows: list[Any] = []
+        for item in self.items:
+            rows.append(item if isinstance(item, dict) else {"item": item})
+            if len(rows) == self.each:
+                if piece > 0:
+                    piece -= 1
+                else:
+                    yield _block.from_rows(rows)
+                rows = []
+        if rows and piece == 0:
+            yield _block.from_rows(rows)

@@ -1,0 +1,114 @@
+"""Batches as tensors. Imported where tensors are asked for: it imports torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+Dtypes = torch.dtype | Mapping[str, torch.dtype] | None
+
+
+def device_of(device: str | torch.device | None) -> torch.device | None:
+    """"auto" is this worker's device in a run, the CPU elsewhere. None: tensors stay where they are made."""
+    if device is None:
+        return None
+    if device != "auto":
+        return torch.device(device)
+    session = sys.modules.get("rtrain.train._session")
+    if session is None or session.active() is None:
+        return torch.device("cpu")
+    from rtrain.train.torch import get_device
+
+    return get_device()
+
+
+def tensors(batch: Mapping[str, np.ndarray[Any, Any]], dtypes: Dtypes) -> dict[str, torch.Tensor]:
+    """TypeError that names a column which is no tensor."""
+    if isinstance(dtypes, Mapping):
+        unknown = sorted(set(dtypes) - set(batch))
+        if unknown:
+            raise KeyError(f"dtypes: there is no column {unknown[0]!r}; there are: {', '.join(batch)}")
+    wanted = {name: dtypes.get(name) if isinstance(dtypes, Mapping) else dtypes for name in batch}
+    return {name: tensor(name, column, wanted[name]) for name, column in batch.items()}
+
+
+def tensor(name: str, column: np.ndarray[Any, Any], dtype: torch.dtype | None) -> torch.Tensor:
+    if column.dtype.kind not in "biufc":
+        held = f"values of type {type(column[0]).__name__}" if column.dtype == object and len(column) else str(column.dtype)
+        ragged = column.dtype == object and all(isinstance(one, np.ndarray) for one in column)
+        how = "give collate_fn to pad them" if ragged else "leave it out by drop_columns, or give collate_fn"
+        raise TypeError(f"the column {name!r} is no tensor: it holds {held}{' of different shapes' if ragged else ''}; {how}")
+    if column.dtype.kind == "u" and column.dtype.itemsize > 1 and not hasattr(torch, str(column.dtype)):
+        column = column.astype(f"i{min(8, column.dtype.itemsize * 2)}")
+    if not column.dtype.isnative:
+        column = column.astype(column.dtype.newbyteorder("="))
+    found = torch.from_numpy(column if column.flags.writeable else column.copy())
+    return found if dtype is None else found.to(dtype)
+
+
+def moved(value: Any, device: torch.device | None, *, pin: bool) -> Any:
+    """Tensors of a batch, however they are nested."""
+    if isinstance(value, torch.Tensor):
+        if pin:
+            value = value.pin_memory()
+        return value if device is None or value.device == device else value.to(device, non_blocking=pin)
+    if isinstance(value, Mapping):
+        return {key: moved(one, device, pin=pin) for key, one in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(moved(one, device, pin=pin) for one in value))
+    if isinstance(value, list | tuple):
+        return type(value)(moved(one, device, pin=pin) for one in value)
+    return value.to(device) if hasattr(value, "to") and device is not None else value
+
+
+class Batches(IterableDataset[Any]):
+    """A share for a DataLoader (with batch_size=None). The loader's processes read parts of it that do not overlap."""
+
+    rtrain_share = True
+
+    def __init__(self, share: Any, made: Callable[[Any], Iterator[Any]]) -> None:
+        self.share, self.made = share, made
+
+    def set_epoch(self, epoch: int) -> None:
+        """What the next iteration shuffles by; needed with loader processes, which start with the same one each time."""
+        self.share.epoch = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        self.share.among = (0, 1) if info is None else (info.id, info.num_workers)
+        return self.made(self.share)
+
+
+def features_and_label(
+    batch: dict[str, torch.Tensor],
+    label: str | None,
+    features: list[str] | list[list[str]] | dict[str, list[str]] | None,
+    *,
+    unsqueeze_label: bool,
+    unsqueeze_features: bool,
+) -> tuple[Any, Any]:
+    """The shape of `to_torch`: (features, label), the features of a list joined in one tensor."""
+    if label is not None and label not in batch:
+        raise KeyError(f"to_torch: there is no column {label!r}; there are: {', '.join(batch)}")
+    target = None if label is None else batch[label]
+    if target is not None and unsqueeze_label and target.ndim == 1:
+        target = target.unsqueeze(1)
+    names: Any = features if features is not None else [name for name in batch if name != label]
+
+    def joined(columns: list[str]) -> torch.Tensor:
+        missing = [name for name in columns if name not in batch]
+        if missing:
+            raise KeyError(f"to_torch: there is no column {missing[0]!r}; there are: {', '.join(batch)}")
+        parts = [batch[name].unsqueeze(1) if unsqueeze_features and batch[name].ndim == 1 else batch[name] for name in columns]
+        return torch.cat(parts, dim=1) if len(parts) > 1 or unsqueeze_features else parts[0]
+
+    if isinstance(names, dict):
+        return {key: joined(list(columns)) for key, columns in names.items()}, target
+    if names and isinstance(names[0], list | tuple):
+        return [joined(list(columns)) for columns in names], target
+    return joined(list(names)), target

@@ -1,0 +1,103 @@
+"""Files of a dataset: a folder of parts, each written under another name until it is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import fs
+from pyarrow import parquet as arrow_parquet
+
+from rtrain.data import _batches, _paths
+from rtrain.data._block import Block
+
+_BYTES_PER_FILE = 256 << 20
+
+
+def parquet(blocks: Iterator[Block], path: Any, filesystem: Any, rows: int | None, options: dict[str, Any]) -> None:
+    group = options.pop("row_group_size", None)
+
+    def write(stream: Any, tables: Iterator[pa.Table]) -> None:
+        first = next(tables)
+        with arrow_parquet.ParquetWriter(stream, first.schema, **options) as writer:
+            writer.write_table(first, group)
+            for table in tables:
+                writer.write_table(table.cast(first.schema), group)
+
+    _write_parts("write_parquet", "parquet", (block.arrow() for block in _sized(blocks, rows)), path, filesystem, rows, write)
+
+
+def csv(blocks: Iterator[Block], path: Any, filesystem: Any, rows: int | None) -> None:
+    def write(stream: Any, tables: Iterator[pa.Table]) -> None:
+        first = next(tables)
+        with arrow_csv.CSVWriter(stream, first.schema) as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table.cast(first.schema))
+
+    _write_parts("write_csv", "csv", (block.arrow() for block in _sized(blocks, rows)), path, filesystem, rows, write)
+
+
+def json_lines(blocks: Iterator[Block], path: Any, filesystem: Any, rows: int | None) -> None:
+    def write(stream: Any, parts: Iterator[Block]) -> None:
+        for part in parts:
+            stream.write("".join(json.dumps(row, default=_as_json) + "\n" for row in part.dicts()).encode())
+
+    _write_parts("write_json", "json", _sized(blocks, rows), path, filesystem, rows, write)
+
+
+def _sized(blocks: Iterator[Block], rows: int | None) -> Iterator[Block]:
+    if rows is not None and rows < 1:
+        raise ValueError(f"num_rows_per_file is {rows}; it is at least 1")
+    return (block for block in _batches.cut(blocks, rows, drop_last=False) if block.rows)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError(f"write_json: a {type(value).__name__} is nothing that JSON has")
+
+
+def _write_parts(
+    caller: str, suffix: str, parts: Iterator[Any], path: Any, filesystem: Any, rows: int | None, write: Callable[[Any, Iterator[Any]], None]
+) -> None:
+    """A file for each `rows` rows, else for each 256 MiB."""
+    system, folder = _paths.located(os.fspath(path), filesystem)
+    system.create_dir(folder, recursive=True)
+    there = [info.base_name for info in system.get_file_info(fs.FileSelector(folder)) if info.base_name.startswith("part-")]
+    if there:
+        raise FileExistsError(f"{caller}: {path} has files already ({there[0]} ...); write into an empty folder")
+    first = next(parts, None)
+    number = 0
+    while first is not None:
+        file = f"{folder}/part-{number:05}.{suffix}"
+        feed = _Feed(first, parts, 1 if rows is not None else None)
+        with system.open_output_stream(f"{file}.incomplete") as stream:
+            write(stream, feed)
+        system.move(f"{file}.incomplete", file)
+        first, number = feed.over, number + 1
+
+
+class _Feed(Iterator[Any]):
+    """The parts of one file; what belongs into the next is left `over`."""
+
+    def __init__(self, first: Any, parts: Iterator[Any], count: int | None) -> None:
+        self.over: Any = first
+        self.parts, self.count = parts, count
+        self.given = self.nbytes = 0
+
+    def __next__(self) -> Any:
+        full = self.given >= self.count if self.count is not None else self.nbytes >= _BYTES_PER_FILE
+        if full or self.over is None:
+            raise StopIteration
+        part, self.over = self.over, next(self.parts, None)
+        self.given += 1
+        self.nbytes += part.nbytes
+        return part

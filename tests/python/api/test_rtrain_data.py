@@ -1,0 +1,115 @@
+"""`rtrain.data` in runs on two real nodes: who gets which rows, and which are left after a failure in mid-epoch."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import pytest
+from rtrain import train
+from rtrain.train import CheckpointConfig, DataConfig, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig
+
+pytest.importorskip("pyarrow")
+import rtrain.data as data
+
+
+class Told(train.UserCallback):
+    def after_report(self, run_context, metrics, checkpoint):
+        self.ranks = metrics
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    data.range(1000).write_parquet(tmp_path / "rows", num_rows_per_file=300, row_group_size=64)
+    return str(tmp_path / "rows")
+
+
+def test_ranks_share_what_is_left_of_each_epoch(cluster, parquet):
+    def loop():
+        shard = train.get_dataset_shard("train")
+        epochs = [[row["id"] for row in shard] for _ in range(2)]
+        made = [row["id"] for row in train.get_dataset_shard("made").iter_rows()]
+        train.report({"epochs": epochs, "made": made, "whole": train.get_dataset_shard("whole").count(), "said": repr(shard)})
+
+    told = Told()
+    DataParallelTrainer(
+        loop,
+        datasets={
+            "train": data.read_parquet(parquet).filter(lambda row: row["id"] % 3 == 0).random_shuffle(),
+            "made": lambda: data.range(7),
+            "whole": data.range(9),
+        },
+        dataset_config=DataConfig(datasets_to_split=["train", "made"]),
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
+    ).fit()
+    first, second = told.ranks
+    for one, other in zip(first["epochs"], second["epochs"], strict=True):
+        assert sorted(one + other) == list(range(0, 1000, 3)) and len(one) == len(other) == 167
+    assert first["epochs"][0] != first["epochs"][1]
+    assert (first["made"], second["made"], first["whole"]) == ([0, 1, 2], [3, 4, 5], 9)
+    assert second["said"].startswith("DataIterator(rank 1 of 2, read_parquet(4 files) -> filter(<lambda>) -> random_shuffle()")
+
+
+def resumable(config):
+    """Each rank keeps the rows that it was given, up to the checkpoint that the next attempt starts from."""
+    rank, state, seen = train.get_context().get_world_rank(), None, []
+    checkpoint = train.get_checkpoint()
+    if checkpoint is not None:
+        with checkpoint.as_directory() as folder:
+            state = json.loads((pathlib.Path(folder) / "state.json").read_text())
+            seen = json.loads((pathlib.Path(folder) / f"seen-{rank}.json").read_text())
+    shard = train.get_dataset_shard("train", state_dict=state)
+    for number, batch in enumerate(shard.iter_batches(batch_size=20, **config)):
+        seen += batch["id"].tolist()
+        if number % 3 == 1:
+            with train.checkpoint_dir() as folder:
+                (pathlib.Path(folder) / f"seen-{rank}.json").write_text(json.dumps(seen))
+                if rank == 0:
+                    (pathlib.Path(folder) / "state.json").write_text(json.dumps(shard.state_dict()))
+                train.report({"number": number}, checkpoint=folder, checkpoint_upload_mode=train.CheckpointUploadMode.SYNC)
+        if train.get_context().get_attempt() == 1 and number == 12 and rank == 1:
+            os._exit(9)
+    train.report({"seen": seen, "attempt": train.get_context().get_attempt()})
+
+
+@pytest.mark.parametrize("config", [{}, {"local_shuffle_buffer_size": 64}], ids=["in order", "local shuffle"])
+def test_a_failure_in_mid_epoch_costs_no_row_and_gives_none_twice(cluster, parquet, config):
+    told = Told()
+    DataParallelTrainer(
+        resumable,
+        train_loop_config=config,
+        datasets={"train": data.read_parquet(parquet).map_batches(lambda batch: batch).random_shuffle()},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(
+            name=cluster.name("data"),
+            callbacks=[told],
+            failure_config=FailureConfig(max_failures=1),
+            checkpoint_config=CheckpointConfig(num_to_keep=1),
+        ),
+    ).fit()
+    assert [rank["attempt"] for rank in told.ranks] == [2, 2]
+    assert [len(rank["seen"]) for rank in told.ranks] == [500, 500]
+    assert sorted(told.ranks[0]["seen"] + told.ranks[1]["seen"]) == list(range(1000))
+
+
+def test_ranks_that_see_other_files_are_told(cluster, tmp_path):
+    def made():
+        return data.range(10 + train.get_context().get_world_rank())
+
+    with pytest.raises(train.WorkerGroupError, match="the ranks must read the same files"):
+        DataParallelTrainer(
+            lambda: train.get_dataset_shard("train"),
+            datasets={"train": made},
+            scaling_config=ScalingConfig(num_workers=2),
+            run_config=RunConfig(name=cluster.name("data")),
+        ).fit()
+
+
+def test_a_state_for_what_keeps_none(cluster):
+    def loop():
+        train.get_dataset_shard("train", state_dict={"epoch": 1})
+
+    with pytest.raises(train.WorkerGroupError, match="a share of type list has no load_state_dict"):
+        DataParallelTrainer(loop, datasets={"train": [1]}, run_config=RunConfig(name=cluster.name("data"))).fit()

@@ -1,0 +1,274 @@
+"""Each row of an epoch goes to one rank, once, whatever happens in between: the promise that resuming and resizing keep."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+import rtrain.data as data
+from rtrain.data import _position
+from rtrain.data._position import Stage
+from rtrain.data._share import Share
+
+
+def ids(rows) -> list[int]:
+    return [row["id"] for row in rows]
+
+
+def iterators(dataset, world, *, state=None, equal=True, seed=7):
+    found = [dataset.rtrain_share_of_run(rank, world, seed, equal=equal) for rank in range(world)]
+    for one in found:
+        if state is not None:
+            one.load_state_dict(json.loads(json.dumps(state)))
+    return found
+
+
+def test_ranks_get_equal_neighbouring_parts_and_the_rest_is_nobodys():
+    ten = data.range(10)
+    assert [ids(one) for one in iterators(ten, 3)] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    assert [ids(one) for one in iterators(ten, 3, equal=False)] == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert [one.count() for one in iterators(ten, 3)] == [3, 3, 3]
+    assert [ids(one) for one in iterators(data.range(2), 3)] == [[], [], []]
+
+
+def test_functions_that_change_the_number_of_rows_leave_equal_shares(parquet):
+    odd = data.read_parquet(str(parquet)).filter(lambda row: row["id"] < 300 or row["id"] % 2).map(lambda row: {"id": row["id"]})
+    wanted = [one for one in range(1000) if one < 300 or one % 2]
+    for world in (1, 2, 3, 4):
+        parts = [ids(one) for one in iterators(odd, world)]
+        assert len({len(part) for part in parts}) == 1
+        assert sum(parts, []) == wanted[: len(wanted) // world * world]
+
+
+def test_map_batches_that_changes_rows_unannounced_is_refused_where_ranks_share():
+    halves = data.range(1000).map_batches(lambda batch: {"id": batch["id"][::2]})
+    with pytest.raises(ValueError, match=r"map_batches\(<lambda>\) made 500 rows of 1000.*udf_modifying_row_count=True"):
+        ids(iterators(halves, 2)[0])
+    said = data.range(1000).map_batches(lambda batch: {"id": batch["id"][::2]}, udf_modifying_row_count=True)
+    assert sum((ids(one) for one in iterators(said, 2)), []) == list(range(0, 1000, 2))
+
+
+def test_epochs_shuffle_anew_alike_on_every_rank(parquet):
+    for dataset in (data.range(1000), data.read_parquet(str(parquet))):
+        for shuffled in (dataset.random_shuffle(), dataset.random_shuffle(seed=3), dataset.random_shuffle(window_bytes=1)):
+            pair, again = iterators(shuffled, 2), iterators(shuffled, 2)
+            epochs = [ids(pair[0]) + ids(pair[1]) for _ in range(3)]
+            assert all(sorted(epoch) == list(range(1000)) for epoch in epochs)
+            assert epochs[0] != epochs[1] != epochs[2] != list(range(1000))
+            assert epochs == [ids(again[0]) + ids(again[1]) for _ in range(3)]  # of the same run
+    other = iterators(data.range(1000).random_shuffle(), 2, seed=8)
+    assert ids(other[0]) != ids(iterators(data.range(1000).random_shuffle(), 2)[0])
+    mine = data.range(1000).random_shuffle(seed=3)
+    assert ids(iterators(mine, 2, seed=8)[0]) == ids(iterators(mine, 2, seed=9)[0])  # its own seed, in each run
+    assert ids(mine) == ids(mine) and ids(data.range(1000).random_shuffle()) != ids(data.range(1000).random_shuffle())
+
+
+def test_the_epochs_order_does_not_depend_on_the_number_of_ranks(parquet):
+    shuffled = data.read_parquet(str(parquet)).map(lambda row: row).random_shuffle(seed=1)
+    orders = [sum((ids(one) for one in iterators(shuffled, world)), []) for world in (1, 2, 4, 5)]
+    assert orders[0] == orders[1] == orders[2] == orders[3] and sorted(orders[0]) == list(range(1000))
+    blocks = data.read_parquet(str(parquet)).randomize_block_order(seed=1)
+    orders = [sum((ids(one) for one in iterators(blocks, world)), []) for world in (1, 2, 5)]
+    assert orders[0] == orders[1] == orders[2] != list(range(1000))
+
+
+def test_a_rank_reads_its_own_part_alone(parquet, monkeypatch):
+    from rtrain.data._files import Parquet
+
+    opened = []
+    blocks = Parquet.blocks
+    monkeypatch.setattr(Parquet, "blocks", lambda self, place, piece: opened.append(place) or blocks(self, place, piece))
+    pair = iterators(data.read_parquet(str(parquet)), 2)
+    ids(pair[0])
+    first, opened[:] = set(opened), []
+    ids(pair[1])
+    assert len(first & set(opened)) == 1 and len(first | set(opened)) == 16  # the row group in the middle is both's
+
+
+def taken(iterator, rows, **options):
+    """That many rows; the iteration is left where it is."""
+    found = []
+    for batch in iterator.iter_batches(batch_size=5, **options):
+        found.extend(batch["id"].tolist())
+        if len(found) >= rows:
+            break
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"local_shuffle_buffer_size": 16}], ids=["in order", "local shuffle"])
+@pytest.mark.parametrize("made", ["range", "parquet", "filtered"])
+def test_resuming_gives_no_row_twice_and_none_too_few(made, options, parquet):
+    dataset = {
+        "range": lambda: data.range(1000).random_shuffle(),
+        "parquet": lambda: data.read_parquet(str(parquet)).random_shuffle(seed=2, window_bytes=1),
+        "filtered": lambda: data.read_parquet(str(parquet)).filter(lambda row: row["id"] >= 17).map(lambda row: {"id": row["id"]}),
+    }[made]()
+    everything = [one for one in range(1000) if made != "filtered" or one >= 17]
+    chance = random.Random(f"{made} {options}")
+    for _ in range(8):
+        seen, state, worlds = [], None, [chance.randint(1, 4) for _ in range(3)]
+        for place, world in enumerate(worlds):
+            ranks = iterators(dataset, world, state=state)
+            rows = 10_000 if place == 2 else 5 * chance.randint(0, 25)
+            parts = [taken(one, rows, **options) if rows else [] for one in ranks]
+            assert all(len(part) == min(len(one) for one in parts) for part in parts)
+            states = [one.state_dict() for one in ranks]
+            assert states.count(states[0]) == world  # any rank's will do
+            seen += sum(parts, [])
+            state = states[0]
+        assert len(set(seen)) == len(seen)
+        assert len(everything) - len(seen) < worlds[-1]  # what the last ranks could not share
+        assert set(seen) <= set(everything)
+
+
+def test_going_on_with_as_many_ranks_is_as_if_nothing_had_happened(parquet):
+    dataset = data.read_parquet(str(parquet)).random_shuffle()
+    whole = [[ids(one) for _ in range(2)] for one in iterators(dataset, 3)]
+    for rank in range(3):
+        begun = iterators(dataset, 3)[rank]
+        first = taken(begun, 100)
+        later = iterators(dataset, 3, state=begun.state_dict(), seed=99)[rank]  # the seed is the state's
+        assert first + ids(later) == whole[rank][0] and ids(later) == whole[rank][1]
+
+
+def test_in_the_loop_the_state_is_of_this_epoch_and_after_it_of_the_next():
+    share = iterators(data.range(100).random_shuffle(), 2)[0]
+    assert share.state_dict()["epoch"] == 0 and share.state_dict()["stages"] == []
+    for batch in share.iter_batches(batch_size=50):
+        assert len(batch["id"]) == 50
+        inside = share.state_dict()
+    assert (inside["epoch"], inside["stages"][0]["consumed"]) == (0, 50)
+    after = share.state_dict()
+    assert (after["epoch"], after["stages"]) == (1, [])
+    second = ids(share)
+    resumed = iterators(data.range(100).random_shuffle(), 2, state=inside)[0]
+    assert ids(resumed) == []  # nothing of that epoch is left
+    assert ids(iterators(data.range(100).random_shuffle(), 2, state=after)[0]) == second == ids(resumed)
+
+
+def test_rows_of_a_prefetched_batch_do_not_count_before_the_loop_has_it():
+    share = data.range(1000).iterator()
+    batches = iter(share.iter_batches(batch_size=10, prefetch_batches=8))
+    next(batches), next(batches)
+    assert share.state_dict()["stages"][0]["consumed"] == 20
+    batches.close()
+
+
+def test_one_reader_of_rows_that_nobody_counted_goes_on_too(tmp_path):
+    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{one}\n" for one in range(300_000)))
+    dataset = data.read_csv(str(tmp_path / "a.csv"))
+    share = dataset.iterator()
+    first = taken(share, 123_000)
+    state = share.state_dict()
+    assert state["rows"] is None
+    later = data.read_csv(str(tmp_path / "a.csv")).iterator()
+    later.load_state_dict(state)
+    assert first + ids(later) == list(range(300_000))
+    for world in (2, 3):
+        parts = [ids(one) for one in iterators(dataset, world, state=state)]
+        assert sum(parts, []) == list(range(len(first), 300_000 - (300_000 - len(first)) % world))
+
+
+def test_a_state_of_something_else_is_refused():
+    share = iterators(data.range(100), 2)[0]
+    taken(share, 5)
+    state = share.state_dict()
+    with pytest.raises(ValueError, match="of a dataset with 100 rows, and range\\(90\\) has 90 now"):
+        ids(iterators(data.range(90), 2, state=state)[0])
+    with pytest.raises(ValueError, match="this is no state"):
+        share.load_state_dict({"model": 1})
+    with pytest.raises(ValueError, match="the state is of version 9"):
+        share.load_state_dict({**state, "version": 9})
+
+
+def test_what_is_left_is_counted_right_whatever_the_stages():
+    chance = random.Random(5)
+    for _ in range(300):
+        total = chance.randint(0, 60)
+        left, stages, given = set(range(total)), [], []
+        for _ in range(chance.randint(1, 4)):
+            world, equal = chance.randint(1, 5), chance.random() < 0.5
+            buffer = chance.choice([0, 1, 4, 7])
+            stage = Stage(world, chance.randint(0, 12), equal, buffer, chance.randint(0, 9))
+            rest = _position.rest_after(total, stages, 3)
+            for rank in range(world):
+                mine = [one for start, stop in _position.share(rest, world, rank, equal=equal) for one in range(start, stop)]
+                order = mine
+                if buffer:
+                    cuts = [mine[start : start + buffer] for start in range(0, len(mine), buffer)]
+                    order = [
+                        cut[place]
+                        for number, cut in enumerate(cuts)
+                        for place in _position.permutation(stage.seed, 3, rank, number, len(cut))
+                    ]
+                given += order[: stage.consumed]
+            stages.append(stage)
+            left = set(range(total)) - set(given)
+            after = [one for start, stop in _position.rest_after(total, stages, 3) for one in range(start, stop)]
+            assert after == sorted(left) and len(given) == len(set(given))
+
+
+def test_ranks_count_together_and_must_see_the_same_rows(parquet, tmp_path):
+    """Three ranks in threads, as a run's ranks meet in `get_dataset_shard`."""
+    import threading
+
+    counted = []
+
+    def keep(row):
+        counted.append(row["id"])
+        return row["id"] % 3 == 0
+
+    meeting, values = threading.Barrier(3), {}
+
+    def exchange_of(rank):
+        def exchange(mine):
+            values[rank] = mine
+            meeting.wait(30)
+            found = [values[one] for one in range(3)]
+            meeting.wait(30)
+            return found
+
+        return exchange
+
+    def agree(shares):
+        errors = []
+
+        def one(rank):
+            try:
+                shares[rank]._agree(exchange_of(rank))
+            except ValueError as error:
+                errors.append(str(error))
+
+        threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return errors
+
+    shares = [iterators(data.read_parquet(str(parquet)).filter(keep), 3)[rank] for rank in range(3)]
+    assert agree(shares) == [] and sorted(counted) == list(range(1000))  # each row by one rank
+    assert [one.count() for one in shares] == [111, 111, 111]
+    different = [iterators(data.range(1000 + (rank == 2)), 3)[rank] for rank in range(3)]
+    assert sorted(agree(different)) == [
+        "rank 0 sees 1000 rows of range(1001) and rank 2 sees 1001: the ranks must read the same files",
+        "rank 2 sees 1001 rows of range(1000) and rank 0 sees 1000: the ranks must read the same files",
+        "rank 2 sees 1001 rows of range(1000) and rank 1 sees 1000: the ranks must read the same files",
+    ]
+
+
+def test_streaming_split_gives_every_row_to_one_iterator():
+    parts = data.range(11).random_shuffle().streaming_split(3)
+    for _ in range(2):
+        assert sorted(sum((ids(one) for one in parts), [])) == list(range(11))
+    assert [one.count() for one in data.range(11).streaming_split(3, equal=True)] == [3, 3, 3]
+
+
+def test_a_share_is_one_of_its_own_after_pickling():
+    import cloudpickle
+
+    share = iterators(data.range(100).random_shuffle(), 2)[1]
+    again = cloudpickle.loads(cloudpickle.dumps(share))
+    assert ids(again) == ids(share)
+    assert isinstance(again._share, Share)
