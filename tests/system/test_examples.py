@@ -54,3 +54,9 @@ def test_one_script_runs_in_this_process_under_torchrun_and_on_a_cluster(cluster
     assert "weight 3.0" in run("anywhere/train.py", "--storage", tmp_path / "a", env=alone)
     assert "on 2 rank(s)" in run("anywhere/train.py", "--storage", tmp_path / "b", env=alone, program=torchrun)
     assert "on 2 rank(s)" in run("anywhere/train.py", "--workers", 2, "--storage", tmp_path / "c", env=cluster.env)
+
+
+def test_a_sweep_finds_a_learning_rate_and_ends_bad_trials_early(cluster, tmp_path):
+    said = run("tune/tune_digits.py", "--samples", 4, "--epochs", 4, "--storage", tmp_path, env=cluster.env)
+    assert float(said.split("best of 4: accuracy ")[1].split()[0]) > 0.8, said
+    assert "epochs were trained of 16" in said and "the best model was saved after epoch" in said, said

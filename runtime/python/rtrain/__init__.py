@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rtrain import data as data
-    from rtrain import train
+    from rtrain import train, tune
     from rtrain._remote._api import kill, remote
     from rtrain._remote._refs import ObjectRef, get, put, wait
     from rtrain._where import init, is_initialized, shutdown
@@ -26,6 +26,7 @@ __all__ = [
     "remote",
     "shutdown",
     "train",
+    "tune",
     "wait",
 ]
 

@@ -38,6 +38,7 @@ class ClusterSession:
         # What a worker of `fit()` has beyond a bare one; set by its main.
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
+        self.joined: Callable[[ReportCall], ReportCall] | None = None  # what a trial adds to its reports
         self.validates = False
         self._reports = 0
         self._gathered = 0
@@ -57,6 +58,8 @@ class ClusterSession:
     def report(self, call: ReportCall) -> None:
         handle = _worker.handle("report")
         self._reports += 1
+        if self.joined is not None:
+            call = self.joined(call)
         if call.directory is None:
             code = library().rtw_report_metrics(handle, call.metrics_json.encode())
         else:

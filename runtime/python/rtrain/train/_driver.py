@@ -147,7 +147,7 @@ class Driver:
     def _explain(self) -> None:
         with contextlib.suppress(HeadError):
             line = str(self.head.get(f"{self.route}/explain")["headline"]).splitlines()[0]
-            if _without_times(line) != _without_times(self._explained):
+            if without_times(line) != without_times(self._explained):
                 self._explained = line
                 self.say(line)
 
@@ -268,6 +268,6 @@ def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
     return found
 
 
-def _without_times(line: str) -> str:
+def without_times(line: str) -> str:
     """What passes by itself does not make a line another one; a place in the queue, or an amount, does."""
     return _TIME.sub("", line)

@@ -7,6 +7,7 @@ import pathlib
 import sys
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._http import Conflict, Head, NotFound, part
@@ -21,7 +22,7 @@ from rtrain.train._run_context import TrainRunContext, checked
 from rtrain.train._validation import Validator
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
-_HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
+HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
 Loop = Callable[[], Any] | Callable[[dict[str, Any]], Any]
 
 
@@ -126,27 +127,65 @@ def say(text: str) -> None:
     print(f"rtrain: {text}", file=sys.stderr, flush=True)
 
 
-class Submission:
-    """One `fit()`: from the trainer to the run and back."""
+@dataclass(frozen=True)
+class Project:
+    """The code that travels along: the directory that it lies in (None: an earlier run's, or none), its hash and archive."""
 
-    def __init__(self, trainer: DataParallelTrainer, head: Head) -> None:
+    directory: pathlib.Path | None
+    digest: str = ""
+    content: bytes = b""
+
+
+def runtime_of(config: RunConfig) -> dict[str, Any]:
+    """`init(runtime_env=)` with that of the run over it."""
+    from rtrain import _where
+
+    return {**_where.runtime_env(), **(config.worker_runtime_env or {})}
+
+
+def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None) -> Project:
+    """Packs the run's `working_dir`, or the driver's folder; a restored trainer has kept its own."""
+    directory: pathlib.Path | None = None
+    if given := runtime_of(config).get("working_dir"):
+        directory = pathlib.Path(str(given)).expanduser().resolve()
+    elif kept is None:
+        directory = _package.script_directory()
+    if directory is None:
+        return Project(None, *(kept or ()))
+    archive = _package.pack_directory(directory)
+    say(f"{archive.directory} travels along: {archive.files} files, {_size(len(archive.content))}")
+    return Project(directory, archive.digest, archive.content)
+
+
+class Submission:
+    """One `fit()`: from the trainer to the run and back. `start` alone does not wait for the run; several runs of one
+    program share their `project`."""
+
+    def __init__(self, trainer: DataParallelTrainer, head: Head, project: Project | None = None) -> None:
         self.trainer = trainer
         self.head = head
         self.name = _names.run_name(trainer.run_config.name)
         self.callbacks = checked(trainer.run_config.callbacks)
-        self.packed: pathlib.Path | None = None
-        self.code, self.archive = "", b""
+        self.project = project or project_of(trainer.run_config, trainer._code)
         self.resume_blob = ""
+        self.warnings: list[str] = []  # of the submitted run
         self.config = b""  # train_loop_config, pickled
         self.before: dict[str, Any] | None = None  # the newest run of this name, when it has ended
 
-    def run(self) -> Result:
+    def start(self) -> dict[str, Any]:
+        """The run, submitted, or joined where this program's is alive."""
         job, driver_pkl = self._job()
         live = self._live_run(job)
-        run = live or self._submit(job, driver_pkl)
-        if not live:
-            for warning in run.get("warnings") or []:
-                say(f"{self.name}: {warning}")
+        if live is not None:
+            return live
+        run = self._submit(job, driver_pkl)
+        self.warnings = [str(one) for one in run.get("warnings") or []]
+        return run
+
+    def run(self) -> Result:
+        run = self.start()
+        for warning in self.warnings:
+            say(f"{self.name}: {warning}")
         context = TrainRunContext(
             run["run_id"],
             self.name,
@@ -161,18 +200,11 @@ class Submission:
 
     # -- what is sent -------------------------------------------------------------------------------------------------
     def _job(self) -> tuple[dict[str, Any], bytes]:
-        from rtrain import _where
-
         trainer, config = self.trainer, self.trainer.run_config
-        runtime = {**_where.runtime_env(), **(config.worker_runtime_env or {})}
-        if given := runtime.get("working_dir"):
-            self.packed = pathlib.Path(str(given)).expanduser().resolve()
-        elif trainer._code is None:
-            self.packed = _package.script_directory()
-        self._pack()
+        runtime = runtime_of(config)
         payload = self._payload()
         self.config = payload.parts["config"]
-        identity = _package.fingerprint(trainer.train_loop_per_worker, self.code.encode(), payload.parts["config"])
+        identity = _package.fingerprint(trainer.train_loop_per_worker, self.project.digest.encode(), payload.parts["config"])
         failure = config.failure_config or FailureConfig()
         job: dict[str, Any] = {
             "version": 1,
@@ -207,14 +239,6 @@ class Submission:
             job.setdefault("backend", {})["name"] = backend
         return job, payload.to_bytes()
 
-    def _pack(self) -> None:
-        if self.packed is not None:
-            archive = _package.pack_directory(self.packed)
-            self.code, self.archive = archive.digest, archive.content
-            say(f"{archive.directory} travels along: {archive.files} files, {_size(len(archive.content))}")
-        elif self.trainer._code is not None:
-            self.code, self.archive = self.trainer._code
-
     def _payload(self) -> _package.Payload:
         trainer, config = self.trainer, self.trainer.run_config
         parts = {
@@ -232,7 +256,7 @@ class Submission:
             parts["validation"] = self._dumps(trainer.validation_config, "validation_config")
         header = {
             **_package.header(),
-            "code": self.code,
+            "code": self.project.digest,
             "torch": trainer._torch,
             "metadata": trainer.metadata,
             "log_level": config.logging_config.level if config.logging_config else None,
@@ -255,7 +279,7 @@ class Submission:
         return {"path": given.path, "blob": self.resume_blob}
 
     def _dumps(self, value: object, what: str) -> bytes:
-        return _package.dumps(value, what, self.packed)
+        return _package.dumps(value, what, self.project.directory)
 
     def _rest(self) -> dict[str, Any]:
         """What `restore` needs beside the loop, its config and the datasets; callbacks stay with their driver."""
@@ -293,9 +317,9 @@ class Submission:
         job["env"]["RTRAIN_DRIVER_SHA256"] = self.head.upload_blob(driver_pkl)
         if self.resume_blob:  # named here, the head keeps it as long as the run
             job["env"]["RTRAIN_RESUME_SHA256"] = self.resume_blob
-        if self.archive:
-            self.head.upload_blob(self.archive)
-        body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.code, "resume": True}
+        if self.project.content:
+            self.head.upload_blob(self.project.content)
+        body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.project.digest, "resume": True}
         run: dict[str, Any] = self.head.post("/v1/runs", body)
         if self.before is not None and self.before["run_path"] == run["run_path"]:
             changed = differences(self.head, self.before, run, self.config)
@@ -314,7 +338,7 @@ def _size(count: int) -> str:
 
 def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext) -> Result:
     """Follows the run to its end; its Result, or what its failure raises."""
-    head = Head(head.place, patience_s=_HEAD_AWAY_S)
+    head = Head(head.place, patience_s=HEAD_AWAY_S)
     driver = Driver(head, run["run_id"], run["name"], callbacks, context)
     validator = Validator(head, run)
     try:

@@ -1,7 +1,9 @@
-"""What a worker of `fit()` has beyond a bare one: its datasets' shares, `stop` as a function, validation, metadata."""
+"""What a worker of `fit()` has beyond a bare one: its datasets' shares, `stop` as a function, validation, metadata, and
+what a trial of a sweep adds."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +24,10 @@ def prepare(session: Session, payload: Payload) -> None:
         session.stop = _stop_function(payload.part("stop"))
     session.validates = bool(payload.header.get("validation"))
     session.resume_from = payload.header.get("resume_from")
+    if os.environ.get("RTRAIN_TUNE_TRIAL"):
+        from rtrain.tune import _joined
+
+        _joined.join(session)
 
 
 def _stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:

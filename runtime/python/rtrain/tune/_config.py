@@ -1,0 +1,160 @@
+"""What a Tuner is given: how trials are compared, how many there are, where they run; checks before anything is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rtrain.train import _configs
+from rtrain.tune._trial import Trial
+from rtrain.tune.schedulers._scheduler import TrialScheduler
+from rtrain.tune.search._searcher import Searcher
+from rtrain.tune.stopper import DictStopper, FunctionStopper, Stopper
+
+
+@dataclass
+class CheckpointConfig(_configs.CheckpointConfig):
+    """Which checkpoints of each trial stay, as in rtrain.train. checkpoint_frequency: a Trainable class takes one every so
+    many steps (0: none); checkpoint_at_end: and one at its last step."""
+
+    def __post_init__(self) -> None:
+        frequency, at_end = self.checkpoint_frequency, self.checkpoint_at_end
+        self.checkpoint_frequency = self.checkpoint_at_end = None  # of functions, which decide themselves: no remark
+        super().__post_init__()
+        if frequency is not None and (isinstance(frequency, bool) or not isinstance(frequency, int) or frequency < 0):
+            raise ValueError(f"checkpoint_frequency is {frequency!r}; it is a whole number from 0 (never)")
+        self.checkpoint_frequency, self.checkpoint_at_end = frequency, at_end
+
+
+@dataclass
+class FailureConfig(_configs.FailureConfig):
+    """max_failures: how often each trial may fail and go on from its last checkpoint (-1: without end). fail_fast: the first
+    trial that fails for good ends the sweep; "raise": and its error is raised by fit()."""
+
+    def __post_init__(self) -> None:
+        if self.fail_fast not in (False, True, "raise"):
+            raise ValueError(f"fail_fast is {self.fail_fast!r}; it is False, True or 'raise'")
+        fast, self.fail_fast = self.fail_fast, False
+        super().__post_init__()
+        self.fail_fast = fast
+        if fast and self.max_failures:
+            raise ValueError("fail_fast and max_failures contradict each other; give one")
+
+
+Stop = Mapping[str, float] | Callable[[str, dict[str, Any]], bool] | Stopper
+
+
+@dataclass
+class RunConfig(_configs.RunConfig):
+    """The sweep: its name, where its trials keep their files (below `<storage_path>/<name>`), how they fail, what stays.
+
+    stop: {"metric": value} ends each trial that reaches a value; a function `(trial_id, result) -> bool`; a tune.Stopper.
+    verbose: 0 says nothing, 1 shows a table of the trials when it changes, 2 also every report. callbacks: tune.Callback.
+    progress_reporter: a tune.CLIReporter that chooses the table's columns.
+    """
+
+    def __post_init__(self) -> None:
+        kept = {name: getattr(self, name) for name in ("verbose", "stop", "progress_reporter")}
+        self.verbose = self.stop = self.progress_reporter = None
+        super().__post_init__()
+        self.verbose, self.stop, self.progress_reporter = kept["verbose"], kept["stop"], kept["progress_reporter"]
+        if isinstance(self.stop, Mapping):
+            self._check_stop(self.stop)
+        elif self.stop is not None and not callable(self.stop):
+            raise TypeError(
+                f"stop is {self.stop!r}; it is a dict of metrics and values, a function (trial_id, result), or a Stopper"
+            )
+
+
+@dataclass
+class TuneConfig:
+    """How trials are compared, and how many there are.
+
+    metric, mode ("min" or "max"): what is best. search_alg: what proposes configs (default: the variants of param_space).
+    scheduler: what ends trials early (default: none). num_samples: how often the space is drawn, a grid counting once; -1:
+    without end, until time_budget_s or a Stopper ends the sweep. max_concurrent_trials: how many are submitted at a time
+    (default 64: the cluster queues what does not fit). trial_name_creator, trial_dirname_creator: functions of the trial; the
+    latter's answer is the end of its run's name, and so of its directory's. seed: of the draws (an addition; see
+    BasicVariantGenerator).
+    """
+
+    metric: str | None = None
+    mode: str | None = None
+    search_alg: Searcher | None = None
+    scheduler: TrialScheduler | None = None
+    num_samples: int = 1
+    max_concurrent_trials: int | None = None
+    time_budget_s: Any = None
+    reuse_actors: bool = False
+    trial_name_creator: Callable[[Trial], str] | None = None
+    trial_dirname_creator: Callable[[Trial], str] | None = None
+    chdir_to_trial_dir: bool | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in (None, "min", "max"):
+            raise ValueError(f"mode is {self.mode!r}; it is 'min' or 'max'")
+        if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
+            raise ValueError(f"metric is {self.metric!r}; it is the name of a metric")
+        samples = self.num_samples
+        if isinstance(samples, bool) or not isinstance(samples, int) or (samples < 1 and samples != -1):
+            raise ValueError(f"num_samples is {samples!r}; it is a whole number from 1, or -1 (without end)")
+        most = self.max_concurrent_trials
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+            raise ValueError(f"max_concurrent_trials is {most!r}; it is a whole number from 1, or None (0 is None as well)")
+        if hasattr(self.time_budget_s, "total_seconds"):
+            self.time_budget_s = self.time_budget_s.total_seconds()
+        budget = self.time_budget_s
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float) or budget <= 0):
+            raise ValueError(f"time_budget_s is {budget!r}; it is a number of seconds above 0, or a timedelta")
+        if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
+            raise ValueError(f"seed is {self.seed!r}; it is a whole number")
+        if self.search_alg is not None and not isinstance(self.search_alg, Searcher):
+            raise ValueError(f"search_alg is {self.search_alg!r}; it is a rtrain.tune.search.Searcher")
+        if self.scheduler is not None and not isinstance(self.scheduler, TrialScheduler):
+            raise ValueError(f"scheduler is {self.scheduler!r}; it is one of rtrain.tune.schedulers")
+
+
+def stoppers(stop: Any) -> tuple[Stopper | None, Stopper | None]:
+    """RunConfig(stop=): what each trial's worker asks, and what the driver asks."""
+    if stop is None:
+        return None, None
+    if isinstance(stop, Mapping):
+        return DictStopper(dict(stop)), None
+    found = stop if isinstance(stop, Stopper) else FunctionStopper(stop)
+    return (found, None) if found.per_trial else (None, found)
+
+
+def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None, env: Mapping[str, str]) -> _configs.RunConfig:
+    """The RunConfig of one trial's run."""
+    failure = config.failure_config or _configs.FailureConfig()
+    checkpoint = config.checkpoint_config or _configs.CheckpointConfig()
+    return _configs.RunConfig(
+        name=name,
+        storage_path=storage_path,
+        failure_config=_configs.FailureConfig(max_failures=failure.max_failures),
+        checkpoint_config=_configs.CheckpointConfig(
+            checkpoint.num_to_keep,
+            checkpoint.checkpoint_score_attribute,
+            checkpoint.checkpoint_score_order,
+            keep_latest=checkpoint.keep_latest,
+        ),
+        worker_runtime_env=config.worker_runtime_env,
+        logging_config=config.logging_config,
+        env={**(config.env or {}), **env},
+        queue=config.queue,
+        priority=config.priority,
+        log_to_file=config.log_to_file,
+        labels=config.labels,
+        tracking=config.tracking,
+    )
+
+
+def of_tuner(given: _configs.RunConfig | None) -> _configs.RunConfig:
+    """A tune.RunConfig; one of rtrain.train is taken as well."""
+    if given is None:
+        return RunConfig()
+    if not isinstance(given, _configs.RunConfig):
+        raise ValueError(f"run_config is {given!r}; it is a rtrain.tune.RunConfig")
+    return replace(given)

@@ -1,0 +1,79 @@
+"""Inside a trial: which one this is, and what a function trainable calls."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from rtrain.train import _loop, _session
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._context import TrainContext
+from rtrain.train._session import Facts
+
+VARIABLE = "RTRAIN_TUNE_TRIAL"
+
+
+class TuneContext(TrainContext):
+    """The facts about this trial; they do not change while the process lives."""
+
+    def __init__(self, facts: Facts, trial: Mapping[str, Any]) -> None:
+        super().__init__(facts)
+        self._trial = trial
+
+    def get_experiment_name(self) -> str:
+        return str(self._trial.get("experiment") or super().get_experiment_name())
+
+    def get_trial_id(self) -> str:
+        return str(self._trial.get("trial_id") or super().get_trial_id())
+
+    def get_trial_name(self) -> str:
+        return str(self._trial.get("trial_name") or super().get_trial_name())
+
+    def get_trial_resources(self) -> dict[str, float]:
+        """What the trial holds, all its workers together: {"CPU": 1}."""
+        return dict(self._trial.get("resources") or {})
+
+
+def trial_of_environment() -> dict[str, Any]:
+    """What the driver says of this trial; empty where this process is none."""
+    text = os.environ.get(VARIABLE, "")
+    found = json.loads(text) if text else {}
+    return found if isinstance(found, dict) else {}
+
+
+def get_context() -> TuneContext:
+    """Which trial this is. RuntimeError outside of one."""
+    return TuneContext(_in_a_trial("get_context").facts, trial_of_environment())
+
+
+def get_checkpoint() -> Checkpoint | None:
+    """Where to go on from: the trial's newest committed checkpoint, or None. RuntimeError outside of a trial."""
+    return _in_a_trial("get_checkpoint").get_checkpoint()
+
+
+def report(
+    metrics: Mapping[str, Any] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    **named: Any,
+) -> None:
+    """Tells the sweep how this trial is doing; `rtrain.train.report` does the same and takes more.
+
+    metrics: names to numbers, strings, lists and dicts of these. The older shape `report(loss=...)` is taken too. checkpoint: a
+    directory, which may be deleted once this returns. `training_iteration`, `time_total_s`, `time_this_iter_s`, `timestamp`
+    and `trial_id` are added.
+    """
+    _in_a_trial("report")
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise TypeError(f"tune.report takes a dict of metrics, not {metrics!r}")
+    _loop.report({**(metrics or {}), **named}, checkpoint)
+
+
+def _in_a_trial(name: str) -> _session.Session:
+    found = _session.active()
+    if found is None:
+        raise RuntimeError(
+            f"`rtrain.tune.{name}` cannot be used outside of a trial: call it in the function that is given to tune.Tuner"
+        )
+    return found

@@ -1,0 +1,7 @@
+"""What a sweep raises for itself; a trial's own error stays in its Result."""
+
+from __future__ import annotations
+
+
+class TuneError(RuntimeError):
+    """The sweep cannot go on, or never began. The text says why and what to do."""

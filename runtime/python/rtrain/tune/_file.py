@@ -1,0 +1,173 @@
+"""A sweep's directory: `sweep.json` holds the trials and what the searcher and the scheduler know, replaced by a rename at
+every change; `tuner.pkl` what the Tuner was made with."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import os
+import pathlib
+import pickle
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rtrain.train import _metrics
+from rtrain.tune._errors import TuneError
+from rtrain.tune._sweep import Sweep
+from rtrain.tune._trial import Leg, Trial
+
+SWEEP, TUNER = "sweep.json", "tuner.pkl"
+_VERSION = 1
+
+
+@dataclass
+class SweepFile:
+    folder: pathlib.Path
+    name: str
+    storage_path: str | None  # of the trials' runs
+
+    def save(self, sweep: Sweep) -> None:
+        found = {
+            "version": _VERSION,
+            "name": self.name,
+            "storage_path": self.storage_path,
+            "token": sweep.token,
+            "metric": sweep.limits.metric,
+            "mode": sweep.limits.mode,
+            "saved": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
+            "elapsed_s": round(sweep.elapsed_s, 3),
+            "over": sweep.over,
+            "asked": sweep.asked,
+            "exhausted": sweep.exhausted,
+            "names_seen": list(sweep.names_seen),
+            "checkpoints": sorted(sweep.checkpoints),
+            "searcher": _packed(sweep.searcher),
+            "scheduler": _packed(sweep.scheduler),
+            "stopper": _packed(sweep.stopper),
+            "trials": [_trial_json(one) for one in sweep.trials],
+        }
+        _replace(self.folder / SWEEP, json.dumps(found, indent=1).encode())
+
+    def save_tuner(self, settings: dict[str, Any]) -> None:
+        """What the Tuner was made with. TuneError names what cannot be pickled."""
+        import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+        for name, value in settings.items():
+            try:
+                cloudpickle.dumps(value)
+            except Exception as error:
+                raise TuneError(
+                    f"{name} cannot be kept for Tuner.restore: {type(error).__name__}: {error}; leave what cannot be pickled out of it"
+                ) from error
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._set_aside()
+        _replace(self.folder / TUNER, cloudpickle.dumps(settings))
+
+    def _set_aside(self) -> None:
+        """An earlier sweep of this name keeps its file under the time of its last change."""
+        old = self.folder / SWEEP
+        if old.is_file():
+            stamp = datetime.datetime.fromtimestamp(old.stat().st_mtime).strftime("%Y-%m-%d_%H-%M-%S.%f")
+            old.rename(self.folder / f"sweep-{stamp}.json")
+
+
+def exists(folder: pathlib.Path) -> bool:
+    return (folder / SWEEP).is_file() and (folder / TUNER).is_file()
+
+
+def read_tuner(folder: pathlib.Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = pickle.loads((folder / TUNER).read_bytes())
+    except FileNotFoundError as error:
+        raise TuneError(f"{folder} is not the directory of a sweep: it has no {TUNER}") from error
+    except ModuleNotFoundError as error:
+        raise TuneError(
+            f"{folder / TUNER} needs the module {error.name!r}, which is not here; start from where it can be imported"
+        ) from error
+    return found
+
+
+def read(folder: pathlib.Path) -> dict[str, Any]:
+    """sweep.json. TuneError where there is none, or of a later version."""
+    try:
+        found = json.loads((folder / SWEEP).read_text())
+    except FileNotFoundError as error:
+        raise TuneError(f"{folder} is not the directory of a sweep: it has no {SWEEP}") from error
+    except ValueError as error:
+        raise TuneError(f"{folder / SWEEP} cannot be read: {error}") from error
+    if not isinstance(found, dict) or found.get("version") != _VERSION:
+        raise TuneError(f"{folder / SWEEP} is not of a version that this one reads ({_VERSION})")
+    return found
+
+
+def take_over(sweep: Sweep, found: dict[str, Any]) -> None:
+    """What an earlier driver has kept becomes the sweep's state."""
+    sweep.token, sweep.asked, sweep.exhausted = found["token"], found["asked"], found["exhausted"]
+    sweep.elapsed_s, sweep.over = found["elapsed_s"], found["over"]
+    sweep.names_seen = dict.fromkeys(found["names_seen"])
+    sweep.checkpoints = set(found["checkpoints"])
+    sweep.searcher, sweep.scheduler = _unpacked(found["searcher"]), _unpacked(found["scheduler"])
+    sweep.stopper = _unpacked(found["stopper"])
+    sweep.trials = [trial_of(one) for one in found["trials"]]
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    return {
+        "trial_id": trial.trial_id,
+        "name": trial.name,
+        "status": trial.status,
+        "params": {key: _shown(value) for key, value in trial.drawn.items()},  # for readers; what counts is in "pickle"
+        "last_result": json.loads(_metrics.encode(trial.last_result)),
+        "reports": trial.reports,
+        "why": trial.why,
+        "runs": [{**{k: v for k, v in asdict(leg).items() if k != "config"}, "attempt": list(leg.attempt)} for leg in trial.legs],
+        "pickle": _packed(
+            {"config": trial.config, "drawn": trial.drawn, "configs": [leg.config for leg in trial.legs], "error": trial.error}
+        ),
+    }
+
+
+def trial_of(found: dict[str, Any]) -> Trial:
+    kept = _unpacked(found["pickle"])
+    legs = [
+        Leg(**{**one, "attempt": (one["attempt"][0], one["attempt"][1]), "config": config})
+        for one, config in zip(found["runs"], kept["configs"], strict=True)
+    ]
+    last: Any = _metrics.decode(found["last_result"])
+    return Trial(
+        found["trial_id"],
+        found["name"],
+        kept["config"],
+        kept["drawn"],
+        legs,
+        status=found["status"],
+        last_result=last,
+        reports=found["reports"],
+        why=found["why"],
+        error=kept["error"],
+    )
+
+
+def _shown(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool) or value is None else repr(value)
+
+
+def _packed(value: Any) -> str:
+    import cloudpickle
+
+    return base64.b64encode(cloudpickle.dumps(value)).decode()
+
+
+def _unpacked(text: str) -> Any:
+    return pickle.loads(base64.b64decode(text))
+
+
+def _replace(file: pathlib.Path, content: bytes) -> None:
+    """By a rename, so that a reader finds the old or the new, and a crash leaves either."""
+    aside = file.with_name(f".{file.name}.{os.getpid()}")
+    with aside.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    aside.replace(file)

@@ -1,0 +1,187 @@
+"""What a sweep came to: a Result for each trial, and the grid of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain.train._result import Result, nested, score
+from rtrain.tune._sweep import flat
+from rtrain.tune._trial import ERROR, TERMINATED, Trial
+
+_SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
+
+
+@dataclass(repr=False)
+class TrialResult(Result):
+    """A trial's Result: as rtrain.train's, with the trial's config. `error` is what it failed by; `metrics["config"]` is the
+    config too."""
+
+    trial_id: str = ""
+    trial_name: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    status: str = TERMINATED
+
+    @property
+    def config(self) -> Any:
+        return self.params
+
+
+def trial_result(trial: Trial, found: list[Result]) -> TrialResult:
+    """The Results of the trial's runs, in their order, as one. Of a trial that did not come to a result: what it reported last."""
+    rows = [row for one in found for row in one.all_metrics]
+    last = found[-1] if found else Result(path=trial.leg.run_path or None)
+    metrics = dict(last.metrics or trial.last_result)
+    return TrialResult(
+        metrics={**metrics, "config": trial.config},
+        checkpoint=next((one.checkpoint for one in reversed(found) if one.checkpoint is not None), None),
+        error=trial.error if trial.status == ERROR else None,
+        path=last.path,
+        best_checkpoints=last.best_checkpoints,
+        return_value=last.return_value,
+        all_metrics=rows or ([trial.last_result] if trial.last_result else []),
+        filesystem=last.filesystem,
+        trial_id=trial.trial_id,
+        trial_name=trial.name,
+        params=trial.config,
+        status=trial.status,
+    )
+
+
+class ResultGrid:
+    """The trials' Results, in the order in which they were started. `errors`: of those that failed."""
+
+    def __init__(
+        self, results: list[TrialResult], experiment_path: str, metric: str | None = None, mode: str | None = None
+    ) -> None:
+        self._results, self._path, self._metric, self._mode = results, experiment_path, metric, mode
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __getitem__(self, place: int) -> TrialResult:
+        return self._results[place]
+
+    def __iter__(self) -> Iterator[TrialResult]:
+        return iter(self._results)
+
+    @property
+    def errors(self) -> list[Exception]:
+        return [one.error for one in self._results if one.error is not None]
+
+    @property
+    def num_errors(self) -> int:
+        return len(self.errors)
+
+    @property
+    def num_terminated(self) -> int:
+        """Trials that have ended without an error."""
+        return sum(1 for one in self._results if one.status == TERMINATED)
+
+    @property
+    def experiment_path(self) -> str:
+        """The sweep's directory, which Tuner.restore takes."""
+        return self._path
+
+    @property
+    def filesystem(self) -> Any:
+        return None
+
+    def get_best_result(
+        self,
+        metric: str | None = None,
+        mode: str | None = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,  # noqa: FBT001, FBT002
+    ) -> TrialResult:
+        """The trial whose metric is the "max" or "min": its last report's; with scope "all" its best report's; "avg",
+        "last-5-avg" and "last-10-avg" take means. metric and mode: those of TuneConfig where left out. ValueError where they
+        are missing; RuntimeError where no trial has reported such a metric."""
+        name, order = metric or self._metric, mode or self._mode
+        if len(self._results) == 1 and name is None and order is None:
+            return self._results[0]
+        if name is None or order is None:
+            raise ValueError("get_best_result needs a metric and a mode ('min' or 'max'); TuneConfig has none either")
+        if order not in ("min", "max"):
+            raise ValueError(f"mode is {order!r}; it is 'min' or 'max'")
+        if scope not in _SCOPES:
+            raise ValueError(f"scope is {scope!r}; it is one of {', '.join(_SCOPES)}")
+        scored = [
+            (value, -place) for place, one in enumerate(self._results) if (value := _value(one, name, order, scope)) is not None
+        ]
+        if filter_nan_and_inf:
+            scored = [one for one in scored if math.isfinite(one[0])]
+        if not scored:
+            there = sorted({key for one in self._results for row in one.all_metrics for key in row})
+            raise RuntimeError(f"no trial has reported a number as {name!r}; reported were: {', '.join(there) or 'none'}")
+        return self._results[-max(scored)[1]]
+
+    def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> Any:
+        """A pandas DataFrame with a row for each trial: its last report, or that in which filter_metric is the "min" or "max".
+        Nested names are joined as "a/b", the config's begin with "config/"."""
+        if (filter_metric is None) != (filter_mode is None) or filter_mode not in (None, "min", "max"):
+            raise ValueError(
+                f"get_dataframe(filter_metric={filter_metric!r}, filter_mode={filter_mode!r}): give both, the mode 'min' or 'max', or neither"
+            )
+        try:
+            import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        except ImportError as error:
+            raise ImportError(
+                "get_dataframe needs pandas (pip install pandas); each result has .metrics and .all_metrics"
+            ) from error
+        return pandas.DataFrame([_row(one, filter_metric, filter_mode) for one in self._results])
+
+    def __repr__(self) -> str:
+        return "ResultGrid<[\n" + "".join(f"  {one!r},\n" for one in self._results) + "]>"
+
+
+def _value(result: TrialResult, name: str, order: str, scope: str) -> float | None:
+    """Larger is better; None where there is no number."""
+    values = [score(row, name, order) for row in result.all_metrics if _is_number(nested(row, name))]
+    if not values:
+        return None
+    if scope == "last":
+        last = nested(result.metrics or {}, name)
+        return score(result.metrics or {}, name, order) if _is_number(last) else values[-1]
+    if scope == "all":
+        return max(values)
+    count = {"avg": len(values), "last-5-avg": 5, "last-10-avg": 10}[scope]
+    chosen = values[-count:]
+    return statistics.fmean(chosen) if all(math.isfinite(one) for one in chosen) else -math.inf
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _row(result: TrialResult, metric: str | None, mode: str | None) -> dict[str, Any]:
+    chosen: Mapping[str, Any] = {key: value for key, value in (result.metrics or {}).items() if key != "config"}
+    if metric is not None and mode is not None:
+        rows = [row for row in result.all_metrics if _is_number(nested(row, metric))]
+        chosen = max(rows, key=lambda row: score(row, metric, mode), default={})
+    return {
+        **flat(dict(chosen)),
+        "trial_id": result.trial_id,
+        "logdir": result.path,
+        **{f"config/{key}": value for key, value in flat(result.params).items()},
+    }
+
+
+def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], Result | None]) -> list[Result]:
+    """The Results of a trial that ended under an earlier driver: from its runs' directories, else by the cluster."""
+    if known or not trial.finished:
+        return known
+    found: list[Result] = []
+    for leg in trial.legs:
+        if not leg.run_path:
+            continue
+        try:
+            found.append(Result.from_path(leg.run_path))
+        except (RuntimeError, OSError, ValueError):
+            asked = ask(leg.run_id, leg.run_path)
+            if asked is not None:
+                found.append(asked)
+    return found

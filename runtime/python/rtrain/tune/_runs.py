@@ -1,0 +1,197 @@
+"""Trials as runs of the cluster: submitted, joined again, stopped, and each followed by a thread whose news a sweep takes in
+turn."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from rtrain._http import Conflict, Head, HeadError, NotFound, part
+from rtrain.train import _metrics
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._driver import TERMINAL
+from rtrain.train._outcome import result_of
+from rtrain.train._result import Result
+from rtrain.train._run_directory import open_directory
+from rtrain.train._trainer import Project, Submission, say
+from rtrain.train._validation import Validator
+from rtrain.tune._sweep import Ended
+from rtrain.tune._trainable import Trials, no_donor
+from rtrain.tune._trial import Leg, Trial
+
+_PAUSE_S = 0.1
+_HOW: dict[str, Ended] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "STOPPED": "stopped"}
+
+
+@dataclass(frozen=True)
+class Report:
+    trial_id: str
+    leg: int
+    attempt: int
+    index: int
+    position: int
+    metrics: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    trial_id: str
+    leg: int
+    how: Ended
+    result: Result
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The cluster does not answer any more."""
+
+    error: HeadError
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """Ctrl-C."""
+
+
+News = Report | RunEnded | Fault | Interrupt
+
+
+class TrialRuns:
+    def __init__(self, head: Head, project: Project, trials: Trials) -> None:
+        self.head, self.project, self.trials = head, project, trials
+        self.news: queue.SimpleQueue[News] = queue.SimpleQueue()
+        self._leaving = threading.Event()
+        self._warned: set[str] = set()
+
+    def prepare(self) -> None:
+        """Pickles and uploads what all trials share."""
+        self.trials.prepare()
+        content = self.trials.pickled_parameters()
+        if content is not None:
+            self.trials.parameters = self.head.upload_blob(content)
+
+    # -- one trial ----------------------------------------------------------------------------------------------------
+    def submit(self, trial: Trial, donors: list[Leg]) -> None:
+        """Its run. HeadError, PackingError, ValueError where it cannot be."""
+        donor = self._donor(trial, donors) if trial.leg.resume_from else None
+        submission = Submission(self.trials.trainer(trial, donor), self.head, self.project)
+        self._known(trial.leg, submission.start())
+        for warning in submission.warnings:
+            if warning not in self._warned:  # of many trials it is the same
+                self._warned.add(warning)
+                say(f"{submission.name}: {warning}")
+        self.follow(trial)
+
+    def join(self, trial: Trial) -> str:
+        """Takes up the run of a sweep whose driver has died: its state when it is followed, or was found in its directory;
+        empty: there is none to take up. Two sweeps never share the name of a run."""
+        again, trial.again = trial.again, False
+        if again:
+            return ""
+        run = self._of_head(trial.leg)
+        if run is not None:
+            self._known(trial.leg, run)
+            if run["state"] == "STOPPED":
+                return ""
+            self.follow(trial)
+            return str(run["state"])
+        return self._of_directory(trial)
+
+    def _of_head(self, leg: Leg) -> dict[str, Any] | None:
+        for known_as in filter(None, (leg.run_id, leg.run_name)):
+            with contextlib.suppress(NotFound):
+                found: dict[str, Any] = self.head.get(f"/v1/runs/{part(known_as)}")
+                if found["name"] == leg.run_name:
+                    return found
+        return None
+
+    def _of_directory(self, trial: Trial) -> str:
+        """A run of a cluster that is gone: it is over only if its directory says that it succeeded."""
+        leg = trial.leg
+        if not leg.run_path:
+            return ""
+        try:
+            state = str(json.loads(open_directory(leg.run_path, self.head).read("result.json"))["state"])
+            if state != "SUCCEEDED":
+                return ""
+            result = Result.from_path(leg.run_path)
+        except (OSError, ValueError, KeyError, RuntimeError):
+            return ""
+        self.news.put(RunEnded(trial.trial_id, len(trial.legs) - 1, "succeeded", result))
+        return state
+
+    def _known(self, leg: Leg, run: dict[str, Any]) -> None:
+        if leg.run_id != run["run_id"]:
+            leg.seen = 0
+        leg.run_id, leg.run_path = str(run["run_id"]), str(run["run_path"])
+
+    def _donor(self, trial: Trial, donors: list[Leg]) -> Checkpoint:
+        """The donor's newest committed checkpoint; where it was then becomes the leg's base."""
+        for leg in reversed(donors):
+            if not leg.run_id:
+                continue
+            found = [one for one in self.head.items(f"/v1/runs/{part(leg.run_id)}/checkpoints") if not one["deleting"]]
+            if found:
+                newest = next((one for one in found if one["latest"]), found[-1])
+                metrics: Any = _metrics.decode(newest["metrics"])
+                trial.leg.base = {
+                    name: float(metrics[name]) for name in ("training_iteration", "time_total_s") if name in metrics
+                }
+                return Checkpoint(newest["path"], name=newest["directory"])
+        raise no_donor(trial)
+
+    def stop(self, trial: Trial) -> None:
+        """Asks for the end of its run. One that has ended meanwhile is let be."""
+        with contextlib.suppress(NotFound, Conflict):
+            self.head.post(f"/v1/runs/{part(trial.leg.run_id)}/stop")
+
+    # -- following ----------------------------------------------------------------------------------------------------
+    def follow(self, trial: Trial) -> None:
+        arguments = (trial.trial_id, len(trial.legs) - 1, trial.leg.run_id, trial.leg.seen)
+        threading.Thread(target=self._follow, args=arguments, daemon=True, name=f"rtrain-trial-{trial.trial_id}").start()
+
+    def leave(self) -> None:
+        """No more news: the threads end at their next event."""
+        self._leaving.set()
+
+    def _follow(self, trial_id: str, leg: int, run_id: str, seen: int) -> None:
+        route = f"/v1/runs/{part(run_id)}"
+        try:
+            validator = self._validator(route)
+            for event in self.head.follow(f"{route}/metrics", until=self._leaving.is_set, last_id=str(seen) if seen else ""):
+                if event.name == "end":
+                    break
+                self._report(trial_id, leg, event.data)
+            run = self.head.get(route)
+            while run["state"] not in TERMINAL and not self._leaving.wait(_PAUSE_S):
+                run = self.head.get(route)
+            if run["state"] in TERMINAL:
+                if validator is not None:
+                    validator.finish()
+                self.news.put(RunEnded(trial_id, leg, _HOW[run["state"]], result_of(self.head, run)))
+        except HeadError as error:
+            if not self._leaving.is_set():
+                self.news.put(Fault(error))
+
+    def _validator(self, route: str) -> Validator | None:
+        trainer = self.trials.wrapped.trainable
+        return Validator(self.head, self.head.get(route)) if getattr(trainer, "validation_config", None) else None
+
+    def _report(self, trial_id: str, leg: int, row: dict[str, Any]) -> None:
+        metrics: Any = _metrics.decode(row.get("metrics") or {})
+        if isinstance(metrics, dict):
+            self.news.put(Report(trial_id, leg, int(row["attempt"]), int(row["index"]), int(row["position"] or 0), metrics))
+
+    def why_waiting(self, trial: Trial) -> str:
+        """The first line of `rtrain explain` for its run; empty where there is none."""
+        with contextlib.suppress(HeadError, IndexError):
+            return str(self.head.get(f"/v1/runs/{part(trial.leg.run_id)}/explain")["headline"]).splitlines()[0]
+        return ""
+
+    def live_runs(self) -> dict[str, dict[str, Any]]:
+        """The cluster's live runs by id."""
+        return {str(one["run_id"]): one for one in self.head.items("/v1/runs", {"limit": 1000})}

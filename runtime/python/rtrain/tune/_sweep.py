@@ -1,0 +1,266 @@
+"""The decisions of a sweep: which trial starts, which one ends, when all is over. Pure: what happened comes in, what to do goes
+out. `_driver.py` carries it out."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rtrain.train._result import nested
+from rtrain.tune._errors import TuneError
+from rtrain.tune._trial import ERROR, PENDING, RUNNING, TERMINATED, Leg, Trial
+from rtrain.tune.schedulers._scheduler import Exploit, TrialScheduler
+from rtrain.tune.schedulers.pbt import PopulationBasedTraining
+from rtrain.tune.search._searcher import ConcurrencyLimiter, Searcher
+from rtrain.tune.search._variants import constants, merged
+from rtrain.tune.search.basic_variant import BasicVariantGenerator
+from rtrain.tune.stopper import Stopper
+
+Ended = Literal["succeeded", "failed", "stopped"]  # how a run ended, as the cluster says
+
+
+@dataclass
+class Limits:
+    """What of TuneConfig and RunConfig the decisions need."""
+
+    metric: str | None = None
+    mode: str | None = None
+    num_samples: int = 1
+    max_live: int = 64
+    time_budget_s: float | None = None
+    fail_fast: bool = False
+
+
+@dataclass
+class Sweep:
+    limits: Limits
+    searcher: Searcher
+    scheduler: TrialScheduler
+    stopper: Stopper | None  # one that the driver asks
+    space: dict[str, Any]
+    token: str  # begins each trial's id, so that no two sweeps of one name share a run
+    run_name: Callable[[Trial], str]
+    trial_name: Callable[[Trial], str] | None = None
+    trials: list[Trial] = field(default_factory=list)
+    elapsed_s: float = 0.0
+    over: str = ""  # why no more trials start
+    asked: int = 0  # suggestions that became trials
+    names_seen: dict[str, None] = field(default_factory=dict)  # of metrics, in their order
+    checkpoints: set[str] = field(default_factory=set)  # trials that have reported one
+    judged: collections.Counter[str] = field(default_factory=collections.Counter)
+    exhausted: bool = False  # the searcher has no more
+
+    # -- what schedulers see ------------------------------------------------------------------------------------------
+    def get_trials(self) -> list[Trial]:
+        return self.trials
+
+    def has_checkpoint(self, trial_id: str) -> bool:
+        return trial_id in self.checkpoints
+
+    def trial(self, trial_id: str) -> Trial:
+        return next(one for one in self.trials if one.trial_id == trial_id)
+
+    @property
+    def live(self) -> list[Trial]:
+        return [one for one in self.trials if one.live]
+
+    @property
+    def done(self) -> bool:
+        """Nothing runs, and nothing more will."""
+        waiting = any(one.status == PENDING for one in self.trials)
+        return not self.live and (bool(self.over) or (not waiting and self.exhausted))
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+    def to_start(self) -> list[Trial]:
+        """The trials whose runs are to be submitted now. Each counts as started."""
+        found: list[Trial] = []
+        while not self.over and len(self.live) < self.limits.max_live:
+            trial = next((one for one in self.trials if one.status == PENDING and not one.started), None) or self._suggested()
+            if trial is None:
+                break
+            trial.started = True
+            found.append(trial)
+        return found
+
+    def _suggested(self) -> Trial | None:
+        if self.exhausted or (self.limits.num_samples != -1 and self._samples_asked()):
+            self.exhausted = True
+            return None
+        trial_id = f"{self.token}_{len(self.trials):05d}"
+        found = self.searcher.suggest(trial_id)
+        if found == Searcher.FINISHED:
+            self.exhausted = True
+        if not isinstance(found, dict):
+            if found is None and not self.live:
+                raise TuneError(
+                    f"{type(self.searcher).__name__}.suggest proposes nothing although no trial is alive; return "
+                    "Searcher.FINISHED where there are no more"
+                )
+            return None
+        self.asked += 1
+        return self._made(trial_id, found)
+
+    def _samples_asked(self) -> bool:
+        """A searcher is asked `num_samples` times; the variants of a space know their own number."""
+        return variants_of(self.searcher) is None and self.asked >= self.limits.num_samples
+
+    def _made(self, trial_id: str, suggestion: dict[str, Any]) -> Trial:
+        variants = variants_of(self.searcher)
+        config = suggestion if variants is not None else merged(constants(self.space), suggestion)
+        trial = Trial(trial_id, trial_id, config, dict(variants.drawn if variants is not None else flat(suggestion)), [])
+        if self.trial_name is not None:
+            trial.name = str(self.trial_name(trial))
+        trial.legs.append(Leg(self.run_name(trial), config))
+        self.trials.append(trial)
+        self.scheduler.on_trial_add(self, trial)
+        return trial
+
+    # -- what happened ------------------------------------------------------------------------------------------------
+    def running(self, trial_id: str) -> None:
+        trial = self.trial(trial_id)
+        if trial.status == PENDING and trial.started:
+            trial.status = RUNNING
+
+    def reported(self, trial_id: str, result: dict[str, Any], *, checkpoint: bool = False) -> list[Trial]:
+        """A report. The trials whose runs are to be stopped for it."""
+        trial = self.trial(trial_id)
+        self.running(trial_id)
+        trial.last_result = result
+        trial.reports += 1
+        self.names_seen.update(dict.fromkeys(result))
+        if checkpoint:
+            self.checkpoints.add(trial_id)
+        if trial.ending or trial.finished:
+            return []
+        self.searcher.on_trial_result(trial_id, result)
+        decision = self.scheduler.on_trial_result(self, trial, result)
+        stopped: list[Trial] = []
+        if isinstance(decision, Exploit):
+            trial.next_leg = (decision.donor_id, decision.config)
+            stopped += self._stop(trial, "exploit")
+        elif decision == TrialScheduler.STOP:
+            self.judged["scheduler"] += 1
+            if self._ends_by_itself(result):
+                trial.why = f"{self._last_time()[0]} {self._last_time()[1]:g} reached"
+            else:
+                stopped += self._stop(trial, "scheduler")
+        elif decision not in (TrialScheduler.CONTINUE, TrialScheduler.NOOP):
+            raise TuneError(f"{type(self.scheduler).__name__} decided {decision!r}; this version carries out CONTINUE and STOP")
+        if self.stopper is not None and self.stopper(trial_id, result):
+            stopped += self._stop(trial, "stopper")
+        return stopped + self._stop_all_if_asked()
+
+    def _last_time(self) -> tuple[str, float]:
+        return self.scheduler.last_time() or ("", 0.0)
+
+    def _ends_by_itself(self, result: dict[str, Any]) -> bool:
+        """Its worker has seen the scheduler's last time too."""
+        name, value = self._last_time()
+        found = nested(result, name) if name else None
+        return isinstance(found, int | float) and found >= value
+
+    def tick(self, elapsed_s: float) -> list[Trial]:
+        """Time passed. The trials to stop."""
+        self.elapsed_s = elapsed_s
+        budget = self.limits.time_budget_s
+        if budget is not None and elapsed_s >= budget and not self.over:
+            return self.end(f"the time budget of {budget:g} s is used up", "budget")
+        return self._stop_all_if_asked()
+
+    def _stop_all_if_asked(self) -> list[Trial]:
+        if self.over or self.stopper is None or not self.stopper.stop_all():
+            return []
+        return self.end(f"{type(self.stopper).__name__} ended all", "stopper")
+
+    def end(self, why: str, ending: str) -> list[Trial]:
+        """No more trials start; those that are alive are to be stopped."""
+        self.over = self.over or why
+        return [one for trial in self.live for one in self._stop(trial, ending)]
+
+    def _stop(self, trial: Trial, ending: str) -> list[Trial]:
+        if trial.ending == "exploit" and ending != "exploit":
+            trial.next_leg, trial.ending = None, ending
+            return []  # asked already
+        if trial.ending:
+            return []
+        trial.ending = ending
+        return [trial]
+
+    def ended(self, trial_id: str, how: Ended, error: Exception | None = None) -> list[Trial]:
+        """A trial's run has ended. The trials to stop for it. TuneError when no trial can be judged."""
+        trial = self.trial(trial_id)
+        ending, trial.ending, trial.started = trial.ending, "", False
+        if how == "stopped" and ending in ("interrupt", "fail_fast"):
+            trial.status = PENDING  # a sweep that is taken up again goes on with it
+            return []
+        if how == "stopped" and ending == "exploit" and trial.next_leg is not None and not self.over:
+            self._next_leg(trial)
+            return []
+        trial.next_leg = None
+        if how == "failed" or (how == "stopped" and not ending):
+            trial.status, trial.error, trial.why = ERROR, error, _line(error)
+            self.searcher.on_trial_complete(trial_id, trial.last_result or None, error=True)
+            self.scheduler.on_trial_error(self, trial)
+            return self.end(f"trial {trial.name} failed (fail_fast)", "fail_fast") if self.limits.fail_fast else []
+        trial.status = TERMINATED
+        trial.why = trial.why or (f"stopped: {ending}" if how == "stopped" else "")
+        self.searcher.on_trial_complete(trial_id, trial.last_result or None, error=False)
+        self.scheduler.on_trial_complete(self, trial, trial.last_result)
+        if how == "succeeded":
+            self._check_metric(trial)
+        return []
+
+    def refused(self, trial_id: str, error: Exception) -> list[Trial]:
+        """The trial's run could not be submitted."""
+        return self.ended(trial_id, "failed", error)
+
+    def _next_leg(self, trial: Trial) -> None:
+        assert trial.next_leg is not None
+        donor_id, config = trial.next_leg
+        donor = self.trial(donor_id)
+        trial.next_leg, trial.status, trial.config = None, PENDING, config
+        trial.drawn = {name: value for name, value in flat(config).items() if name in trial.drawn}
+        name = f"{trial.legs[0].run_name}-{len(trial.legs) + 1}"
+        trial.legs.append(Leg(name, config, resume_from=donor_id))
+        if isinstance(self.scheduler, PopulationBasedTraining):
+            at = nested(donor.last_result, self.scheduler.time_attr)
+            self.scheduler.moved(trial.trial_id, float(at) if isinstance(at, int | float) else 0.0)
+
+    def _check_metric(self, trial: Trial) -> None:
+        """The first trial that ends well, and reported, tells whether the metric's name is one at all."""
+        metric = self.limits.metric
+        if metric is None or not trial.reports or nested(trial.last_result, metric) is not None:
+            return
+        if metric in self.names_seen or metric.split("/", maxsplit=1)[0] in self.names_seen:
+            return
+        there = ", ".join(name for name in self.names_seen if name not in AUTOMATIC) or "none of its own"
+        raise TuneError(f"the metric {metric!r} was never reported: trial {trial.name} ended, and reported: {there}")
+
+
+AUTOMATIC = ("training_iteration", "time_this_iter_s", "time_total_s", "timestamp", "trial_id", "done")
+
+
+def variants_of(searcher: Searcher) -> BasicVariantGenerator | None:
+    """The generator of variants, also behind a limit."""
+    while isinstance(searcher, ConcurrencyLimiter):
+        searcher = searcher.searcher
+    return searcher if isinstance(searcher, BasicVariantGenerator) else None
+
+
+def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dicts as one, "a/b" to the value."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, dict) and value:
+            found.update(flat(value, f"{prefix}{key}/"))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _line(error: Exception | None) -> str:
+    lines = [line.strip() for line in str(error or "").splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("Training failed due to", "[Rank"))]
+    return (told or lines or [""])[0]

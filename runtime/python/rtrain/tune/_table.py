@@ -1,0 +1,137 @@
+"""The trials on the driver's terminal: a table when something changed, every few seconds at most; at the end the best."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rtrain.train._result import nested, score
+from rtrain.train._trainer import say
+from rtrain.tune._sweep import AUTOMATIC, Sweep
+from rtrain.tune._trial import ERROR, RUNNING, STATES, TERMINATED, Trial
+
+_EVERY_S = 5.0
+_ROWS, _PARAMETERS, _METRICS, _WIDTH = 20, 4, 3, 18
+
+
+class CLIReporter:
+    """Which columns the table has: lists of names, or dicts from names to what is shown. metric, mode: of the best trial."""
+
+    def __init__(
+        self,
+        *,
+        metric_columns: Sequence[str] | Mapping[str, str] | None = None,
+        parameter_columns: Sequence[str] | Mapping[str, str] | None = None,
+        max_progress_rows: int = _ROWS,
+        max_error_rows: int = _ROWS,
+        max_report_frequency: float = _EVERY_S,
+        metric: str | None = None,
+        mode: str | None = None,
+        **others: Any,
+    ) -> None:
+        self.metric_columns, self.parameter_columns = _columns(metric_columns), _columns(parameter_columns)
+        self.rows, self.every_s = max_progress_rows, float(max_report_frequency)
+        self.metric, self.mode = metric, mode
+        self.ignored = others
+
+
+JupyterNotebookReporter = CLIReporter
+
+
+def _columns(given: Sequence[str] | Mapping[str, str] | None) -> dict[str, str] | None:
+    if given is None:
+        return None
+    return dict(given) if isinstance(given, Mapping) else {name: name for name in given}
+
+
+@dataclass
+class Table:
+    name: str
+    verbose: int
+    reporter: CLIReporter
+    _shown_at: float = 0.0
+    _last: str = ""
+
+    def show(self, sweep: Sweep, *, final: bool = False) -> None:
+        """Now, if something other than a number has changed since; at most every few seconds, unless it is the end."""
+        if self.verbose < 1 or (not final and time.monotonic() - self._shown_at < self.reporter.every_s):
+            return
+        changed = _fingerprint(sweep)
+        if not final and changed == self._last:
+            return
+        self._last, self._shown_at = changed, time.monotonic()
+        say("\n".join(lines(self.name, sweep, self.reporter, final=final)))
+
+    def report(self, trial: Trial, metrics: Mapping[str, Any]) -> None:
+        if self.verbose >= 2:
+            own = {name: value for name, value in metrics.items() if name not in AUTOMATIC or name == "training_iteration"}
+            say(f"{trial.name}: " + ", ".join(f"{name}={shown(value)}" for name, value in own.items()))
+
+
+def _fingerprint(sweep: Sweep) -> str:
+    return "|".join(f"{one.trial_id}{one.status}{len(one.legs)}{one.reports}" for one in sweep.trials)
+
+
+def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> list[str]:
+    """The table. Errors and what runs come first, then by the metric."""
+    counts = collections.Counter(one.status for one in sweep.trials)
+    states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no trials yet"
+    head = f"sweep {name}: {states}; {sweep.elapsed_s:.0f} s"
+    if final:
+        head = f"sweep {name} has ended: {states}; {sweep.elapsed_s:.0f} s" + (f" ({sweep.over})" if sweep.over else "")
+    metric, mode = sweep.limits.metric or reporter.metric, sweep.limits.mode or reporter.mode
+    order = sorted(sweep.trials, key=lambda one: _place(one, metric, mode))
+    found = [head, *(f"  {line}" for line in _rows(order[: reporter.rows], _headings(sweep, reporter, metric)))]
+    if len(order) > reporter.rows:
+        found.append(f"  ... and {len(order) - reporter.rows} more trials")
+    found += [f"  {one.name} failed: {one.why}" for one in order if final and one.status == ERROR][: reporter.rows]
+    best = best_trial(sweep.trials, metric, mode)
+    if final and best is not None and metric:
+        drawn = ", ".join(f"{key}={shown(value)}" for key, value in best.drawn.items())
+        found.append(
+            f"  best: {best.name} with {metric}={shown(nested(best.last_result, metric))}" + (f" ({drawn})" if drawn else "")
+        )
+    return found
+
+
+def best_trial(trials: list[Trial], metric: str | None, mode: str | None) -> Trial | None:
+    scored = [one for one in trials if metric and mode and score(one.last_result, metric, mode) > float("-inf")]
+    return max(scored, key=lambda one: score(one.last_result, str(metric), str(mode)), default=None)
+
+
+def _place(trial: Trial, metric: str | None, mode: str | None) -> tuple[int, float, str]:
+    group = {ERROR: 0, RUNNING: 1, TERMINATED: 2}.get(trial.status, 3)
+    return group, -score(trial.last_result, metric, mode) if metric and mode else 0.0, trial.trial_id
+
+
+def _headings(sweep: Sweep, reporter: CLIReporter, metric: str | None) -> tuple[dict[str, str], dict[str, str]]:
+    parameters = reporter.parameter_columns
+    if parameters is None:
+        names = list(dict.fromkeys(name for one in sweep.trials for name in one.drawn))
+        parameters = {name: name.rpartition("/")[2] for name in names[:_PARAMETERS]}
+    metrics = reporter.metric_columns
+    if metrics is None:
+        own = [name for name in sweep.names_seen if name not in AUTOMATIC and name != metric][:_METRICS]
+        chosen = [*([metric] if metric else []), *own]
+        metrics = {name: name for name in chosen} | {"training_iteration": "iter", "time_total_s": "total s"}
+    return parameters, metrics
+
+
+def _rows(trials: list[Trial], headings: tuple[dict[str, str], dict[str, str]]) -> list[str]:
+    parameters, metrics = headings
+    table = [["trial", "status", *parameters.values(), *metrics.values()]]
+    for one in trials:
+        drawn = [shown(one.drawn[name] if name in one.drawn else nested(one.config, name)) for name in parameters]
+        table.append([one.name, one.status, *drawn, *(shown(nested(one.last_result, name)) for name in metrics)])
+    widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def shown(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."

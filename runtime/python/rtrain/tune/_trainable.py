@@ -1,0 +1,254 @@
+"""What a Tuner tries out: a function, a Trainable class, or a trainer; what belongs to it; a run's trainer for each trial."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rtrain.train import _configs, _package
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._trainer import DataParallelTrainer
+from rtrain.tune._config import of_trial
+from rtrain.tune._context import VARIABLE
+from rtrain.tune._errors import TuneError
+from rtrain.tune._trial import Trial
+from rtrain.tune._trial_loop import PARAMETERS_VARIABLE, ClassTrial, FunctionTrial, TrialStop, takes_config
+from rtrain.tune.search._variants import merged
+from rtrain.tune.trainable import Trainable
+
+_OF_TRAINER = ("train_loop_config", "scaling_config", "datasets")
+_KNOWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
+Resources = Mapping[str, float] | Callable[[dict[str, Any]], Any] | _configs.ScalingConfig
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """A trainable with what `with_resources` and `with_parameters` gave it."""
+
+    trainable: Any
+    resources: Any = None
+    parameters: Mapping[str, Any] | None = None
+
+    @property
+    def __name__(self) -> str:  # noqa: A003
+        return name_of(self.trainable)
+
+
+class PlacementGroupFactory:
+    """Resources in the older shape: one bundle, that of the trial's worker."""
+
+    def __init__(self, bundles: list[Mapping[str, float]], strategy: str = "PACK") -> None:
+        if len(bundles) != 1:
+            raise ValueError(
+                f"PlacementGroupFactory has {len(bundles)} bundles; a function trial is one worker, so it takes one. Give Tuner a "
+                "TorchTrainer whose ScalingConfig asks for several workers"
+            )
+        self.bundle, self.strategy = dict(bundles[0]), strategy
+
+
+def with_resources(trainable: Any, resources: Resources | PlacementGroupFactory) -> Wrapped:
+    """The trainable, each trial of which holds `resources`: {"cpu": 2, "gpu": 0.5, ...}, or a function of the config that
+    gives such a dict."""
+    if isinstance(trainable, DataParallelTrainer):
+        raise ValueError(
+            "with_resources takes a function or a Trainable class; a trainer has its ScalingConfig(resources_per_worker=)"
+        )
+    base = trainable if isinstance(trainable, Wrapped) else Wrapped(trainable)
+    _check_callable(base.trainable)
+    if not callable(resources):
+        resources_of(resources, {})  # ValueError for what cannot be
+    return Wrapped(base.trainable, resources, base.parameters)
+
+
+def with_parameters(trainable: Any, **parameters: Any) -> Wrapped:
+    """The trainable, called with `parameters` beside the config. They are sent to the cluster once, however many trials."""
+    if isinstance(trainable, DataParallelTrainer):
+        raise ValueError(
+            "with_parameters takes a function or a Trainable class; give a trainer `datasets` or `train_loop_config`"
+        )
+    base = trainable if isinstance(trainable, Wrapped) else Wrapped(trainable)
+    _check_callable(base.trainable)
+    return Wrapped(base.trainable, base.resources, {**(base.parameters or {}), **parameters})
+
+
+def name_of(trainable: Any) -> str:
+    """What a sweep is called that has no name."""
+    if isinstance(trainable, Wrapped):
+        return name_of(trainable.trainable)
+    if isinstance(trainable, DataParallelTrainer):
+        return type(trainable).__name__
+    name = getattr(getattr(trainable, "func", trainable), "__name__", type(trainable).__name__)
+    return re.sub(r"[^A-Za-z0-9._-]", "", str(name)).lstrip("._-") or "trainable"
+
+
+def checked(trainable: Any) -> Wrapped:
+    """As Tuner keeps it. ValueError for what is none."""
+    wrapped = trainable if isinstance(trainable, Wrapped) else Wrapped(trainable)
+    inner = wrapped.trainable
+    if isinstance(inner, str):
+        raise ValueError(f"the trainable is the name {inner!r}; give the function or class itself")
+    if isinstance(inner, DataParallelTrainer):
+        if inner.scaling_config.max_workers == 0:
+            raise ValueError(
+                "a trial is a run of the cluster, and the trainer's num_workers is 0; call its fit(), or give it workers"
+            )
+        if inner.run_config.callbacks:
+            raise ValueError(
+                "the trainer's RunConfig(callbacks=) would hear nothing: give tune.Callback to the Tuner's RunConfig"
+            )
+        return wrapped
+    _check_callable(inner)
+    if isinstance(inner, type):
+        if not issubclass(inner, Trainable):
+            raise ValueError(f"the trainable is the class {inner.__name__}, which is not derived from rtrain.tune.Trainable")
+    else:
+        takes_config(inner, wrapped.parameters or {})
+    return wrapped
+
+
+def _check_callable(trainable: Any) -> None:
+    if not callable(trainable):
+        raise ValueError(
+            f"the trainable is {trainable!r}; it is a function, a tune.Trainable class, or a trainer such as TorchTrainer"
+        )
+
+
+def resources_of(given: Any, config: dict[str, Any]) -> dict[str, float]:
+    """{"CPU": 1, ...} of a trial of a function."""
+    if given is None:
+        return {"CPU": 1.0}
+    if isinstance(given, PlacementGroupFactory):
+        given = given.bundle
+    elif isinstance(given, _configs.ScalingConfig):
+        if given.max_workers != 1:
+            raise ValueError("with_resources: a function trial is one worker; give Tuner a TorchTrainer for several")
+        given = given.total_resources
+    elif not isinstance(given, Mapping) and callable(given):
+        return resources_of(given(config), config)
+    if not isinstance(given, Mapping):
+        raise ValueError(f'with_resources takes a dict such as {{"cpu": 2, "gpu": 1}}, not {given!r}')
+    found: dict[str, float] = {}
+    for name, amount in given.items():
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
+            raise ValueError(f"with_resources: {name!r} is {amount!r}; amounts are numbers from 0 on")
+        found[_KNOWN.get(str(name).lower(), str(name))] = float(amount)
+    return found
+
+
+@dataclass
+class Trials:
+    """Makes the trainer of each trial's run. What all of them share is pickled once."""
+
+    wrapped: Wrapped
+    run_config: _configs.RunConfig
+    experiment: str
+    storage_path: str | None
+    packed: pathlib.Path | None
+    stopper: Any  # one that each worker asks
+    last_time: tuple[str, float] | None
+    loop: _package.Pickled | None = None
+    parameters: str = ""  # the blob of with_parameters
+
+    def prepare(self) -> None:
+        """Pickles what all trials run. PackingError names the variable that cannot be."""
+        inner = self.wrapped.trainable
+        if isinstance(inner, DataParallelTrainer):
+            content = _package.dumps(inner.train_loop_per_worker, "train_loop_per_worker", self.packed)
+        else:
+            checkpoint = self.run_config.checkpoint_config or _configs.CheckpointConfig()
+            made: Any = FunctionTrial(inner)
+            if inspect.isclass(inner):
+                made = ClassTrial(inner, checkpoint.checkpoint_frequency or 0, at_end=bool(checkpoint.checkpoint_at_end))
+            try:
+                content = _package.dumps(made, "trainable", self.packed)
+            except _package.PackingError:
+                _package.dumps(inner, "trainable", self.packed)  # without the wrapper, the name of the culprit is plain
+                raise
+        self.loop = _package.Pickled("loop", content)
+
+    def pickled_parameters(self) -> bytes | None:
+        given = self.wrapped.parameters
+        return _package.dumps(dict(given), "with_parameters", self.packed) if given else None
+
+    def trainer(self, trial: Trial, donor: Checkpoint | None) -> DataParallelTrainer:
+        inner = self.wrapped.trainable
+        made = self._gang(inner, trial) if isinstance(inner, DataParallelTrainer) else self._single(trial)
+        facts = {
+            "trial_id": trial.trial_id,
+            "trial_name": trial.name,
+            "experiment": self.experiment,
+            "resources": made.scaling_config.total_resources,
+            "base": trial.leg.base,
+        }
+        env = {VARIABLE: json.dumps(facts)}
+        if self.parameters:
+            env[PARAMETERS_VARIABLE] = self.parameters
+        made.run_config = of_trial(self.run_config, name=trial.leg.run_name, storage_path=self.storage_path, env=env)
+        if self.stopper is not None or self.last_time is not None:
+            made.run_config.stop = TrialStop(trial.trial_id, self.stopper, self.last_time)
+        if donor is not None:
+            made.resume_from_checkpoint = donor
+        return made
+
+    def _single(self, trial: Trial) -> DataParallelTrainer:
+        assert self.loop is not None
+        resources = resources_of(self.wrapped.resources, trial.leg.config)
+        gpus = resources.get("GPU", 0)
+        scaling = _configs.ScalingConfig(
+            num_workers=1, use_gpu=gpus > 0, resources_per_worker=resources if gpus else _without(resources)
+        )
+        return DataParallelTrainer(self.loop, train_loop_config=trial.leg.config, scaling_config=scaling)
+
+    def _gang(self, trainer: DataParallelTrainer, trial: Trial) -> DataParallelTrainer:
+        assert self.loop is not None
+        config = trial.leg.config
+        made = copy.copy(trainer)
+        made._kept = dict(trainer._kept)
+        made.train_loop_per_worker = self.loop
+        if "train_loop_config" in config:
+            made.train_loop_config = merged(trainer.train_loop_config or {}, config["train_loop_config"])
+            made._kept.pop("config", None)
+        if "scaling_config" in config:
+            made.scaling_config = _scaling(trainer.scaling_config, config["scaling_config"])
+        if "datasets" in config:
+            made.datasets = {**trainer.datasets, **config["datasets"]}
+        return made
+
+
+def _without(resources: dict[str, float]) -> dict[str, float]:
+    return {name: amount for name, amount in resources.items() if name != "GPU"}
+
+
+def _scaling(base: _configs.ScalingConfig, given: Any) -> _configs.ScalingConfig:
+    if isinstance(given, _configs.ScalingConfig):
+        return given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"param_space['scaling_config'] is {given!r}; it is a ScalingConfig, or a dict of its fields")
+    names = [one.name for one in fields(_configs.ScalingConfig)]
+    if unknown := sorted(set(given) - set(names)):
+        raise ValueError(f"param_space['scaling_config'] names {', '.join(unknown)}; a ScalingConfig has {', '.join(names)}")
+    return _configs.ScalingConfig(**{**{name: getattr(base, name) for name in names}, **given})
+
+
+def checked_space(space: Any, wrapped: Wrapped) -> dict[str, Any]:
+    """ValueError for a param_space that the trainable cannot take."""
+    if space is None:
+        return {}
+    if not isinstance(space, Mapping):
+        raise ValueError(f"param_space is {space!r}; it is a dict of names and values, or of what draws them")
+    if isinstance(wrapped.trainable, DataParallelTrainer) and (unknown := sorted(set(space) - set(_OF_TRAINER), key=str)):
+        raise ValueError(
+            f"param_space names {', '.join(map(repr, unknown))}; of a trainer there are {', '.join(map(repr, _OF_TRAINER))}: what the loop reads "
+            'goes into param_space={"train_loop_config": {...}}'
+        )
+    return dict(space)
+
+
+def no_donor(trial: Trial) -> TuneError:
+    return TuneError(f"trial {trial.name} was to go on from the checkpoint of {trial.leg.resume_from}, which has none any more")

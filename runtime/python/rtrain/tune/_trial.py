@@ -1,0 +1,56 @@
+"""A trial: its config, its runs on the cluster, what it reported last, how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+PENDING, RUNNING, TERMINATED, ERROR = "PENDING", "RUNNING", "TERMINATED", "ERROR"
+STATES = (RUNNING, PENDING, TERMINATED, ERROR)
+
+
+@dataclass
+class Leg:
+    """One run of a trial. Population based training makes another one when it moves the trial to a donor's checkpoint."""
+
+    run_name: str
+    config: dict[str, Any]
+    run_id: str = ""
+    run_path: str = ""
+    seen: int = 0  # the position of the last report that the sweep has judged
+    attempt: tuple[int, int] = (0, 0)  # (attempt, index) of that report, which is known beside the run as well
+    resume_from: str = ""  # a donor's checkpoint
+    base: dict[str, float] = field(default_factory=dict)  # the donor's training_iteration and time_total_s there
+
+
+@dataclass
+class Trial:
+    trial_id: str
+    name: str
+    config: dict[str, Any]
+    drawn: dict[str, Any]  # what differs among trials, "a/b" to the value
+    legs: list[Leg]
+    status: str = PENDING
+    last_result: dict[str, Any] = field(default_factory=dict)
+    reports: int = 0
+    started: bool = False  # its present run was submitted
+    ending: str = ""  # why its run is being stopped: scheduler, stopper, budget, fail_fast, interrupt, exploit
+    why: str = ""  # how it ended, in a few words
+    error: Exception | None = None
+    again: bool = False  # its last run has failed, and is to be submitted once more
+    next_leg: tuple[str, dict[str, Any]] | None = None  # donor and config, once the present run has ended
+
+    @property
+    def leg(self) -> Leg:
+        return self.legs[-1]
+
+    @property
+    def live(self) -> bool:
+        return self.started and self.status in (PENDING, RUNNING)
+
+    @property
+    def finished(self) -> bool:
+        return self.status in (TERMINATED, ERROR)
+
+    def __str__(self) -> str:
+        return self.name

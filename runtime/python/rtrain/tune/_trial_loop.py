@@ -1,0 +1,121 @@
+"""The loops that trials run: a function, or a Trainable class, as the training function of a one-worker run."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rtrain.train import _loop
+from rtrain.tune.stopper import Stopper
+
+PARAMETERS_VARIABLE = "RTRAIN_TUNE_PARAMETERS_SHA256"
+_HEAD_AWAY_S = 120.0
+
+
+class FunctionTrial:
+    """A function of the config. It reports, gives back its final metrics, or yields metrics."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self.func = func
+
+    def __call__(self, config: dict[str, Any]) -> Any:
+        named = given_parameters()
+        value = self.func(config, **named) if takes_config(self.func, named) else self.func(**named)
+        if inspect.isgenerator(value):
+            for metrics in value:
+                _loop.report(_metrics_of(metrics, "yielded"))
+            return None
+        if isinstance(value, Mapping):
+            _loop.report(value)
+        return value
+
+
+class ClassTrial:
+    """A Trainable: step after step, until `done`, the sweep's stop, or its end."""
+
+    def __init__(self, func: type, frequency: int, *, at_end: bool) -> None:
+        self.func, self.frequency, self.at_end = func, frequency, at_end
+
+    def __call__(self, config: dict[str, Any]) -> None:
+        from rtrain.tune.trainable import Trainable
+
+        made: Trainable = self.func()
+        made._begin(config, given_parameters(), _loop.get_checkpoint())
+        try:
+            for metrics in self._results(made):
+                directory = made._checkpoint_due(metrics, self.frequency, at_end=self.at_end)
+                with directory as folder:
+                    _loop.report(metrics, folder)
+        finally:
+            made.cleanup()
+
+    @staticmethod
+    def _results(made: Any) -> Iterator[dict[str, Any]]:
+        while True:
+            metrics = dict(_metrics_of(made.step(), "gave back by step()"))
+            made.iteration += 1
+            yield metrics
+            if metrics.get("done"):
+                return
+
+
+class TrialStop:
+    """A run's `stop`, which its worker asks: the sweep's own, and the scheduler's last time."""
+
+    def __init__(self, trial_id: str, stopper: Stopper | None, last: tuple[str, float] | None) -> None:
+        self.trial_id, self.stopper, self.last = trial_id, stopper, last
+
+    def __call__(self, _run_name: str, metrics: dict[str, Any]) -> bool:
+        from rtrain.train._result import nested
+
+        if self.last is not None:
+            value = nested(metrics, self.last[0])
+            if isinstance(value, int | float) and value >= self.last[1]:
+                return True
+        return self.stopper is not None and bool(self.stopper(self.trial_id, metrics))
+
+
+def given_parameters() -> dict[str, Any]:
+    """What `with_parameters` was given, from the head."""
+    digest = os.environ.get(PARAMETERS_VARIABLE, "")
+    if not digest:
+        return {}
+    from rtrain._http import Head, part
+
+    head = Head.current()
+    head.patience_s = _HEAD_AWAY_S
+    found: dict[str, Any] = pickle.loads(head.content(f"/v1/blobs/{part(digest)}"))
+    return found
+
+
+def takes_config(func: Callable[..., Any], named: Mapping[str, Any]) -> bool:
+    """Whether the function takes a config beside the named parameters. ValueError for one that needs more than that."""
+    try:
+        parameters = list(inspect.signature(func).parameters.values())
+    except (TypeError, ValueError):
+        return True
+    several = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in named]
+    needed = [p.name for p in several if p.default is p.empty]
+    if "checkpoint_dir" in (p.name for p in several) or "reporter" in needed:
+        raise ValueError(
+            "the trainable takes `checkpoint_dir` or `reporter`, an older shape that is not here: call rtrain.tune.get_checkpoint() "
+            "and rtrain.tune.report() in it"
+        )
+    if len(needed) > 1:
+        raise ValueError(
+            f"the trainable takes one argument, the config, and this one needs {len(needed)}: {', '.join(needed)}; put the others into "
+            "param_space, or give them by tune.with_parameters"
+        )
+    unknown = sorted(set(named) - {p.name for p in parameters})
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        raise ValueError(f"with_parameters gives {', '.join(unknown)}, which the trainable does not take")
+    return bool(needed) or bool(several and several[0].kind is not several[0].KEYWORD_ONLY)
+
+
+def _metrics_of(value: Any, how: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"the trainable {how} a {type(value).__name__}; it is a dict of metrics")
+    return value

@@ -1,0 +1,295 @@
+"""`Tuner`: many trials of one trainable, each a run of the cluster."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pathlib
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rtrain import _where
+from rtrain._http import Head, HeadError, part
+from rtrain.train import _configs, _names, _package
+from rtrain.train._outcome import result_of
+from rtrain.train._result import Result
+from rtrain.train._trainer import HEAD_AWAY_S, DataParallelTrainer, project_of
+from rtrain.tune import _file, _trainable, callback
+from rtrain.tune._config import RunConfig, TuneConfig, of_tuner, stoppers
+from rtrain.tune._driver import SweepDriver
+from rtrain.tune._errors import TuneError
+from rtrain.tune._results import ResultGrid, stored_results, trial_result
+from rtrain.tune._runs import TrialRuns
+from rtrain.tune._sweep import Limits, Sweep, variants_of
+from rtrain.tune._table import CLIReporter, Table
+from rtrain.tune._trial import ERROR, PENDING, Leg, Trial
+from rtrain.tune.schedulers._scheduler import FIFOScheduler
+from rtrain.tune.search._searcher import Searcher
+from rtrain.tune.search._variants import leaves
+from rtrain.tune.search.basic_variant import BasicVariantGenerator
+
+RESULTS = "~/rtrain_results"
+_LIVE = 64  # trials submitted at a time: each is followed by a thread
+_NAME_MAX = 90
+_END = re.compile(r"[A-Za-z0-9._-]{1,30}")
+
+
+class Tuner:
+    """Tries the trainable with the configs of a search space.
+
+    trainable: a function of the config (see tune.report), a tune.Trainable class, either with tune.with_resources and
+    tune.with_parameters; or a trainer such as TorchTrainer, each trial of which is a gang of its own, with
+    param_space={"train_loop_config": {...}, "scaling_config": {...}}. `fit()` gives a ResultGrid; a trial that fails is
+    one of its errors, and the others go on.
+    """
+
+    def __init__(
+        self,
+        trainable: Any = None,
+        *,
+        param_space: Mapping[str, Any] | None = None,
+        tune_config: TuneConfig | None = None,
+        run_config: _configs.RunConfig | None = None,
+    ) -> None:
+        self._wrapped = _trainable.checked(trainable)
+        self._space = _trainable.checked_space(param_space, self._wrapped)
+        self._config = tune_config if tune_config is not None else TuneConfig()
+        if not isinstance(self._config, TuneConfig):
+            raise ValueError(f"tune_config is {tune_config!r}; it is a rtrain.tune.TuneConfig")
+        inner = self._wrapped.trainable
+        self._run_config = of_tuner(
+            inner.run_config if run_config is None and isinstance(inner, DataParallelTrainer) else run_config
+        )
+        callback.checked(self._run_config.callbacks)
+        self._restored: pathlib.Path | None = None
+        self._resume = {"unfinished": True, "errored": False, "restart": False}
+        self._grid: ResultGrid | None = None
+        if self._config.scheduler is not None:
+            self._config.scheduler.set_search_properties(self._config.metric, self._config.mode)
+        list(leaves(self._space))  # SpaceError for a grid that is none
+
+    # -- taking a sweep up again --------------------------------------------------------------------------------------
+    @classmethod
+    def restore(
+        cls,
+        path: str | os.PathLike[str],
+        trainable: Any = None,
+        resume_unfinished: bool = True,  # noqa: FBT001, FBT002
+        resume_errored: bool = False,  # noqa: FBT001, FBT002
+        restart_errored: bool = False,  # noqa: FBT001, FBT002
+        param_space: Mapping[str, Any] | None = None,
+        storage_filesystem: Any = None,
+    ) -> Tuner:
+        """The Tuner of the sweep in the directory `path`, to go on by `fit()`: finished trials are kept, the others go on from
+        their last checkpoints, and runs that are still alive are followed again. resume_errored: trials that failed go on too;
+        restart_errored: they begin anew. TuneError where `path` is no sweep's directory."""
+        folder = _folder_of(path)
+        if resume_errored and restart_errored:
+            raise ValueError("resume_errored and restart_errored contradict each other; give one")
+        settings = _file.read_tuner(folder)
+        found = _file.read(folder)
+        if trainable is None:
+            raise ValueError("Tuner.restore needs the trainable: it is not kept with the sweep")
+        made = cls(
+            trainable,
+            param_space=param_space if param_space is not None else settings["param_space"],
+            tune_config=settings["tune_config"],
+            run_config=settings["run_config"],
+        )
+        made._restored = folder
+        made._run_config.name = found["name"]
+        made._resume = {"unfinished": resume_unfinished, "errored": resume_errored, "restart": restart_errored}
+        return made
+
+    @classmethod
+    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
+        """Whether `path` is the directory of a sweep."""
+        return _file.exists(pathlib.Path(os.fspath(path).removeprefix("file://")).expanduser())
+
+    def get_results(self) -> ResultGrid:
+        """What fit() gave; of a restored sweep, its trials as they are kept. RuntimeError before either."""
+        if self._grid is not None:
+            return self._grid
+        if self._restored is None:
+            raise RuntimeError(
+                "there are no results yet: call fit(), or Tuner.restore(path, trainable) for those of an earlier sweep"
+            )
+        found = _file.read(self._restored)
+        return self._grid_of([_file.trial_of(one) for one in found["trials"]], {}, self._restored)
+
+    # -- running ------------------------------------------------------------------------------------------------------
+    def fit(self) -> ResultGrid:
+        """Runs the trials and gives their Results. TuneError when the sweep itself cannot go on; a trial's error is in its
+        Result (FailureConfig(fail_fast="raise") raises the first)."""
+        file = _file.SweepFile(pathlib.Path(), self._name(), None)
+        info = _where.ensure()
+        head = Head(Head.current().place, patience_s=HEAD_AWAY_S)
+        _package.check_cluster(str(head.get("/healthz")["version"]))
+        sweep = self._sweep_of(self._limits())
+        if self._restored is not None:
+            found = _file.read(self._restored)
+            file.folder, file.storage_path = self._restored, found["storage_path"]
+            self._take_over(sweep, found)
+        else:
+            file.folder, file.storage_path = _place(self._run_config, file.name, info)
+        sweep.run_name = lambda trial: self._run_name(file.name, trial)
+        runs = self._runs(head, sweep, file)
+        runs.prepare()
+        if self._restored is None:
+            kept = of_tuner(self._run_config)
+            kept.name = file.name
+            file.save_tuner({"param_space": self._space, "tune_config": self._config, "run_config": kept})
+        self._announce(file)
+        reporter = self._run_config.progress_reporter
+        verbose = self._run_config.verbose
+        table = Table(
+            file.name, 1 if verbose is None else int(verbose), reporter if isinstance(reporter, CLIReporter) else CLIReporter()
+        )
+        driver = SweepDriver(
+            sweep, runs, file, table, callback.checked(self._run_config.callbacks), taken_up=self._restored is not None
+        )
+        driver.run()
+        self._grid = self._grid_of(sweep.trials, driver.results, file.folder, head)
+        failure = self._run_config.failure_config
+        if failure is not None and failure.fail_fast == "raise" and self._grid.errors:
+            raise self._grid.errors[0]
+        return self._grid
+
+    def _announce(self, file: _file.SweepFile) -> None:
+        from rtrain.train._trainer import say
+
+        if self._run_config.verbose != 0:
+            say(f"sweep {file.name} is kept in {file.folder}; Tuner.restore({str(file.folder)!r}, trainable) goes on with it")
+
+    # -- what it is made of -------------------------------------------------------------------------------------------
+    def _name(self) -> str:
+        if self._run_config.name is None:
+            stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+            return f"{_trainable.name_of(self._wrapped)[:50]}_{stamp}"
+        name = _names.run_name(self._run_config.name)
+        if len(name) > _NAME_MAX:
+            raise ValueError(
+                f"the sweep's name {name!r} has {len(name)} letters; {_NAME_MAX} at most, since each trial's run adds its own"
+            )
+        return name
+
+    def _limits(self) -> Limits:
+        config, failure = self._config, self._run_config.failure_config
+        variants = variants_of(config.search_alg) if config.search_alg is not None else None
+        most = [one for one in (config.max_concurrent_trials, variants.max_concurrent if variants else 0) if one]
+        return Limits(
+            metric=config.metric,
+            mode=config.mode,
+            num_samples=config.num_samples,
+            max_live=min(most, default=_LIVE),
+            time_budget_s=config.time_budget_s,
+            fail_fast=bool(failure.fail_fast) if failure is not None else False,
+        )
+
+    def _sweep_of(self, limits: Limits) -> Sweep:
+        """ValueError for a scheduler or searcher that cannot work with the TuneConfig."""
+        config = self._config
+        searcher: Searcher = config.search_alg if config.search_alg is not None else BasicVariantGenerator()
+        scheduler = config.scheduler if config.scheduler is not None else FIFOScheduler()
+        scheduler.set_search_properties(config.metric, config.mode)
+        taken = searcher.set_search_properties(
+            config.metric, config.mode, self._space, num_samples=config.num_samples, seed=config.seed
+        )
+        if not taken and any(True for _ in leaves(self._space)):
+            raise ValueError(
+                f"{type(searcher).__name__} brings its own space, and takes no grids or draws of param_space; leave them out"
+            )
+        return Sweep(
+            limits,
+            searcher,
+            scheduler,
+            stoppers(self._run_config.stop)[1],
+            self._space,
+            f"{random.SystemRandom().getrandbits(20):05x}",
+            run_name=lambda trial: trial.trial_id,
+            trial_name=config.trial_name_creator,
+        )
+
+    def _runs(self, head: Head, sweep: Sweep, file: _file.SweepFile) -> TrialRuns:
+        project = project_of(self._run_config, getattr(self._wrapped.trainable, "_code", None))
+        trials = _trainable.Trials(
+            self._wrapped,
+            self._run_config,
+            file.name,
+            file.storage_path,
+            project.directory,
+            stoppers(self._run_config.stop)[0],
+            sweep.scheduler.last_time(),
+        )
+        return TrialRuns(head, project, trials)
+
+    def _run_name(self, sweep_name: str, trial: Trial) -> str:
+        make = self._config.trial_dirname_creator
+        if make is None:
+            return f"{sweep_name}-{trial.trial_id}"
+        end = make(trial)
+        if not isinstance(end, str) or not _END.fullmatch(end):
+            raise ValueError(
+                f"trial_dirname_creator gave {end!r} for trial {trial.trial_id}; it gives the end of the run's name: letters, digits, "
+                "'.', '_' and '-', at most 30"
+            )
+        return f"{sweep_name}-{end}"
+
+    def _take_over(self, sweep: Sweep, found: dict[str, Any]) -> None:
+        _file.take_over(sweep, found)
+        if sweep.over in ("interrupted", "the driver failed") or "(fail_fast)" in sweep.over:
+            sweep.over = ""
+        for trial in sweep.trials:
+            if trial.status == ERROR and (self._resume["errored"] or self._resume["restart"]):
+                trial.status, trial.error, trial.why, trial.again = PENDING, None, "", True
+                if self._resume["restart"]:
+                    trial.legs.append(Leg(f"{trial.legs[0].run_name}-{len(trial.legs) + 1}", trial.config))
+            elif not trial.finished:
+                trial.status = PENDING if self._resume["unfinished"] else "TERMINATED"
+        if not self._resume["unfinished"]:
+            sweep.exhausted = True
+
+    # -- results ------------------------------------------------------------------------------------------------------
+    def _grid_of(
+        self, trials: list[Trial], results: dict[str, list[Result]], folder: pathlib.Path, head: Head | None = None
+    ) -> ResultGrid:
+        def ask(run_id: str, run_path: str) -> Result | None:
+            try:
+                asked = head or Head.current()
+                run = asked.get(f"/v1/runs/{part(run_id)}")
+                return result_of(asked, run) if run["run_path"] == run_path else None
+            except HeadError:
+                return None
+
+        made = [trial_result(one, stored_results(one, results.get(one.trial_id, []), ask)) for one in trials]
+        return ResultGrid(made, str(folder), self._config.metric, self._config.mode)
+
+
+def _folder_of(path: str | os.PathLike[str]) -> pathlib.Path:
+    text = os.fspath(path).removeprefix("file://")
+    if "://" in text:
+        raise TuneError(
+            f"{text}: a sweep's own files lie on the driver's machine, in {RESULTS}/<name> where its trials are in a bucket or on the head"
+        )
+    return pathlib.Path(text).expanduser().absolute()
+
+
+def _place(config: _configs.RunConfig, name: str, info: _where.ClusterInfo) -> tuple[pathlib.Path, str | None]:
+    """The sweep's directory on this machine, and where its trials' runs lie: one and the same where that is possible."""
+    given = config.storage_path
+    if given is None and not info.local:
+        return pathlib.Path(RESULTS).expanduser() / name, None  # the runs are on the head
+    text = str(given) if given is not None else info.storage
+    if "://" in text:
+        return pathlib.Path(RESULTS).expanduser() / name, f"{text.rstrip('/')}/{name}"
+    folder = pathlib.Path(text) / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # only the nodes mount it
+        return pathlib.Path(RESULTS).expanduser() / name, str(folder)
+    return folder, str(folder)
+
+
+__all__ = ["RunConfig", "Tuner"]

@@ -1,0 +1,37 @@
+"""What a sweep's driver tells the user's own code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rtrain.tune._trial import Trial
+
+
+class Callback:
+    """Called on the driver. An exception in it ends the sweep, and its trials are stopped."""
+
+    def setup(self, **info: Any) -> None:
+        """Before the first trial."""
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial's run was submitted."""
+
+    def on_trial_result(self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any) -> None:
+        """A trial reported."""
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has ended well, or was stopped by the sweep."""
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has failed for good."""
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """The sweep is over."""
+
+
+def checked(callbacks: list[Any] | None) -> list[Callback]:
+    """ValueError names what is none."""
+    for one in callbacks or []:
+        if not isinstance(one, Callback):
+            raise ValueError(f"RunConfig(callbacks=): {one!r} is not a rtrain.tune.Callback; derive its class from it")
+    return list(callbacks or [])

@@ -1,0 +1,1 @@
+"""Trainings inside of trials."""

@@ -1,0 +1,118 @@
+"""What every scheduler is: told of each report, it says whether the trial goes on. Pure: no clock, no cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rtrain.train._result import nested
+
+
+class TrialFacts(Protocol):
+    """What a scheduler reads of a trial."""
+
+    trial_id: str
+    config: dict[str, Any]
+    status: str
+    last_result: dict[str, Any]
+
+
+class Trials(Protocol):
+    """The sweep, as schedulers see it."""
+
+    def get_trials(self) -> list[Any]:
+        """All trials so far, in their order."""
+        ...
+
+    def has_checkpoint(self, trial_id: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Exploit:
+    """A decision: the trial goes on from the donor's newest checkpoint, with another config."""
+
+    donor_id: str
+    config: dict[str, Any]
+
+
+class TrialScheduler:
+    """Base of schedulers. `on_trial_result` answers CONTINUE or STOP (population based training also an Exploit).
+
+    A scheduler is pickled with the sweep's state. A trial goes on while it is judged: reports that come between a report and
+    its STOP are kept and not judged.
+    """
+
+    CONTINUE = "CONTINUE"
+    STOP = "STOP"
+    NOOP = "NOOP"
+    needs_metric = False
+    """Whether there must be a metric, in the scheduler or in TuneConfig."""
+
+    def __init__(self, metric: str | None = None, mode: str | None = None) -> None:
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode is {mode!r}; it is 'min' or 'max'")
+        self._metric, self._mode = metric, mode
+
+    @property
+    def metric(self) -> str | None:
+        return self._metric
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """TuneConfig's metric and mode, where the scheduler was given none. ValueError for two that differ."""
+        for mine, theirs, name in ((self._metric, metric, "metric"), (self._mode, mode, "mode")):
+            if mine is not None and theirs is not None and mine != theirs:
+                raise ValueError(f"{type(self).__name__}({name}={mine!r}) and TuneConfig({name}={theirs!r}) differ; give one")
+        self._metric, self._mode = self._metric or metric, self._mode or mode
+        if self.needs_metric and (self._metric is None or self._mode is None):
+            raise ValueError(
+                f"{type(self).__name__} compares trials: it needs a metric and a mode ('min' or 'max'), its own or TuneConfig's"
+            )
+        return True
+
+    def score(self, result: Mapping[str, Any]) -> float | None:
+        """The metric of a report, larger being better; None when the report has none. NaN is the worst."""
+        value = nested(result, self._metric or "")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        if math.isnan(value):
+            return -math.inf
+        return float(value) if self._mode == "max" else -float(value)
+
+    def last_time(self) -> tuple[str, float] | None:
+        """(name of a metric, value) at which every trial ends; its worker sees to it, so that it does so exactly there."""
+        return None
+
+    def on_trial_add(self, tune_controller: Trials, trial: TrialFacts) -> None:
+        """A trial came to be."""
+
+    def on_trial_result(self, tune_controller: Trials, trial: TrialFacts, result: dict[str, Any]) -> str | Exploit:
+        """A trial reported."""
+        return self.CONTINUE
+
+    def on_trial_complete(self, tune_controller: Trials, trial: TrialFacts, result: dict[str, Any]) -> None:
+        """A trial has ended by itself, or was stopped. `result` is its last report."""
+
+    def on_trial_error(self, tune_controller: Trials, trial: TrialFacts) -> None:
+        """A trial has failed for good."""
+
+    def debug_string(self) -> str:
+        return type(self).__name__
+
+
+class FIFOScheduler(TrialScheduler):
+    """Every trial runs to its own end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+def time_of(result: Mapping[str, Any], time_attr: str) -> float | None:
+    value = nested(result, time_attr)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def checked_number(what: str, name: str, value: Any, *, above: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > above:
+        raise ValueError(f"{what}: {name} is {value!r}; it is a number above {above:g}")

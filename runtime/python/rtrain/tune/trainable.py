@@ -1,0 +1,122 @@
+"""The class API: a Trainable is set up once and steps until it is done; it says how it is kept and brought back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import pickle
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rtrain.train import _loop, _session
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._session import Session
+
+_VALUES = "trainable_checkpoint.pkl"
+_COUNT = ".trainable_iteration"
+
+
+class Trainable:
+    """Override `setup`, `step`, `save_checkpoint` and `load_checkpoint`.
+
+    Checkpoints are taken every CheckpointConfig(checkpoint_frequency=) steps, whenever the cluster wants one (a drain, say), and
+    with checkpoint_at_end at the step that is the last one: `done`, or the sweep's `stop`.
+    """
+
+    def __init__(self) -> None:
+        self.config: dict[str, Any] = {}
+        self.iteration = 0
+        self._session: Session | None = None
+
+    # -- what is overridden -------------------------------------------------------------------------------------------
+    def setup(self, config: dict[str, Any], **parameters: Any) -> None:
+        """Once, before the first step."""
+
+    def step(self) -> Mapping[str, Any]:
+        """One iteration; its metrics. {"done": True} ends the trial."""
+        raise NotImplementedError(f"{type(self).__name__} trains nothing: override step()")
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | str | None:
+        """Writes files into the directory, or gives a dict that is kept."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be kept: override save_checkpoint(checkpoint_dir)")
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """The dict that `save_checkpoint` gave, or the directory."""
+        raise NotImplementedError(f"{type(self).__name__} cannot go on from a checkpoint: override load_checkpoint(checkpoint)")
+
+    def cleanup(self) -> None:
+        """At the trial's end."""
+
+    # -- what it may ask ----------------------------------------------------------------------------------------------
+    @property
+    def training_iteration(self) -> int:
+        return self.iteration
+
+    @property
+    def trial_id(self) -> str:
+        from rtrain.tune._context import get_context
+
+        return get_context().get_trial_id()
+
+    @property
+    def trial_name(self) -> str:
+        from rtrain.tune._context import get_context
+
+        return get_context().get_trial_name()
+
+    @property
+    def logdir(self) -> str:
+        return _loop.scratch_dir()
+
+    # -- what runs it -------------------------------------------------------------------------------------------------
+    def _begin(self, config: dict[str, Any], parameters: Mapping[str, Any], checkpoint: Checkpoint | None) -> None:
+        self.config = config
+        self._session = _session.current("Trainable")
+        self.setup(config, **parameters)
+        if checkpoint is None:
+            return
+        with checkpoint.as_directory() as directory:
+            kept = pathlib.Path(directory) / _VALUES
+            count = pathlib.Path(directory) / _COUNT
+            self.iteration = int(count.read_text()) if count.is_file() else 0
+            self.load_checkpoint(pickle.loads(kept.read_bytes()) if kept.is_file() else directory)
+
+    def _checkpoint_due(self, metrics: dict[str, Any], frequency: int, *, at_end: bool) -> contextlib.AbstractContextManager[Any]:
+        """A directory with the checkpoint where one is due at this step, else None."""
+        last = at_end and (self._is_last(metrics) or bool(metrics.get("done")))
+        due = last or (bool(frequency) and self.iteration % frequency == 0) or _loop.should_checkpoint()
+        return self._saved() if due else contextlib.nullcontext()
+
+    def _is_last(self, metrics: dict[str, Any]) -> bool:
+        """Whether the sweep's `stop` ends the trial at this report. It is asked here instead of in `report`."""
+        from rtrain.train._cluster_session import ClusterSession
+
+        session = self._session
+        if not isinstance(session, ClusterSession) or session.stop is None:
+            return False
+        stop = session.stop.stop if isinstance(session.stop, _Answered) else session.stop
+        asked = {**metrics, "training_iteration": metrics.get("training_iteration", self.iteration)}
+        session.stop = _Answered(stop, answer=bool(stop(session.facts.experiment_name, asked)))
+        return session.stop.answer
+
+    @contextlib.contextmanager
+    def _saved(self) -> Iterator[str]:
+        with _loop.checkpoint_dir() as directory:
+            values = self.save_checkpoint(directory)
+            if isinstance(values, Mapping):
+                (pathlib.Path(directory) / _VALUES).write_bytes(pickle.dumps(dict(values)))
+            elif values is not None and not os.path.abspath(str(values)).startswith(os.path.abspath(directory)):  # noqa: PTH100
+                raise ValueError(f"save_checkpoint gave {values!r}; it gives a dict, the directory {directory}, or None")
+            (pathlib.Path(directory) / _COUNT).write_text(str(self.iteration))
+            yield directory
+
+
+class _Answered:
+    """A `stop` that was asked about this step already: its report has the same answer."""
+
+    def __init__(self, stop: Any, *, answer: bool) -> None:
+        self.stop, self.answer = stop, answer
+
+    def __call__(self, _run_name: str, _metrics: dict[str, Any]) -> bool:
+        return self.answer

@@ -1,0 +1,213 @@
+"""The decisions of a sweep, without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+from rtrain import tune
+from rtrain.tune import _file
+from rtrain.tune._sweep import Limits, Sweep
+from rtrain.tune._table import CLIReporter, lines
+from rtrain.tune.schedulers import ASHAScheduler, Exploit, FIFOScheduler, TrialScheduler
+from rtrain.tune.search import BasicVariantGenerator, Searcher
+from rtrain.tune.stopper import ExperimentPlateauStopper, MaximumIterationStopper
+
+
+def sweep(space=None, *, scheduler=None, searcher=None, stopper=None, **limits):
+    space = space if space is not None else {"lr": tune.grid_search([1, 2, 3])}
+    found = Limits(metric="loss", mode="min", **limits)
+    searcher = searcher or BasicVariantGenerator(random_state=1)
+    searcher.set_search_properties("loss", "min", space, num_samples=found.num_samples)
+    scheduler = scheduler or FIFOScheduler()
+    scheduler.set_search_properties("loss", "min")
+    return Sweep(found, searcher, scheduler, stopper, space, "abc", run_name=lambda trial: f"s-{trial.trial_id}")
+
+
+def ids(trials):
+    return [one.trial_id[-1] for one in trials]
+
+
+def test_trials_start_as_far_as_the_limit_and_then_one_for_each_that_ends():
+    here = sweep(max_live=2)
+    assert [(one.trial_id, one.config, one.leg.run_name) for one in here.to_start()] == [
+        ("abc_00000", {"lr": 1}, "s-abc_00000"),
+        ("abc_00001", {"lr": 2}, "s-abc_00001"),
+    ]
+    assert here.to_start() == []
+    here.reported("abc_00000", {"loss": 1})
+    assert here.trial("abc_00000").status == "RUNNING" and here.trial("abc_00001").status == "PENDING"
+    here.ended("abc_00000", "succeeded")
+    assert ids(here.to_start()) == ["2"] and not here.done
+    for name in ("abc_00001", "abc_00002"):
+        here.ended(name, "succeeded")
+    assert here.to_start() == [] and here.done
+    assert [one.status for one in here.trials] == ["TERMINATED"] * 3
+
+
+def test_a_trial_that_fails_leaves_the_others_alone_unless_fail_fast():
+    error = RuntimeError("Training failed due to worker errors:\n[Rank 0 Error Snippet]:\nValueError: no such column")
+    here = sweep()
+    here.to_start()
+    assert here.ended("abc_00000", "failed", error) == []
+    assert here.trial("abc_00000").status == "ERROR" and here.trial("abc_00000").why == "ValueError: no such column"
+    fast = sweep(fail_fast=True, max_live=2)
+    fast.to_start()
+    assert ids(fast.ended("abc_00000", "failed", error)) == ["1"]
+    assert fast.to_start() == [] and not fast.done
+    fast.ended("abc_00001", "stopped")
+    assert fast.done and fast.trial("abc_00001").status == "PENDING", "it is not finished: a restored sweep goes on with it"
+
+
+def test_a_stop_by_the_scheduler_is_no_error_and_one_by_somebody_else_is():
+    here = sweep(scheduler=ASHAScheduler(max_t=8, reduction_factor=2))
+    here.to_start()
+    assert here.reported("abc_00000", {"loss": 1, "training_iteration": 1}) == []
+    assert ids(here.reported("abc_00001", {"loss": 2, "training_iteration": 1})) == ["1"]
+    assert here.reported("abc_00001", {"loss": 2, "training_iteration": 2}) == [], "asked already"
+    here.ended("abc_00001", "stopped", RuntimeError("stopped"))
+    assert here.trial("abc_00001").status == "TERMINATED" and here.trial("abc_00001").why == "stopped: scheduler"
+    here.ended("abc_00000", "stopped", RuntimeError("stopped by ana"))
+    assert here.trial("abc_00000").status == "ERROR"
+
+
+def test_a_trial_that_ends_itself_at_the_scheduler_s_last_time_is_not_stopped_while_it_ends():
+    here = sweep(scheduler=ASHAScheduler(max_t=8, reduction_factor=2))
+    here.to_start()
+    assert here.reported("abc_00000", {"loss": 1, "training_iteration": 8}) == []
+    here.ended("abc_00000", "succeeded")
+    assert here.trial("abc_00000").why == "training_iteration 8 reached"
+
+
+def test_the_time_budget_ends_all_and_starts_none():
+    here = sweep(max_live=2, time_budget_s=10)
+    here.to_start()
+    assert here.tick(9.9) == [] and ids(here.tick(10.1)) == ["0", "1"] and here.tick(11) == []
+    assert here.to_start() == []
+    for name in ("abc_00000", "abc_00001"):
+        here.ended(name, "stopped")
+    assert here.done and [one.status for one in here.trials] == ["TERMINATED"] * 2
+
+
+def test_a_stopper_ends_a_trial_or_all():
+    here = sweep(stopper=MaximumIterationStopper(2))
+    here.to_start()
+    assert here.reported("abc_00000", {"training_iteration": 1}) == []
+    assert ids(here.reported("abc_00000", {"training_iteration": 2})) == ["0"]
+    whole = sweep(stopper=ExperimentPlateauStopper("loss", top=2))
+    whole.to_start()
+    assert whole.reported("abc_00000", {"loss": 1}) == []
+    assert ids(whole.reported("abc_00001", {"loss": 1})) == ["1", "0", "2"]
+
+
+class Moving(FIFOScheduler):
+    def on_trial_result(self, tune_controller, trial, result):
+        return Exploit("abc_00000", {"lr": 9}) if trial.trial_id == "abc_00001" else self.CONTINUE
+
+
+def test_an_exploited_trial_goes_on_as_another_run_from_its_donor():
+    here = sweep(scheduler=Moving())
+    here.to_start()
+    assert ids(here.reported("abc_00001", {"loss": 5})) == ["1"]
+    here.ended("abc_00001", "stopped")
+    moved = here.trial("abc_00001")
+    assert (moved.status, moved.config, moved.leg.run_name, moved.leg.resume_from) == (
+        "PENDING", {"lr": 9}, "s-abc_00001-2", "abc_00000",
+    )  # fmt: skip
+    assert ids(here.to_start()) == ["1"]
+    here.reported("abc_00001", {"loss": 5})
+    here.ended("abc_00001", "succeeded")
+    assert here.trial("abc_00001").status == "TERMINATED", "it had ended by itself before it could be stopped"
+
+
+def test_a_metric_that_nobody_reports_is_named_with_those_that_are():
+    here = sweep()
+    here.to_start()
+    here.reported("abc_00000", {"Loss": 1, "acc": 2, "training_iteration": 1})
+    with pytest.raises(tune.TuneError, match="the metric 'loss' was never reported: trial abc_00000 ended, and reported: Loss, acc"):
+        here.ended("abc_00000", "succeeded")
+    other = sweep()
+    other.to_start()
+    other.reported("abc_00001", {"loss": 1})
+    other.reported("abc_00000", {"acc": 1})
+    other.ended("abc_00000", "succeeded")
+
+
+class Two(Searcher):
+    def __init__(self, answers):
+        super().__init__()
+        self.answers, self.heard = list(answers), []
+
+    def suggest(self, trial_id):
+        return self.answers.pop(0) if self.answers else Searcher.FINISHED
+
+    def on_trial_result(self, trial_id, result):
+        self.heard.append((trial_id[-1], result["loss"]))
+
+    def on_trial_complete(self, trial_id, result=None, error=False):
+        self.heard.append((trial_id[-1], "error" if error else "end"))
+
+
+def test_a_searcher_of_one_s_own_is_asked_and_told():
+    here = sweep({"fixed": 1, "lr": tune.uniform(0, 1)}, searcher=Two([{"lr": 0.5}, None, {"lr": 0.6}]), num_samples=10)
+    assert [one.config for one in here.to_start()] == [{"fixed": 1, "lr": 0.5}]
+    assert [one.config for one in here.to_start()] == [{"fixed": 1, "lr": 0.6}]
+    here.reported("abc_00000", {"loss": 3})
+    here.ended("abc_00000", "succeeded")
+    here.ended("abc_00001", "failed", RuntimeError("x"))
+    assert here.to_start() == [] and here.done
+    assert here.searcher.heard == [("0", 3), ("0", "end"), ("1", "error")]
+    stuck = sweep(searcher=Two([None]), num_samples=3)
+    with pytest.raises(tune.TuneError, match="Two.suggest proposes nothing although no trial is alive"):
+        stuck.to_start()
+
+
+def test_an_unknown_decision_is_refused():
+    class Pausing(TrialScheduler):
+        def on_trial_result(self, tune_controller, trial, result):
+            return "PAUSE"
+
+    here = sweep(scheduler=Pausing())
+    here.to_start()
+    with pytest.raises(tune.TuneError, match="Pausing decided 'PAUSE'"):
+        here.reported("abc_00000", {"loss": 1})
+
+
+def test_a_sweep_s_file_brings_back_what_it_kept(tmp_path):
+    here = sweep({"f": tune.grid_search([len, max]), "n": tune.uniform(0, 1)}, scheduler=ASHAScheduler(max_t=8, reduction_factor=2))
+    here.to_start()
+    here.reported("abc_00000", {"loss": float("nan"), "training_iteration": 1})
+    here.ended("abc_00001", "failed", ValueError("bad"))
+    file = _file.SweepFile(tmp_path, "s", None)
+    file.save(here)
+    assert [one.name for one in tmp_path.iterdir()] == ["sweep.json"]
+    again = sweep()
+    _file.take_over(again, _file.read(tmp_path))
+    assert [one.config for one in again.trials] == [one.config for one in here.trials]
+    assert [one.status for one in again.trials] == ["RUNNING", "ERROR"] and str(again.trials[1].error) == "bad"
+    assert again.trials[0].last_result["loss"] != again.trials[0].last_result["loss"]
+    assert again.scheduler.debug_string() == here.scheduler.debug_string()
+    with pytest.raises(tune.TuneError, match="is not the directory of a sweep: it has no sweep.json"):
+        _file.read(tmp_path / "other")
+
+
+def test_the_table_shows_what_differs_and_the_best_at_the_end():
+    here = sweep({"opt": {"lr": tune.grid_search([0.1, 0.2])}, "fixed": 3})
+    here.to_start()
+    here.reported("abc_00000", {"loss": 0.5, "acc": 0.25, "training_iteration": 4, "time_total_s": 1.5})
+    here.ended("abc_00000", "succeeded")
+    here.ended("abc_00001", "failed", ValueError("bad column"))
+    here.elapsed_s = 12
+    assert lines("s", here, CLIReporter(), final=True) == [
+        "sweep s has ended: 1 TERMINATED, 1 ERROR; 12 s",
+        "  trial      status      lr   loss  acc   iter  total s",
+        "  abc_00001  ERROR       0.2",
+        "  abc_00000  TERMINATED  0.1  0.5   0.25  4     1.5",
+        "  abc_00001 failed: bad column",
+        "  best: abc_00000 with loss=0.5 (opt/lr=0.1)",
+    ]
+    chosen = CLIReporter(metric_columns={"acc": "accuracy"}, parameter_columns=["opt/lr"], max_progress_rows=1)
+    assert lines("s", here, chosen, final=False) == [
+        "sweep s: 1 TERMINATED, 1 ERROR; 12 s",
+        "  trial      status  opt/lr  accuracy",
+        "  abc_00001  ERROR   0.2",
+        "  ... and 1 more trials",
+    ]
