@@ -193,7 +193,9 @@ def test_population_based_training_moves_a_trial_to_another_s_checkpoint(cluster
         climb,
         param_space={"slope": tune.grid_search([1, 100])},
         tune_config=tune.TuneConfig(metric="value", mode="max", scheduler=scheduler),
-        run_config=sweep(cluster, tmp_path, stop={"training_iteration": 60}),
+        run_config=sweep(
+            cluster, tmp_path, stop={"training_iteration": 60}, checkpoint_config=tune.CheckpointConfig(num_to_keep=1)
+        ),
     ).fit()
     assert scheduler.perturbations >= 1 and grid.num_errors == 0
     weak = grid[0]

@@ -124,6 +124,18 @@ def test_wrong_bounds_name_the_parameter(make, said):
         make()
 
 
+def test_numpy_s_numbers_are_numbers():
+    numpy = pytest.importorskip("numpy")
+    space = {
+        "a": tune.uniform(numpy.float32(0), numpy.float64(1)),
+        "b": tune.randint(numpy.int64(1), 3),
+        "c": tune.choice(numpy.array([1, 2])),
+        "d": tune.grid_search(numpy.logspace(-2, -1, 2)),
+    }
+    found = configs(space, 2)
+    assert [round(float(one["d"]), 3) for one in found] == [0.01, 0.1] and type(found[0]["a"]) is float
+
+
 def suggestions(searcher, space, **spec):
     searcher.set_search_properties("loss", "min", space, **spec)
     found = []

@@ -160,6 +160,15 @@ def test_a_searcher_of_one_s_own_is_asked_and_told():
         stuck.to_start()
 
 
+def test_a_searcher_that_gives_something_else_and_names_that_are_not_unlike_are_refused():
+    with pytest.raises(tune.TuneError, match=r"Two.suggest gave \[1\]; it gives a dict, None, or Searcher.FINISHED"):
+        sweep(searcher=Two([[1]])).to_start()
+    same = sweep()
+    same.run_name = lambda trial: "s-one"
+    with pytest.raises(tune.TuneError, match="two trials would share the run s-one"):
+        same.to_start()
+
+
 def test_an_unknown_decision_is_refused():
     class Pausing(TrialScheduler):
         def on_trial_result(self, tune_controller, trial, result):

@@ -125,6 +125,7 @@ class SweepDriver:
         trial = self.sweep.trial(news.trial_id)
         if news.leg != len(trial.legs) - 1 or trial.finished:
             return  # of a run that this trial has left behind
+        self.runs.release(trial.trial_id)
         if isinstance(news, Report):
             self._report(trial, news)
         else:

@@ -9,7 +9,7 @@ import json
 import os
 import pathlib
 import pickle
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rtrain.train import _metrics
@@ -26,6 +26,7 @@ class SweepFile:
     folder: pathlib.Path
     name: str
     storage_path: str | None  # of the trials' runs
+    _written: dict[str, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
     def save(self, sweep: Sweep) -> None:
         found = {
@@ -45,9 +46,17 @@ class SweepFile:
             "searcher": _packed(sweep.searcher),
             "scheduler": _packed(sweep.scheduler),
             "stopper": _packed(sweep.stopper),
-            "trials": [_trial_json(one) for one in sweep.trials],
+            "trials": [self._trial_json(one) for one in sweep.trials],
         }
         _replace(self.folder / SWEEP, json.dumps(found, indent=1).encode())
+
+    def _trial_json(self, trial: Trial) -> dict[str, Any]:
+        """That of the last time where the trial has not changed since."""
+        state = (trial.status, trial.reports, len(trial.legs), trial.leg.run_id, trial.leg.seen, trial.started)
+        kept = self._written.get(trial.trial_id)
+        if kept is None or kept[0] != state:
+            kept = self._written[trial.trial_id] = (state, _trial_json(trial))
+        return kept[1]
 
     def save_tuner(self, settings: dict[str, Any]) -> None:
         """What the Tuner was made with. TuneError names what cannot be pickled."""

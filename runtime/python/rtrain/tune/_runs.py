@@ -18,12 +18,13 @@ from rtrain.train._outcome import result_of
 from rtrain.train._result import Result
 from rtrain.train._run_directory import open_directory
 from rtrain.train._trainer import Project, Submission, say
-from rtrain.train._validation import Validator
+from rtrain.train._validation import PENDING, Validator
 from rtrain.tune._sweep import Ended
 from rtrain.tune._trainable import Trials, no_donor
 from rtrain.tune._trial import Leg, Trial
 
 _PAUSE_S = 0.1
+_TRIES = 5
 _HOW: dict[str, Ended] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "STOPPED": "stopped"}
 
 
@@ -66,6 +67,7 @@ class TrialRuns:
         self.news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._leaving = threading.Event()
         self._warned: set[str] = set()
+        self._held: dict[str, str] = {}  # by trial: the mark on its donor's checkpoint
 
     def prepare(self) -> None:
         """Pickles and uploads what all trials share."""
@@ -130,19 +132,40 @@ class TrialRuns:
         leg.run_id, leg.run_path = str(run["run_id"]), str(run["run_path"])
 
     def _donor(self, trial: Trial, donors: list[Leg]) -> Checkpoint:
-        """The donor's newest committed checkpoint; where it was then becomes the leg's base."""
+        """The donor's newest committed checkpoint, held until the trial has read it; where it was then becomes the leg's base."""
         for leg in reversed(donors):
-            if not leg.run_id:
-                continue
-            found = [one for one in self.head.items(f"/v1/runs/{part(leg.run_id)}/checkpoints") if not one["deleting"]]
-            if found:
+            for _ in range(_TRIES if leg.run_id else 0):
+                found = [one for one in self.head.items(f"/v1/runs/{part(leg.run_id)}/checkpoints") if not one["deleting"]]
+                if not found:
+                    break
                 newest = next((one for one in found if one["latest"]), found[-1])
+                if not self._hold(trial, leg.run_id, newest["directory"]):
+                    continue  # removed meanwhile, since a newer one has come
                 metrics: Any = _metrics.decode(newest["metrics"])
                 trial.leg.base = {
                     name: float(metrics[name]) for name in ("training_iteration", "time_total_s") if name in metrics
                 }
                 return Checkpoint(newest["path"], name=newest["directory"])
         raise no_donor(trial)
+
+    def _hold(self, trial: Trial, run_id: str, directory: str) -> bool:
+        """Retention spares what is being validated. With a trainer that validates, the mark is its own: nothing is held then."""
+        if getattr(self.trials.wrapped.trainable, "validation_config", None):
+            return True
+        route = f"/v1/runs/{part(run_id)}/values/validation-{part(directory)}"
+        try:
+            self.head.put(route, json.dumps({"status": PENDING}).encode())
+        except (Conflict, NotFound):
+            return False
+        self._held[trial.trial_id] = route
+        return True
+
+    def release(self, trial_id: str) -> None:
+        """The trial has reported or ended: it needs its donor's checkpoint no more."""
+        route = self._held.pop(trial_id, "")
+        if route:
+            with contextlib.suppress(Conflict, NotFound):
+                self.head.put(route, json.dumps({"status": "COMMITTED", "metrics": {}}).encode())
 
     def stop(self, trial: Trial) -> None:
         """Asks for the end of its run. One that has ended meanwhile is let be."""

@@ -92,6 +92,8 @@ class Sweep:
         found = self.searcher.suggest(trial_id)
         if found == Searcher.FINISHED:
             self.exhausted = True
+        if not isinstance(found, dict | None | str) or (isinstance(found, str) and found != Searcher.FINISHED):
+            raise TuneError(f"{type(self.searcher).__name__}.suggest gave {found!r}; it gives a dict, None, or Searcher.FINISHED")
         if not isinstance(found, dict):
             if found is None and not self.live:
                 raise TuneError(
@@ -113,6 +115,8 @@ class Sweep:
         if self.trial_name is not None:
             trial.name = str(self.trial_name(trial))
         trial.legs.append(Leg(self.run_name(trial), config))
+        if any(leg.run_name == trial.leg.run_name for one in self.trials for leg in one.legs):
+            raise TuneError(f"two trials would share the run {trial.leg.run_name}: trial_dirname_creator must tell them apart")
         self.trials.append(trial)
         self.scheduler.on_trial_add(self, trial)
         return trial

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import numbers
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -141,7 +142,7 @@ def _to_step(value: float, lower: float, upper: float, q: float | None) -> float
         return value
     least, most = math.ceil(lower / q - 1e-9), math.floor(upper / q + 1e-9)
     step = min(max(round(value / q), least), most) * q
-    return step if isinstance(q, int) else float(f"{step:.12g}")
+    return step if isinstance(q, numbers.Integral) else float(f"{step:.12g}")
 
 
 # -- the names that scripts use ---------------------------------------------------------------------------------------
@@ -238,9 +239,9 @@ def sample_from(func: Callable[..., Any]) -> Function:
 
 
 def _check_numbers(name: str, values: Mapping[str, Any], *, whole: bool = False) -> None:
-    wanted, kinds = ("a whole number", int) if whole else ("a number", int | float)
+    wanted, kind = ("a whole number", numbers.Integral) if whole else ("a number", numbers.Real)  # NumPy's scalars are such
     for parameter, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(float(value)):
             raise ValueError(f"{name}: {parameter} is {value!r}; it is {wanted}")
 
 
