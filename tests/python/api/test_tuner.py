@@ -92,6 +92,63 @@ def test_a_trainer_makes_one_gang_for_each_trial_and_its_best_checkpoint_can_be_
         assert (pathlib.Path(folder) / "model.txt").read_text() == "20"
 
 
+def test_a_torch_trainer_trains_two_ranks_in_each_trial(cluster, tmp_path):
+    from rtrain.train.torch import TorchTrainer
+
+    def loop(config):
+        import torch
+
+        total = torch.tensor([config["lr"] * (1 + train.get_context().get_world_rank())])
+        torch.distributed.all_reduce(total)
+        train.report({"total": total.item()})
+
+    grid = tune.Tuner(
+        TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2), run_config=sweep(cluster, tmp_path)),
+        param_space={"train_loop_config": {"lr": tune.choice([10.0])}},
+    ).fit()
+    assert [one.metrics["total"] for one in grid] == [30] and str(tmp_path) in grid.experiment_path
+
+
+def test_without_a_storage_path_runs_lie_on_the_head_and_the_sweep_s_file_here(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def saves(config):
+        with train.checkpoint_dir() as folder:
+            (pathlib.Path(folder) / "x").write_text(str(config["x"]))
+            tune.report({"x": config["x"]}, checkpoint=folder)
+
+    name = cluster.name("on-the-head")
+    grid = tune.Tuner(saves, param_space={"x": tune.grid_search([1, 2])}, run_config=tune.RunConfig(name=name, **QUIET)).fit()
+    assert grid.experiment_path == str(tmp_path / "rtrain_results" / name)
+    assert grid[1].path == f"cluster://{name}-{grid[1].trial_id}"
+    assert tune.Tuner.can_restore(grid.experiment_path) and not tune.Tuner.can_restore(tmp_path)
+    later = tune.Tuner.restore(grid.experiment_path, saves).get_results()
+    with later.get_best_result("x", "max").checkpoint.as_directory() as folder:
+        assert (pathlib.Path(folder) / "x").read_text() == "2"
+    second = tune.Tuner(saves, param_space={"x": 3}, run_config=tune.RunConfig(name=name, **QUIET)).fit()
+    assert len(second) == 1 and len(list(pathlib.Path(second.experiment_path).glob("sweep-*.json"))) == 1
+
+
+def test_a_trial_that_is_stopped_by_hand_is_an_error_and_a_name_may_be_made(cluster, tmp_path):
+    def waits(config):
+        tune.report({"x": 1})
+        if config["x"] == 1:
+            threading.Event().wait(60)
+
+    class Stopping(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if trial.config["x"] == 1:
+                cluster.daemons.rtrain("stop", trial.leg.run_name, "--yes")
+
+    config = sweep(cluster, tmp_path, callbacks=[Stopping()])
+    naming = tune.TuneConfig(
+        trial_name_creator=lambda trial: f"x={trial.config['x']}", trial_dirname_creator=lambda trial: f"x{trial.config['x']}"
+    )
+    grid = tune.Tuner(waits, param_space={"x": tune.grid_search([1, 2])}, tune_config=naming, run_config=config).fit()
+    assert [one.trial_name for one in grid] == ["x=1", "x=2"] and grid[0].path == str(tmp_path / config.name / f"{config.name}-x1")
+    assert isinstance(grid[0].error, train.TrainingStoppedError) and grid[1].error is None
+
+
 def test_a_trial_that_fails_is_recorded_and_goes_on_when_it_may(cluster, tmp_path):
     def fails_once(config):
         checkpoint = tune.get_checkpoint()

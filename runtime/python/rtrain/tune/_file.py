@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rtrain.train import _metrics
+from rtrain.train._configs import RunConfig
+from rtrain.train._trainer import say
 from rtrain.tune._errors import TuneError
 from rtrain.tune._sweep import Sweep
 from rtrain.tune._trial import Leg, Trial
@@ -79,6 +81,30 @@ class SweepFile:
         if old.is_file():
             stamp = datetime.datetime.fromtimestamp(old.stat().st_mtime).strftime("%Y-%m-%d_%H-%M-%S.%f")
             old.rename(self.folder / f"sweep-{stamp}.json")
+
+
+def without_unpicklable(config: RunConfig) -> RunConfig:
+    """The driver's own helpers (callbacks, a reporter) may hold what cannot be kept: a later driver goes on without them."""
+    kept = []
+    for one in config.callbacks or []:
+        if _can_be_pickled(one):
+            kept.append(one)
+        else:
+            say(f"{type(one).__name__} among the callbacks cannot be pickled: Tuner.restore goes on without it")
+    config.callbacks = kept or None
+    if not _can_be_pickled(config.progress_reporter):
+        config.progress_reporter = None
+    return config
+
+
+def _can_be_pickled(value: Any) -> bool:
+    import cloudpickle
+
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
 
 
 def exists(folder: pathlib.Path) -> bool:

@@ -138,7 +138,7 @@ class Tuner:
         runs = self._runs(head, sweep, file)
         runs.prepare()
         if self._restored is None:
-            kept = of_tuner(self._run_config)
+            kept = _file.without_unpicklable(of_tuner(self._run_config))
             kept.name = file.name
             file.save_tuner({"param_space": self._space, "tune_config": self._config, "run_config": kept})
         self._announce(file)
