@@ -19,6 +19,7 @@
 namespace rtrain::head {
 
 struct Head;
+struct Pending;
 
 struct NodeSeen {  // what is known of a node beside the records; gone with the head, told anew at each registration
     std::int64_t heard_ms = 0;  // monotonic
@@ -40,8 +41,8 @@ class Agents {
     void dismiss(const std::string& node, const std::string& why);  // `node leave`: refuse and close
     bool connected(const std::string& node) const;
     const NodeSeen* seen(const std::string& node) const;
-    std::map<std::string, std::string> numbers_to_save();  // settings: the highest numbers of news that came
-    void numbers_saved();
+    void add_numbers(Pending& batch);  // the highest numbers of the news that came
+    void numbers_saved(const Pending& batch);
     void acknowledge();  // news that are durable by now
     void close_all(const std::string& why);
     // Asks a node to remove a run's files; `then` is called once, at the latest after `patience_ms` with an error.
@@ -60,7 +61,7 @@ class Agents {
     };
     struct Inbox {
         std::uint64_t received = 0, durable = 0;
-        std::optional<std::uint64_t> saving;  // on its way to the disk
+        std::uint64_t installation = 0;  // of the agent: another one's numbers on their way to the disk do not count
         bool opened = false;
     };
     void heard(const std::string& node, std::uint64_t session, Result<protocol::FromAgent> message);
@@ -90,8 +91,7 @@ class Agents {
     std::map<std::string, Session> sessions_;
     std::map<std::string, NodeSeen> seen_;
     std::map<std::string, Inbox> inboxes_;
-    std::set<std::string> unsaved_;         // nodes whose number has changed since the last commit began
-    std::set<std::string> saving_;          // nodes whose number is on its way to the disk
+    std::set<std::string> unsaved_;         // nodes whose number has changed since the last batch was closed
     std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
     std::vector<std::string> revoked_;
     std::pair<std::string, std::string> newest_code_;  // by the key of its submission: a gang's nodes ask in a row

@@ -31,9 +31,11 @@ void Head::take(Event event, Answer answer) {
 }
 
 void Head::save(Aside aside) {
-    for (const auto& [key, value] : aside.settings) gathered_.batch.settings[key] = value;
-    for (const state::TokenRow& token : aside.tokens) gathered_.batch.tokens.push_back(token);
-    gathered_.asides.push_back(std::move(aside));
+    Pending& next = queue_.newest();
+    for (const auto& [key, value] : aside.settings) next.batch.settings[key] = value;
+    for (const state::TokenRow& token : aside.tokens) next.batch.tokens.push_back(token);
+    next.rows += aside.settings.size() + aside.tokens.size();
+    next.asides.push_back(std::move(aside));
     post_turn();
 }
 
@@ -46,7 +48,12 @@ void Head::turn() {
     turn_posted_ = false;
     if (*failure) return;
     decide_waiting();
+    if (queue_.full(reports.waiting())) queue_.close([this](Pending& batch) { collect(batch); });
     begin_commit();
+}
+
+void Head::turn_when_full() {
+    if (queue_.full(reports.waiting())) post_turn();
 }
 
 // What has come by now is decided in order.
@@ -66,8 +73,7 @@ void Head::decide_waiting() {
     for (const Decision& decision : decided.turn.decisions)
         for (auto& order : agents.orders(decision.act)) decided.orders.push_back(std::move(order));
     for (Waiting& one : inputs) decided.answers.push_back(std::move(one.answer));
-    for (state::Entry& entry : decided.turn.entries) gathered_.batch.entries.push_back(std::move(entry));
-    gathered_.turns.push_back(std::move(decided));
+    queue_.newest().add(std::move(decided));
     wake();
 }
 
@@ -84,36 +90,40 @@ void Head::note_records(const Turn& turn) {
 
 // What news meant (events, notices, metrics) and their numbers become durable together, or not at all: after a crash
 // the agent sends again exactly what was not. So nothing may wait to be decided here.
+void Head::collect(Pending& batch) {
+    RTRAIN_CHECK(waiting_.empty(), "a batch is closed with undecided events");
+    batch.batch.metrics = reports.to_save();
+    agents.add_numbers(batch);
+    revocations.add_changes(batch);
+}
+
 void Head::begin_commit() {
-    if (under_way_ || *failure || !gathered_.wanted()) return;
-    RTRAIN_CHECK(waiting_.empty(), "a commit begins with undecided events");
-    gathered_.batch.metrics = reports.to_save();
-    gathered_.batch.settings.merge(agents.numbers_to_save());
-    gathered_.batch.settings.merge(revocations.to_save());
-    under_way_ = std::make_unique<Pending>(std::exchange(gathered_, {}));
-    if (!under_way_->writes()) return committed(Done{});
+    if (*failure) return;
+    const Pending* next = queue_.begin([this](Pending& batch) { collect(batch); });
+    if (!next) return;
+    if (!next->writes()) return committed(Done{});
     auto outcome = std::make_shared<std::promise<Status>>();
     outcome_ = outcome->get_future();
-    writer_.add([this, outcome, &batch = under_way_->batch, number = ++commits_] {
+    writer_.add([this, outcome, &batch = next->batch, number = ++commits_] {
         const std::int64_t begun_us = monotonic_us();
         Status status = journal->commit(batch);
         metrics.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
         outcome->set_value(std::move(status));
         loop.post([this, number] {
-            if (under_way_ && commits_ == number) committed(outcome_.get());  // else somebody has waited for it
+            if (queue_.under_way() && commits_ == number) committed(outcome_.get());  // else somebody has waited for it
         });
     });
 }
 
 void Head::committed(const Status& status) {
-    const std::unique_ptr<Pending> done = std::move(under_way_);
+    const std::unique_ptr<Pending> done = queue_.end();
     if (!status) return fail(status.error());
-    agents.numbers_saved();
-    revocations.saved();
+    agents.numbers_saved(*done);
+    revocations.saved(*done);
     const state::Batch& saved = done->batch;
     if (!saved.entries.empty() || !saved.notices.empty() || !saved.metrics.empty()) feeds.poke();
     hand_over(std::move(*done));
-    if (!waiting_.empty() || gathered_.wanted()) turn();  // the disk does not wait for what is performed
+    if (!waiting_.empty() || queue_.wanted()) turn();  // the disk does not wait for what is performed
     perform_some();
 }
 
@@ -162,32 +172,28 @@ void Head::after_records(const Turn& turn) {
 }
 
 void Head::once_durable(std::function<void()> task) {
-    if (!gathered_.turns.empty()) return gathered_.then.push_back(std::move(task));
-    if (under_way_) return under_way_->then.push_back(std::move(task));
+    if (Pending* last = queue_.last_decided()) return last->then.push_back(std::move(task));
     task();
 }
 
-bool Head::ended_for_good(const Run& run) const {
-    return terminal(run.state) && !gathered_.about(run.id) && !(under_way_ && under_way_->about(run.id));
-}
+bool Head::ended_for_good(const Run& run) const { return terminal(run.state) && !queue_.about(run.id); }
 
 void Head::settle() {
-    gathered_.then.emplace_back([] {});
+    queue_.newest().then.emplace_back([] {});
     turn();
-    while (under_way_ && !*failure) committed(outcome_.get());
+    while (queue_.under_way() && !*failure) committed(outcome_.get());
     while (!durable_.empty()) perform_some();
 }
 
 void Head::give_up_waiting() {
     waiting_.clear();
-    gathered_ = {};
-    if (under_way_) outcome_.wait();
-    under_way_.reset();
+    if (queue_.under_way()) outcome_.wait();
+    queue_.give_up();
 }
 
 void Head::acknowledge() {
     acknowledging_ = false;
-    gathered_.then.emplace_back([this] { agents.acknowledge(); });
+    queue_.newest().then.emplace_back([this] { agents.acknowledge(); });
     turn();  // what is acknowledged must have been decided
 }
 

@@ -34,6 +34,7 @@ void Agents::heard(const std::string& node, std::uint64_t id, Result<protocol::F
     if (const auto* news = std::get_if<protocol::News>(&*message)) take_news(node, *news);
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
         for (const protocol::News& news : batch->items) take_news(node, news);
+    head_.turn_when_full();
     if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message)) take_log(node, *chunk);
     if (const auto* said = std::get_if<protocol::Cleared>(&*message)) cleared(node, *said);
 }
@@ -78,7 +79,7 @@ void Agents::register_node(const std::string& node, Session& session, const prot
     Inbox& box = inbox(node);
     if (said.next_news <= box.received) {  // a new installation: its numbers begin anew
         box.received = box.durable = 0;
-        box.saving.reset();
+        ++box.installation;
         unsaved_.insert(node);
     }
     session.registered = true;
@@ -162,22 +163,18 @@ void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) 
     head_.feeds.poke();
 }
 
-std::map<std::string, std::string> Agents::numbers_to_save() {
-    std::map<std::string, std::string> settings;
-    for (const std::string& node : unsaved_) {
-        Inbox& box = inboxes_.at(node);
-        box.saving = box.received;
-        settings[seen_setting(node)] = std::to_string(box.received);
+void Agents::add_numbers(Pending& batch) {
+    for (const std::string& node : std::exchange(unsaved_, {})) {
+        const Inbox& box = inboxes_.at(node);
+        batch.news[node] = {.number = box.received, .installation = box.installation};
+        batch.batch.settings[seen_setting(node)] = std::to_string(box.received);
     }
-    saving_ = std::exchange(unsaved_, {});
-    return settings;
 }
 
-void Agents::numbers_saved() {
-    for (const std::string& node : std::exchange(saving_, {})) {
+void Agents::numbers_saved(const Pending& batch) {
+    for (const auto& [node, saved] : batch.news) {
         Inbox& box = inboxes_.at(node);
-        if (box.saving) box.durable = *box.saving;
-        box.saving.reset();
+        if (box.installation == saved.installation) box.durable = saved.number;
     }
 }
 

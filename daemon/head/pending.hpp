@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,26 @@ struct Pending {
     std::vector<Aside> asides;
     std::vector<std::function<void()>> then;  // when all of it is durable and performed
     state::Batch batch;
+    std::size_t rows = 0;  // to be written, as far as they are in the batch by now
+    // Of the batch's turns, beside the settings that they become.
+    struct NewsNumber {
+        std::uint64_t number = 0, installation = 0;
+    };
+    std::map<std::string, NewsNumber> news;  // by node: the highest that came
+    std::set<std::string> revoked;           // serials of certificates
 
+    void add(Decided decided) {
+        for (state::Entry& entry : decided.turn.entries) {
+            rows += 1 + entry.records.size();
+            batch.entries.push_back(std::move(entry));
+        }
+        decided.turn.entries.clear();
+        turns.push_back(std::move(decided));
+    }
+    void add(state::Notice notice) {
+        ++rows;
+        batch.notices.push_back(std::move(notice));
+    }
     bool wanted() const { return !turns.empty() || !asides.empty() || !then.empty(); }  // a commit now, not by and by
     bool writes() const {
         return !batch.entries.empty() || !batch.notices.empty() || !batch.metrics.empty() || !batch.settings.empty() ||

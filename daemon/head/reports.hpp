@@ -19,7 +19,8 @@ class Reports {
   public:
     // Events that the report means for the core.
     std::vector<Event> take(const Cluster& cluster, const protocol::Reported& said);
-    std::vector<state::MetricRow> to_save();  // and forgets them
+    std::vector<state::MetricRow> to_save();                 // and forgets them
+    std::size_t waiting() const { return waiting_.size(); }  // to be saved
     std::optional<state::MetricRow> last(RunId run) const;
     void remember(const state::MetricRow& row) { last_[row.attempt.run] = row; }
     void end(RunId run);

@@ -76,16 +76,15 @@ void Revocations::revoke(const std::string& node) {
     changed_.insert({setting, issued_prefix + node});
 }
 
-std::map<std::string, std::string> Revocations::to_save() {
-    std::map<std::string, std::string> settings;
-    for (const std::string& setting : std::exchange(changed_, {})) settings[setting] = text_of(lists_[setting]);
-    saving_.merge(fresh_);
-    return settings;
+void Revocations::add_changes(Pending& batch) {
+    for (const std::string& setting : std::exchange(changed_, {}))
+        batch.batch.settings[setting] = text_of(lists_[setting]);
+    batch.revoked = std::exchange(fresh_, {});
 }
 
-void Revocations::saved() {
-    if (saving_.empty()) return;
-    head_.tokens.revoke_certificates(std::exchange(saving_, {}));
+void Revocations::saved(const Pending& batch) {
+    if (batch.revoked.empty()) return;
+    head_.tokens.revoke_certificates(batch.revoked);
     if (std::exchange(announcing_, true)) return;
     head_.loop.after(announce_pause_ms, [this] { announce(); });
 }

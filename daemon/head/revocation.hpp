@@ -12,6 +12,7 @@
 namespace rtrain::head {
 
 struct Head;
+struct Pending;
 
 // Changes wait for the next commit (Head::save or Head::take brings one), which many of them share; what is revoked is
 // refused from that commit on, before anybody is answered. Agents hear of all that came within half a second at once.
@@ -24,8 +25,8 @@ class Revocations {
     void issued(const std::string& node, const std::string& serial, std::optional<std::int64_t> expires_wall_ms = {});
     void revoke(const std::string& node);  // all its certificates
     bool revoked(const std::string& serial) const { return refused_.contains(serial); }
-    std::map<std::string, std::string> to_save();  // settings that changed since the last commit
-    void saved();
+    void add_changes(Pending& batch);  // since the last one was closed
+    void saved(const Pending& batch);
 
   private:
     using Serials = std::map<std::string, std::int64_t>;  // when they expire
@@ -35,8 +36,7 @@ class Revocations {
     Head& head_;
     std::map<std::string, Serials> lists_;   // by setting
     std::set<std::string> changed_;          // settings
-    std::set<std::string> refused_, fresh_;  // serials; fresh: for the next commit
-    std::set<std::string> saving_;           // serials: of the commit that is under way
+    std::set<std::string> refused_, fresh_;  // serials; fresh: for the next batch
     bool announcing_ = false;
 };
 

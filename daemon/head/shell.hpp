@@ -17,11 +17,11 @@
 
 #include "daemon/head/agents.hpp"
 #include "daemon/head/clock.hpp"
+#include "daemon/head/commit_queue.hpp"
 #include "daemon/head/feeds.hpp"
 #include "daemon/head/head.hpp"
 #include "daemon/head/identity.hpp"
 #include "daemon/head/log_store.hpp"
-#include "daemon/head/pending.hpp"
 #include "daemon/head/reports.hpp"
 #include "daemon/head/revocation.hpp"
 #include "daemon/head/run_names.hpp"
@@ -50,10 +50,11 @@ struct Head {
     void save(Aside aside);
     // What is told of the records waits until they are durable: runs `task` then; at once when they are.
     void once_durable(std::function<void()> task);
-    bool all_durable() const { return !under_way_ && gathered_.turns.empty(); }
+    bool all_durable() { return queue_.last_decided() == nullptr; }
     bool ended_for_good(const Run& run) const;  // it is terminal, and on disk
     void settle();                              // what came is on disk when this returns: before metrics are read
-    void note(state::Notice notice) { gathered_.batch.notices.push_back(std::move(notice)); }  // with the next commit
+    void turn_when_full();                      // news came that may wait, but not too many of them
+    void note(state::Notice notice) { queue_.newest().add(std::move(notice)); }
     struct ToAcknowledge {
         std::string node;
         protocol::AttemptRef attempt;  // as the agent calls it
@@ -96,8 +97,9 @@ struct Head {
     void post_turn();
     void turn();
     void decide_waiting();
-    void note_records(const Turn& turn);   // what people look up; at once
-    void begin_commit();                   // of what was gathered, unless one is under way
+    void note_records(const Turn& turn);  // what people look up; at once
+    void collect(Pending& batch);
+    void begin_commit();                   // of the oldest batch, unless one is under way
     void committed(const Status& status);  // that was under way: performs, answers, goes on
     void hand_over(Pending durable);       // what it asks for is queued, in order
     void perform_some();                   // of the queue, for a slice of time; the rest behind what has come since
@@ -113,8 +115,7 @@ struct Head {
     void sweep();    // daily: the same, and a fresh leaf
 
     std::vector<Waiting> waiting_;
-    Pending gathered_;                     // for the next commit
-    std::unique_ptr<Pending> under_way_;   // at the writer
+    CommitQueue queue_;                    // decided, not yet durable
     std::deque<net::Loop::Task> durable_;  // to be performed
     std::future<Status> outcome_;
     std::optional<net::Loop::TimerId> wake_timer_;
