@@ -1,6 +1,6 @@
-"""Part 2: the same training, with the images in Parquet files that the workers read.
+"""Part 2: the same training, with the images in Parquet files that the workers read: by rtrain.data, or by a torch Dataset of one's own.
 
-python part2_parquet.py [--workers 2] [--epochs 3] [--width 64] [--storage DIR] [--data DIR]
+python part2_parquet.py [--reader data|dataset] [--workers 2] [--epochs 3] [--width 64] [--storage DIR] [--data DIR]
 """
 
 import argparse
@@ -8,6 +8,7 @@ import pathlib
 
 import numpy
 import pyarrow
+import rtrain.data
 import rtrain.train
 import torch
 from digits import TEST_IMAGES, accuracy, images, resnet18
@@ -52,23 +53,45 @@ class ParquetImages(Dataset):
         return torch.from_numpy(pixels[row]), int(labels[row])
 
 
+def of_data(shard):
+    """Epochs of what rtrain.data gives this rank: it shuffles by itself, and only the rows at hand are in memory."""
+
+    def batches(epoch):
+        for batch in shard.iter_torch_batches(batch_size=32):
+            yield batch["pixels"].reshape(-1, 1, 8, 8), batch["label"]
+
+    return batches
+
+
+def of_dataset(shard):
+    """Epochs of this rank's part of the torch Dataset; the loader does not divide it again."""
+    loader = prepare_data_loader(DataLoader(shard, batch_size=32, shuffle=True))
+
+    def batches(epoch):
+        loader.sampler.set_epoch(epoch)
+        return loader
+
+    return batches
+
+
 def train_loop(config):
-    """`get_dataset_shard` gives this rank's rows, and the loader is not divided again."""
+    """`get_dataset_shard` gives this rank's rows, whatever the dataset is."""
     torch.manual_seed(0)
     shard = rtrain.train.get_dataset_shard("train")
-    loader = prepare_data_loader(DataLoader(shard, batch_size=32, shuffle=True))
+    batches = of_data(shard) if config["reader"] == "data" else of_dataset(shard)
     pixels, labels = images()
     test = pixels[-TEST_IMAGES:].to(get_device()), labels[-TEST_IMAGES:].to(get_device())
     model = prepare_model(resnet18(config["width"]))
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for epoch in range(config["epochs"]):
-        loader.sampler.set_epoch(epoch)
-        for batch, names in loader:
+        rows = 0
+        for batch, names in batches(epoch):
+            rows += len(names)
             loss = nn.functional.cross_entropy(model(batch), names)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        metrics = {"epoch": epoch, "rows": len(shard), "loss": loss.item(), "accuracy": accuracy(model.module, *test)}
+        metrics = {"epoch": epoch, "rows": rows, "loss": loss.item(), "accuracy": accuracy(model.module, *test)}
         with rtrain.train.checkpoint_dir() as directory:
             if rtrain.train.get_context().get_world_rank() == 0:
                 torch.save(model.module.state_dict(), f"{directory}/model.pt")
@@ -79,6 +102,7 @@ def train_loop(config):
 
 def main():
     options = argparse.ArgumentParser()
+    options.add_argument("--reader", choices=["data", "dataset"], default="data")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--epochs", type=int, default=3)
     options.add_argument("--width", type=int, default=64)
@@ -86,10 +110,11 @@ def main():
     options.add_argument("--data", type=lambda text: pathlib.Path(text).absolute(), default=pathlib.Path("/tmp/digits"))
     given = options.parse_args()
     write_files(given.data)
+    files = rtrain.data.read_parquet(given.data).random_shuffle() if given.reader == "data" else ParquetImages(given.data)
     trainer = TorchTrainer(
         train_loop,
-        train_loop_config={"epochs": given.epochs, "width": given.width},
-        datasets={"train": ParquetImages(given.data)},
+        train_loop_config={"epochs": given.epochs, "width": given.width, "reader": given.reader},
+        datasets={"train": files},
         scaling_config=ScalingConfig(num_workers=given.workers, use_gpu=torch.cuda.is_available()),
         run_config=RunConfig(name="tutorial-2", storage_path=given.storage),
     )

@@ -59,7 +59,8 @@ def resumable(config):
     if checkpoint is not None:
         with checkpoint.as_directory() as folder:
             state = json.loads((pathlib.Path(folder) / "state.json").read_text())
-            seen = json.loads((pathlib.Path(folder) / f"seen-{rank}.json").read_text())
+            mine = pathlib.Path(folder) / f"seen-{rank}.json"
+            seen = json.loads(mine.read_text()) if mine.exists() else []
     shard = train.get_dataset_shard("train", state_dict=state)
     for number, batch in enumerate(shard.iter_batches(batch_size=20, **config)):
         seen += batch["id"].tolist()
@@ -92,6 +93,46 @@ def test_a_failure_in_mid_epoch_costs_no_row_and_gives_none_twice(cluster, parqu
     assert [rank["attempt"] for rank in told.ranks] == [2, 2]
     assert [len(rank["seen"]) for rank in told.ranks] == [500, 500]
     assert sorted(told.ranks[0]["seen"] + told.ranks[1]["seen"]) == list(range(1000))
+
+
+def test_a_run_goes_on_in_mid_epoch_with_more_workers(cluster, parquet):
+    name, rows = cluster.name("data"), data.read_parquet(parquet).filter(lambda row: row["id"] >= 100).random_shuffle()
+
+    def fit(workers):
+        told = Told()
+        run = RunConfig(name=name, callbacks=[told])
+        scaling = ScalingConfig(num_workers=workers)
+        DataParallelTrainer(resumable, train_loop_config={}, datasets={"train": rows}, scaling_config=scaling, run_config=run).fit()
+        return [row for rank in told.ranks for row in rank["seen"]]
+
+    with pytest.raises(train.WorkerGroupError):
+        fit(2)
+    seen = fit(3)
+    given = 2 * 11 * 20  # by two ranks until their last checkpoint
+    assert len(set(seen)) == len(seen) == given + (900 - given) // 3 * 3 and set(seen) <= set(range(100, 1000))
+
+
+def test_what_is_random_without_a_seed_is_alike_on_every_rank(cluster):
+    """Each rank builds the dataset by itself."""
+
+    class Halves(DataConfig):
+        def configure(self, datasets, world_size, worker_handles=None, worker_node_ids=None):
+            parts = datasets["train"].random_shuffle().streaming_split(world_size, equal=True)
+            return [{"train": part} for part in parts]
+
+    def loop():
+        train.report({"rows": [row["id"] for row in train.get_dataset_shard("train")]})
+
+    told = Told()
+    DataParallelTrainer(
+        loop,
+        datasets={"train": lambda: data.range(100).random_sample(0.5)},
+        dataset_config=Halves(),
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
+    ).fit()
+    first, second = (rank["rows"] for rank in told.ranks)
+    assert len(first) == len(second) > 10 and not set(first) & set(second)
 
 
 def test_ranks_that_see_other_files_are_told(cluster, tmp_path):

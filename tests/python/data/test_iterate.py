@@ -104,6 +104,25 @@ def test_loader_processes_read_parts_of_their_own():
     assert sorted(int(one) for features, _ in loader for one in features) == sorted(row["id"] for row in again) != sorted(found)
 
 
+def test_a_prepared_loader_leaves_a_share_as_it_is(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from rtrain.train.torch import prepare_data_loader
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    share = data.range(10).random_shuffle().rtrain_share_of_run(1, 2, 5, equal=True)
+    rows = share.to_torch(batch_size=2, unsqueeze_feature_tensors=False)
+    loader = prepare_data_loader(torch.utils.data.DataLoader(rows, batch_size=None))
+    epochs = []
+    for epoch in (0, 1, 0):
+        loader.sampler.set_epoch(epoch)
+        epochs.append([int(one) for features, _ in loader for one in features])
+    assert len(epochs[0]) == 5 and epochs[0] == epochs[2] != epochs[1]
+    with pytest.raises(TypeError, match=r"no length.*DataLoader\(shard.to_torch\(...\), batch_size=None\)"):
+        list(torch.utils.data.DataLoader(share, batch_size=2))
+    assert share and len(list(share)) == 5
+
+
 def test_a_look_at_a_dataset(capsys):
     dataset = data.range(30)
     assert repr(dataset) == "Dataset(range(30), 30 rows, columns: id)"
@@ -159,7 +178,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return file
 
 
-@pytest.mark.parametrize(("then", "limit"), [("", 40), (".random_shuffle(window_bytes=16 << 20)", 110)], ids=["in order", "shuffled"])
+@pytest.mark.parametrize(("then", "limit"), [("", 40), (".random_shuffle(window_bytes=16 << 20)", 150)], ids=["in order", "shuffled"])
 def test_a_large_file_is_never_in_memory_whole(then, limit, big: pathlib.Path):
     script = MEMORY.format(path=sys.path, file=str(big), then=then)
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

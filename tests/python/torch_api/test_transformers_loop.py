@@ -131,6 +131,15 @@ def test_a_rank_s_share_is_not_divided_again_and_is_padded_to_equal_length(kept,
     assert [len(batch["labels"]) for batch in stream.get_train_dataloader()] == [4]
 
 
+def test_a_share_of_rtrain_data_trains_a_trainer(kept, tmp_path):
+    data = pytest.importorskip("rtrain.data", exc_type=ImportError)
+    rows = data.from_items([{"input_ids": [one % 8, 1, 2, 3], "labels": one % 2} for one in range(32)]).random_shuffle()
+    share = rows.rtrain_share_of_run(1, 2, 3, equal=True)
+    made = prepare_trainer(trainer(tmp_path, share, max_steps=6))
+    assert [batch["input_ids"].shape for batch in made.get_train_dataloader()] == [(4, 4)] * 4
+    assert made.train().global_step == 6 and share.state_dict()["epoch"] == 2  # the second half of an epoch was trained on
+
+
 def test_a_stream_of_batches_is_read_as_it_is(kept, tmp_path):
     made = prepare_trainer(trainer(tmp_path, Stream(), max_steps=5))
     sizes = [len(batch["labels"]) for batch in made.get_train_dataloader()]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rtrain.data import _block, _write
 from rtrain.data._block import Block, check_format
+from rtrain.data._chance import drawn
 from rtrain.data._grouped import Summary, summaries
 from rtrain.data._iterator import DataIterator
 from rtrain.data._joins import Slice
@@ -66,7 +67,7 @@ class Reading:
         n - 1 rows that are over are left out."""
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"streaming_split: n is {n!r}; it is a whole number from 1 on")
-        seed = Share(self._node).seed
+        seed = drawn(self._node.says())
         return [DataIterator(Share(self._node, rank, n, equal=equal, seed=seed)) for rank in range(n)]
 
     def _blocks(self) -> Iterator[Block]:

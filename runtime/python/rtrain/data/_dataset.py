@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 
 from rtrain.data import _block
 from rtrain.data._block import Block, check_format
+from rtrain.data._chance import drawn
 from rtrain.data._consume import Reading, Schema
 from rtrain.data._files import Parquet
 from rtrain.data._grouped import GroupedData
@@ -116,7 +116,7 @@ class Dataset(Reading):
         """Each row with the chance `fraction`: the same rows in every epoch."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"random_sample: fraction is {fraction}; it lies between 0 and 1")
-        return self._with(Sample(fraction, secrets.randbits(32) if seed is None else seed))
+        return self._with(Sample(fraction, drawn(self._node.says()) if seed is None else seed))
 
     # -- columns ------------------------------------------------------------------------------------------------------
     def add_column(self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Any) -> Dataset:
@@ -300,10 +300,10 @@ class Dataset(Reading):
         return Dataset(Mapped(node, (op,)))
 
     def _computed(self, said: str, compute: Callable[[Block], Block]) -> Dataset:
-        return Dataset(Computed(self._node, said, compute, secrets.randbits(32)))
+        return Dataset(Computed(self._node, said, compute, drawn(said)))
 
     def _frozen(self) -> Node:
-        return self._node if self._node.steady else Frozen(self._node, secrets.randbits(63))
+        return self._node if self._node.steady else Frozen(self._node, drawn(self._node.says()))
 
 
 class _Dropped:

@@ -42,6 +42,15 @@ class DataIterator:
         whose = f"rank {share.rank} of {share.world}, " if share.world > 1 else ""
         return f"DataIterator({whose}{share.node.says()})"
 
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        raise TypeError(
+            "a share of rtrain.data has no length (count() reads to know it). For torch's DataLoader: "
+            "DataLoader(shard.to_torch(...), batch_size=None); without one: shard.iter_torch_batches(...)"
+        )
+
     # -- iterating --------------------------------------------------------------------------------------------------
     def iter_batches(
         self,
@@ -59,7 +68,8 @@ class DataIterator:
 
         batch_size: rows of each but the last (drop_last leaves that out); None: as the rows come.
         prefetch_batches: made ahead by a thread; 0: by the loop's own.
-        local_shuffle_buffer_size: rows are given out of one shuffled buffer of so many after another.
+        local_shuffle_buffer_size: rows are given out of one shuffled buffer of so many after another. A local_shuffle_seed
+        must be the same on every rank (the order is another on each all the same).
         """
         check_format(batch_format, "iter_batches")
         _check(batch_size, local_shuffle_buffer_size, prefetch_batches)

@@ -101,10 +101,9 @@ def _globbed(system: Any, pattern: str) -> list[Any]:
     fixed = pattern[: min(pattern.index(letter) for letter in "*?[" if letter in pattern)]
     base = fixed.rpartition("/")[0] or "/"
     selector = fs.FileSelector(base, recursive="/" in pattern[len(base) + 1 :], allow_not_found=True)
-    expression = "".join(_translated(piece) for piece in re.split(r"(\*\*/|/)", pattern))
-    return sorted(
-        (info for info in system.get_file_info(selector) if re.fullmatch(expression, info.path)), key=lambda info: str(info.path)
-    )
+    expression = re.compile("".join(_translated(piece) for piece in re.split(r"(\*\*/|/)", pattern.lstrip("/"))))
+    found = [info for info in system.get_file_info(selector) if expression.fullmatch(info.path.lstrip("/"))]
+    return sorted(found, key=lambda info: str(info.path))
 
 
 def _translated(piece: str) -> str:

@@ -76,7 +76,8 @@ class Batches(IterableDataset[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """What the next iteration shuffles by; needed with loader processes, which start with the same one each time."""
-        self.share.epoch = epoch
+        if epoch != self.share.epoch:
+            self.share.epoch, self.share.stages, self.share.state_rows = epoch, [], None
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()

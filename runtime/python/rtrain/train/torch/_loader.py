@@ -108,6 +108,10 @@ def _share_of(sampler: Any, dataset: Any) -> Any:
 
 def _epochs(loader: DataLoader[Any]) -> None:
     """`loader.sampler.set_epoch` reaches what really draws: the sampler, or the user's own batch sampler."""
+    if isinstance(loader.dataset, IterableDataset) and hasattr(loader.dataset, "set_epoch"):
+        sampler: Any = loader.sampler
+        sampler.set_epoch = loader.dataset.set_epoch
+        return
     batches = loader.batch_sampler
     own = batches is not None and type(batches) is not BatchSampler
     if not own:
