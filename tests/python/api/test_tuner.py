@@ -360,3 +360,25 @@ def test_a_time_budget_ends_a_sweep(cluster, tmp_path):
     )
     grid = tuner.fit()
     assert len(grid) == 2 and grid.num_terminated == 2 and tuner.get_results() is grid
+
+
+def test_a_head_that_is_away_for_a_while_ends_no_sweep(cluster, tmp_path):
+    def waits(config):
+        tune.report({"x": config["x"]})
+        while not pathlib.Path(config["gate"]).exists():
+            threading.Event().wait(0.05)
+        tune.report({"x": config["x"] + 10})
+
+    class Restarting(tune.Callback):
+        seen = 0
+
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            self.seen += 1
+            if self.seen == 2:
+                cluster.daemons.kill("head")
+                cluster.daemons.restart("head")
+                (tmp_path / "gate").touch()
+
+    config = sweep(cluster, tmp_path, callbacks=[Restarting()])
+    grid = tune.Tuner(waits, param_space={"x": tune.grid_search([1, 2]), "gate": str(tmp_path / "gate")}, run_config=config).fit()
+    assert [one.metrics["x"] for one in grid] == [11, 12] and [len(one.all_metrics) for one in grid] == [2, 2]

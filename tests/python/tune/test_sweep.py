@@ -198,6 +198,16 @@ def test_a_sweep_s_file_brings_back_what_it_kept(tmp_path):
         _file.read(tmp_path / "other")
 
 
+def test_a_sweep_has_one_driver_at_a_time(tmp_path):
+    file = _file.SweepFile(tmp_path / "s", "s", None)
+    other = _file.SweepFile(tmp_path / "s", "s", None)
+    said = r"another driver \(process \d+ on .*\) runs the sweep in .*/s: wait"
+    with file.held(), pytest.raises(tune.TuneError, match=said), other.held():
+        pass
+    with file.held():
+        pass
+
+
 def test_the_table_shows_what_differs_and_the_best_at_the_end():
     here = sweep({"opt": {"lr": tune.grid_search([0.1, 0.2])}, "fixed": 3})
     here.to_start()

@@ -43,7 +43,7 @@ class SweepDriver:
         self._since = time.monotonic()
         self._polled = self._saved = 0.0
         self._iteration = 0
-        self._explained = ""
+        self._explained = self._not_saved = ""
 
     def run(self) -> None:
         """To the sweep's end. TuneError, or what a callback or the cluster raised: the trials are stopped then."""
@@ -59,7 +59,7 @@ class SweepDriver:
             raise
         finally:
             self.runs.leave()
-            self.file.save(self.sweep)
+            self._save()
         self.table.show(self.sweep, final=True)
         for callback in self.callbacks:
             callback.on_experiment_end(self.sweep.trials)
@@ -186,8 +186,14 @@ class SweepDriver:
             say(f"{live[0].name}: {line}")
 
     def _save(self) -> None:
+        """A disk that is full does not end a sweep."""
         self._saved = time.monotonic()
-        self.file.save(self.sweep)
+        try:
+            self.file.save(self.sweep)
+        except OSError as error:
+            if str(error) != self._not_saved:
+                say(f"the sweep goes on, but {self.file.folder} could not be written: {error}")
+            self._not_saved = str(error)
 
     # -- Ctrl-C -------------------------------------------------------------------------------------------------------
     @contextlib.contextmanager

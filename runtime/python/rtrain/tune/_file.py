@@ -4,11 +4,15 @@ every change; `tuner.pkl` what the Tuner was made with."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
+import fcntl
 import json
 import os
 import pathlib
 import pickle
+import socket
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,7 +23,7 @@ from rtrain.tune._errors import TuneError
 from rtrain.tune._sweep import Sweep
 from rtrain.tune._trial import Leg, Trial
 
-SWEEP, TUNER = "sweep.json", "tuner.pkl"
+SWEEP, TUNER, _LOCK = "sweep.json", "tuner.pkl", ".driver"
 _VERSION = 1
 
 
@@ -74,6 +78,26 @@ class SweepFile:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._set_aside()
         _replace(self.folder / TUNER, cloudpickle.dumps(settings))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """One driver at a time: TuneError while another one runs this sweep, or another of its name."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / _LOCK).open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                raise TuneError(
+                    f"another driver ({lock.read().strip() or 'of another machine'}) runs the sweep in {self.folder}: wait for its end, end it, or "
+                    "take another name"
+                ) from None
+            except OSError:  # a file system without locks
+                pass
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+            lock.flush()
+            yield
 
     def _set_aside(self) -> None:
         """An earlier sweep of this name keeps its file under the time of its last change."""

@@ -66,6 +66,7 @@ class TrialRuns:
         self.head, self.project, self.trials = head, project, trials
         self.news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._leaving = threading.Event()
+        self._lock, self._is_away = threading.Lock(), False
         self._warned: set[str] = set()
         self._held: dict[str, str] = {}  # by trial: the mark on its donor's checkpoint
 
@@ -185,7 +186,9 @@ class TrialRuns:
         route = f"/v1/runs/{part(run_id)}"
         try:
             validator = self._validator(route)
-            for event in self.head.follow(f"{route}/metrics", until=self._leaving.is_set, last_id=str(seen) if seen else ""):
+            for event in self.head.follow(
+                f"{route}/metrics", until=self._leaving.is_set, away=self._away, last_id=str(seen) if seen else ""
+            ):
                 if event.name == "end":
                     break
                 self._report(trial_id, leg, event.data)
@@ -199,6 +202,14 @@ class TrialRuns:
         except HeadError as error:
             if not self._leaving.is_set():
                 self.news.put(Fault(error))
+
+    def _away(self, error: HeadError | None) -> None:
+        """All trials' threads notice a head that does not answer; the first one says so."""
+        with self._lock:
+            if (error is None) == (not self._is_away):
+                return
+            self._is_away = error is not None
+        say("the head is back" if error is None else f"{error.message}; the trials go on, and so will their reports")
 
     def _validator(self, route: str) -> Validator | None:
         trainer = self.trials.wrapped.trainable

@@ -51,6 +51,7 @@ class Sweep:
     checkpoints: set[str] = field(default_factory=set)  # trials that have reported one
     judged: collections.Counter[str] = field(default_factory=collections.Counter)
     exhausted: bool = False  # the searcher has no more
+    by_id: dict[str, Trial] = field(default_factory=dict)  # of `trials`, as far as it was asked
 
     # -- what schedulers see ------------------------------------------------------------------------------------------
     def get_trials(self) -> list[Trial]:
@@ -60,7 +61,9 @@ class Sweep:
         return trial_id in self.checkpoints
 
     def trial(self, trial_id: str) -> Trial:
-        return next(one for one in self.trials if one.trial_id == trial_id)
+        if len(self.by_id) != len(self.trials):
+            self.by_id = {one.trial_id: one for one in self.trials}
+        return self.by_id[trial_id]
 
     @property
     def live(self) -> list[Trial]:

@@ -127,13 +127,21 @@ class Tuner:
         info = _where.ensure()
         head = Head(Head.current().place, patience_s=HEAD_AWAY_S)
         _package.check_cluster(str(head.get("/healthz")["version"]))
-        sweep = self._sweep_of(self._limits())
         if self._restored is not None:
-            found = _file.read(self._restored)
-            file.folder, file.storage_path = self._restored, found["storage_path"]
-            self._take_over(sweep, found)
+            file.folder, file.storage_path = self._restored, _file.read(self._restored)["storage_path"]
         else:
             file.folder, file.storage_path = _place(self._run_config, file.name, info)
+        with file.held():
+            self._grid = self._run(head, file)
+        failure = self._run_config.failure_config
+        if failure is not None and failure.fail_fast == "raise" and self._grid.errors:
+            raise self._grid.errors[0]
+        return self._grid
+
+    def _run(self, head: Head, file: _file.SweepFile) -> ResultGrid:
+        sweep = self._sweep_of(self._limits())
+        if self._restored is not None:
+            self._take_over(sweep, _file.read(self._restored))
         sweep.run_name = lambda trial: self._run_name(file.name, trial)
         runs = self._runs(head, sweep, file)
         runs.prepare()
@@ -151,11 +159,7 @@ class Tuner:
             sweep, runs, file, table, callback.checked(self._run_config.callbacks), taken_up=self._restored is not None
         )
         driver.run()
-        self._grid = self._grid_of(sweep.trials, driver.results, file.folder, head)
-        failure = self._run_config.failure_config
-        if failure is not None and failure.fail_fast == "raise" and self._grid.errors:
-            raise self._grid.errors[0]
-        return self._grid
+        return self._grid_of(sweep.trials, driver.results, file.folder, head)
 
     def _announce(self, file: _file.SweepFile) -> None:
         from rtrain.train._trainer import say

@@ -3,7 +3,6 @@ taken up again goes on with the same ones."""
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -130,8 +129,11 @@ def variant(space: Mapping[str, Any], seed: int, index: int, *, constant_grid_se
 
 def _grid_point(space: Any, number: int) -> dict[Path, Any]:
     grids = [(path, leaf["grid_search"]) for path, leaf in leaves(space) if not isinstance(leaf, Domain)]
-    values = next(itertools.islice(itertools.product(*(values for _, values in grids)), number, None))
-    return {path: value for (path, _), value in zip(grids, values, strict=True)}
+    point: dict[Path, Any] = {}
+    for path, values in reversed(grids):  # the digits of the number, the last one first
+        number, place = divmod(number, len(values))
+        point[path] = values[place]
+    return dict(reversed(point.items()))
 
 
 def _opened(space: Any, path: Path, point: Mapping[Path, Any], drawn: dict[str, Any]) -> Any:
