@@ -6,7 +6,7 @@ import pytest
 from rtrain import tune
 from rtrain.tune import _file
 from rtrain.tune._sweep import Limits, Sweep
-from rtrain.tune._table import CLIReporter, lines
+from rtrain.tune._table import CLIReporter, Table, lines
 from rtrain.tune.schedulers import ASHAScheduler, Exploit, FIFOScheduler, TrialScheduler
 from rtrain.tune.search import BasicVariantGenerator, Searcher
 from rtrain.tune.stopper import ExperimentPlateauStopper, MaximumIterationStopper
@@ -230,3 +230,25 @@ def test_the_table_shows_what_differs_and_the_best_at_the_end():
         "  abc_00001  ERROR   0.2",
         "  ... and 1 more trials",
     ]
+
+
+def test_the_table_comes_with_a_new_status_soon_and_with_mere_reports_seldom(monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr("rtrain.tune._table.time.monotonic", lambda: now[0])
+    here, table = sweep(), Table("s", 1, CLIReporter())
+    here.to_start()
+
+    def shown_after(seconds):
+        now[0] += seconds
+        table.show(here)
+        return "sweep s" in capsys.readouterr().err
+
+    assert shown_after(0) and not shown_after(100), "nothing has changed"
+    here.reported("abc_00000", {"loss": 1})
+    assert shown_after(1), "it runs by now"
+    here.reported("abc_00000", {"loss": 1})
+    assert not shown_after(6) and shown_after(25)
+    here.ended("abc_00000", "succeeded")
+    assert not shown_after(1) and shown_after(5)
+    Table("s", 0, CLIReporter()).show(here, final=True)
+    assert capsys.readouterr().err == ""

@@ -152,6 +152,8 @@ class SweepDriver:
             self._tell_end(trial)
 
     def _tell_end(self, trial: Trial) -> None:
+        if trial.error is not None and self.table.verbose:
+            say(f"{trial.name} failed: {trial.why}; `rtrain logs {trial.leg.run_name}` has what it printed")
         for callback in self.callbacks:
             if trial.error is not None:
                 callback.on_trial_error(self._iteration, self.sweep.trials, trial)

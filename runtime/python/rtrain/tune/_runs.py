@@ -14,6 +14,7 @@ from rtrain._http import Conflict, Head, HeadError, NotFound, part
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._driver import TERMINAL
+from rtrain.train._errors import TrainingFailedError
 from rtrain.train._outcome import result_of
 from rtrain.train._result import Result
 from rtrain.train._run_directory import open_directory
@@ -48,9 +49,9 @@ class RunEnded:
 
 @dataclass(frozen=True)
 class Fault:
-    """The cluster does not answer any more."""
+    """The cluster does not answer any more, or following a trial went wrong: the sweep cannot know how it goes."""
 
-    error: HeadError
+    error: Exception
 
 
 @dataclass(frozen=True)
@@ -198,10 +199,23 @@ class TrialRuns:
             if run["state"] in TERMINAL:
                 if validator is not None:
                     validator.finish()
-                self.news.put(RunEnded(trial_id, leg, _HOW[run["state"]], result_of(self.head, run)))
-        except HeadError as error:
+                self.news.put(RunEnded(trial_id, leg, _HOW[run["state"]], self._result(run)))
+        except NotFound as error:
+            self.news.put(RunEnded(trial_id, leg, "failed", Result(error=error)))  # somebody has removed the run
+        except Exception as error:  # nobody else hears of it, and the sweep would wait for ever
             if not self._leaving.is_set():
                 self.news.put(Fault(error))
+
+    def _result(self, run: dict[str, Any]) -> Result:
+        """What it came to; without what this process cannot read (a return value of a module that is not here, a bucket)."""
+        try:
+            return result_of(self.head, run)
+        except HeadError:
+            raise
+        except Exception as error:
+            say(f"{run['name']}: its result cannot be read whole here ({type(error).__name__}: {error}); its last report counts")
+            why = TrainingFailedError(f"the run {run['name']} is {run['state']}: {run['reason']}")
+            return Result(path=str(run["run_path"]), error=None if run["state"] == "SUCCEEDED" else why)
 
     def _away(self, error: HeadError | None) -> None:
         """All trials' threads notice a head that does not answer; the first one says so."""

@@ -14,6 +14,7 @@ from rtrain.tune._sweep import AUTOMATIC, Sweep
 from rtrain.tune._trial import ERROR, RUNNING, STATES, TERMINATED, Trial
 
 _EVERY_S = 5.0
+_REPORTS_EVERY_S = 30.0
 _ROWS, _PARAMETERS, _METRICS, _WIDTH = 20, 4, 3, 18
 
 
@@ -53,16 +54,19 @@ class Table:
     verbose: int
     reporter: CLIReporter
     _shown_at: float = 0.0
-    _last: str = ""
+    _states: str = ""
+    _reports: int = 0
 
     def show(self, sweep: Sweep, *, final: bool = False) -> None:
-        """Now, if something other than a number has changed since; at most every few seconds, unless it is the end."""
-        if self.verbose < 1 or (not final and time.monotonic() - self._shown_at < self.reporter.every_s):
+        """At the end, when a trial's status has changed (every few seconds at most), and when there were reports (seldom)."""
+        if self.verbose < 1:
             return
-        changed = _fingerprint(sweep)
-        if not final and changed == self._last:
+        passed, states = time.monotonic() - self._shown_at, _states(sweep)
+        due = self.reporter.every_s if states != self._states else max(_REPORTS_EVERY_S, self.reporter.every_s)
+        reports = sum(one.reports for one in sweep.trials)
+        if not final and (passed < due or (states, reports) == (self._states, self._reports)):
             return
-        self._last, self._shown_at = changed, time.monotonic()
+        self._states, self._reports, self._shown_at = states, reports, time.monotonic()
         say("\n".join(lines(self.name, sweep, self.reporter, final=final)))
 
     def report(self, trial: Trial, metrics: Mapping[str, Any]) -> None:
@@ -71,8 +75,8 @@ class Table:
             say(f"{trial.name}: " + ", ".join(f"{name}={shown(value)}" for name, value in own.items()))
 
 
-def _fingerprint(sweep: Sweep) -> str:
-    return "|".join(f"{one.trial_id}{one.status}{len(one.legs)}{one.reports}" for one in sweep.trials)
+def _states(sweep: Sweep) -> str:
+    return "|".join(f"{one.trial_id}{one.status}{len(one.legs)}" for one in sweep.trials)
 
 
 def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> list[str]:
