@@ -123,7 +123,7 @@ struct Head {
     std::string unused_admin_;  // id of the admin token that nobody has come in with yet
     std::uint64_t turns_ = 0, commits_ = 0;
     bool turn_posted_ = false, perform_posted_ = false, acknowledging_ = false, syncing_ = false;
-    net::OffloadPool writer_{1};  // last: it ends before what it writes from
+    net::OffloadPool writer_{1, net::ThreadPriority::behind_loop};  // last: it ends before what it writes from
 };
 
 // The side files of a run that are no records: code archive's hash, secrets' values (0600, gone when the run ends).

@@ -57,7 +57,7 @@ struct Loop::Body {
     std::map<int, std::shared_ptr<Watch>> watches;
     std::map<int, std::pair<std::shared_ptr<Signals>, Task>> signals;
     TimerId last_timer = 0;
-    std::unique_ptr<OffloadPool> pool = std::make_unique<OffloadPool>(offload_threads);
+    std::unique_ptr<OffloadPool> pool = std::make_unique<OffloadPool>(offload_threads, ThreadPriority::normal);
     std::vector<Task> following;  // what runs when the present task has returned
     bool in_task = false;
 

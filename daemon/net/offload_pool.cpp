@@ -1,10 +1,9 @@
 // See offload_pool.hpp.
 #include "daemon/net/offload_pool.hpp"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <utility>
+
+#include "daemon/net/side_thread.hpp"
 
 namespace rtrain::net {
 
@@ -12,14 +11,8 @@ void OffloadPool::add(std::function<void()> work) {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
     waiting_.push_back(std::move(work));
-    if (idle_ < waiting_.size() && threads_.size() < threads_max_) {
-        // Signals are the loop's: a thread started here inherits a mask that blocks them all.
-        sigset_t all, before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        threads_.emplace_back([this] { serve(); });
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    }
+    if (idle_ < waiting_.size() && threads_.size() < threads_max_)
+        threads_.push_back(side_thread(priority_, [this] { serve(); }));
     changed_.notify_one();
 }
 

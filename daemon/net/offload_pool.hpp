@@ -10,11 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/net/side_thread.hpp"
+
 namespace rtrain::net {
 
 class OffloadPool {
   public:
-    explicit OffloadPool(std::size_t threads_max) : threads_max_(threads_max) {}
+    OffloadPool(std::size_t threads_max, ThreadPriority priority) : threads_max_(threads_max), priority_(priority) {}
     ~OffloadPool() { stop(); }
     OffloadPool(const OffloadPool&) = delete;
     OffloadPool& operator=(const OffloadPool&) = delete;
@@ -26,6 +28,7 @@ class OffloadPool {
     void serve();
 
     const std::size_t threads_max_;
+    const ThreadPriority priority_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<std::function<void()>> waiting_;

@@ -1,16 +1,14 @@
 // Listening, lanes, and the end of a server. See server.hpp, lanes.hpp, session.hpp.
 #include "daemon/net/server.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <csignal>
 #include <mutex>
 #include <utility>
 
 #include "daemon/net/lanes.hpp"
 #include "daemon/net/port_owner.hpp"
 #include "daemon/net/session.hpp"
+#include "daemon/net/side_thread.hpp"
 #include "daemon/net/tls.hpp"
 
 namespace rtrain::net {
@@ -82,18 +80,13 @@ Status TlsServer::bind() {
 }
 
 void TlsServer::start() {
-    // Signals are the loop's: the lanes' threads block them all.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (auto& lane : hub_->lanes) {
         lane->open.emplace(asio::make_work_guard(lane->io));
-        lane->thread = std::thread([lane = lane.get()] {
+        lane->thread = side_thread(ThreadPriority::behind_loop, [lane = lane.get()] {
             lane->io.run();
             lane->ended.set_value();
         });
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     asio::post(hub_->lanes.front()->io, [this] { accept(); });
 }
 
