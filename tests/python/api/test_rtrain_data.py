@@ -8,6 +8,7 @@ import pathlib
 
 import pytest
 from rtrain import train
+from rtrain._http import Head
 from rtrain.train import CheckpointConfig, DataConfig, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig
 
 pytest.importorskip("pyarrow")
@@ -77,14 +78,14 @@ def resumable(config):
 
 @pytest.mark.parametrize("config", [{}, {"local_shuffle_buffer_size": 64}], ids=["in order", "local shuffle"])
 def test_a_failure_in_mid_epoch_costs_no_row_and_gives_none_twice(cluster, parquet, config):
-    told = Told()
+    told, name = Told(), cluster.name("data")
     DataParallelTrainer(
         resumable,
         train_loop_config=config,
         datasets={"train": data.read_parquet(parquet).map_batches(lambda batch: batch).random_shuffle()},
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(
-            name=cluster.name("data"),
+            name=name,
             callbacks=[told],
             failure_config=FailureConfig(max_failures=1),
             checkpoint_config=CheckpointConfig(num_to_keep=1),
@@ -93,6 +94,8 @@ def test_a_failure_in_mid_epoch_costs_no_row_and_gives_none_twice(cluster, parqu
     assert [rank["attempt"] for rank in told.ranks] == [2, 2]
     assert [len(rank["seen"]) for rank in told.ranks] == [500, 500]
     assert sorted(told.ranks[0]["seen"] + told.ranks[1]["seen"]) == list(range(1000))
+    left = [one for one in Head.current().get(f"/v1/runs/{name}/values")["items"] if "gather" in str(one)]
+    assert len(left) == 1  # the second attempt's is written over the first one's: a run keeps 1,000 values at most
 
 
 def test_a_run_goes_on_in_mid_epoch_with_more_workers(cluster, parquet):

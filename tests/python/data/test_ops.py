@@ -64,6 +64,26 @@ def test_a_class_is_made_once():
     assert Adds.made == 1
 
 
+def test_a_function_runs_once_for_each_batch_also_before_a_shuffle(parquet):
+    seen = []
+
+    def some(batch):
+        seen.append(len(batch["id"]))
+        return {"id": batch["id"][batch["id"] % 2 == 0]}
+
+    def keep(row):
+        seen.append(1)
+        return row["id"] % 2 == 0
+
+    rows = data.read_parquet(str(parquet))
+    for changed in (rows.map_batches(some, udf_modifying_row_count=True), rows.map_batches(some), rows.filter(keep)):
+        for ordered in (changed, changed.random_shuffle(), changed.randomize_block_order()):
+            seen.clear()
+            found = column(ordered.map(lambda row: row))
+            assert sorted(found) == list(range(0, 1000, 2)) and sum(seen) == 1000
+            assert (found == sorted(found)) == (ordered is changed)
+
+
 def test_columns():
     dataset = data.from_items([{"a": 1, "b": 2, "c": 3}])
     assert dataset.add_column("d", lambda batch: batch["a"] + 1, batch_format="numpy").take(1) == [{"a": 1, "b": 2, "c": 3, "d": 2}]

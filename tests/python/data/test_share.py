@@ -250,6 +250,10 @@ def test_ranks_count_together_and_must_see_the_same_rows(parquet, tmp_path):
     shares = [iterators(data.read_parquet(str(parquet)).filter(keep), 3)[rank] for rank in range(3)]
     assert agree(shares) == [] and sorted(counted) == list(range(1000))  # each row by one rank
     assert [one.count() for one in shares] == [111, 111, 111]
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text("id\n1\n2\n3\n")
+    fewer = [iterators(data.read_csv([tmp_path / f"{one}.csv" for one in range(3 - (rank == 1))]), 3)[rank] for rank in range(3)]
+    assert any("rank 1 sees 2 files or pieces of read_csv(3 files) and rank 0 sees 3" in error for error in agree(fewer))
     different = [iterators(data.range(1000 + (rank == 2)), 3)[rank] for rank in range(3)]
     assert sorted(agree(different)) == [
         "rank 0 sees 1000 rows of range(1001) and rank 2 sees 1001: the ranks must read the same files",

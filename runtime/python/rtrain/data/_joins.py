@@ -53,6 +53,9 @@ class _SliceRun:
             if last is not None and passed >= last:
                 return
 
+    def outline(self) -> Iterator[Piece]:
+        return self.pieces()
+
     def read(self, piece: Piece) -> Block:
         whole, start, stop = piece.key
         return self.child.read(whole).slice(start, stop)
@@ -82,8 +85,14 @@ class _UnionRun:
         self.children = children
 
     def pieces(self) -> Iterator[Piece]:
-        for place, child in enumerate(self.children):
-            for piece in child.pieces():
+        return self._in_turn([child.pieces() for child in self.children])
+
+    def outline(self) -> Iterator[Piece]:
+        return self._in_turn([child.outline() for child in self.children])
+
+    def _in_turn(self, parts: list[Iterator[Piece]]) -> Iterator[Piece]:
+        for place, pieces in enumerate(parts):
+            for piece in pieces:
                 yield Piece((place, piece), piece.rows, None if piece.group is None else (place, piece.group))
 
     def read(self, piece: Piece) -> Block:
@@ -132,6 +141,9 @@ class _ZipRun:
             self.node.rows()
         elif self.right is not None and self.right.place == place and self.right.more():
             raise ValueError(f"zip: {self.node.children[1].says()} has more than the {place} rows of {self.node.children[0].says()}")
+
+    def outline(self) -> Iterator[Piece]:
+        return self.pieces()
 
     def read(self, piece: Piece) -> Block:
         place, inner = piece.key
@@ -220,10 +232,10 @@ class Computed(Node):
     def uncounted(self) -> list[Any]:
         return [0] if self._found is None else []
 
-    def count(self, keys: Sequence[Any]) -> dict[Any, Any]:
-        return {}
+    def count(self, keys: Sequence[Any]) -> list[Any]:
+        return [0 for _ in keys]
 
-    def learn(self, found: dict[Any, Any]) -> None:
+    def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
         self._node()
 
     def says(self) -> str:

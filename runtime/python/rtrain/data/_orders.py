@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._ops import Columns, MapRows
-from rtrain.data._plan import OPEN_GROUPS, Mapped, Node, Order, Piece, Read, Run, cut
+from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Mapped, Node, Order, Piece, Read, Run, cut
 from rtrain.data._source import Source
 
 WINDOW_BYTES = 128 << 20
@@ -83,6 +83,9 @@ class _IndexRun:
             yield Piece((start, start + rows), rows)
             start += rows
 
+    def outline(self) -> Iterator[Piece]:
+        return self.pieces()
+
     def read(self, piece: Piece) -> Block:
         block = self.source.take(self.places[slice(*piece.key)])
         return self.node.child.apply(block, piece) if isinstance(self.node.child, Mapped) else block
@@ -98,11 +101,12 @@ class _WindowRun:
         self.held: tuple[int, Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        self.windows = self._dealt(list(self.child.pieces()))
+        self.windows = self._dealt([piece for piece in self.child.outline() if piece.rows])
         for number, window in enumerate(self.windows):
-            rows = sum(piece.rows for piece in window)
+            known = all(piece.rows != UNKNOWN for piece in window)
+            rows = sum(piece.rows for piece in window) if known else self._window(number).rows
             start = 0
-            for length in cut(rows, math.ceil(rows / len(window))):
+            for length in cut(rows, max(1, math.ceil(rows / len(window)))):
                 yield Piece((number, start, start + length), length)
                 start += length
 
@@ -118,14 +122,20 @@ class _WindowRun:
         each = max(1, self.node.window_bytes // _PIECE_BYTES)
         return [dealt[start : start + each] for start in range(0, len(dealt), each)]
 
+    def outline(self) -> Iterator[Piece]:
+        return self.pieces()
+
     def read(self, piece: Piece) -> Block:
         number, start, stop = piece.key
+        return self._window(number).slice(start, stop)
+
+    def _window(self, number: int) -> Block:
         if self.held is None or self.held[0] != number:
             self.held = None
             block = _block.concat(self.child.read(one) for one in self.windows[number])
             order = self.order.random(self.node.seed, self.node.salt + 1 + number).permutation(block.rows)
             self.held = number, block.take(order)
-        return self.held[1].slice(start, stop)
+        return self.held[1]
 
 
 class BlockOrder(Reordered):
@@ -142,14 +152,27 @@ class _BlockOrderRun:
     def __init__(self, node: BlockOrder, order: Order) -> None:
         self.node, self.order = node, order
         self.child = node.child.start(order)
+        self.waiting: tuple[Piece, Block] | None = None
+
+    def outline(self) -> Iterator[Piece]:
+        groups = _groups(list(self.child.outline()))
+        for place in self.order.random(self.node.seed, self.node.salt).permutation(len(groups)):
+            yield from (Piece(piece, piece.rows, piece.group) for piece in groups[place])
 
     def pieces(self) -> Iterator[Piece]:
-        groups = _groups(list(self.child.pieces()))
-        for place in self.order.random(self.node.seed, self.node.salt).permutation(len(groups)):
-            yield from groups[place]
+        for piece in self.outline():
+            if piece.rows != UNKNOWN:
+                found = piece
+            else:
+                block = self.child.read(piece.key)
+                found = Piece(piece.key, block.rows, piece.group)
+                self.waiting = found, block
+            if found.rows:
+                yield found
 
     def read(self, piece: Piece) -> Block:
-        return self.child.read(piece)
+        waiting, self.waiting = self.waiting, None
+        return waiting[1] if waiting is not None and waiting[0] == piece else self.child.read(piece.key)
 
 
 class Frozen(Node):

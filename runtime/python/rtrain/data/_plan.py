@@ -52,7 +52,15 @@ class Piece:
 class Run(Protocol):
     def pieces(self) -> Iterator[Piece]: ...
 
+    def outline(self) -> Iterator[Piece]:
+        """The pieces, those without rows too, for whoever puts them in another order: no function is carried out to
+        learn their rows, which are UNKNOWN instead."""
+        ...
+
     def read(self, piece: Piece) -> Block: ...
+
+
+UNKNOWN = -1
 
 
 class Node:
@@ -88,10 +96,11 @@ class Node:
     def uncounted(self) -> list[Any]:
         return []
 
-    def count(self, keys: Sequence[Any]) -> dict[Any, Any]:
+    def count(self, keys: Sequence[Any]) -> list[Any]:
+        """What is to be known of each key."""
         raise NotImplementedError
 
-    def learn(self, found: dict[Any, Any]) -> None:
+    def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
         raise NotImplementedError
 
 
@@ -108,11 +117,16 @@ def count_all(node: Node, rank: int = 0, world: int = 1, exchange: Exchange | No
     if not keys:
         return
     if exchange is None:
-        node.learn(node.count(keys))
+        node.learn(keys, node.count(keys))
         return
     mine = keys[len(keys) * rank // world : len(keys) * (rank + 1) // world]
-    for found in exchange(node.count(mine)):
-        node.learn(found)
+    found = exchange((len(keys), node.count(mine)))
+    for other, (count, _) in enumerate(found):
+        if count != len(keys):
+            raise ValueError(
+                f"rank {other} sees {count} files or pieces of {node.says()} and rank {rank} sees {len(keys)}: the ranks must read the same files"
+            )
+    node.learn(keys, [one for _, part in found for one in part])
 
 
 def shared_rows(node: Node) -> int:
@@ -156,11 +170,11 @@ class Read(Node):
     def uncounted(self) -> list[Any]:
         return [place for place, group in enumerate(self.source.groups()) if group.pieces is None]
 
-    def count(self, keys: Sequence[Any]) -> dict[Any, Any]:
-        return {place: [block.rows for block in self.source.open(place, 0)] for place in keys}
+    def count(self, keys: Sequence[Any]) -> list[Any]:
+        return [[block.rows for block in self.source.open(place, 0)] for place in keys]
 
-    def learn(self, found: dict[Any, Any]) -> None:
-        for place, pieces in found.items():
+    def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
+        for place, pieces in zip(keys, found, strict=True):
             self.source.groups()[place].pieces = pieces
 
 
@@ -178,6 +192,9 @@ class _ReadRun:
                 yield from (Piece((place, number), rows, place) for number, rows in enumerate(group.pieces))
             else:
                 yield from self._found_out(place, group)
+
+    def outline(self) -> Iterator[Piece]:
+        return self.pieces()
 
     def _found_out(self, place: int, group: Group) -> Iterator[Piece]:
         rows: list[int] = []
@@ -258,12 +275,12 @@ class Mapped(Node):
             return []
         return [piece for piece in self.child.start(Order(strict=True)).pieces() if piece.key not in self._counts]
 
-    def count(self, keys: Sequence[Any]) -> dict[Any, Any]:
+    def count(self, keys: Sequence[Any]) -> list[Any]:
         run = self.child.start(Order(strict=True))
-        return {piece.key: self.apply(run.read(piece), piece).rows for piece in keys}
+        return [self.apply(run.read(piece), piece).rows for piece in keys]
 
-    def learn(self, found: dict[Any, Any]) -> None:
-        self._counts.update(found)
+    def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
+        self._counts.update(zip((piece.key for piece in keys), found, strict=True))
 
     def known(self, piece: Piece, order: Order) -> int | None:
         if self.keeps_rows:
@@ -290,16 +307,21 @@ class _MappedRun:
                 rows = block.rows
                 self.waiting = Piece(piece, rows, piece.group), block
                 if self.node.steady and not self.node.keeps_rows:
-                    self.node.learn({piece.key: rows})
+                    self.node.learn([piece], [rows])
             if rows:
                 yield Piece(piece, rows, piece.group)
+
+    def outline(self) -> Iterator[Piece]:
+        for piece in self.child.outline():
+            rows = UNKNOWN if piece.rows == UNKNOWN else self.node.known(piece, self.order)
+            yield Piece(piece, UNKNOWN if rows is None else rows, piece.group)
 
     def read(self, piece: Piece) -> Block:
         waiting, self.waiting = self.waiting, None
         if waiting is not None and waiting[0] == piece:
             return waiting[1]
         block = self.node.apply(self.child.read(piece.key), piece.key)
-        if block.rows != piece.rows:
+        if piece.rows not in (block.rows, UNKNOWN):
             self._refuse(piece, block)
         return block
 

@@ -7,6 +7,7 @@ with the batch that they are in, when the loop gets it.
 from __future__ import annotations
 
 import secrets
+import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -149,6 +150,8 @@ def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
 
 def agreed(share: Share, exchange: Exchange) -> None:
     """Counts what is to be counted, every rank its part, and sees that all ranks have the same rows. Every rank calls it."""
+    if share.rank == 0 and share.node.rows() is None:
+        print(f"rtrain: counts the rows of {share.node.says()} before {share.world} ranks share them", file=sys.stderr, flush=True)
     count_all(share.node, share.rank, share.world, exchange)
     rows = share.node.rows()
     said = share.node.says()

@@ -41,7 +41,7 @@ class ClusterSession:
         self.joined: Callable[[ReportCall], ReportCall] | None = None  # what a trial adds to its reports
         self.validates = False
         self._reports = 0
-        self._gathered = 0
+        self._gathered = self._exchanged = 0
         self._collectives = 0
         self.resume_from: dict[str, str] | None = None
 
@@ -190,7 +190,18 @@ class ClusterSession:
         from rtrain.train import _gather
 
         self._gathered += 1
-        return _gather.to_rank_zero(self.facts, self._gathered, mine)
+        return _gather.to_rank_zero(self.facts, str(self._gathered), mine)
+
+    def exchange(self, mine: Any) -> list[Any]:
+        """However long the others take to come: the barrier waits for them."""
+        from rtrain.train import _gather
+
+        if self.facts.world_size == 1:
+            return [mine]
+        self.barrier()
+        self._exchanged += 1
+        found: list[Any] = self.broadcast_from_rank_zero(_gather.to_rank_zero(self.facts, "all", mine, self._exchanged))
+        return found
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
         if self.shards is None:

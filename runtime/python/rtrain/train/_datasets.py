@@ -58,17 +58,8 @@ class Shards:
         seed = zlib.crc32(facts.run_id.encode())
         share = dataset.rtrain_share_of_run(facts.world_rank, facts.world_size, seed, equal=self._config.equal)
         if facts.world_size > 1:
-            share._agree(_exchanged)
+            share._agree(_session.current("get_dataset_shard").exchange)
         return share
-
-
-def _exchanged(mine: Any) -> list[Any]:
-    """Every rank's object on every rank. However long the others take to come."""
-    session = _session.current("get_dataset_shard")
-    session.barrier()
-    gathered = session.gather_to_rank_zero(mine)
-    found: list[Any] = session.broadcast_from_rank_zero(gathered)
-    return found
 
 
 def split(dataset: Any, facts: Facts) -> Any:

@@ -1,4 +1,8 @@
-"""One small object of every rank to rank 0, by the values that the head keeps of the run."""
+"""One small object of every rank to rank 0, by the values that the head keeps of the run.
+
+A run has 1,000 values at most. So a value's name says the rank and which gathering it is for, and what it holds says the attempt
+and the round: later ones are written over earlier ones.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,14 @@ _PATIENCE_S = 120.0
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.25
 
 
-def to_rank_zero(facts: Facts, number: int, mine: Any) -> list[Any]:
-    """`number`: which gathering of this attempt, the same on every rank. TimeoutError names the ranks that did not come."""
+def to_rank_zero(facts: Facts, which: str, mine: Any, turn: int = 0) -> list[Any]:
+    """`which`: gathering of this attempt, the same on every rank; one that has several turns begins the next when rank 0 has read
+    all of the last. TimeoutError names the ranks that did not come."""
     head = Head.current()
     head.patience_s = _PATIENCE_S
-    route = f"/v1/runs/{part(facts.run_id)}/values/gather-{facts.attempt}-{number}"
+    route = f"/v1/runs/{part(facts.run_id)}/values/gather-{which}"
     if facts.world_rank != 0:
-        head.put(f"{route}-{facts.world_rank}", dumps(mine, "what a rank gives to rank 0"))
+        head.put(f"{route}-{facts.world_rank}", dumps((facts.attempt, turn, mine), "what a rank gives to rank 0"))
         return []
     found: dict[int, Any] = {0: mine}
     deadline, pause = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
@@ -28,9 +33,12 @@ def to_rank_zero(facts: Facts, number: int, mine: Any) -> list[Any]:
         for rank in range(facts.world_size):
             if rank not in found:
                 try:
-                    found[rank] = pickle.loads(head.content(f"{route}-{rank}"))
+                    attempt, at, given = pickle.loads(head.content(f"{route}-{rank}"))
                 except NotFound:
                     break
+                if (attempt, at) != (facts.attempt, turn):
+                    break
+                found[rank] = given
         if len(found) == facts.world_size:
             break
         if time.monotonic() > deadline:

@@ -214,6 +214,9 @@ class LocalSession:
     def gather_to_rank_zero(self, mine: Any) -> list[Any]:
         return self._ranks.gather(mine)
 
+    def exchange(self, mine: Any) -> list[Any]:
+        return self._ranks.gather(mine)
+
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
         if self.shards is None:
             raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
