@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import threading
 
 import pytest
@@ -59,7 +60,7 @@ def test_asha_stops_trials_that_are_behind_and_each_ends_at_max_t_exactly(cluste
         slow,
         param_space={"slope": tune.grid_search([4, 1, 2, 3])},
         tune_config=tune.TuneConfig(
-            metric="acc", mode="max", scheduler=ASHAScheduler(max_t=30, grace_period=3, reduction_factor=4), max_concurrent_trials=1
+            scheduler=ASHAScheduler(metric="acc", mode="max", max_t=30, grace_period=3, reduction_factor=4), max_concurrent_trials=1
         ),
         run_config=sweep(cluster, tmp_path),
     ).fit()
@@ -228,6 +229,19 @@ def test_a_trainable_class_steps_and_is_kept_at_its_last_step(cluster, tmp_path)
     assert [checkpoint.metrics["training_iteration"] for checkpoint, _ in grid[0].best_checkpoints] == [2, 4, 5]
 
 
+def test_what_a_trainable_gives_that_is_no_metrics_is_said(cluster, tmp_path):
+    class Wrong(tune.Trainable):
+        def step(self):
+            return 3
+
+    def yields(config):
+        yield 3
+
+    for trainable, said in ((Wrong, r"what step\(\) gives is of type int"), (yields, "what the trainable yields is of type int")):
+        grid = tune.Tuner(trainable, run_config=sweep(cluster, tmp_path)).fit()
+        assert re.search(said, str(grid.errors[0])), grid.errors
+
+
 def test_population_based_training_moves_a_trial_to_another_s_checkpoint(cluster, tmp_path):
     def climb(config):
         checkpoint = tune.get_checkpoint()
@@ -345,7 +359,7 @@ def test_the_older_run_and_a_searcher_of_one_s_own(cluster, tmp_path):
         f, name=cluster.name("older"), storage_path=tmp_path, config={"base": 1}, num_samples=3, metric="loss", mode="min",
         search_alg=tune.search.ConcurrencyLimiter(Halving(), 1), verbose=0,
     )  # fmt: skip
-    assert [one.config["x"] for one in found.trials] == [8, 4, 2]
+    assert [one.config["x"] for one in found.trials] == [8, 4, 2] and found.best_trial.last_result["x"] == 2
     assert found.best_config == {"base": 1, "x": 2.0} and found.best_result["loss"] == 1
 
 

@@ -98,7 +98,7 @@ def test_functions_that_wait_for_each_other_are_named():
     }
     with pytest.raises(SpaceError, match="a, b wait for each other"):
         configs(circle, 1)
-    with pytest.raises(AttributeError, match="the config has no 'c'; there are: a"):
+    with pytest.raises(SpaceError, match="a cannot be drawn: AttributeError: the config has no 'c'; there are: a"):
         configs({"a": tune.sample_from(lambda spec: spec.config.c)}, 1)
 
 

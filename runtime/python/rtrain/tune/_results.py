@@ -29,6 +29,11 @@ class TrialResult(Result):
     def config(self) -> Any:
         return self.params
 
+    @property
+    def last_result(self) -> dict[str, Any]:
+        """An older name of `metrics`."""
+        return self.metrics or {}
+
 
 def trial_result(trial: Trial, found: list[Result]) -> TrialResult:
     """The Results of the trial's runs, in their order, as one. Of a trial that did not come to a result: what it reported last."""

@@ -26,7 +26,7 @@ class FunctionTrial:
         value = self.func(config, **named) if takes_config(self.func, named) else self.func(**named)
         if inspect.isgenerator(value):
             for metrics in value:
-                _loop.report(_metrics_of(metrics, "yielded"))
+                _loop.report(_metrics_of(metrics, "what the trainable yields"))
             return None
         if isinstance(value, Mapping):
             _loop.report(value)
@@ -55,7 +55,7 @@ class ClassTrial:
     @staticmethod
     def _results(made: Any) -> Iterator[dict[str, Any]]:
         while True:
-            metrics = dict(_metrics_of(made.step(), "gave back by step()"))
+            metrics = dict(_metrics_of(made.step(), "what step() gives"))
             made.iteration += 1
             yield metrics
             if metrics.get("done"):
@@ -115,7 +115,7 @@ def takes_config(func: Callable[..., Any], named: Mapping[str, Any]) -> bool:
     return bool(needed) or bool(several and several[0].kind is not several[0].KEYWORD_ONLY)
 
 
-def _metrics_of(value: Any, how: str) -> Mapping[str, Any]:
+def _metrics_of(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise TypeError(f"the trainable {how} a {type(value).__name__}; it is a dict of metrics")
+        raise TypeError(f"{what} is of type {type(value).__name__}; it is a dict of metrics")
     return value

@@ -179,13 +179,19 @@ class Tuner:
             )
         return name
 
+    @property
+    def _metric_and_mode(self) -> tuple[str | None, str | None]:
+        """TuneConfig's, or those that its scheduler was given."""
+        config, scheduler = self._config, self._config.scheduler
+        return config.metric or (scheduler.metric if scheduler else None), config.mode or (scheduler.mode if scheduler else None)
+
     def _limits(self) -> Limits:
         config, failure = self._config, self._run_config.failure_config
         variants = variants_of(config.search_alg) if config.search_alg is not None else None
         most = [one for one in (config.max_concurrent_trials, variants.max_concurrent if variants else 0) if one]
         return Limits(
-            metric=config.metric,
-            mode=config.mode,
+            metric=self._metric_and_mode[0],
+            mode=self._metric_and_mode[1],
             num_samples=config.num_samples,
             max_live=min(most, default=_LIVE),
             time_budget_s=config.time_budget_s,
@@ -268,7 +274,7 @@ class Tuner:
                 return None
 
         made = [trial_result(one, stored_results(one, results.get(one.trial_id, []), ask)) for one in trials]
-        return ResultGrid(made, str(folder), self._config.metric, self._config.mode)
+        return ResultGrid(made, str(folder), *self._metric_and_mode)
 
 
 def _folder_of(path: str | os.PathLike[str]) -> pathlib.Path:

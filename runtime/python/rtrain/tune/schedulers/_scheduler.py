@@ -59,6 +59,10 @@ class TrialScheduler:
     def metric(self) -> str | None:
         return self._metric
 
+    @property
+    def mode(self) -> str | None:
+        return self._mode
+
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """TuneConfig's metric and mode, where the scheduler was given none. ValueError for two that differ."""
         for mine, theirs, name in ((self._metric, metric, "metric"), (self._mode, mode, "mode")):

@@ -164,6 +164,8 @@ def _draw(config: dict[str, Any], rng: random.Random, drawn: dict[str, Any]) -> 
                 value = place.domain.sample(rng, Spec(config))
             except _NotYet:
                 continue
+            except Exception as error:
+                raise SpaceError(f"{name_of(path)} cannot be drawn: {type(error).__name__}: {error}") from error
             done = True
             drawn[name_of(path)] = value
             _put(config, path, _opened(value, path, {}, drawn))
