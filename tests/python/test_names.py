@@ -38,7 +38,7 @@ NAMES = {
     "rtrain.train.horovod": "HorovodTrainer HorovodConfig",
     "rtrain": "init shutdown is_initialized remote get wait put kill",
     "rtrain.data": """
-        Dataset DataIterator MaterializedDataset Schema from_items from_numpy from_pandas from_arrow from_torch from_huggingface
+        Dataset DataContext DataIterator MaterializedDataset Schema from_items from_numpy from_pandas from_arrow from_torch from_huggingface
         range range_tensor read_parquet read_csv read_json read_text read_numpy read_binary_files read_images""",
     "rtrain.integrations.mlflow": "setup_mlflow",
     "rtrain.integrations.wandb": "setup_wandb",

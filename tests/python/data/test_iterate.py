@@ -100,6 +100,10 @@ def test_loader_processes_read_parts_of_their_own():
     found = [int(one) for features, _ in loader for one in features]
     again = data.range(101).random_shuffle().rtrain_share_of_run(1, 2, 5, equal=True)
     assert sorted(found) == sorted(row["id"] for row in again) and len(found) == 50
+    import pickle
+
+    copied = pickle.loads(pickle.dumps(rows))  # as for processes that are not forked
+    assert sorted(int(one) for features, _ in copied for one in features) == sorted(found)
     rows.set_epoch(1)
     assert sorted(int(one) for features, _ in loader for one in features) == sorted(row["id"] for row in again) != sorted(found)
 
@@ -139,6 +143,15 @@ def test_a_look_at_a_dataset(capsys):
     kept = dataset.map(lambda row: {"x": row["id"]}).materialize()
     assert kept.count() == 30 and kept.columns() == ["x"]
     assert dataset.to_arrow().num_rows == 30
+
+
+def test_options_of_an_engine_that_is_not_here_are_said_to_do_nothing():
+    context = data.DataContext.get_current()
+    with pytest.warns(UserWarning, match="DataContext.target_max_block_size has no effect"):
+        context.target_max_block_size = 3
+    assert data.DataContext.get_current().target_max_block_size == 3
+    with pytest.raises(AttributeError, match="eager_free was not set"):
+        context.eager_free  # noqa: B018
 
 
 def test_files_of_each_kind(tmp_path: pathlib.Path):

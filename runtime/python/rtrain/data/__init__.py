@@ -17,6 +17,7 @@ except ImportError as _error:
 if int(pyarrow.__version__.partition(".")[0]) < 14:
     raise ImportError(f"rtrain.data needs pyarrow 14 or newer, and this is {pyarrow.__version__}: pip install 'rtrain[data]'")
 
+from rtrain.data._context import DataContext
 from rtrain.data._dataset import Dataset, Schema
 from rtrain.data._grouped import GroupedData
 from rtrain.data._iterator import DataIterator
@@ -42,6 +43,7 @@ from rtrain.data._read import (
 MaterializedDataset = Dataset  # what `materialize` gives is one whose source lies in memory
 
 __all__ = [
+    "DataContext",
     "DataIterator",
     "Dataset",
     "GroupedData",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -74,6 +75,12 @@ class Batches(IterableDataset[Any]):
     def __init__(self, share: Any, made: Callable[[Any], Iterator[Any]]) -> None:
         self.share, self.made = share, made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With what only cloudpickle can carry, for loader processes that are not forked."""
+        import cloudpickle
+
+        return _unpickled, (cloudpickle.dumps((self.share, self.made)),)
+
     def set_epoch(self, epoch: int) -> None:
         """What the next iteration shuffles by; needed with loader processes, which start with the same one each time."""
         if epoch != self.share.epoch:
@@ -83,6 +90,10 @@ class Batches(IterableDataset[Any]):
         info = get_worker_info()
         self.share.among = (0, 1) if info is None else (info.id, info.num_workers)
         return self.made(self.share)
+
+
+def _unpickled(content: bytes) -> Batches:
+    return Batches(*pickle.loads(content))
 
 
 def features_and_label(
