@@ -154,6 +154,14 @@ def test_options_of_an_engine_that_is_not_here_are_said_to_do_nothing():
         context.eager_free  # noqa: B018
 
 
+def test_pieces_of_unlike_columns():
+    one, other = data.from_items([{"x": 1}]), data.from_items([{"x": 2.5, "y": 3}])
+    batch = next(iter(one.union(other).iter_batches()))
+    assert batch["x"].tolist() == [1, 2.5] and np.isnan(batch["y"][0]) and batch["y"][1] == 3
+    with pytest.raises(TypeError, match="the column 'x' holds int64 and string in different rows"):
+        list(one.union(data.from_items([{"x": "a"}])).iter_batches())
+
+
 def test_files_of_each_kind(tmp_path: pathlib.Path):
     dataset = data.range(1000).map(lambda row: {"id": row["id"], "text": f"t{row['id']}"})
     dataset.write_parquet(tmp_path / "p", num_rows_per_file=300)

@@ -120,7 +120,7 @@ def concat(blocks: Iterable[Block]) -> Block:
     names: dict[str, None] = {}
     for block in parts:
         names.update(dict.fromkeys(block.columns))
-    return Block({name: _joined([_or_nulls(block, name) for block in parts]) for name in names})
+    return Block({name: _joined(name, [_or_nulls(block, name) for block in parts]) for name in names})
 
 
 def column_of(values: list[Any]) -> Any:
@@ -255,19 +255,23 @@ def _or_nulls(block: Block, name: str) -> Any:
     return block.columns[name] if name in block.columns else pa.nulls(block.rows)
 
 
-def _joined(columns: list[Any]) -> Any:
+def _joined(name: str, columns: list[Any]) -> Any:
     if all(isinstance(column, np.ndarray) for column in columns):
         if len({column.shape[1:] for column in columns}) == 1 and all(column.dtype != object for column in columns):
             return np.concatenate(columns)
         return objects([value for column in columns for value in column])
     if any(isinstance(column, np.ndarray) and (column.ndim > 1 or column.dtype == object) for column in columns):
         return objects([value for column in columns for value in values_of(column)])
-    arrays = [as_arrow(column, "column") for column in columns]
+    arrays = [as_arrow(column, name) for column in columns]
     chunks = [chunk for array in arrays for chunk in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])]
     if len({chunk.type for chunk in chunks}) == 1:
         return pa.chunked_array(chunks)
     tables = [pa.table({"column": array}) for array in arrays]
-    return pa.concat_tables(tables, promote_options="permissive").column(0)
+    try:
+        return pa.concat_tables(tables, promote_options="permissive").column(0)
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        kinds = " and ".join(dict.fromkeys(str(chunk.type) for chunk in chunks))
+        raise TypeError(f"the column {name!r} holds {kinds} in different rows, which go into no common batch; convert it by map") from error
 
 
 def _as_series(column: Any) -> Any:
