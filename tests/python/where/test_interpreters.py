@@ -15,7 +15,7 @@ from homes import PACKAGE, Home, finish
 SCRIPT = """
     import importlib, pkgutil, sys
     import rtrain
-    from rtrain import train
+    from rtrain import train, tune
     from rtrain.train import Checkpoint, DataParallelTrainer, ScalingConfig
 
     broken = []
@@ -36,6 +36,11 @@ SCRIPT = """
         for workers in (2, 0)
     ]
     number = rtrain.get(rtrain.remote(lambda x: x + 1).remote(4))
+    def trial(config):
+        yield {"x": config["x"]}
+
+    grid = tune.Tuner(trial, param_space={"x": tune.grid_search([7, 6])}, run_config=tune.RunConfig(verbose=0)).fit()
+    number += grid.get_best_result("x", "min").metrics["x"]
     print(broken, results[0].return_value, [one.checkpoint.to_dict()["x"] for one in results], number)
 """
 
@@ -59,4 +64,4 @@ def test_trainings_and_calls_run_with_it(home: Home, version: str) -> None:
     (home.folder / "project" / "driver.py").write_text("\n".join(line[4:] for line in SCRIPT.splitlines()))
     paths = os.pathsep.join([str(PACKAGE), str(home.folder / "packages")])
     out = finish(home.run([python, str(home.folder / "project" / "driver.py")], PYTHONPATH=paths))
-    assert out.splitlines()[-1] == f"[] ({version.replace('.', ', ')}) [3, 3] 5"
+    assert out.splitlines()[-1] == f"[] ({version.replace('.', ', ')}) [3, 3] 11"
