@@ -134,7 +134,7 @@ class SweepDriver:
     def _report(self, trial: Trial, news: Report) -> None:
         if news.position and news.position <= trial.leg.seen:
             return
-        trial.leg.seen, trial.leg.attempt = news.position, (news.attempt, news.index)
+        trial.leg.seen = news.position
         self._iteration += 1
         self._stop(self.sweep.reported(trial.trial_id, news.metrics))
         self.table.report(trial, news.metrics)

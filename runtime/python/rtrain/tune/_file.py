@@ -13,7 +13,7 @@ import pathlib
 import pickle
 import socket
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rtrain.train import _metrics
@@ -180,7 +180,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         "last_result": json.loads(_metrics.encode(trial.last_result)),
         "reports": trial.reports,
         "why": trial.why,
-        "runs": [{**{k: v for k, v in asdict(leg).items() if k != "config"}, "attempt": list(leg.attempt)} for leg in trial.legs],
+        "runs": [{one.name: getattr(leg, one.name) for one in fields(leg) if one.name != "config"} for leg in trial.legs],
         "pickle": _packed(
             {"config": trial.config, "drawn": trial.drawn, "configs": [leg.config for leg in trial.legs], "error": trial.error}
         ),
@@ -189,10 +189,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
 
 def trial_of(found: dict[str, Any]) -> Trial:
     kept = _unpacked(found["pickle"])
-    legs = [
-        Leg(**{**one, "attempt": (one["attempt"][0], one["attempt"][1]), "config": config})
-        for one, config in zip(found["runs"], kept["configs"], strict=True)
-    ]
+    legs = [Leg(**{**one, "config": config}) for one, config in zip(found["runs"], kept["configs"], strict=True)]
     last: Any = _metrics.decode(found["last_result"])
     return Trial(
         found["trial_id"],

@@ -33,8 +33,6 @@ _HOW: dict[str, Ended] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "STOPPED
 class Report:
     trial_id: str
     leg: int
-    attempt: int
-    index: int
     position: int
     metrics: dict[str, Any]
 
@@ -232,7 +230,7 @@ class TrialRuns:
     def _report(self, trial_id: str, leg: int, row: dict[str, Any]) -> None:
         metrics: Any = _metrics.decode(row.get("metrics") or {})
         if isinstance(metrics, dict):
-            self.news.put(Report(trial_id, leg, int(row["attempt"]), int(row["index"]), int(row["position"] or 0), metrics))
+            self.news.put(Report(trial_id, leg, int(row["position"] or 0), metrics))
 
     def why_waiting(self, trial: Trial) -> str:
         """The first line of `rtrain explain` for its run; empty where there is none."""

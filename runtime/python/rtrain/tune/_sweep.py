@@ -3,7 +3,6 @@ out. `_driver.py` carries it out."""
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -49,7 +48,6 @@ class Sweep:
     asked: int = 0  # suggestions that became trials
     names_seen: dict[str, None] = field(default_factory=dict)  # of metrics, in their order
     checkpoints: set[str] = field(default_factory=set)  # trials that have reported one
-    judged: collections.Counter[str] = field(default_factory=collections.Counter)
     exhausted: bool = False  # the searcher has no more
     by_id: dict[str, Trial] = field(default_factory=dict)  # of `trials`, as far as it was asked
 
@@ -148,7 +146,6 @@ class Sweep:
             trial.next_leg = (decision.donor_id, decision.config)
             stopped += self._stop(trial, "exploit")
         elif decision == TrialScheduler.STOP:
-            self.judged["scheduler"] += 1
             if self._ends_by_itself(result):
                 trial.why = f"{self._last_time()[0]} {self._last_time()[1]:g} reached"
             else:

@@ -18,7 +18,6 @@ class Leg:
     run_id: str = ""
     run_path: str = ""
     seen: int = 0  # the position of the last report that the sweep has judged
-    attempt: tuple[int, int] = (0, 0)  # (attempt, index) of that report, which is known beside the run as well
     resume_from: str = ""  # a donor's checkpoint
     base: dict[str, float] = field(default_factory=dict)  # the donor's training_iteration and time_total_s there
 
