@@ -15,6 +15,10 @@ struct Group {
     std::vector<std::string> nodes;
 };
 
+bool told(const json& groups, const std::string& text) {
+    return std::any_of(groups.begin(), groups.end(), [&](const json& one) { return one.value("text", "") == text; });
+}
+
 }  // namespace
 
 std::string explanation_text(const json& answer) {
@@ -38,6 +42,13 @@ std::string explanation_text(const json& answer) {
             line += "  " + group["line"].get<std::string>();
         }
         text += line + "\n";
+    }
+    if (answer.value("verdict", json()) == "infeasible") {
+        text += "  No present nodes could ever hold it; it waits for nodes to join\n";
+        json others = json::array();
+        for (const json& reason : answer.value("reasons", json::array()))
+            if (!told(groups, reason.value("text", ""))) others.push_back(reason);
+        text += reasons_text(others);
     }
     if (std::string change = answer.value("nearest_change", ""); !change.empty()) {
         if (change.front() == 'w') change.front() = 'W';

@@ -48,6 +48,28 @@ def test_leases_and_runs_outlive_jumps_of_the_wall_clock(clock, tmp_path):
         cluster.stop()
 
 
+class Impatient(LocalCluster):
+    def start_head(self):
+        self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head", "--node-timeout", "2s")
+
+
+@pytest.mark.parametrize("offset", [HALF_A_DAY, -HALF_A_DAY])
+def test_a_node_that_fell_silent_before_a_jump_is_lost_in_its_time(clock, tmp_path, offset):
+    cluster = Impatient(tmp_path / "cluster", nodes=2, resources="CPU=1")
+    try:
+        cluster.kill("node-2")
+        clock.write_text(str(offset))  # no heartbeat comes behind the jump
+        wait_for("the node to be lost", lambda: states(cluster) == {"node-1": "READY", "node-2": "LOST"}, seconds=20)
+        cluster.restart("node-2")
+        wait_for("it to be back", lambda: states(cluster) == {"node-1": "READY", "node-2": "READY"}, seconds=20)
+    finally:
+        cluster.stop()
+
+
+def states(cluster):
+    return {node["node"]: node["state"] for node in cluster.json("nodes")["items"]}
+
+
 def reported(cluster):
     report = cluster.json("describe", "jumps")["last_report"]
     return report["metrics"]["step"] if report else 0

@@ -197,7 +197,9 @@ def test_a_hundred_megabytes_of_output_are_all_there(cluster, tmp_path):
 def test_an_entrypoint_that_is_not_there_is_named(cluster, tmp_path):
     cluster.rtrain("submit", write_job(tmp_path, "absent", ["/no/such/program", "--x"]))
     cluster.wait_state("absent", "FAILED", "SUCCEEDED")
-    assert "/no/such/program" in cluster.rtrain("describe", "absent")
+    facts = cluster.json("describe", "absent")
+    assert facts["state"] == "FAILED" and "'/no/such/program' does not exist on this node" in facts["reason"], facts["reason"]
+    assert "node-" in facts["reason"] and len(facts["attempt_list"]) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
@@ -229,11 +231,15 @@ def scraped(cluster):
     return text.splitlines()
 
 
-def test_a_second_head_on_one_data_directory_refuses(cluster):
+@pytest.mark.parametrize("told_of", [True, False])
+def test_a_second_head_on_one_data_directory_refuses(cluster, told_of):
+    if not told_of:  # by its pid file; the lock is the head's own
+        (cluster.folder / "head" / "head.pid").unlink()
     command = [RTRAIN, "head", "start", "--port", str(free_port()), "--data", str(cluster.folder / "head")]
     done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
     assert done.returncode == 7
     assert str(cluster.daemons["head"].pid) in done.stderr
+    assert cluster.run("status").returncode == 0
 
 
 def test_a_busy_port_names_its_owner(cluster, tmp_path):
@@ -247,7 +253,9 @@ def test_a_gang_that_can_never_fit_waits_with_a_reason_or_is_refused(cluster, tm
     cluster.rtrain("submit", write_job(tmp_path, "huge", ["true"], workers=50))
     facts = cluster.json("describe", "huge")
     assert facts["state"] == "QUEUED" and facts["reason"]
-    assert "CPU" in cluster.rtrain("explain", "huge")
+    explained = cluster.rtrain("explain", "huge")
+    assert "50 workers x 1 CPU" in explained and "No present nodes could ever hold it" in explained
+    assert "holds 2 of 50 bundles   node-1 node-2" in explained, explained
     refused = cluster.run("submit", write_job(tmp_path, "never", ["true"], workers=50, scaling={"wait_for_nodes": False}))
     assert refused.returncode == 9 and "node-1" in refused.stderr
 

@@ -183,14 +183,32 @@ def test_a_join_with_a_wrong_fingerprint_sends_no_secret(cluster, tmp_path):
     done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
     assert done.returncode == 6 and "fingerprint" in done.stderr
     assert secret not in (cluster.folder / "head.log").read_text()
+    assert not (tmp_path / "evil" / "identity" / "certificate.pem").exists()
     # The token was never sent, so it is still good for its one use.
-    assert any(row["id"] == ident and not row["revoked"] for row in cluster.json("token", "list")["items"])
+    command[command.index(wrong)] = token
+    agent = subprocess.Popen([*command, "--peer-port", "0", "--allow-root-workers"], env=cluster.env, stderr=subprocess.DEVNULL)
+    try:
+        wait_for("the node", lambda: any(n["node"] == "evil" for n in cluster.json("nodes")["items"]))
+    finally:
+        agent.terminate()
+        agent.wait(20)
 
 
-def test_an_agent_s_port_talks_only_to_nodes_of_its_cluster(cluster):
-    port = cluster.json("nodes")["items"][0]["port"]
-    with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException, OSError)):
-        ask(port, "GET", "/v1/probe")
+def test_an_agent_s_port_talks_only_to_nodes_of_its_cluster(cluster, tmp_path):
+    port = next(n["port"] for n in cluster.json("nodes")["items"] if n["node"] == "node-1")
+    ours = cluster.folder / "node-1" / "identity"
+    other = LocalCluster(tmp_path / "other", nodes=1)
+    other.stop()
+    theirs = other.folder / "node-1" / "identity"  # the same name, of another authority
+    mixed = tmp_path / "mixed"  # a certificate of ours is public; its key is not
+    mixed.mkdir()
+    shutil.copy(theirs / "certificate.pem", mixed)
+    shutil.copy(theirs / "key.pem", mixed)
+    (mixed / "certificate.pem").write_text((mixed / "certificate.pem").read_text() + (ours / "certificate.pem").read_text())
+    for identity in (None, theirs, mixed):
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+            ask(port, "GET", "/v1/probe", identity=identity)
+    assert 200 <= ask(port, "GET", "/v1/probe", identity=ours)[0] < 500  # somebody is there
 
 
 def test_a_head_on_all_addresses_is_asked_for_by_name_only(cluster, tmp_path):
