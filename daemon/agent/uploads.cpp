@@ -270,9 +270,9 @@ Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t 
     const std::string folder = gear.prepare.run_name + "/logs/attempt-" + attempt_folder(number);
     std::error_code failed;
     for (const auto& entry : fs::directory_iterator(facts.files.logs(key_of(gear.prepare.attempt)), failed)) {
-        if (!entry.is_regular_file() || entry.file_size() == 0 ||
-            !entry.path().filename().string().starts_with("rank-"))
-            continue;
+        if (!entry.path().filename().string().starts_with("rank-")) continue;  // others come and go while this looks
+        std::error_code gone;
+        if (!entry.is_regular_file(gone) || entry.file_size(gone) == 0 || gone) continue;
         const std::string to = folder + "/" + entry.path().filename().string();
         if (Status copied = gear.store->put_file(entry.path().string(), to, false, {}); !copied) return copied;
     }
