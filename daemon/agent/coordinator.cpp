@@ -178,6 +178,10 @@ GroupReleased released_with_files(const Commit& commit, const std::string& node)
     return released;
 }
 
+std::string next_directory(const Coordinator& c, const Wish& wish) {
+    return storage::checkpoint_directory_name(wish.name, c.counter + 1, c.attempt.number);
+}
+
 void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering, Wish wish,
                   GroupSink& sink) {
     std::string example;
@@ -188,12 +192,13 @@ void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered&
                    ": the lowest rank's is kept",
                sink);
     Commit commit{.index = index,
-                  .directory = storage::checkpoint_directory_name(wish.name, ++c.counter, c.attempt.number),
+                  .directory = next_directory(c, wish),
                   .metrics_json = std::move(wish.metrics_json),
                   .since = now,
                   .wall_ms = sink.wall_ms,
                   .blocked_ms = (now - gathering.since).ms,
                   .sync = wish.sync};
+    ++c.counter;
     for (const auto& [node, report] : gathering.nodes) commit.nodes_waiting.insert(node);
     commit.skips = std::move(skip);
     c.commit = std::move(commit);
@@ -218,6 +223,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     if (!wish.error.empty())
         notice(c, known(wish.error_reason), "checkpoint not written: " + wish.error + "; training goes on", sink);
     Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
+    if (with_files) reported.checkpoint = next_directory(c, wish);
     for (auto& [node, report] : gathering.nodes) reported.metrics_json.merge(report.metrics_json);
     c.passed = index;
     const auto rank0 = reported.metrics_json.find(0);

@@ -19,7 +19,7 @@ constexpr Kind kinds[] = {
     {"Status",
      "cluster_id:text name:text version:text started:time now:time address:text nodes:{int} runs:{int} gpus:Share "
      "cpus:Share storage_root:text storage_warning:text?"},
-    {"Report", "attempt:int index:int time:time? position:int? metrics?:map metrics_by_rank?:{map}"},
+    {"Report", "attempt:int index:int time:time? position:int? checkpoint?:text metrics?:map metrics_by_rank?:{map}"},
     {"Run",
      "run_id:text name:text user:text state:text reason:text submitted:time? started:time? ended:time? attempt:int "
      "attempts:int failures:int max_failures:int workers:int needs:text queue:text priority:int storage_path:text "

@@ -13,12 +13,14 @@ using nlohmann::json;
 
 }  // namespace
 
-std::string joined(const std::map<std::uint32_t, std::string>& by_rank) {
+std::string joined(const protocol::Reported& said) {
     std::string out = "{";
-    for (const auto& [rank, text] : by_rank) {
+    for (const auto& [rank, text] : said.metrics_json) {
         const bool whole = text.starts_with('{') && json::accept(text);
         out += (out.size() > 1 ? ",\"" : "\"") + std::to_string(rank) + "\":" + (whole ? text : "{}");
     }
+    if (!said.checkpoint.empty())
+        out += (out.size() > 1 ? "," : "") + std::string("\"checkpoint\":") + json(said.checkpoint).dump();
     return out + "}";
 }
 
@@ -26,10 +28,8 @@ std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reporte
     const Attempt* attempt = find_attempt(cluster, said.attempt);
     const auto run = cluster.runs.find(RunId{said.attempt.run});
     if (!attempt || run == cluster.runs.end()) return {};
-    waiting_.push_back({.attempt = attempt->id,
-                        .index = said.index,
-                        .wall_ms = said.wall_ms,
-                        .ranks_json = joined(said.metrics_json)});
+    waiting_.push_back(
+        {.attempt = attempt->id, .index = said.index, .wall_ms = said.wall_ms, .ranks_json = joined(said)});
     last_[attempt->id.run] = waiting_.back();
 
     std::vector<Event> events;

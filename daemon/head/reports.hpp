@@ -32,7 +32,7 @@ class Reports {
     std::vector<state::MetricRow> waiting_;
 };
 
-// All ranks' metrics as one object, {"0":{...},"1":{...}}; what is no JSON object is {}.
-std::string joined(const std::map<std::uint32_t, std::string>& by_rank);
+// All ranks' metrics as one object, {"0":{...},"1":{...}}, and its "checkpoint"; what is no JSON object is {}.
+std::string joined(const protocol::Reported& said);
 
 }  // namespace rtrain::head

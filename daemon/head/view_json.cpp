@@ -272,13 +272,14 @@ json event_json(const Head& head, const state::EventRow& row) {
     return out;
 }
 
-json metrics_of(const state::MetricRow& row, std::uint32_t rank) {
-    const json ranks = parsed_or_null(row.ranks_json);
+namespace {
+
+constexpr const char* of_checkpoint = "checkpoint";  // beside the ranks of a row
+
+json of_rank(const json& ranks, std::uint32_t rank) {
     const std::string name = std::to_string(rank);
     return ranks.is_object() && ranks.contains(name) && ranks[name].is_object() ? ranks[name] : json::object();
 }
-
-namespace {
 
 json chosen(const json& metrics, const std::string& key) {
     if (!metrics.is_object()) return json::object();
@@ -288,23 +289,32 @@ json chosen(const json& metrics, const std::string& key) {
     return out;
 }
 
+bool wanted(const RankChoice& choice, const std::string& rank) {
+    return choice.all || choice.ranks.contains(static_cast<std::uint32_t>(std::strtoul(rank.c_str(), nullptr, 10)));
+}
+
 }  // namespace
+
+json metrics_of(const state::MetricRow& row, std::uint32_t rank) {
+    return of_rank(parsed_or_null(row.ranks_json), rank);
+}
 
 json metric_json(const state::MetricRow& row, const RankChoice& choice, const std::string& key) {
     json out = {{"attempt", row.attempt.number},
                 {"index", row.index},
                 {"time", wall_json(row.wall_ms)},
                 {"position", row.position == 0 ? json() : json(row.position)}};
+    const json ranks = parsed_or_null(row.ranks_json);
+    const bool known = ranks.is_object();
+    if (known && ranks.contains(of_checkpoint)) out["checkpoint"] = ranks[of_checkpoint];
     if (!choice.all && choice.ranks.size() == 1) {
-        out["metrics"] = chosen(metrics_of(row, *choice.ranks.begin()), key);
+        out["metrics"] = chosen(of_rank(ranks, *choice.ranks.begin()), key);
         return out;
     }
     json& by_rank = out["metrics_by_rank"] = json::object();
-    const json ranks = parsed_or_null(row.ranks_json);
-    if (!ranks.is_object()) return out;
+    if (!known) return out;
     for (const auto& [rank, metrics] : ranks.items())
-        if (choice.all || choice.ranks.contains(static_cast<std::uint32_t>(std::strtoul(rank.c_str(), nullptr, 10))))
-            by_rank[rank] = chosen(metrics, key);
+        if (rank != of_checkpoint && wanted(choice, rank)) by_rank[rank] = chosen(metrics, key);
     return out;
 }
 

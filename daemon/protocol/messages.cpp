@@ -65,6 +65,7 @@ void fields(V& v, Emptied& m) {
 template <class V>
 void fields(V& v, Reported& m) {
     v("attempt", m.attempt), v("index", m.index), v("wall_ms", m.wall_ms), v("metrics_json", m.metrics_json);
+    v("checkpoint", m.checkpoint);
 }
 template <class V>
 void fields(V& v, Committed& m) {

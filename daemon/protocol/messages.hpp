@@ -71,6 +71,7 @@ struct Reported {  // from the coordinator, one per report of the attempt
     std::uint64_t index = 0;  // from 1 within the attempt
     std::int64_t wall_ms = 0;
     std::map<std::uint32_t, std::string> metrics_json{};  // by rank
+    std::string checkpoint{};  // the directory that its files are to become; none: without
     bool operator==(const Reported&) const = default;
 };
 struct Committed {

@@ -44,7 +44,7 @@ struct MetricRow {  // one report of one attempt
     AttemptId attempt;
     std::uint64_t index = 0;  // only grows within an attempt
     std::int64_t wall_ms = 0;
-    std::string ranks_json;      // {"0":{"loss":0.5},"1":{...}}
+    std::string ranks_json;      // {"0":{"loss":0.5},"1":{...}}, and "checkpoint", its directory, where it had one
     std::uint64_t position = 0;  // given when stored: from 1, grows over all attempts of the run; pages go by it
     bool operator==(const MetricRow&) const = default;
 };

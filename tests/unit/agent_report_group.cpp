@@ -115,6 +115,8 @@ TEST_CASE("a checkpoint returns once staged, and is committed when uploaded and 
     REQUIRE(all<Upload>(staged).size() == 1);
     CHECK(all<Upload>(staged)[0].directory == "checkpoint_000001-a001");
     CHECK(news<protocol::Committed>(staged).empty());
+    REQUIRE(news<protocol::Reported>(staged).size() == 1);
+    CHECK(news<protocol::Reported>(staged)[0].checkpoint == "checkpoint_000001-a001");
 
     const Outputs uploaded = machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
     REQUIRE(all<WriteManifest>(uploaded).size() == 1);

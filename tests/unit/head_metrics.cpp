@@ -14,7 +14,8 @@ void report(HandMadeAgent& agent, protocol::AttemptRef attempt, std::uint64_t in
         .attempt = attempt,
         .index = index,
         .wall_ms = 5'000,
-        .metrics_json = {{0, "{\"step\":" + step + "}"}, {1, "{\"step\":" + step + ",\"loss\":1.5}"}, {2, "no json"}}});
+        .metrics_json = {{0, "{\"step\":" + step + "}"}, {1, "{\"step\":" + step + ",\"loss\":1.5}"}, {2, "no json"}},
+        .checkpoint = index == 2 ? "checkpoint_000001-a001" : ""});
 }
 
 // Positions of the events of a stream from `after` on, until the run has ended.
@@ -50,6 +51,12 @@ TEST_CASE("metrics of every rank are kept: one rank's, several, all, paged, foll
     const json all = head.call("GET", metrics + "?rank=all").body["items"][0]["metrics_by_rank"];
     CHECK(all == json{{"0", {{"step", 1}}}, {"1", {{"step", 1}, {"loss", 1.5}}}, {"2", json::object()}});
     CHECK(head.call("GET", metrics + "?rank=1-2").body["items"][0]["metrics_by_rank"].size() == 2);
+    for (const std::string rank : {"0", "1-2", "all"}) {
+        const json rows = head.call("GET", metrics + "?rank=" + rank).body["items"];
+        CHECK(rows[1]["checkpoint"] == "checkpoint_000001-a001");
+        CHECK_FALSE(rows[0].contains("checkpoint"));
+    }
+    CHECK(head.call("GET", metrics + "?rank=all").body["items"][1]["metrics_by_rank"].size() == 3);
     CHECK(head.call("GET", metrics + "?rank=3").status == 404);
     CHECK(head.call("GET", metrics + "?rank=failed").status == 400);
 

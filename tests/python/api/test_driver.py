@@ -91,6 +91,31 @@ def test_callbacks_hear_of_every_rank_s_report_and_of_failures(cluster):
         assert [row["metrics"] for row in rows] == [{"rank": rank, "attempt": attempt} for attempt in (1, 2)]
 
 
+def test_callbacks_hear_of_a_checkpoint_once_it_is_committed(cluster, tmp_path):
+    class Told(UserCallback):
+        def __init__(self):
+            self.heard = []
+
+        def after_report(self, run_context, metrics, checkpoint):
+            self.heard.append((metrics[0]["epoch"], None if checkpoint is None else checkpoint.to_dict()["epoch"]))
+
+    def loop():
+        rank = train.get_context().get_world_rank()
+        for epoch in range(6):
+            mine = Checkpoint.from_dict({"epoch": epoch}) if rank == 1 and epoch % 2 else None
+            train.report({"epoch": epoch}, mine)
+
+    told = Told()
+    for storage_path in (None, str(tmp_path)):
+        DataParallelTrainer(
+            loop,
+            scaling_config=ScalingConfig(num_workers=2),
+            run_config=RunConfig(name=cluster.name("told"), storage_path=storage_path, callbacks=[told]),
+        ).fit()
+        assert told.heard == [(epoch, epoch if epoch % 2 else None) for epoch in range(6)]
+        told.heard.clear()
+
+
 def test_an_error_in_a_callback_ends_the_run(cluster):
     class Wrong(UserCallback):
         def after_report(self, run_context, metrics, checkpoint):

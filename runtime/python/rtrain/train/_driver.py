@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
@@ -49,6 +50,7 @@ class Driver:
     _interrupts: int = 0
     _attempts_said: set[int] = field(default_factory=set)
     _failures_told: set[int] = field(default_factory=set)
+    _untold: deque[dict[str, Any]] = field(default_factory=deque)  # reports that callbacks have not heard of
     _explained: str = ""
     _run: dict[str, Any] = field(default_factory=dict)
 
@@ -70,6 +72,7 @@ class Driver:
                 self._until_terminal(printer)
                 for thread in threads[1:]:
                     self._drain(thread, printer)
+                self._tell_reports()
         finally:
             self._ended.set()
             printer.close()
@@ -94,6 +97,7 @@ class Driver:
                 self._news.get_nowait()
             with contextlib.suppress(HeadError):
                 self._run = self.head.get(self.route)
+                self._tell_reports()
                 self._tell_failures()
         else:
             self._one(kind, what, printer)
@@ -112,7 +116,9 @@ class Driver:
         if kind == "logs":
             printer.line(int(what["rank"]), str(what["line"]), str(what["stream"]))
         elif kind == "metrics":
-            self._tell_report(what)
+            self._untold.append(what)
+            if len(self._untold) == 1:  # else the event of the commit that the first waits for comes first
+                self._tell_reports()
         elif kind == "fault":
             raise what
 
@@ -178,10 +184,33 @@ class Driver:
         return found
 
     # -- callbacks ----------------------------------------------------------------------------------------------------
-    def _tell_report(self, row: dict[str, Any]) -> None:
+    def _tell_reports(self) -> None:
+        """In order. One with a checkpoint is told once that is committed, or once it is certain that it will not be."""
+        committed: set[str] | None = None
+        while self._untold:
+            directory = self._untold[0].get("checkpoint")
+            if directory and committed is None:
+                committed = self._committed()
+            there = directory in (committed or ())
+            if directory and not there and not self._given_up(committed or set()):
+                return
+            self._tell_report(self._untold.popleft(), directory if there else None)
+
+    def _committed(self) -> set[str]:
+        with contextlib.suppress(HeadError):
+            return {str(one["directory"]) for one in self.head.items(f"{self.route}/checkpoints")}
+        return set()
+
+    def _given_up(self, committed: set[str]) -> bool:
+        """The first untold report's checkpoint: lost with its attempt, replaced by a newer one, or removed again already."""
+        first, *later = self._untold
+        over = self._run["state"] in TERMINAL or int(first["attempt"]) < int(self._run.get("attempt") or 0)
+        return over or any(row.get("checkpoint") in committed for row in later)
+
+    def _tell_report(self, row: dict[str, Any], directory: str | None) -> None:
         metrics = per_rank(row)
         checkpoint = None
-        if directory := row.get("checkpoint"):
+        if directory:
             checkpoint = Checkpoint(f"{self.context.run_path}/{directory}", metrics=metrics[0], name=directory)
         with self._ended_by_callbacks():
             for callback in self.callbacks:

@@ -39,7 +39,10 @@ class UserCallback(RTrainCallback):
         """Before the run is submitted."""
 
     def after_report(self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
-        """After each report: the metrics of every rank, by rank, and the checkpoint that was brought."""
+        """After each report, in order: the metrics of every rank, by rank, and the checkpoint that was brought, committed.
+
+        A report with a checkpoint is told once that is committed; None where it was never, or is removed already.
+        """
 
     def after_exception(self, run_context: TrainRunContext, worker_exceptions: dict[int, Exception]) -> None:
         """After an attempt failed: what each failed rank raised."""
