@@ -41,10 +41,13 @@ Result<std::map<std::string, Found>> files_of(const StagedPaths& staged) {
         if (!fs::is_directory(directory, failed)) continue;  // a try before has moved its files
         for (auto at = fs::recursive_directory_iterator(directory, failed);
              !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
-            if (!at->is_regular_file()) continue;
             const std::string name = fs::path(at->path()).lexically_relative(directory).generic_string();
-            if (name == manifest_name) continue;
-            files.emplace(name, Found{rank, at->path().string(), static_cast<std::int64_t>(at->file_size())});
+            std::error_code unread;
+            const bool is_file = at->is_regular_file(unread);
+            if (unread == std::errc::no_such_file_or_directory) continue;  // a link to nothing
+            const auto bytes = is_file ? static_cast<std::int64_t>(at->file_size(unread)) : 0;
+            if (unread) return Error{ErrorCode::io, "reading the staged file '" + name + "': " + unread.message(), ""};
+            if (is_file && name != manifest_name) files.emplace(name, Found{rank, at->path().string(), bytes});
         }
         if (failed) return Error{ErrorCode::io, "reading staged files in " + directory + ": " + failed.message(), ""};
     }

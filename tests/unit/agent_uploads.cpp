@@ -1,4 +1,5 @@
 // Stories of files on their way to a run's directory, when the storage has no room for all of them.
+#include <filesystem>
 #include <fstream>
 
 #include "daemon/agent/named_logs.hpp"
@@ -41,6 +42,18 @@ struct UploadStory {
 };
 
 }  // namespace
+
+TEST_CASE("a link that leads nowhere is left out, and one that leads to itself is named: neither ends the agent") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    std::filesystem::create_symlink(story.stage + "/nothing", story.stage + "/dangling");
+    CHECK(list_staged(attempt_1, 1, story.order().staged).files.size() == 1);
+
+    std::filesystem::create_symlink("round", story.stage + "/round");
+    const StagedListed listed = list_staged(attempt_1, 1, story.order().staged);
+    CHECK(listed.why.find("'round': Too many levels of symbolic links") != std::string::npos);
+    CHECK(upload(story.gear, story.order()).why.find("'round'") != std::string::npos);
+}
 
 TEST_CASE("an upload that broke off between two files names both of them once it succeeds") {
     UploadStory story;
