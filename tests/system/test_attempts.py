@@ -102,7 +102,8 @@ def test_stack_prints_where_each_rank_is_and_ends_nobody(cluster, tmp_path):
 
 def test_stack_says_which_ranks_do_not_answer_and_keeps_to_one_document(cluster, tmp_path):
     cluster.rtrain("submit", write_job(tmp_path, "held", ["python", str(JOBS / "holds.py")], workers=2))
-    wait_for("rank 0 in its call", lambda: "in" in cluster.rtrain("logs", "held", "--rank", "0").split())
+    for rank in (0, 1):
+        wait_for(f"rank {rank}", lambda at=rank: "in" in cluster.rtrain("logs", "held", "--rank", at).split())
     whole = cluster.json("stack", "held")  # a held lock is no obstacle
     assert whole["silent"] == [] and whole["away"] == [], whole
     assert {line["rank"] for line in whole["items"] if "(most recent call first)" in line["line"]} == {0, 1}
