@@ -106,7 +106,7 @@ def test_a_node_that_leaves_ends_its_workers(cluster, tmp_path):
             cluster.restart("leaving")
         wait_for("its worker to end", lambda pid=pid: not alive(pid))
         cluster.rtrain("stop", name)
-        cluster.daemons.pop("leaving").kill()
+        cluster.kill("leaving")
         if not dead:
             cluster.join("leaving", "CPU=3")
             wait_for("the node to be back", lambda: cluster.ready_nodes() == 2)
