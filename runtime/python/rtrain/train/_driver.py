@@ -4,34 +4,27 @@ it: it may die and come back."""
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import re
-import signal
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 from rtrain._http import Head, HeadError, StreamEvent, part
-from rtrain.train import _metrics, _names
+from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._errors import UserExceptionWithTraceback
+from rtrain.train._interrupts import Interrupts
 from rtrain.train._prints import RANKS_SHOWN, Printer
 from rtrain.train._run_context import TrainRunContext, UserCallback
 
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0
-_EXIT_INTERRUPTED = 130
 _TIME = re.compile(r"\b(?:\d+(?:ms|[smhd]))+\d*\b|\b\d+ ms\b")  # 12m, 2h11, 350 ms
 _EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that follows it
-
-
-class Detached(KeyboardInterrupt):
-    """Ctrl-C, with RTRAIN_TRAIN_ON_INTERRUPT=detach: the run goes on."""
 
 
 @dataclass
@@ -47,7 +40,6 @@ class Driver:
     say: Callable[[str], None] = lambda text: print(f"rtrain: {text}", file=sys.stderr, flush=True)
     _news: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
     _ended: threading.Event = field(default_factory=threading.Event)
-    _interrupts: int = 0
     _attempts_said: set[int] = field(default_factory=set)
     _failures_told: set[int] = field(default_factory=set)
     _untold: deque[dict[str, Any]] = field(default_factory=deque)  # reports that callbacks have not heard of
@@ -68,11 +60,14 @@ class Driver:
             ranks = "all" if int(self._run.get("workers") or 1) <= RANKS_SHOWN else "0"
             threads.append(self._thread("logs", f"{self.route}/logs", {"rank": ranks}))
         try:
-            with self._interruptible():
+            interrupts = self._interrupts()
+            with interrupts.watched():
                 self._until_terminal(printer)
                 for thread in threads[1:]:
                     self._drain(thread, printer)
                 self._tell_reports()
+            if interrupts.count:
+                raise KeyboardInterrupt(f"run {self.name} was stopped")
         finally:
             self._ended.set()
             printer.close()
@@ -238,33 +233,13 @@ class Driver:
                 for callback in self.callbacks:
                     callback.after_exception(self.context, told)
 
-    # -- Ctrl-C -------------------------------------------------------------------------------------------------------
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGINT, self._interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-        if self._interrupts:
-            raise KeyboardInterrupt(f"run {self.name} was stopped")
-
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        self._interrupts += 1
-        if _names.setting("ON_INTERRUPT", "stop") == "detach":
-            self.say(
-                f"detached; {self.name} goes on. rtrain.train.attach({self.name!r}) comes back, `rtrain stop {self.name}` ends it"
-            )
-            raise Detached()
-        if self._interrupts == 1:
-            self.say(f"stopping {self.name}; press Ctrl-C twice more to leave it at once")
-            threading.Thread(target=self._stop, daemon=True).start()
-        elif self._interrupts >= 3:
-            self.say(f"left; {self.name} is being stopped")
-            os._exit(_EXIT_INTERRUPTED)
+    def _interrupts(self) -> Interrupts:
+        return Interrupts(
+            say=self.say,
+            what=self.name,
+            come_back=f"rtrain.train.attach({self.name!r}) comes back, `rtrain stop {self.name}` ends it",
+            stop=lambda: threading.Thread(target=self._stop, daemon=True).start(),
+        )
 
     def _stop(self) -> None:
         try:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
-import signal
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from types import FrameType
+from collections.abc import Mapping
 from typing import Any
 
 from rtrain._http import HeadError, Unreachable
-from rtrain.train import _names
-from rtrain.train._driver import Detached, without_times
+from rtrain.train._driver import without_times
+from rtrain.train._interrupts import Detached, Interrupts
 from rtrain.train._result import Result
 from rtrain.train._trainer import say
 from rtrain.tune._errors import TuneError
@@ -28,7 +24,6 @@ from rtrain.tune.callback import Callback
 _TICK_S = 0.2
 _POLL_S = 1.0
 _SAVE_S = 1.0
-_EXIT_INTERRUPTED = 130
 
 
 class SweepDriver:
@@ -38,7 +33,12 @@ class SweepDriver:
         self.sweep, self.runs, self.file, self.table, self.callbacks = sweep, runs, file, table, callbacks
         self.results: dict[str, list[Result]] = {}
         self._taken_up = taken_up
-        self._interrupts = 0
+        self._interrupts = Interrupts(
+            say=say,
+            what="the sweep",
+            come_back=f"Its trials do; rtrain.tune.Tuner.restore({str(file.folder)!r}, trainable) follows them again",
+            stop=lambda: runs.news.put(Interrupt()),
+        )
         self._before_s = sweep.elapsed_s
         self._since = time.monotonic()
         self._polled = self._saved = 0.0
@@ -50,7 +50,7 @@ class SweepDriver:
         for callback in self.callbacks:
             callback.setup()
         try:
-            with self._interruptible():
+            with self._interrupts.watched():
                 self._until_done()
         except Detached:
             raise
@@ -63,7 +63,7 @@ class SweepDriver:
         self.table.show(self.sweep, final=True)
         for callback in self.callbacks:
             callback.on_experiment_end(self.sweep.trials)
-        if self._interrupts:
+        if self._interrupts.count:
             raise KeyboardInterrupt(f"the sweep was stopped; Tuner.restore({str(self.file.folder)!r}, trainable) goes on with it")
 
     def _until_done(self) -> None:
@@ -196,27 +196,3 @@ class SweepDriver:
             if str(error) != self._not_saved:
                 say(f"the sweep goes on, but {self.file.folder} could not be written: {error}")
             self._not_saved = str(error)
-
-    # -- Ctrl-C -------------------------------------------------------------------------------------------------------
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGINT, self._interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        self._interrupts += 1
-        if _names.setting("ON_INTERRUPT", "stop") == "detach":
-            say(f"detached; the trials go on. rtrain.tune.Tuner.restore({str(self.file.folder)!r}, trainable) follows them again")
-            raise Detached()
-        if self._interrupts == 1:
-            say("stopping the trials; press Ctrl-C twice more to leave them at once")
-            self.runs.news.put(Interrupt())
-        elif self._interrupts >= 3:
-            say("left; the trials are being stopped")
-            os._exit(_EXIT_INTERRUPTED)

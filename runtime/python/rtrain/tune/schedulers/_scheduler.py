@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain.train._result import nested
+from rtrain.tune._objective import Objective
 
 
 class TrialFacts(Protocol):
@@ -37,7 +38,7 @@ class Exploit:
     config: dict[str, Any]
 
 
-class TrialScheduler:
+class TrialScheduler(Objective):
     """Base of schedulers. `on_trial_result` answers CONTINUE or STOP (population based training also an Exploit).
 
     A scheduler is pickled with the sweep's state. A trial goes on while it is judged: reports that come between a report and
@@ -50,25 +51,12 @@ class TrialScheduler:
     needs_metric = False
     """Whether there must be a metric, in the scheduler or in TuneConfig."""
 
-    def __init__(self, metric: str | None = None, mode: str | None = None) -> None:
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode is {mode!r}; it is 'min' or 'max'")
-        self._metric, self._mode = metric, mode
-
-    @property
-    def metric(self) -> str | None:
-        return self._metric
-
-    @property
-    def mode(self) -> str | None:
-        return self._mode
-
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """TuneConfig's metric and mode, where the scheduler was given none. ValueError for two that differ."""
         for mine, theirs, name in ((self._metric, metric, "metric"), (self._mode, mode, "mode")):
             if mine is not None and theirs is not None and mine != theirs:
                 raise ValueError(f"{type(self).__name__}({name}={mine!r}) and TuneConfig({name}={theirs!r}) differ; give one")
-        self._metric, self._mode = self._metric or metric, self._mode or mode
+        self._complete(metric, mode)
         if self.needs_metric and (self._metric is None or self._mode is None):
             raise ValueError(
                 f"{type(self).__name__} compares trials: it needs a metric and a mode ('min' or 'max'), its own or TuneConfig's"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain.tune._objective import Objective
 
-class Searcher:
+
+class Searcher(Objective):
     """Proposes configs, and hears what came of them. Override `suggest`, and `on_trial_complete` to learn.
 
     A searcher is pickled with the sweep's state, so that `Tuner.restore` goes on with what it knows.
@@ -14,22 +16,9 @@ class Searcher:
 
     FINISHED = "FINISHED"
 
-    def __init__(self, metric: str | None = None, mode: str | None = None) -> None:
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode is {mode!r}; it is 'min' or 'max'")
-        self._metric, self._mode = metric, mode
-
-    @property
-    def metric(self) -> str | None:
-        return self._metric
-
-    @property
-    def mode(self) -> str | None:
-        return self._mode
-
     def set_search_properties(self, metric: str | None, mode: str | None, config: Mapping[str, Any], **spec: Any) -> bool:
         """Told once, before the first trial: what is looked for, and the `param_space`. False: it takes none of these."""
-        self._metric, self._mode = self._metric or metric, self._mode or mode
+        self._complete(metric, mode)
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:

@@ -1,0 +1,54 @@
+"""Ctrl-C in a driver: the first asks what it follows to stop, the third leaves at once; or, by setting, the driver detaches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+
+from rtrain.train import _names
+
+_EXIT_INTERRUPTED = 130
+
+
+class Detached(KeyboardInterrupt):
+    """Ctrl-C, with RTRAIN_TRAIN_ON_INTERRUPT=detach: what runs goes on."""
+
+
+@dataclass
+class Interrupts:
+    """`what` is named to people ("the sweep"); `come_back` says how to follow it again. `stop` returns at once."""
+
+    say: Callable[[str], None]
+    what: str
+    come_back: str
+    stop: Callable[[], None]
+    count: int = 0
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Takes Ctrl-C for as long as the block runs; nothing outside of the main thread, where Python has no signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, self._taken)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _taken(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        if _names.setting("ON_INTERRUPT", "stop") == "detach":
+            self.say(f"detached; {self.what} goes on. {self.come_back}")
+            raise Detached()
+        if self.count == 1:
+            self.say(f"stopping {self.what}; press Ctrl-C twice more to leave it at once")
+            self.stop()
+        elif self.count >= 3:
+            self.say(f"left; {self.what} is being stopped")
+            os._exit(_EXIT_INTERRUPTED)
