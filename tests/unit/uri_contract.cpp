@@ -98,8 +98,7 @@ TEST_CASE("of several who create one name exactly one wins, and everyone reads i
     std::vector<int> won(6, -1);
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < won.size(); ++i)
-        threads.emplace_back([&, i] {
-            auto store = place.again();
+        threads.emplace_back([&, i, store = place.again()] {
             const auto created = store->create("claims/1.json", std::string(50'000, static_cast<char>('a' + i)));
             won[i] = created.ok() && *created ? 1 : 0;
             const auto seen = store->get("claims/1.json");
