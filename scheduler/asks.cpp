@@ -83,6 +83,8 @@ void commit_answers(Change& change, AttemptId id) {
 void enforce_asks(Change& change) {
     for (const AttemptId id : change.seen().ledger.asked_until(change.now())) {
         if (!asks_pending(change.seen().attempts.at(id))) continue;  // its run has reached a limit
+        const Attempt& attempt = change.seen().attempts.at(id);
+        if (attempt.ask->reason == AskReason::resize && !still_resizes(change, attempt)) continue;
         change.note(name_of(change.seen(), id.run) + " committed no checkpoint until the deadline");
         leave(change, id);
     }

@@ -128,8 +128,10 @@ void Change::count_given_back() {
         if (found == cluster_.attempts.end() || !terminal(found->second.state)) continue;
         const auto run = cluster_.runs.find(id.run);
         if (run == cluster_.runs.end() || !cluster_.ledger.live_attempts().contains(id)) continue;
-        for (std::size_t rank = 0; rank < found->second.workers.size(); ++rank)
+        for (std::size_t rank = 0; rank < found->second.workers.size(); ++rank) {
             rtrain::add(given_back_, demand_of(run->second, rank));
+            given_back_on_.insert(found->second.workers[rank].seat.node);
+        }
     }
 }
 

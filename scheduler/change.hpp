@@ -49,7 +49,9 @@ class Change {
     bool refused() const { return out_.refused.has_value(); }
     bool room_looked_for() const { return room_; }
     bool nodes_have_changed() const { return nodes_; }
-    const Resources& given_back() const { return given_back_; }  // by attempts that have ended, until the last settle
+    // By attempts that have ended, until the last settle: how much, and where.
+    const Resources& given_back() const { return given_back_; }
+    const std::set<NodeId>& given_back_on() const { return given_back_on_; }
 
     Decision finish();
 
@@ -65,6 +67,7 @@ class Change {
     bool meta_ = false, room_ = false, nodes_ = false, queues_ = false;
     Ledger::Stale stale_;
     Resources given_back_;
+    std::set<NodeId> given_back_on_;
     std::set<std::string> touched_use_;
     std::set<NodeId> touched_nodes_, erased_nodes_;
     std::set<RunId> touched_runs_, erased_runs_;

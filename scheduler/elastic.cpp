@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "scheduler/machine.hpp"
+#include "scheduler/preemption.hpp"
 
 namespace rtrain {
 
@@ -58,10 +59,12 @@ PlacementAnswer planned(const std::vector<NodeView>& nodes, const RunSpec& spec)
 }
 
 void give_back(std::vector<NodeView>& nodes, const RunSpec& spec, const Attempt& attempt) {
+    auto node = nodes.end();
     for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
         const Seat& seat = attempt.workers[rank].seat;
-        const auto node =
-            std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == seat.node; });
+        if (seat.node.value.empty()) continue;
+        if (node == nodes.end() || node->id != seat.node)  // ranks of a node follow each other
+            node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == seat.node; });
         if (node == nodes.end()) continue;
         for (const auto& [name, amount] : spec.gang.bundles[rank].demand)
             if (name != gpu_key && amount.ticks != 0) add(node->free, {{name, amount}});
@@ -75,6 +78,26 @@ namespace core {
 namespace {
 
 std::string counted(std::uint32_t workers) { return std::to_string(workers) + (workers == 1 ? " worker" : " workers"); }
+
+Resources demand_of_all(const Run& run, std::uint32_t workers) {
+    Resources total;
+    for (std::uint32_t rank = 0; rank < workers; ++rank) add(total, demand_of(run, rank));
+    return total;
+}
+
+// What the quotas say while an attempt's own workers make room for others of its run.
+Quotas quotas_without(const Cluster& cluster, const Attempt& attempt) {
+    Quotas quotas(cluster);
+    claim_lent(quotas, cluster);
+    quotas.uncount(cluster.runs.at(attempt.id.run).spec.queue, held_by(cluster, attempt));
+    return quotas;
+}
+
+Quotas quotas_unused(const Cluster& cluster) {
+    Quotas quotas(cluster);
+    for (const auto& [queue, held] : cluster.ledger.held()) quotas.uncount(queue, held);
+    return quotas;
+}
 
 GangRequest wanted_gang(const Run& run, std::uint32_t workers) {
     GangRequest gang = gang_of(run.spec, workers);
@@ -175,13 +198,28 @@ std::string first_reasons(const PlacementAnswer& why) {
     return text;
 }
 
-// A run of a fixed size that has workers now is not stopped for a size that has no room.
+std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uint32_t workers,
+                                  const std::string& meanwhile) {
+    const auto over = quotas.refuses(run.spec.queue, demand_of_all(run, workers));
+    if (!over) return std::nullopt;
+    const std::string why = over->claimed ? to_text(*over)
+                                          : "of the quota of queue \"" + over->queue + "\", " + to_text(over->quota) +
+                                                " " + over->resource + ", others hold " + to_text(over->held) +
+                                                ", and it would need " + to_text(over->asked);
+    return Error{ErrorCode::unplaceable,
+                 "a quota keeps run " + run.name + " from " + counted(workers) + " " + meanwhile + ": " + why,
+                 "ask for fewer workers; rtrain queue shows what the queues hold"};
+}
+
+// A run of a fixed size that has workers now is not stopped for a size that has no room, or that its quota forbids.
 std::optional<Error> no_room(Change& change, const Run& run, const Attempt& attempt, std::uint32_t workers) {
     GangRequest gang = run.spec.gang;
     gang.bundles.assign(workers, run.spec.gang.bundles.front());
     std::vector<NodeView> nodes = nodes_now(change);
     give_back(nodes, run.spec, attempt);
-    if (place(nodes, gang).verdict == Verdict::feasible_now) return std::nullopt;
+    if (place(nodes, gang).verdict == Verdict::feasible_now)
+        return beyond_quota(quotas_without(change.seen(), attempt), run, workers,
+                            "now, it goes on with " + std::to_string(attempt.workers.size()));
     const PlacementAnswer why = explain_placement(nodes, gang);
     return Error{ErrorCode::unplaceable,
                  "there is no room for " + counted(workers) + " of run " + run.name + " now, it goes on with " +
@@ -195,7 +233,9 @@ std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t wo
     GangRequest gang = run.spec.gang;
     gang.bundles.assign(workers, run.spec.gang.bundles.front());
     const std::vector<NodeView>& nodes = nodes_now(change);
-    if (place(nodes, gang).verdict != Verdict::infeasible) return std::nullopt;
+    if (place(nodes, gang).verdict != Verdict::infeasible)
+        return beyond_quota(quotas_unused(change.seen()), run, workers,
+                            "for ever, it still wants " + std::to_string(workers_max(run)));
     const PlacementAnswer why = explain_placement(nodes, gang);
     return Error{ErrorCode::unplaceable,
                  "no present nodes could ever hold " + counted(workers) + " of run " + run.name + ", it still wants " +
@@ -255,18 +295,20 @@ bool some_may_grow(const Cluster& cluster) {
     });
 }
 
-// At the commit: the room may have gone meanwhile. Then the run keeps what it has, and its checkpoint is not in vain.
+// At the commit, or the deadline: the room may have gone meanwhile. Then the run keeps what it has, and its checkpoint
+// is not in vain.
 bool still_resizes(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
     if (attempt.ask->workers <= attempt.workers.size()) return true;
     std::vector<NodeView> nodes = nodes_now(change);
     give_back(nodes, run.spec, attempt);
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
-    const std::uint32_t least = run.spec.elastic ? now + 1 : attempt.ask->workers;
-    const Sized sized = place_largest(nodes, wanted_gang(run, workers_max(run)), std::min(least, workers_max(run)));
-    if (sized.answer.verdict == Verdict::feasible_now) return true;
+    const std::uint32_t least = std::min(run.spec.elastic ? now + 1 : attempt.ask->workers, workers_max(run));
+    const auto over = quotas_without(change.seen(), attempt).refuses(run.spec.queue, demand_of_all(run, least));
+    const Sized sized = place_largest(nodes, wanted_gang(run, workers_max(run)), least);
+    if (!over && sized.answer.verdict == Verdict::feasible_now) return true;
     change.note(run.name + " keeps " + counted(now) + ": the room for " + std::to_string(attempt.ask->workers) +
-                " has gone");
+                " has gone" + (over ? ", " + to_text(*over) : ""));
     if (!run.spec.elastic) change.edit(attempt.id.run).workers_asked = now;
     change.edit(attempt.id).ask.reset();
     return false;

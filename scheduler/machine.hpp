@@ -48,7 +48,7 @@ using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;     
 void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have);  // open: nobody waits
 bool some_may_grow(const Cluster& cluster);
 const std::vector<NodeView>& nodes_now(Change& change);
-bool still_resizes(Change& change, const Attempt& attempt);  // at its commit
+bool still_resizes(Change& change, const Attempt& attempt);  // at its commit, or deadline
 
 // ---- drain.cpp
 // -------------------------------------------------------------------------------------------------------

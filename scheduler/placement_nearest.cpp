@@ -12,6 +12,29 @@ namespace {
 constexpr std::size_t changes_told = 2;
 constexpr std::size_t nodes_tried = 16;
 
+// What the node has for such a bundle, at most what the bundle asks for; empty: nothing of something.
+Resources capped(const Resources& demand, const Resources& room, const std::vector<Amount>& gpus) {
+    Resources out;
+    for (const auto& [name, wanted] : demand) {
+        Amount has = amount_of(room, name);
+        if (name == gpu_key) {
+            const Amount freest = gpus.empty() ? Amount{} : *std::max_element(gpus.begin(), gpus.end());
+            has = freest < units(1) ? freest : units(std::count(gpus.begin(), gpus.end(), units(1)));
+        }
+        if (has.ticks == 0) return {};
+        out[name] = std::min(wanted, has);
+    }
+    return out;
+}
+
+// How much of the demand is left, all of it being the number of its resources.
+double left_of(const Resources& capped, const Resources& demand) {
+    double left = 0;
+    for (const auto& [name, wanted] : demand)
+        left += static_cast<double>(amount_of(capped, name).ticks) / static_cast<double>(wanted.ticks);
+    return left;
+}
+
 class Nearest {
   public:
     Nearest(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict wanted)
@@ -28,6 +51,8 @@ class Nearest {
     void fewer_labels();
     void fewer_constraints();
     void smaller_bundles();
+    void bundles_of_some_node();
+    std::vector<Resources> caps(const Bundle& bundle) const;
     void node_back();
 
     const std::vector<NodeView>& nodes_;
@@ -112,6 +137,47 @@ void Nearest::smaller_bundles() {
     }
 }
 
+// What the nodes have for such a bundle, the least change first.
+std::vector<Resources> Nearest::caps(const Bundle& bundle) const {
+    std::vector<Resources> out;
+    for (const NodeView& node : nodes_) {
+        if (!allowed(node, request_) || !matches(bundle.selector, node.labels)) continue;
+        const bool now = wanted_ == Verdict::feasible_now;
+        const std::vector<Amount> whole(node.gpus_free.size(), units(1));
+        Resources cap = capped(bundle.demand, now ? node.free : node.total, now ? node.gpus_free : whole);
+        if (!cap.empty() && std::find(out.begin(), out.end(), cap) == out.end()) out.push_back(std::move(cap));
+    }
+    std::stable_sort(out.begin(), out.end(), [&](const Resources& a, const Resources& b) {
+        return left_of(a, bundle.demand) > left_of(b, bundle.demand);
+    });
+    return out;
+}
+
+// Bundles that ask for less of several things, or of a part of a GPU: as much as some node has. Of unlike bundles those
+// that no node holds are made smaller.
+void Nearest::bundles_of_some_node() {
+    if (!request_.placed.empty()) return;
+    const bool alike = one_shape(wanted_of(request_));
+    GangRequest smaller = request_;
+    std::string how;
+    for (std::size_t i = 0; i < (alike ? 1 : request_.bundles.size()); ++i) {
+        const Bundle& bundle = request_.bundles[i];
+        std::vector<Resources> tried = caps(bundle);
+        tried.resize(std::min(tried.size(), nodes_tried));
+        for (const Resources& cap : tried) {
+            for (Bundle& one : smaller.bundles)
+                if (alike || &one == &smaller.bundles[i]) one.demand = cap;
+            if (!alike || fits(smaller)) break;
+        }
+        for (const auto& [name, amount] : smaller.bundles[i].demand)
+            if (amount != amount_of(bundle.demand, name))
+                how += (how.empty() ? "with " : " and ") +
+                       (alike ? std::string("resources_per_worker.") : "bundle " + std::to_string(i) + " ") + name +
+                       "=" + to_text(amount);
+    }
+    if (!how.empty()) offer(smaller, how);
+}
+
 void Nearest::node_back() {
     std::vector<NodeView> nodes = nodes_;
     std::size_t tried = 0;
@@ -135,6 +201,7 @@ std::string Nearest::text() {
     fewer_constraints();
     if (found_.size() < changes_told) node_back();
     if (found_.empty()) smaller_bundles();
+    if (found_.empty()) bundles_of_some_node();
     std::string text;
     for (std::size_t i = 0; i < std::min(found_.size(), changes_told); ++i) text += (i == 0 ? "" : ", or ") + found_[i];
     return text;

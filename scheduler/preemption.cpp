@@ -8,17 +8,10 @@
 
 #include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
+#include "scheduler/preemption_choice.hpp"
 
 namespace rtrain::core {
 namespace {
-
-struct Victim {
-    std::int64_t lost = 0;  // since its last commit
-    AttemptId attempt;
-    std::uint32_t keeps = 0;  // so many of its workers
-    auto operator<=>(const Victim&) const = default;
-};
-using Victims = std::vector<Victim>;
 
 // Milliseconds times devices (or workers, where they have none) since the last commit.
 std::int64_t lost_by(const Cluster& cluster, const Attempt& attempt, Time now) {
@@ -56,26 +49,88 @@ std::optional<std::uint32_t> keeps_anyway(const Attempt& attempt) {
     return attempt.ask->reason == AskReason::resize ? attempt.ask->workers : 0;
 }
 
+// Those who were asked to give way, and might be asked for this one, have gone by then; none: nobody was.
+std::optional<Time> gone_by(const Cluster& cluster, const Quotas& quotas, const Run& taker, Time now) {
+    std::optional<Time> by;
+    for (const AttemptId id : cluster.ledger.live_attempts()) {
+        const Attempt& attempt = cluster.attempts.at(id);
+        if (!attempt.ask || !keeps_anyway(attempt) || !may_take(cluster, quotas, taker, cluster.runs.at(id.run)))
+            continue;
+        const bool waits = asks_pending(attempt) && attempt.ask->deadline;
+        const Time gone = waits ? std::min(*attempt.ask->deadline, now + cluster.queues.preemption_grace) : now;
+        by = std::max({by.value_or(now), gone, now});
+    }
+    return by;
+}
+
+// Its quota would keep it out even if all had gone whom it may take from: known without a look at any node.
+bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Run& taker, const Victims& whole) {
+    if (!quotas.refuses(taker.spec.queue, demand_of(taker))) return false;
+    Quotas then = quotas;
+    const auto uncount = [&](AttemptId id) {
+        then.uncount(cluster.runs.at(id.run).spec.queue, held_by(cluster, cluster.attempts.at(id)));
+    };
+    for (const AttemptId id : cluster.ledger.live_attempts())
+        if (keeps_anyway(cluster.attempts.at(id))) uncount(id);
+    for (const Victim& victim : whole) uncount(victim.attempt);
+    return then.refuses(taker.spec.queue, demand_of(taker)).has_value();
+}
+
 // What there will be once some have gone.
 class Prospect {
   public:
-    Prospect(const Cluster& cluster, const Quotas& quotas, const Run& taker)
-        : cluster_(cluster), taker_(taker), nodes_(cluster.ledger.nodes()), quotas_(quotas) {
+    Prospect(const Cluster& cluster, const Quotas& quotas, const Run& taker, Doors open)
+        : cluster_(cluster), taker_(taker), nodes_(cluster.ledger.nodes(open)), quotas_(quotas) {
+        const Resources demand = demand_of(taker);
+        scarce_ = amount_of(demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
+        lacks_ = amount_of(demand, scarce_).ticks;
         for (const AttemptId id : cluster.ledger.live_attempts())
             if (const auto keeps = keeps_anyway(cluster.attempts.at(id))) let_go({.attempt = id, .keeps = *keeps});
+        for (const NodeView& node : nodes_) {
+            if (node.state != NodeState::ready) continue;
+            if (scarce_ != gpu_key)
+                lacks_ -= amount_of(node.free, scarce_).ticks;
+            else
+                for (const Amount& device : node.gpus_free) lacks_ -= device.ticks;
+        }
+    }
+    // All that is free, and that they leave, is less than it needs: known without a look at any node.
+    bool could_fit_without(const Victims& victims) const {
+        std::int64_t gone = 0;
+        for (const Victim& victim : victims) {
+            const auto [known, added] = leaves_.try_emplace(victim);
+            if (added) known->second = left_by(victim);
+            gone += known->second;
+        }
+        return gone >= lacks_;
     }
     bool fits_without(const Victims& victims) const {
-        Prospect then = *this;
-        for (const Victim& victim : victims) then.let_go(victim);
-        return !then.quotas_.refuses(taker_.spec.queue, demand_of(taker_)) &&
-               place(then.nodes_, request_of(taker_)).verdict == Verdict::feasible_now;
+        Prospect then(cluster_, taker_, quotas_, kept_);
+        std::vector<Attempt> parts;
+        for (const Victim& victim : victims) parts.push_back(then.part_of(victim));
+        if (then.quotas_.refuses(taker_.spec.queue, demand_of(taker_))) return false;
+        then.nodes_ = nodes_;
+        for (const Attempt& part : parts) give_back(then.nodes_, cluster_.runs.at(part.id.run).spec, part);
+        return place(then.nodes_, request_of(taker_)).verdict == Verdict::feasible_now;
     }
 
   private:
-    void let_go(const Victim& victim) {
+    Prospect(const Cluster& cluster, const Run& taker, const Quotas& quotas,
+             const std::map<AttemptId, std::uint32_t>& kept)
+        : cluster_(cluster), taker_(taker), quotas_(quotas), kept_(kept) {}
+    void let_go(const Victim& victim) { give_back(nodes_, cluster_.runs.at(victim.attempt.run).spec, part_of(victim)); }
+    std::int64_t left_by(const Victim& victim) const {
+        const Attempt& attempt = cluster_.attempts.at(victim.attempt);
+        const Run& run = cluster_.runs.at(victim.attempt.run);
+        std::int64_t left = 0;
+        for (std::size_t rank = victim.keeps; rank < attempt.workers.size(); ++rank)
+            left += amount_of(demand_of(run, rank), scarce_).ticks;
+        return left;
+    }
+    // What of it goes, counted off the quotas. One that shrinks may have to go as a whole: that is counted once.
+    Attempt part_of(const Victim& victim) {
         Attempt part = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);
-        // One that shrinks already may have to go as a whole: what it gives back is counted once.
         const auto size = static_cast<std::uint32_t>(part.workers.size());
         const auto kept = kept_.try_emplace(victim.attempt, size).first;
         Resources gone;
@@ -86,8 +141,8 @@ class Prospect {
                 part.workers[rank].seat = {};  // it stays, or has gone before
         }
         kept->second = std::min(kept->second, victim.keeps);
-        give_back(nodes_, run.spec, part);
         quotas_.uncount(run.spec.queue, gone);
+        return part;
     }
 
     const Cluster& cluster_;
@@ -95,11 +150,27 @@ class Prospect {
     std::vector<NodeView> nodes_;
     Quotas quotas_;
     std::map<AttemptId, std::uint32_t> kept_;  // workers that those who go still have
+    std::string scarce_;                       // the resource by which sets are passed over
+    std::int64_t lacks_ = 0;                   // of it, beyond what is free
+    mutable std::map<Victim, std::int64_t> leaves_;
 };
+
+// Its end changes nothing for the taker on nodes that this could not use, unless a quota is above both.
+bool would_help(const Cluster& cluster, const Quotas& quotas, const Run& taker, const GangRequest& gang,
+                const Attempt& attempt) {
+    const std::string& queue = cluster.runs.at(attempt.id.run).spec.queue;
+    for (const std::string* at = &taker.spec.queue; !at->empty(); at = &rules_of(cluster.queues, *at).parent)
+        if (!rules_of(cluster.queues, *at).quota.empty() && quotas.below(queue, *at)) return true;
+    return std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+        const NodeView* node = cluster.ledger.node(worker.seat.node);
+        return node != nullptr && could_use(*node, gang);
+    });
+}
 
 // Whom it may take from, the cheapest first: only shrunk, or as a whole.
 enum class Part { shrunk, whole };
 Victims victims(const Cluster& cluster, const Quotas& quotas, const Run& taker, Time now, Part part) {
+    const GangRequest gang = request_of(taker);
     Victims found;
     for (const AttemptId id : cluster.ledger.live_attempts()) {
         const Attempt& attempt = cluster.attempts.at(id);
@@ -109,7 +180,7 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Run& taker, 
             holder.spec.elastic && attempt.state == AttemptState::running && attempt.workers.size() > least;
         const auto already = keeps_anyway(attempt);
         if (already || !may_take(cluster, quotas, taker, holder)) continue;  // asked already: its answer comes first
-        if (part == Part::shrunk && !shrinks) continue;
+        if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, taker, gang, attempt)) continue;
         found.push_back(
             {.lost = lost_by(cluster, attempt, now), .attempt = id, .keeps = part == Part::shrunk ? least : 0});
     }
@@ -117,21 +188,40 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Run& taker, 
     return found;
 }
 
-// As few as do: the shortest prefix, less those that turn out not to be needed, the dearest first.
-Victims fewest(const Prospect& prospect, Victims all) {
-    std::size_t enough = all.size();
-    for (std::size_t few = 0; enough - few > 1;) {
-        const std::size_t middle = few + (enough - few) / 2;
-        const Victims some(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(middle));
-        (prospect.fits_without(some) ? enough : few) = middle;
-    }
-    all.resize(enough);
-    for (std::size_t i = all.size(); i-- > 0;) {
-        Victims others = all;
-        others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-        if (prospect.fits_without(others)) all = std::move(others);
-    }
-    return all;
+// Each look copies what the nodes have free: fewer in a large cluster.
+std::size_t looks_at(const Cluster& cluster) {
+    constexpr std::size_t nodes_looked_at = 16'000, looks_at_least = 4, looks_at_most = 256;
+    const std::size_t nodes = std::max<std::size_t>(cluster.ledger.nodes().size(), 1);
+    return std::clamp(nodes_looked_at / nodes, looks_at_least, looks_at_most);
+}
+
+// Shrinking comes first. When all that can shrink is not enough, others go as a whole beside it, or some of them
+// altogether, and those keep their size whose part is not needed then. Empty: all of them are not enough.
+Victims chosen_of(const Cluster& cluster, const Prospect& prospect, const Victims& shrunk, const Victims& whole) {
+    const auto enough = [&](const Victims& some) { return prospect.fits_without(some); };
+    const auto possible = [&](const Victims& some) { return prospect.could_fit_without(some); };
+    const std::size_t looks = looks_at(cluster);
+    if (!shrunk.empty() && enough(shrunk))
+        return cheapest(shrunk, {.enough = enough, .possible = possible, .looks = looks});
+    if (!enough(whole)) return {};
+    const auto beside = [&](Victims some) {
+        some.insert(some.end(), shrunk.begin(), shrunk.end());
+        return some;
+    };
+    const Victims stopped = cheapest(whole, {.enough = [&](const Victims& some) { return enough(beside(some)); },
+                                             .possible = [&](const Victims& some) { return possible(beside(some)); },
+                                             .looks = looks});
+    Victims shrinking = shrunk;
+    std::erase_if(shrinking, [&](const Victim& one) {
+        return std::any_of(stopped.begin(), stopped.end(),
+                           [&](const Victim& other) { return other.attempt == one.attempt; });
+    });
+    shrinking = without_unneeded(std::move(shrinking), [&](Victims some) {
+        some.insert(some.end(), stopped.begin(), stopped.end());
+        return enough(some);
+    });
+    shrinking.insert(shrinking.end(), stopped.begin(), stopped.end());
+    return shrinking;
 }
 
 void ask_to_go(Change& change, const Victim& victim, const Run& taker) {
@@ -157,20 +247,23 @@ Resources held_by(const Cluster& cluster, const Attempt& attempt) {
     return held;
 }
 
-bool make_room(Change& change, const Quotas& quotas, RunId waiting) {
+std::optional<RoomToCome> make_room(Change& change, const Quotas& quotas, RunId waiting, Doors open) {
     const Cluster& cluster = change.seen();
-    if (cluster.queues.rules.empty()) return false;
+    if (cluster.queues.rules.empty()) return std::nullopt;
     const Run& taker = cluster.runs.at(waiting);
-    if (!some_may_give_way(cluster, quotas, taker)) return false;
+    if (!some_may_give_way(cluster, quotas, taker)) return std::nullopt;
     const Victims whole = victims(cluster, quotas, taker, change.now(), Part::whole);
-    if (whole.empty()) return false;
-    const Prospect prospect(cluster, quotas, taker);
-    if (prospect.fits_without({})) return false;  // who must go has been asked already
-    Victims chosen = victims(cluster, quotas, taker, change.now(), Part::shrunk);
-    if (chosen.empty() || !prospect.fits_without(chosen)) chosen = whole;
-    if (!prospect.fits_without(chosen)) return false;
-    for (const Victim& victim : fewest(prospect, std::move(chosen))) ask_to_go(change, victim, taker);
-    return true;
+    const auto asked_until = gone_by(cluster, quotas, taker, change.now());
+    if (whole.empty() && !asked_until) return std::nullopt;
+    if (never_within_quota(cluster, quotas, taker, whole)) return std::nullopt;
+    const Prospect prospect(cluster, quotas, taker, open);
+    if (prospect.fits_without({}))  // who must go has been asked already
+        return asked_until ? std::optional(RoomToCome{.asked_now = false, .by = *asked_until}) : std::nullopt;
+    const Victims shrunk = victims(cluster, quotas, taker, change.now(), Part::shrunk);
+    const Victims chosen = chosen_of(cluster, prospect, shrunk, whole);
+    if (chosen.empty()) return std::nullopt;
+    for (const Victim& victim : chosen) ask_to_go(change, victim, taker);
+    return RoomToCome{.asked_now = true, .by = change.now() + cluster.queues.preemption_grace};
 }
 
 }  // namespace rtrain::core

@@ -13,17 +13,23 @@
 
 namespace rtrain::core {
 
-bool could_use(const NodeView& node, const GangRequest& gang) {
+namespace {
+
+bool takes_one(const NodeView& node, const GangRequest& gang, const Resources& room, const std::vector<Amount>& gpus) {
     if (!placing::allowed(node, gang)) return false;
-    const std::vector<Amount> whole(node.gpus_free.size(), units(1));
     const Bundle* last = nullptr;
     for (const Bundle& bundle : gang.bundles) {
         if (last != nullptr && *last == bundle) continue;
         last = &bundle;
-        if (matches(bundle.selector, node.labels) && placing::slots(node.total, whole, bundle.demand, 1) > 0)
-            return true;
+        if (matches(bundle.selector, node.labels) && placing::slots(room, gpus, bundle.demand, 1) > 0) return true;
     }
     return false;
+}
+
+}  // namespace
+
+bool could_use(const NodeView& node, const GangRequest& gang) {
+    return takes_one(node, gang, node.total, std::vector<Amount>(node.gpus_free.size(), units(1)));
 }
 
 namespace {
@@ -65,18 +71,20 @@ class Pass {
     enum class Next { on, skip };  // after a run: its shape goes on, or need not be tried again
     Next consider(const Turn& turn);
     Next blocked(const Turn& turn);
-    bool refused_by_quota(const Turn& turn, const Run& run);
+    std::optional<Next> refused_by_quota(const Turn& turn, const Run& run);
+    bool others_leave_quota(const Turn& turn, const Run& run);
     std::size_t doors_for(std::optional<Duration> limit) const;
     bool passes(const Held& held, std::optional<Duration> limit) const;
     Doors open_to(std::optional<Duration> limit) const;
     bool some_may_pass(const Turn& turn);
     bool start(const Turn& turn, const Run& run, Doors open);
     bool same_kind(std::uint32_t a, std::uint32_t b) const;
+    bool found_another_node(const Run& run, const GangRequest& gang) const;
+    bool stands(const Run& run, const GangRequest& gang) const;
     void hold(const Turn& turn, Time not_before);
     void renew(const Turn& turn, Reservation& at, Time not_before);
     Doors open_for_promise(const Turn& turn) const;
     std::size_t heads() const;
-    void claim_lent();
     void tell_reasons();
     void give_reason(RunId id, const std::string& reason);
     std::string reason_of(const Run& run, std::uint32_t shape) const;
@@ -87,6 +95,7 @@ class Pass {
     Change& change_;
     Ledger& ledger_;
     Quotas quotas_;
+    std::set<RunId> promised_;  // kept out by a quota that others are about to leave
     std::vector<Held> held_;
     std::set<std::uint32_t> full_;  // shapes that found no room on any node
     std::map<std::uint32_t, std::size_t> too_long_;
@@ -116,11 +125,29 @@ Doors Pass::open_to(std::optional<Duration> limit) const {
     return open;
 }
 
-bool Pass::refused_by_quota(const Turn& turn, const Run& run) {
+std::optional<Pass::Next> Pass::refused_by_quota(const Turn& turn, const Run& run) {
     const auto over = quotas_.refuses(turn.line->queue, ledger_.shape(turn.shape).total);
-    if (!over) return false;
+    if (!over) return std::nullopt;
     if (run.state == RunState::queued && run.reason != to_text(*over)) give_reason(run.id, to_text(*over));
-    if (over->lent && run.retry_at <= change_.now() && make_room(change_, quotas_, run.id)) change_.settle();
+    if (run.retry_at > change_.now()) return Next::skip;
+    if (!over->lent) return others_leave_quota(turn, run) ? Next::on : Next::skip;
+    if (const auto room = make_room(change_, quotas_, run.id); room && room->asked_now) change_.settle();
+    return Next::skip;
+}
+
+// Lower priorities give way within a quota too. What they leave is kept for it, in the quota and on nodes: else those
+// who go first would have it again before the last has gone. Nobody goes for nodes that are kept for others.
+bool Pass::others_leave_quota(const Turn& turn, const Run& run) {
+    if (!rules_of(change_.seen().queues, turn.line->queue).preempt || ledger_.shape(turn.shape).gang.driver ||
+        heads() >= heads_at_most || held_.size() >= reservations_at_most)
+        return false;
+    const auto room = make_room(change_, quotas_, run.id, open_to(run.spec.wall_time_limit));
+    if (!room) return false;
+    if (room->asked_now) change_.settle();
+    if (room->asked_now && !run.nodes_reserved.empty()) change_.edit(turn.run).nodes_reserved.clear();
+    hold(turn, room->by);
+    quotas_.promise(turn.line->queue, ledger_.shape(turn.shape).total);
+    promised_.insert(turn.run);
     return true;
 }
 
@@ -169,15 +196,32 @@ void Pass::renew(const Turn& turn, Reservation& at, Time not_before) {
     record.reserved_from = at.from;
 }
 
-// A reservation is kept as long as it has not passed: its time is a promise, and moves only to be sooner.
+// A node that it has not reserved was given back, and takes a part of the gang now.
+bool Pass::found_another_node(const Run& run, const GangRequest& gang) const {
+    const auto& nodes = change_.given_back_on();
+    return std::any_of(nodes.begin(), nodes.end(), [&](const NodeId& id) {
+        if (std::binary_search(run.nodes_reserved.begin(), run.nodes_reserved.end(), id)) return false;
+        const NodeView* node = ledger_.node(id);
+        return node != nullptr && takes_one(*node, gang, node->free, node->gpus_free);
+    });
+}
+
+// A reservation is kept as long as it has not passed. One whose time nobody knows is made anew when another node was
+// given back, which it takes before who waits behind it, and by no other event: it looks at all that runs.
+bool Pass::stands(const Run& run, const GangRequest& gang) const {
+    if (run.nodes_reserved.empty() || ledger_.kept().door_of(run.id) == 0 || change_.nodes_have_changed()) return false;
+    return run.reserved_from.ms == 0 ? !found_another_node(run, gang) : run.reserved_from > change_.now();
+}
+
+// The time of a reservation is a promise, and moves only to be sooner.
 void Pass::hold(const Turn& turn, Time not_before) {
     if (held_.size() >= reservations_at_most || ledger_.shape(turn.shape).gang.driver) return;
     const Run& run = change_.seen().runs.at(turn.run);
     Doors door = ledger_.kept().door_of(turn.run);
     Reservation at{.nodes = {}, .from = run.reserved_from};
-    const bool stands =
-        door != 0 && !run.nodes_reserved.empty() && at.from > change_.now() && !change_.nodes_have_changed();
-    if (!stands || worth_a_look(change_.given_back(), ledger_.shape(turn.shape).total)) {
+    const Shape& shape = ledger_.shape(turn.shape);
+    const bool unknown = run.reserved_from.ms == 0;
+    if (!stands(run, shape.gang) || (!unknown && worth_a_look(change_.given_back(), shape.total))) {
         at.nodes = run.nodes_reserved;
         renew(turn, at, not_before);
         if (at.nodes.empty()) return;
@@ -202,7 +246,8 @@ Pass::Next Pass::blocked(const Turn& turn) {
     const bool behind =
         std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return same_kind(held.shape, turn.shape); });
     if (turn.claim == Claim::none && (behind || heads() >= heads_at_most)) return Next::skip;
-    if (!behind && make_room(change_, quotas_, turn.run)) {  // who must give way is reckoned with every node
+    const auto room = behind ? std::nullopt : make_room(change_, quotas_, turn.run);  // reckoned with every node
+    if (room && room->asked_now) {
         change_.settle();
         if (!run.nodes_reserved.empty()) change_.edit(turn.run).nodes_reserved.clear();
     }
@@ -239,7 +284,7 @@ void Pass::grow() {
 
 Pass::Next Pass::consider(const Turn& turn) {
     const Run& run = change_.seen().runs.at(turn.run);
-    if (refused_by_quota(turn, run)) return Next::skip;
+    if (const auto next = refused_by_quota(turn, run)) return *next;
     if (run.retry_at > change_.now()) {
         const bool keeps = run.retry_at - change_.now() <= backoff_keeps_place && ledger_.ever(turn.shape);
         if (keeps && heads() == 0) hold(turn, run.retry_at);
@@ -289,15 +334,6 @@ bool Pass::some_may_pass(const Turn& turn) {
     return room;
 }
 
-// A queue below its own quota whose room was lent to others: they are lent nothing more.
-void Pass::claim_lent() {
-    if (change_.seen().queues.rules.empty()) return;
-    for (const auto& [line, batches] : ledger_.waiting())
-        for (const auto& [shape, batch] : batches)
-            if (const auto over = quotas_.refuses(line.queue, ledger_.shape(shape).total); over && over->lent)
-                quotas_.claim_back(over->queue);
-}
-
 std::string Pass::reason_of(const Run& run, std::uint32_t shape) const {
     if (const auto over = quotas_.refuses(run.spec.queue, ledger_.shape(shape).total)) return to_text(*over);
     if (!ledger_.ever(shape)) return never_fits(ledger_.nodes(), ledger_.shape(shape).gang);
@@ -313,7 +349,7 @@ void Pass::tell_reasons() {
                 if (!ledger_.ever(shape))
                     for (const Waiter& waiter : batch.by_age) untold.insert(waiter.id);
     for (const RunId id : untold)
-        if (const Run& run = change_.seen().runs.at(id); run.state == RunState::queued)
+        if (const Run& run = change_.seen().runs.at(id); run.state == RunState::queued && !promised_.contains(id))
             give_reason(id, reason_of(run, ledger_.shape_of(id)));
 }
 
@@ -330,7 +366,7 @@ void Pass::let_go_of_others() {
 }
 
 void Pass::run() {
-    claim_lent();
+    claim_lent(quotas_, change_.seen());
     Order order(ledger_, FairShare(change_.seen(), ledger_, change_.now()), change_.now());
     while (const auto turn = order.next())
         if (consider(*turn) == Next::skip) order.skip(*turn);

@@ -134,6 +134,10 @@ void Quotas::uncount(const std::string& queue, const Resources& demand) {
         subtract(held_[*at], demand);
 }
 
+void Quotas::promise(const std::string& queue, const Resources& demand) {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(promised_[*at], demand);
+}
+
 bool Quotas::below(const std::string& queue, const std::string& above) const {
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
         if (*at == above) return true;
@@ -163,12 +167,14 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Resourc
     for (; !next->empty(); next = &rules_of(queues_, *next).parent) {
         const std::string& at = *next;
         const QueueRules& rules = rules_of(queues_, at);
+        const auto kept = promised_.find(at);
         for (const auto& [name, quota] : rules.quota) {
             const Amount asked = amount_of(demand, name), has = amount_of(held(at), name);
+            const Amount promised = kept == promised_.end() ? Amount{} : amount_of(kept->second, name);
             if (asked.ticks == 0) continue;
             const bool claimed =
                 beyond && std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end();
-            if (has + asked <= quota && !claimed) continue;
+            if (has + promised + asked <= quota && !claimed) continue;
             if (!claimed && at == queue && rules.borrow && !rules.parent.empty()) {
                 beyond = true;
                 continue;
@@ -179,6 +185,7 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Resourc
                              .held = has,
                              .asked = asked,
                              .quota = quota,
+                             .promised = promised,
                              .lent = at != queue && !beyond,
                              .claimed = claimed};
         }
@@ -186,12 +193,23 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Resourc
     return std::nullopt;
 }
 
+void claim_lent(Quotas& quotas, const Cluster& cluster) {
+    if (cluster.queues.rules.empty()) return;
+    for (const auto& [line, batches] : cluster.ledger.waiting())
+        for (const auto& [shape, batch] : batches)
+            if (const auto over = quotas.refuses(line.queue, cluster.ledger.shape(shape).total); over && over->lent)
+                quotas.claim_back(over->queue);
+}
+
 std::string to_text(const OverQuota& over) {
     if (over.claimed)
         return "may borrow no " + over.resource + " now: another queue below \"" + over.queue +
                "\" claims its own back";
     return "queue \"" + over.queue + "\" holds " + to_text(over.held) + " of its quota of " + to_text(over.quota) +
-           " " + over.resource + ", this needs " + to_text(over.asked) + " more" +
+           " " + over.resource +
+           (over.promised.ticks > 0 ? ", " + to_text(over.promised) + " are kept for runs that others give way to"
+                                    : "") +
+           ", this needs " + to_text(over.asked) + " more" +
            (over.asked > over.quota ? "; it can never start unless the quota is raised" : "");
 }
 

@@ -40,6 +40,7 @@ struct OverQuota {
     std::string queue;  // whose quota it is: the run's own, or one above it
     std::string resource;
     Amount held, asked, quota;
+    Amount promised{};     // to those others give way to
     bool lent = false;     // the own quota would allow it: what is lacking was lent to others
     bool claimed = false;  // it could be borrowed, but a lender waits for it
 };
@@ -52,14 +53,18 @@ class Quotas {
     bool below(const std::string& queue, const std::string& above) const;
     void count(const std::string& queue, const Resources& demand);
     void uncount(const std::string& queue, const Resources& demand);
+    // Kept for a run that others give way to, until it starts: nobody else may have it.
+    void promise(const std::string& queue, const Resources& demand);
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }  // lends nothing until it is met
     const Resources& held(const std::string& queue) const;                         // with the queues below it
 
   private:
     const Queues& queues_;
-    std::map<std::string, Resources> held_;
+    std::map<std::string, Resources> held_, promised_;
     std::vector<std::string> claimed_back_;
 };
+// Queues that wait below their own quota while its room is lent to others: these are lent nothing more.
+void claim_lent(Quotas& quotas, const Cluster& cluster);
 std::string to_text(const OverQuota& over);
 
 }  // namespace rtrain::core

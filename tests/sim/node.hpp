@@ -34,6 +34,7 @@ class SimNode {
     struct Process {
         std::int64_t pid = 0;
         std::uint64_t run = 0, step = 0, steps = 0, checkpoint_every = 1, next_index = 1;
+        std::string checkpoint_name{};
         std::uint32_t world_size = 1;
         bool alive = true, waits = false, stubborn = false;
     };

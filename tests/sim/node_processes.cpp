@@ -39,6 +39,7 @@ void SimNode::spawn(const protocol::Launch& launch, const protocol::LaunchWorker
     process.step = step_of(world_, run, launch.from);
     process.steps = script.steps;
     process.checkpoint_every = script.checkpoint_every;
+    process.checkpoint_name = script.checkpoint_name;
     process.stubborn = world_.dice.one_in(8);
     processes_[key] = process;
     disk_.started[key] = process.pid;
@@ -91,7 +92,8 @@ void SimNode::report(ProcessKey key) {
     worker::Report report{.index = process.next_index,
                           .metrics_json = "{\"step\":" + std::to_string(process.step + 1) + "}"};
     if ((process.step + 1) % process.checkpoint_every == 0)
-        report.checkpoint = worker::StagedFiles{.path = "stage-" + std::to_string(key.second)};
+        report.checkpoint = worker::StagedFiles{.path = "stage-" + std::to_string(key.second),
+                                                .directory_name = process.checkpoint_name};
     input(agent::WorkerSaid{.attempt = key.first, .rank = key.second, .message = report});
 }
 

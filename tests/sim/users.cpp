@@ -11,8 +11,10 @@ Script script_of(const std::string& run_name) {
     std::uint64_t seed = 7;
     for (const char c : run_name) seed = seed * 31 + static_cast<unsigned char>(c);
     Dice dice(seed);
-    return {.steps = static_cast<std::uint64_t>(dice.between(2, 8)),
-            .checkpoint_every = static_cast<std::uint64_t>(dice.between(1, 3))};
+    Script script{.steps = static_cast<std::uint64_t>(dice.between(2, 8)),
+                  .checkpoint_every = static_cast<std::uint64_t>(dice.between(1, 3))};
+    if (dice.one_in(3)) script.checkpoint_name = "latest";
+    return script;
 }
 
 namespace {

@@ -29,6 +29,7 @@ class Users {
 // What the worker processes of a run do; a function of the seed and the run's name.
 struct Script {
     std::uint64_t steps = 5, checkpoint_every = 1;
+    std::string checkpoint_name{};  // the same for all; empty: none is wished
 };
 Script script_of(const std::string& run_name);
 

@@ -217,3 +217,61 @@ TEST_CASE("a waiting run takes the size it was given", "[elastic]") {
     CHECK(world.run(run).state == RunState::starting);
     CHECK(size_of(world, run) == 2);
 }
+
+TEST_CASE("a quota that is used up between the ask and the commit: the run keeps what it has", "[elastic]") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {.quota = {{"GPU", units(4)}}}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.nodes(1, 64, 8);
+    const RunId other = world.running({.name = "other", .gpus = units(2)});
+    const RunId run = world.running({.workers = 4, .gpus = units(1), .workers_min = 1});
+    CHECK(size_of(world, run) == 2);
+    world.exits(other, 0, exit_code(0));
+    world.empties(other);
+    world.pass(30'000);
+    REQUIRE(world.attempt(run).ask);
+    const RunId half = world.submit({.name = "half", .gpus = units(1)});
+    const RunId rest = world.submit({.name = "rest", .gpus = units(1)});
+    CHECK(world.run(rest).state == RunState::starting);
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.run(run).state == RunState::running);
+    CHECK_FALSE(world.attempt(run).ask);
+
+    world.tell(RunStopAsked{.run = half, .by = "ana"});  // there is one more, and it grows by that
+    world.empties(half);
+    world.pass(30'000);
+    REQUIRE(world.attempt(run).ask);
+    world.commits(run, "checkpoint_000002-a001");
+    restarts(world, run, "checkpoint_000002-a001");
+    CHECK(size_of(world, run) == 3);
+}
+
+TEST_CASE("a run that has borrowed does not grow by what its lender claims back", "[elastic]") {
+    World world;
+    Queues queues;
+    const auto four = Resources{{"GPU", units(4)}};
+    queues.rules = {{"default", {}},
+                    {"all", {.quota = {{"GPU", units(8)}}}},
+                    {"a", {.parent = "all", .quota = four}},
+                    {"b", {.parent = "all", .quota = four}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.nodes(1, 64, 16);
+    RunSubmitted event = submission({.name = "fixed", .workers = 5, .gpus = units(1)});
+    event.spec.queue = "a";
+    world.tell(event);
+    const RunId fixed = *world.last.created;
+    world.prepare(fixed);
+    world.start(fixed);
+    world.tell(RunResizeAsked{.run = fixed, .by = "ana", .workers = 9});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message ==
+          "a quota keeps run fixed from 9 workers now, it goes on with 5: of the quota of queue \"all\", 8 GPU, others "
+          "hold 0, and it would need 9");
+    event = submission({.name = "lender", .gpus = units(4)});
+    event.spec.queue = "b";
+    world.tell(event);
+    world.tell(RunResizeAsked{.run = fixed, .by = "ana", .workers = 6});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message.find("claims its own back") != std::string::npos);
+}

@@ -219,6 +219,24 @@ TEST_CASE(
     CHECK(explain_placement({}, gang(Strategy::pack, 5, bundle(1))).reasons.at(0).text == "there is no node");
 }
 
+TEST_CASE("the nearest change of several amounts at once, of a part of a GPU, and of unlike bundles") {
+    std::vector<NodeView> nodes{view("a", 16, 4), view("b", 8, 2)};
+    const auto nearest = [&](const GangRequest& request) { return explain_placement(nodes, request).nearest_change; };
+    CHECK(nearest(gang(Strategy::pack, 1, bundle(32, units(8)))) ==
+          "would start now with resources_per_worker.CPU=16 and resources_per_worker.GPU=4");
+    GangRequest unlike = gang(Strategy::pack, 1, bundle(1));
+    unlike.bundles.push_back(bundle(20));
+    CHECK(nearest(unlike) == "would start now with bundle 1 CPU=16");
+    nodes = {view("a", 8, 2)};
+    nodes[0].gpus_free.assign(2, Amount{5'000});
+    CHECK(nearest(gang(Strategy::pack, 1, bundle(1, Amount{6'000}))) ==
+          "would start now with resources_per_worker.GPU=0.5");
+    CHECK(nearest(gang(Strategy::pack, 1, bundle(1, units(1)))) == "would start now with resources_per_worker.GPU=0.5");
+    nodes[0].free["CPU"] = Amount{0};
+    CHECK(nearest(gang(Strategy::pack, 1, bundle(9, units(3)))) ==
+          "would start once others have ended with resources_per_worker.CPU=8 and resources_per_worker.GPU=2");
+}
+
 namespace {
 
 // Every assignment of equal bundles to nodes, by counts.

@@ -18,14 +18,6 @@ Queues two_teams() {
     return queues;
 }
 
-RunId submit_to(World& world, const std::string& queue, const Job& job) {
-    RunSubmitted event = submission(job);
-    event.spec.queue = queue;
-    world.tell(event);
-    REQUIRE(world.last.created);
-    return *world.last.created;
-}
-
 void end(World& world, RunId id) {
     world.prepare(id);
     world.start(id);
@@ -142,6 +134,24 @@ TEST_CASE("the head of the queue has nodes reserved, and only what ends in time 
     world.pass(150'000);  // the estimate was wrong: nothing has started, so no limit counts yet
     CHECK(world.run(big).state == RunState::queued);
     CHECK(world.run(big).reserved_from > Time{101'000});
+}
+
+TEST_CASE("a reservation of unknown time takes the node that is given back, before who waits behind it") {
+    World world;
+    world.nodes(6, 4, 1);
+    std::vector<RunId> holders;
+    for (int i = 1; i <= 6; ++i) holders.push_back(world.submit({.name = "h" + std::to_string(i), .gpus = units(1)}));
+    const RunId big = world.submit({.name = "big", .workers = 5, .gpus = units(1)});
+    const RunId behind = world.submit({.name = "behind", .gpus = units(1)});
+    CHECK(world.run(big).nodes_reserved == std::vector<NodeId>{{"n1"}, {"n2"}, {"n3"}, {"n4"}, {"n5"}});
+    CHECK(world.run(big).reserved_from == Time{});
+    world.pass(100);
+    end(world, holders[5]);  // its exit was saved at the very same time
+    CHECK(world.run(big).nodes_reserved == std::vector<NodeId>{{"n1"}, {"n2"}, {"n3"}, {"n4"}, {"n6"}});
+    CHECK(world.run(behind).state == RunState::queued);
+    for (std::size_t i = 1; i < 5; ++i) end(world, holders[i]);
+    CHECK(world.run(big).state == RunState::starting);
+    CHECK(world.run(behind).state == RunState::queued);
 }
 
 TEST_CASE("the pace of checkpoints says when a run will end") {

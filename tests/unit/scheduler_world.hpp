@@ -180,4 +180,12 @@ class World {
     Cluster saved_;
 };
 
+inline RunId submit_to(World& world, const std::string& queue, const Job& job) {
+    RunSubmitted event = submission(job);
+    event.spec.queue = queue;
+    world.tell(event);
+    REQUIRE(world.last.created);
+    return *world.last.created;
+}
+
 }  // namespace rtrain::stories

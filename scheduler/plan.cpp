@@ -1,0 +1,81 @@
+// Decided on a copy of what still counts: what is over takes no room and stands in nobody's way. The copy goes through
+// the same `decide` and the same `explain` as a submission, so a plan cannot say anything else than they would.
+#include "scheduler/plan.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "scheduler/explain.hpp"
+#include "scheduler/machine.hpp"
+
+namespace rtrain {
+namespace {
+
+// The records of these runs: `known` is keyed by something that begins with the run.
+template <class Map, class Key>
+void copy_of_run(const Map& known, Map& into, const Key& first, const Key& behind) {
+    into.insert(known.lower_bound(first), known.lower_bound(behind));
+}
+
+Cluster copy_of_what_counts(const Cluster& all, const RunSubmitted& event) {
+    std::set<RunId> named;
+    for (const After& after : event.spec.after) named.insert(after.run);
+    Cluster copy;
+    copy.meta = all.meta;
+    copy.nodes = all.nodes;
+    copy.queues = all.queues;
+    copy.use = all.use;
+    for (const auto& [id, run] : all.runs) {
+        if (terminal(run.state) && !named.contains(id)) continue;
+        copy.runs.emplace_hint(copy.runs.end(), id, run);
+        const RunId next{id.value + 1};
+        copy_of_run(all.attempts, copy.attempts, AttemptId{.run = id, .number = 0}, {.run = next, .number = 0});
+        copy_of_run(all.checkpoints, copy.checkpoints, CheckpointKey{.run = id, .directory = {}},
+                    {.run = next, .directory = {}});
+    }
+    return copy;
+}
+
+PlacementAnswer seats_of(const Attempt& attempt) {
+    PlacementAnswer answer{
+        .verdict = Verdict::feasible_now, .seats = {}, .reasons = {}, .nearest_change = {}, .proved = true};
+    for (const Worker& worker : attempt.workers) answer.seats.push_back(worker.seat);
+    return answer;
+}
+
+std::string would_start(const Attempt& attempt) {
+    const std::size_t workers = attempt.workers.size(), nodes = core::nodes_of(attempt).size();
+    return "It would start now: " + std::to_string(workers) + (workers == 1 ? " worker on " : " workers on ") +
+           std::to_string(nodes) + (nodes == 1 ? " node." : " nodes.");
+}
+
+// What explain says of a run that was submitted this moment, as of one that was not.
+std::string would_wait(const std::string& headline) {
+    const std::string just = std::string(to_text(RunState::queued)) + " " + core::ago({});
+    return headline.starts_with(just) ? "It would be QUEUED" + headline.substr(just.size()) : headline;
+}
+
+}  // namespace
+
+Plan plan(const Cluster& cluster, Time now, const RunSubmitted& event) {
+    Plan out;
+    Cluster copy = copy_of_what_counts(cluster, event);
+    const Decision decision = decide(copy, now, event);
+    if (decision.refused) out.refused = decision.refused;
+    if (!decision.created) return out;
+    const RunId id = *decision.created;
+    out.why = explain(copy, std::max(now, copy.meta.now), id);
+    if (const Attempt* attempt = core::live_attempt(copy, id)) {
+        out.why.headline = would_start(*attempt);
+        out.answer = seats_of(*attempt);
+        return out;
+    }
+    out.why.headline = would_wait(out.why.headline);
+    out.answer = out.why.placement.value_or(PlacementAnswer{});
+    if (out.answer.verdict == Verdict::infeasible) return out;
+    out.answer.verdict = Verdict::pending;  // there may be room for it, but it is not for this run
+    out.answer.seats.clear();
+    return out;
+}
+
+}  // namespace rtrain

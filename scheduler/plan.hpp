@@ -1,0 +1,17 @@
+// "What if I submitted this?": the submission is decided on a copy, and what became of it is explained.
+#pragma once
+
+#include "scheduler/controller.hpp"
+
+namespace rtrain {
+
+struct Plan {
+    std::optional<Error> refused;  // as the submission itself would be; then nothing else is said
+    Explanation why;               // of an array, the first of its runs
+    PlacementAnswer
+        answer;  // feasible now with the seats it would get; pending: it would wait, and `why` says what for
+};
+// Changes nothing in `cluster`.
+Plan plan(const Cluster& cluster, Time now, const RunSubmitted& event);
+
+}  // namespace rtrain

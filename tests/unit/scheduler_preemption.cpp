@@ -1,0 +1,206 @@
+// Who gives way to whom: within a quota as well as for room on nodes, and no more than it takes.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+
+#include "scheduler/preemption_choice.hpp"
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+namespace {
+
+Queues preempting(std::int64_t quota) {
+    Queues queues;
+    queues.rules = {{"default", {}}, {"batch", {.preempt = true}}, {"other", {.preempt = true}}};
+    if (quota > 0) queues.rules.at("batch").quota = {{"GPU", units(quota)}};
+    queues.preemption_grace = {60'000};
+    return queues;
+}
+
+RunId runs_in(World& world, const std::string& queue, const Job& job) {
+    const RunId id = submit_to(world, queue, job);
+    world.prepare(id);
+    world.start(id);
+    REQUIRE(world.run(id).state == RunState::running);
+    return id;
+}
+
+bool gives_way(const World& world, RunId id) { return world.attempt(id).ask.has_value(); }
+
+}  // namespace
+
+TEST_CASE("within a quota each higher run has as many lower ones asked as it needs, at once", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(4), .by = ""});
+    world.nodes(2, 64, 8);  // each keeps one node
+    std::vector<RunId> low;
+    for (int i = 0; i < 4; ++i)
+        low.push_back(runs_in(world, "batch", {.name = "low" + std::to_string(i), .gpus = units(1), .priority = 10}));
+    const auto asked = [&] {
+        return std::count_if(low.begin(), low.end(), [&](RunId id) { return gives_way(world, id); });
+    };
+    const RunId one = submit_to(world, "batch", {.name = "one", .gpus = units(1), .priority = 80});
+    CHECK(asked() == 1);
+    const RunId two = submit_to(world, "batch", {.name = "two", .gpus = units(1), .priority = 80});
+    CHECK(asked() == 2);
+    world.pass(1'000);
+    CHECK(asked() == 2);  // once each
+    world.pass(60'000);
+    for (const RunId id : low)
+        if (gives_way(world, id)) world.empties(id);
+    CHECK(world.run(one).state == RunState::starting);
+    CHECK(world.run(two).state == RunState::starting);
+    CHECK(std::count_if(low.begin(), low.end(), [&](RunId id) { return world.run(id).state == RunState::running; }) ==
+          2);
+}
+
+TEST_CASE("runs of another queue are not asked for a quota they do not hold", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(4), .by = ""});
+    world.nodes(1, 64, 8);
+    const RunId elsewhere = runs_in(world, "other", {.name = "elsewhere", .gpus = units(4), .priority = 10});
+    world.pass(10'000);
+    const RunId equal = runs_in(world, "batch", {.name = "equal", .gpus = units(4), .priority = 80});
+    const RunId waits = submit_to(world, "batch", {.name = "waits", .gpus = units(2), .priority = 80});
+    CHECK_FALSE(gives_way(world, elsewhere));
+    CHECK_FALSE(gives_way(world, equal));
+    CHECK(world.run(waits).reason == "queue \"batch\" holds 4 of its quota of 4 GPU, this needs 2 more");
+    // Its quota needs the one, its nodes the other.
+    const RunId urgent = submit_to(world, "batch", {.name = "urgent", .gpus = units(4), .priority = 90});
+    CHECK_FALSE(gives_way(world, elsewhere));
+    CHECK(gives_way(world, equal));
+    world.pass(60'000);
+    world.empties(equal);
+    CHECK(world.run(urgent).state == RunState::starting);
+    world.pass(60'000);
+    CHECK(world.attempt_id(equal).number == 1);  // and it is not placed only to be asked again
+    CHECK_FALSE(gives_way(world, urgent));
+}
+
+TEST_CASE("nobody gives way within a quota for a run that the nodes have no room for", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(4), .by = ""});
+    world.nodes(2, 64, 4);
+    const RunId held = runs_in(world, "default", {.name = "held", .gpus = units(4)});
+    const RunId low = runs_in(world, "batch", {.name = "low", .gpus = units(2), .priority = 10});
+    const RunId also = runs_in(world, "default", {.name = "also", .gpus = units(2)});
+    submit_to(world, "batch", {.name = "urgent", .gpus = units(4), .priority = 80});
+    CHECK_FALSE(gives_way(world, low));  // 2 GPUs are free once it has gone
+    CHECK_FALSE(gives_way(world, held));
+    world.exits(also, 0, exit_code(0));
+    world.empties(also);
+    CHECK(gives_way(world, low));
+}
+
+TEST_CASE("one dearer run gives way rather than two cheap ones that lose more together", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+    world.nodes(2, 64, 2);
+    const RunId b = runs_in(world, "batch", {.name = "b", .gpus = units(1), .priority = 10});
+    world.pass(1'000);
+    const RunId a = runs_in(world, "batch", {.name = "a", .gpus = units(1), .priority = 10});
+    world.pass(4'000);
+    const RunId c = runs_in(world, "batch", {.name = "c", .gpus = units(2), .priority = 10});
+    REQUIRE(world.node_of(a, 0) == world.node_of(b, 0));
+    world.pass(6'000);  // GPU seconds lost: a 10, b 11, c 12
+    submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 80});
+    CHECK(gives_way(world, c));
+    CHECK_FALSE(gives_way(world, a));
+    CHECK_FALSE(gives_way(world, b));
+}
+
+namespace {
+
+// Four workers of a GPU each, two at least, that have run for a while.
+RunId can_shrink(World& world) {
+    const RunId wide =
+        runs_in(world, "batch", {.name = "wide", .workers = 4, .gpus = units(1), .priority = 10, .workers_min = 2});
+    world.pass(100'000);
+    return wide;
+}
+
+}  // namespace
+
+TEST_CASE("where shrinking is not enough, the rest is taken from others beside it", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+    world.nodes(1, 64, 8);
+    const RunId wide = can_shrink(world);
+    const RunId fresh = runs_in(world, "batch", {.name = "fresh", .gpus = units(2), .priority = 10});
+    const RunId also = runs_in(world, "batch", {.name = "also", .gpus = units(2), .priority = 60});
+    world.pass(1'000);
+    const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(4), .priority = 50});
+    REQUIRE(gives_way(world, wide));
+    CHECK(world.attempt(wide).ask->reason == AskReason::resize);  // it is not stopped as a whole
+    CHECK(world.attempt(wide).ask->workers == 2);
+    CHECK(gives_way(world, fresh));
+    CHECK_FALSE(gives_way(world, also));
+    world.pass(60'000);
+    world.empties(wide);
+    world.empties(fresh);
+    CHECK(world.run(urgent).state == RunState::starting);
+    CHECK(world.attempt(wide).workers.size() == 2);
+}
+
+TEST_CASE("nothing shrinks that is not needed once another is stopped", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+    world.nodes(2, 64, 4);
+    const RunId wide = can_shrink(world);
+    const RunId fresh = runs_in(world, "batch", {.name = "fresh", .gpus = units(4), .priority = 10});
+    world.pass(1'000);
+    submit_to(world, "other", {.name = "urgent", .gpus = units(4), .priority = 50});
+    CHECK(gives_way(world, fresh));
+    CHECK_FALSE(gives_way(world, wide));
+}
+
+TEST_CASE("the choice of who gives way is the cheapest of all, against a search over every set", "[preemption]") {
+    std::mt19937 chance(7);
+    const auto draw = [&](std::int64_t most) { return std::uniform_int_distribution<std::int64_t>(0, most)(chance); };
+    for (int round = 0; round < 300; ++round) {
+        core::Victims all;
+        std::map<AttemptId, std::array<std::int64_t, 2>> frees;  // on two kinds of nodes
+        const auto count = static_cast<std::uint64_t>(2 + draw(5));
+        for (std::uint64_t i = 1; i <= count; ++i) {
+            const AttemptId id{.run = {i}, .number = 1};
+            all.push_back({.lost = draw(20), .attempt = id});
+            frees[id] = {draw(4), draw(4)};
+        }
+        std::sort(all.begin(), all.end());
+        const std::array<std::int64_t, 2> needs{1 + draw(5), draw(5)};
+        const auto enough = [&](const core::Victims& some) {
+            std::array<std::int64_t, 2> sum{};
+            for (const core::Victim& one : some)
+                for (std::size_t kind = 0; kind < 2; ++kind) sum[kind] += frees.at(one.attempt)[kind];
+            return sum[0] >= needs[0] && sum[1] >= needs[1];
+        };
+        const auto possible = [&](const core::Victims& some) {
+            std::int64_t sum = 0;
+            for (const core::Victim& one : some) sum += frees.at(one.attempt)[0];
+            return sum >= needs[0];
+        };
+        if (!enough(all)) continue;
+        std::int64_t least = INT64_MAX;
+        for (std::uint32_t set = 1; set < 1U << all.size(); ++set) {
+            core::Victims some;
+            std::int64_t lost = 0;
+            for (std::size_t i = 0; i < all.size(); ++i)
+                if ((set >> i & 1U) != 0) some.push_back(all[i]), lost += all[i].lost;
+            if (enough(some)) least = std::min(least, lost);
+        }
+        const auto sum = [](const core::Victims& some) {
+            std::int64_t lost = 0;
+            for (const core::Victim& one : some) lost += one.lost;
+            return lost;
+        };
+        const core::Victims exact = core::cheapest(all, {enough, possible, 1'000}),
+                            bounded = core::cheapest(all, {enough, possible, 4});
+        CHECK(enough(exact));
+        CHECK(sum(exact) == least);
+        CHECK(enough(bounded));
+        CHECK(sum(bounded) >= least);
+    }
+}
