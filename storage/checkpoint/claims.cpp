@@ -15,14 +15,16 @@ using nlohmann::json;
 constexpr std::uint32_t numbers_tried = 10'000;
 
 json claim_fields(const Claim& claim) {
-    return {{"schema_version", 1},
-            {"number", claim.number},
-            {"cluster_id", claim.cluster_id},
-            {"run_id", claim.run_id},
-            {"world_size", claim.world_size},
-            {"nodes", claim.nodes},
-            {"job", embedded(claim.job_json)},
-            {"wall_ms", claim.wall_ms}};
+    json value{{"schema_version", 1},
+               {"number", claim.number},
+               {"cluster_id", claim.cluster_id},
+               {"run_id", claim.run_id},
+               {"world_size", claim.world_size},
+               {"nodes", claim.nodes},
+               {"job", embedded(claim.job_json)},
+               {"wall_ms", claim.wall_ms}};
+    if (claim.code_sha256) value["code_sha256"] = *claim.code_sha256;
+    return value;
 }
 
 // The next free number >= wanted, made ours.
@@ -119,13 +121,16 @@ Result<Claim> decode_claim(const std::string& text, const std::string& path) {
     auto value = parse_object(text, path);
     if (!value) return value.error();
     try {
+        std::optional<std::string> code;
+        if (value->contains("code_sha256")) code = value->at("code_sha256").get<std::string>();
         return Claim{.number = value->at("number").get<std::uint32_t>(),
                      .cluster_id = value->at("cluster_id").get<std::string>(),
                      .run_id = value->at("run_id").get<std::string>(),
                      .world_size = value->at("world_size").get<std::uint32_t>(),
                      .nodes = value->at("nodes").get<std::vector<std::string>>(),
                      .job_json = extracted(value->at("job")),
-                     .wall_ms = value->at("wall_ms").get<std::int64_t>()};
+                     .wall_ms = value->at("wall_ms").get<std::int64_t>(),
+                     .code_sha256 = std::move(code)};
     } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
 }
 

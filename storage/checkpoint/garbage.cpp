@@ -13,13 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The last attempt by its number on storage; a restored run counts its own `attempts` from one again. Where there is no
+// head (local mode), `attempts` is that number.
 Result<bool> is_terminal(Store& store, const std::string& run_name, const Listing& listing) {
     const auto value = read_object(store, run_name + "/result.json");
     if (!value && value.error().code == ErrorCode::not_found) return false;
     if (!value) return value.error();
-    const auto attempts = value->value("attempts", nlohmann::json());
-    if (!attempts.is_number_unsigned()) return false;
-    return listing.claims.empty() || listing.claims.rbegin()->first <= attempts.get<std::uint64_t>();
+    const auto last = value->value("attempt", value->value("attempts", nlohmann::json()));
+    if (!last.is_number_unsigned()) return false;
+    return listing.claims.empty() || listing.claims.rbegin()->first <= last.get<std::uint64_t>();
 }
 
 std::set<std::string> named_as_origin(const Listing& listing) {

@@ -85,7 +85,11 @@ Status write_manifest(Store& store, const std::string& run_name, const Manifest&
             ErrorCode::invalid,
             "checkpoint " + manifest.directory + " is not named for attempt " + std::to_string(manifest.attempt), ""};
     const auto created = store.create(manifest_path(run_name, manifest.directory), encode(manifest));
-    if (!created) return created.error();
+    if (!created) {  // a store that is busy with the name says conflict as well, which passes
+        Error error = created.error();
+        if (error.code == ErrorCode::conflict) error.code = ErrorCode::unreachable;
+        return error;
+    }
     if (*created) return Done{};
     // A commit that is repeated because its answer was lost says the same; anything else is a second commit of one
     // name.

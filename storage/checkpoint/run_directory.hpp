@@ -23,7 +23,8 @@ struct Claim {  // attempts/NNNNNN.json: created exclusively; beginning of an at
     std::vector<std::string> nodes;
     std::string job_json;  // the spec in force
     std::int64_t wall_ms = 0;
-    bool begun = false;  // `from` is decided; workers may have started
+    bool begun = false;                        // `from` is decided; workers may have started
+    std::optional<std::string> code_sha256{};  // the code in force, may be empty; older claims do not say
 };
 
 struct ManifestFile {

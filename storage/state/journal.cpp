@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "storage/state/body.hpp"
+#include "storage/state/program.hpp"
 #include "storage/state/schema.hpp"
 
 namespace rtrain::state {
@@ -40,11 +41,11 @@ Status prepare(Database& database, DirectoryLock& lock) {
     return lock.database_is_made();
 }
 
-// A replay is only meaningful with the program that made the events: another version begins anew from the records.
+// A replay is only meaningful with the program that made the events: another one begins anew from the records.
 Status renew_snapshot(Database& database, std::uint64_t last_event) {
     Result<std::string> program = read_setting(database, snapshot_program_key);
     if (!program) return program.error();
-    if (*program == RTRAIN_VERSION) return Done{};
+    if (*program == state::program()) return Done{};
     Result<Transaction> transaction = Transaction::begin(database, Transaction::Kind::write);
     if (!transaction) return transaction.error();
     if (Status taken = take_snapshot(database, last_event); !taken) return taken.error();
@@ -108,7 +109,7 @@ Status take_snapshot(Database& database, std::uint64_t after_event) {
     for (const char* copy : {"DELETE FROM snapshot", "INSERT INTO snapshot SELECT * FROM records"})
         if (Status copied = database.run(copy); !copied) return copied.error();
     if (Status set = write_setting(database, snapshot_event_key, std::to_string(after_event)); !set) return set.error();
-    return write_setting(database, snapshot_program_key, RTRAIN_VERSION);
+    return write_setting(database, snapshot_program_key, program());
 }
 
 SqliteJournal::SqliteJournal() = default;

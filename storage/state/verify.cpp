@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "storage/state/body.hpp"
+#include "storage/state/program.hpp"
 #include "storage/state/schema.hpp"
 
 namespace rtrain::state {
@@ -17,10 +18,10 @@ struct Replay {
 Result<Replay> begin_replay(Database& database) {
     Result<std::string> program = read_setting(database, snapshot_program_key);
     if (!program) return program.error();
-    if (*program != RTRAIN_VERSION)
+    if (*program != state::program())
         return Error{ErrorCode::conflict,
-                     "the events were made by rtrain " + *program +
-                         ", and this is " RTRAIN_VERSION ": a replay would prove nothing",
+                     "the events were made by rtrain " + *program + ", and this is " + state::program() +
+                         ": a replay would prove nothing",
                      "start the head with this rtrain once, which takes a new snapshot, and verify later"};
     Result<std::int64_t> version = database.integer("PRAGMA user_version");
     if (!version) return version.error();

@@ -104,6 +104,19 @@ TEST_CASE("a run's name is claimed once, and its header is read back") {
     CHECK(*list_runs(*run.store) == Names{"r"});
 }
 
+TEST_CASE("a claim says which code it runs, and one of before does not") {
+    RunFolder run;
+    for (const std::optional<std::string>& code :
+         {std::optional<std::string>{"abc"}, std::optional<std::string>{""}, {}})
+        REQUIRE(claim_attempt(*run.store, "r",
+                              {.number = 1, .cluster_id = "c0ffee", .run_id = "c0ffee-1", .code_sha256 = code}, ""));
+    const auto claims = read_claims(*run.store, "r");
+    REQUIRE(claims->size() == 3);
+    CHECK((*claims)[0].code_sha256 == "abc");
+    CHECK((*claims)[1].code_sha256 == "");
+    CHECK_FALSE((*claims)[2].code_sha256);
+}
+
 TEST_CASE("many who claim at once all hold different numbers") {
     RunFolder run;
     std::vector<std::uint32_t> numbers(12);
@@ -375,6 +388,11 @@ TEST_CASE("garbage: uncommitted and dead checkpoints of a finished run, with the
     CHECK(plan_garbage(*run.store, "r")->items.empty());
     CHECK(run.live() == Names{first, live});
     run.claim();  // restored: it runs again
+    CHECK_FALSE(plan_garbage(*run.store, "r")->terminal);
+    REQUIRE(run.store->put("r/result.json", R"({"attempt": 3, "attempts": 1})")
+                .ok());  // and has ended, as the head says it
+    CHECK(plan_garbage(*run.store, "r")->terminal);
+    REQUIRE(run.store->put("r/result.json", R"({"attempt": 2, "attempts": 2})").ok());
     CHECK_FALSE(plan_garbage(*run.store, "r")->terminal);
 }
 
