@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -30,13 +31,13 @@ struct AgentOptions {
 };
 
 // Makes a key, asks the head for a certificate, keeps both below data_dir (0600). Before anything is sent the head's
-// authority is checked against the fingerprint in the token. A node that has joined this cluster before keeps its
-// identity.
+// authority is checked against the fingerprint in the token, and this node's offer against the machine, so that a slip
+// costs no token. A node that has joined this cluster before keeps its identity.
 Status join(const AgentOptions& options, const std::string& token_text);
 
 // Serves until SIGTERM or SIGINT, which leave the workers running (unless `end_workers`): the next start adopts them.
-// The exit code of a process.
-int run_agent(const AgentOptions& options);
+// `ready` is called once, when nothing is left that could keep the agent from serving; its error ends the agent.
+Status run_agent(const AgentOptions& options, const std::function<Status()>& ready);
 
 // Takes this node out of its cluster: forgets the identity. Refused while an agent serves from this directory.
 Status forget_identity(const std::string& data_dir);

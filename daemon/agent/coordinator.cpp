@@ -178,12 +178,21 @@ GroupReleased released_with_files(const Commit& commit, const std::string& node)
     return released;
 }
 
-std::string next_directory(const Coordinator& c, const Wish& wish) {
-    return storage::checkpoint_directory_name(wish.name, c.counter + 1, c.attempt.number);
+// Once for each name, since a program that uses one again does so with every report.
+std::string new_directory(Coordinator& c, const Wish& wish, GroupSink& sink) {
+    NewDirectory made = name_directory(c, wish.name);
+    if (!made.first_repeated.empty())
+        notice(c, "checkpoint_name_again",
+               "the name '" + made.first_repeated +
+                   "' was given to a checkpoint of this attempt before, which stays as it is: this one is " +
+                   made.name + ", and later ones are numbered on",
+               sink);
+    return std::move(made.name);
 }
 
-void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering, Wish wish,
+void begin_commit(Coordinator& c, Time now, const Reported& reported, const Gathered& gathering, Wish wish,
                   GroupSink& sink) {
+    const std::uint64_t index = reported.index;
     std::string example;
     auto skip = collisions(c, gathering, example);
     if (!example.empty())
@@ -192,13 +201,12 @@ void begin_commit(Coordinator& c, Time now, std::uint64_t index, const Gathered&
                    ": the lowest rank's is kept",
                sink);
     Commit commit{.index = index,
-                  .directory = next_directory(c, wish),
+                  .directory = reported.checkpoint,
                   .metrics_json = std::move(wish.metrics_json),
                   .since = now,
                   .wall_ms = sink.wall_ms,
                   .blocked_ms = (now - gathering.since).ms,
                   .sync = wish.sync};
-    ++c.counter;
     for (const auto& [node, report] : gathering.nodes) commit.nodes_waiting.insert(node);
     commit.skips = std::move(skip);
     c.commit = std::move(commit);
@@ -223,7 +231,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     if (!wish.error.empty())
         notice(c, known(wish.error_reason), "checkpoint not written: " + wish.error + "; training goes on", sink);
     Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
-    if (with_files) reported.checkpoint = next_directory(c, wish);
+    if (with_files) reported.checkpoint = new_directory(c, wish, sink);
     for (auto& [node, report] : gathering.nodes) reported.metrics_json.merge(report.metrics_json);
     c.passed = index;
     const auto rank0 = reported.metrics_json.find(0);
@@ -231,9 +239,9 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     c.enough = c.enough || (here && reached_stop(c.stop_at, rank0->second));
     if (here) wish.metrics_json = rank0->second;
     sink.out.push_back(JournalMetrics{key(c), index, sink.wall_ms, reported.metrics_json});
-    sink.news.push_back(std::move(reported));
+    sink.news.push_back(reported);
     if (with_files)
-        begin_commit(c, now, index, gathering, std::move(wish), sink);
+        begin_commit(c, now, reported, gathering, std::move(wish), sink);
     else
         tell_all(c, GroupReleased{.index = index}, sink);
     return true;
@@ -295,7 +303,7 @@ void in_trouble(Coordinator& c, const std::string& why, const std::string& reaso
 
 void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
     if (!c.commit || c.commit->index != news.index || !c.commit->nodes_waiting.contains(node)) return;
-    if (news.error == part_lost) {
+    if (news.error == part_lost || news.error_reason == name_taken) {
         abandon_commit(c, node + ": " + news.error, sink);
         return release_ready(c, now, sink);
     }
@@ -383,6 +391,10 @@ void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, Gro
     if (!c.commit || c.commit->index != news.index) return;
     Commit& commit = *c.commit;
     commit.writing = false;
+    if (news.reason == name_taken) {
+        abandon_commit(c, news.why, sink);
+        return release_ready(c, now, sink);
+    }
     if (!news.why.empty()) {
         in_trouble(c, news.why, news.reason, sink);
         commit.retry_at = now + Duration{commit.backoff_ms};

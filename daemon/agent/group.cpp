@@ -25,6 +25,7 @@ void remember(Step& step, LocalAttempt& attempt) {
     const bool enough = image.enough || (attempt.coordinator && attempt.coordinator->enough);
     if (named == image.named && uploading == image.uploading && enough == image.enough) return;
     image.named = named;
+    if (attempt.coordinator) image.names = attempt.coordinator->names;
     image.enough = enough;
     image.uploading = std::move(uploading);
     image.passed = attempt.coordinator ? attempt.coordinator->passed : attempt.local->passed;
@@ -89,6 +90,8 @@ void open_group(LocalAttempt& attempt) {
                             .world_size = image.prepare.world_size,
                             .passed = image.passed,
                             .counter = std::max(image.named, image.launch->checkpoint_counter),
+                            .counter_before = image.launch->checkpoint_counter,
+                            .names = image.names,
                             .timeout_ms = image.policy.report_timeout_ms,
                             .stop_at = image.policy.stop_at,
                             .enough = image.enough};

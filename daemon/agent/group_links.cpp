@@ -18,6 +18,13 @@ net::TlsIdentity tls_of(const net::Endpoint& self) {
     return {.certificate_chain = self.certificate + self.ca, .private_key = self.private_key, .ca = self.ca};
 }
 
+// The server speaks of the head's flags.
+Error name_our_flag(Error error) {
+    if (error.code == ErrorCode::conflict || error.code == ErrorCode::io)
+        error.next = "choose another port for the other agents with --peer-port (0: any that is free)";
+    return error;
+}
+
 // 0: never kept.
 std::uint16_t kept_port(const std::string& path) {
     std::uint16_t port = 0;
@@ -50,7 +57,7 @@ Result<std::unique_ptr<GroupLinks>> GroupLinks::listen(net::Loop& loop, net::End
         loop, std::move(options), [raw = links.get()](net::Request request, std::shared_ptr<net::Responder> responder) {
             raw->serve(std::move(request), responder);
         });
-    if (!server) return server.error();
+    if (!server) return name_our_flag(server.error());
     links->server_ = std::move(*server);
     return links;
 }

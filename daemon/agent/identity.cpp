@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/agent/environment.hpp"
+#include "daemon/agent/inventory.hpp"
 #include "daemon/agent/launcher.hpp"
 #include "daemon/agent/node_files.hpp"
 #include "daemon/security/security.hpp"
@@ -201,6 +202,7 @@ Status join(const AgentOptions& options, const std::string& token_text) {
     if (!token->for_node)
         return Error{ErrorCode::unauthorised, "this is a user's token; a node joins with a node token",
                      "rtrain token create --role node"};
+    if (auto offer = agent::discover(agent::wishes(options)); !offer) return offer.error();
     std::optional<std::string> turned_away;
     if (auto old = agent::load_identity(options.data_dir)) {
         const auto print = security::fingerprint(old->ca);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/agent/agent.hpp"
 #include "scheduler/resources.hpp"
 #include "scheduler/result.hpp"
 
@@ -60,7 +61,8 @@ struct GpuStats {
     std::map<std::uint64_t, std::uint64_t> xids;      // Xid error number: how often since the agent's start
 };
 
-Hardware find_hardware();  // hwloc, /proc, cgroup v2, NVML where its library is
+InventoryOptions wishes(const AgentOptions& options);  // and of this process's environment
+Hardware find_hardware();                              // hwloc, /proc, cgroup v2, NVML where its library is
 Result<Inventory> assemble(const Hardware& hardware, const InventoryOptions& options);
 Result<Inventory> discover(const InventoryOptions& options);
 std::vector<GpuStats> gpu_stats();  // now; empty without NVML. From one thread at a time

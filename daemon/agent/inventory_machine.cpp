@@ -142,6 +142,17 @@ Hardware find_hardware() {
     return hardware;
 }
 
+InventoryOptions wishes(const AgentOptions& options) {
+    InventoryOptions wanted{.resources = {},
+                            .fake_gpus = options.fake_gpus,
+                            .accelerator_type = options.accelerator_type,
+                            .visible_devices = {}};
+    for (const auto& [name, amount] : options.resources)
+        wanted.resources += (wanted.resources.empty() ? "" : ",") + name + "=" + to_text(amount);
+    if (const char* visible = ::getenv("CUDA_VISIBLE_DEVICES")) wanted.visible_devices = visible;
+    return wanted;
+}
+
 Result<Inventory> discover(const InventoryOptions& options) { return assemble(find_hardware(), options); }
 
 std::vector<GpuStats> gpu_stats() {

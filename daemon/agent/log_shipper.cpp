@@ -215,8 +215,10 @@ void LogShipper::acknowledged(const protocol::LogAck& ack) {
     const auto found = followed_.find(key);
     if (found == followed_.end()) return;
     for (File& file : found->second.files)
-        if (file.rank == ack.rank && file.stream == ack.stream)
+        if (file.rank == ack.rank && file.stream == ack.stream) {
             file.acknowledged = std::max(file.acknowledged, ack.offset);
+            file.sent = std::max(file.sent, file.acknowledged);  // sent before it was followed anew
+        }
     remember(key, found->second);
     pump(key);
     if (complete(key)) loop_.post([this, key] { on_complete(key); });

@@ -162,6 +162,7 @@ std::string encode(const AttemptImage& image) {
              {"stop_at", image.policy.stop_at},
              {"passed", image.passed},
              {"named", image.named},
+             {"names", image.names},
              {"enough", image.enough}};
     if (image.uploading) out["uploading"] = json_of(*image.uploading);
     if (image.launch) {  // workers have their secrets already: they are not kept on disk
@@ -194,6 +195,7 @@ Result<AttemptImage> decode_image(const std::string& text) {
         image.policy.stop_at = in.value("stop_at", std::map<std::string, double>{});
         image.passed = in.value("passed", std::uint64_t{0});
         image.named = in.value("named", std::uint64_t{0});
+        image.names = in.value("names", std::map<std::string, std::uint64_t>{});
         image.enough = in.value("enough", false);
         if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);
         if (in.contains("launch")) {

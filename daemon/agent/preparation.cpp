@@ -284,7 +284,8 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
                           .world_size = prepare.world_size,
                           .nodes = {},
                           .job_json = prepare.job_json,
-                          .wall_ms = wall_ms};
+                          .wall_ms = wall_ms,
+                          .code_sha256 = prepare.code_sha256};
     for (const protocol::PeerNode& peer : prepare.nodes) wanted.nodes.push_back(peer.node);
     // What is downloaded to be checked is what the workers start from: `fetch_checkpoint` finds it there.
     auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from,

@@ -86,7 +86,9 @@ struct Coordinator {
     std::uint64_t passed = 0;
     std::map<std::uint64_t, Gathered> gathering;
     std::optional<Commit> commit;
-    std::uint64_t counter = 0;  // directories named, over all attempts of the run
+    std::uint64_t counter = 0;                   // directories named, over all attempts of the run
+    std::uint64_t counter_before = 0;            // this attempt
+    std::map<std::string, std::uint64_t> names;  // given on a wish in this attempt, and the last number behind each
     std::uint64_t warnings = 0;
     std::int64_t timeout_ms = 0;                   // a report that waits for longer never passes; 0: no limit
     std::map<std::uint32_t, std::uint64_t> ended;  // ranks that have, and after which report
@@ -133,6 +135,12 @@ void own_ranks_ended(Coordinator&, Time now, GroupSink&);
 void manifest_written(Coordinator&, Time now, const ManifestWritten&, GroupSink&);
 void coordinator_time(Coordinator&, Time now, GroupSink&);
 void abandon_commit(Coordinator&, const std::string& why, GroupSink&);
+// (checkpoint_names.cpp) A directory that this attempt has not named before, and never will again. `wish` may be empty.
+struct NewDirectory {
+    std::string name;
+    std::string first_repeated{};  // the wish, when it is had for the second time
+};
+NewDirectory name_directory(Coordinator&, const std::string& wish);
 
 std::optional<Time> next_wake(const LocalRanks&);
 std::optional<Time> next_wake(const Coordinator&);

@@ -52,24 +52,9 @@ std::string find_worker_library(const std::string& program) {
     return {};
 }
 
-std::string resources_text(const Resources& resources) {
-    std::string text;
-    for (const auto& [name, amount] : resources) text += (text.empty() ? "" : ",") + name + "=" + to_text(amount);
-    return text;
-}
-
 std::string boot_id() {
     const auto text = read_whole("/proc/sys/kernel/random/boot_id");
     return text ? text->substr(0, text->find('\n')) : "";
-}
-
-Result<Inventory> find_inventory(const AgentOptions& options) {
-    InventoryOptions wanted{.resources = resources_text(options.resources),
-                            .fake_gpus = options.fake_gpus,
-                            .accelerator_type = options.accelerator_type,
-                            .visible_devices = {}};
-    if (const char* visible = ::getenv("CUDA_VISIBLE_DEVICES")) wanted.visible_devices = visible;
-    return discover(wanted);
 }
 
 }  // namespace
@@ -106,7 +91,7 @@ Status Service::start() {
     const std::string program = options_.program.empty() ? "/proc/self/exe" : options_.program;
     worker_library_ = find_worker_library(program);
     on_head_ = open_cluster_store(head_endpoint(identity_));
-    auto inventory = find_inventory(options_);
+    auto inventory = discover(wishes(options_));
     if (!inventory) return inventory.error();
     inventory_ = std::move(*inventory);
     for (const std::string& place : {files_.attempts(), files_.scratch_dir})
@@ -222,15 +207,19 @@ void Service::ship_rest(const AttemptImage& image) {
     logs_->finish(key_of(attempt), [] {});
 }
 
-void Service::run() {
+Status Service::run(const std::function<Status()>& ready) {
     for (const int signal_number : {SIGTERM, SIGINT}) loop_.on_signal(signal_number, [this] { loop_.stop(); });
     loop_.on_signal(SIGHUP, [] {});
+    if (Status told = ready(); !told) return told;
     loop_.post([this] { connect(); });
     loop_.post([this] { renew_certificate(); });
     loop_.run();
     storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
-    if (options_.end_workers) return end_workers();
-    say("node " + identity_.node + " stops; its workers go on and are adopted by the next agent");
+    if (options_.end_workers)
+        end_workers();
+    else
+        say("node " + identity_.node + " stops; its workers go on and are adopted by the next agent");
+    return Done{};
 }
 
 void Service::end_workers() {
@@ -399,17 +388,12 @@ void Service::renew_certificate() {
 
 namespace rtrain {
 
-int run_agent(const AgentOptions& options) {
-    const auto failed = [](const Error& error) {
-        agent::warn(error.message + (error.next.empty() ? "" : "; next: " + error.next));
-        return error.code == ErrorCode::conflict ? 7 : error.code == ErrorCode::not_found ? 3 : 10;
-    };
+Status run_agent(const AgentOptions& options, const std::function<Status()>& ready) {
     auto lock = agent::DirectoryLock::take(options.data_dir);
-    if (!lock) return failed(lock.error());
+    if (!lock) return lock.error();
     auto service = agent::Service::open(options, std::move(*lock));
-    if (!service) return failed(service.error());
-    (*service)->run();
-    return 0;
+    if (!service) return service.error();
+    return (*service)->run(ready);
 }
 
 }  // namespace rtrain

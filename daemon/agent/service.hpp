@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,7 +28,7 @@ class Service {
   public:
     static Result<std::unique_ptr<Service>> open(const AgentOptions& options, DirectoryLock lock);
     ~Service();
-    void run();  // until SIGTERM or SIGINT
+    Status run(const std::function<Status()>& ready);  // until SIGTERM or SIGINT
 
   private:
     struct Held {  // what an attempt needs beside the machine's state

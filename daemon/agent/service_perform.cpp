@@ -273,7 +273,8 @@ void Service::on(const DropUncommitted& out) {
         [gear = one->gear, directory = out.directory] {
             // Committed after all, by an agent that died before it could say so: that is the head's to delete.
             const std::string manifest = gear->prepare.run_name + "/" + directory + "/.manifest.json";
-            if (gear->store->get(manifest)) return;
+            const auto committed = gear->store->get(manifest);
+            if (committed || committed.error().code != ErrorCode::not_found) return;
             const Status gone = storage::delete_checkpoint(*gear->store, gear->prepare.run_name, directory);
             if (!gone) warn("what is left of " + directory + " stays: " + gone.error().message);
         },

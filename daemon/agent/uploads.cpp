@@ -110,6 +110,25 @@ void drop_lists(const std::string& spool, const std::string& kept) {
     for (const fs::path& path : old) ::unlink(path.c_str());
 }
 
+// What is committed is never touched: an upload goes below a name that has no manifest. True: this very checkpoint was
+// committed, by an agent that died before it could say so.
+Result<bool> committed_before(const AttemptGear& gear, const Upload& order,
+                              const std::vector<protocol::StagedFile>& files) {
+    const std::string place = gear.prepare.run_name + "/" + order.directory;
+    const auto text = gear.store->get(place + "/" + manifest_name);
+    if (!text && text.error().code == ErrorCode::not_found) return false;
+    if (!text) return text.error();
+    const auto manifest = storage::decode_manifest(*text);
+    const bool same = manifest && manifest->report == order.index &&
+                      std::all_of(files.begin(), files.end(), [&](const protocol::StagedFile& file) {
+                          return std::any_of(manifest->files.begin(), manifest->files.end(), [&](const auto& there) {
+                              return there.path == file.path && there.sha256 == file.sha256;
+                          });
+                      });
+    if (same) return true;
+    return Error{ErrorCode::conflict, "checkpoint " + place + " is committed already, with other files", ""};
+}
+
 Status list_sizes(const AttemptGear& gear, const std::string& below, std::map<std::string, std::int64_t>& sizes) {
     auto listed = gear.store->list(below.substr(0, below.size() - 1));
     if (!listed) return listed.error();
@@ -220,8 +239,15 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
     drop_lists(gear.spool, kept_at);
     auto files = settled_files(*found, order.skip, kept_at);
     if (!files) return fail(files.error());
+    const auto before = committed_before(gear, order, *files);
+    if (!before) {
+        fail(before.error());
+        if (before.error().code == ErrorCode::conflict) answer.reason = name_taken;
+        return answer;
+    }
     std::map<std::string, std::int64_t> there;
     for (const protocol::StagedFile& file : *files) {
+        if (*before) break;
         const auto here = found->find(file.path);
         if (here == found->end()) {  // moved by a try before
             if (there.empty())
@@ -243,7 +269,7 @@ ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order) {
     ManifestWritten answer{.attempt = order.attempt, .index = order.manifest.report};
     if (Status written = storage::write_manifest(*gear.store, gear.prepare.run_name, order.manifest); !written) {
         answer.why = explain(written.error(), gear);
-        answer.reason = storage_reason(written.error().code);
+        answer.reason = written.error().code == ErrorCode::conflict ? name_taken : storage_reason(written.error().code);
     }
     return answer;
 }

@@ -26,6 +26,8 @@ struct AttemptKey {
 inline AttemptKey key_of(const protocol::AttemptRef& ref) { return {ref.run, ref.incarnation}; }
 
 enum class UploadMode { async, sync, none };
+// A reason of a failed upload or commit that trying again never mends: another checkpoint is committed under the name.
+inline constexpr const char* name_taken = "name_taken";
 using StagedPaths = std::map<std::uint32_t, std::string>;  // by rank: the directory with its files
 
 // clang-format off: fields that belong together stand on one line
@@ -58,6 +60,7 @@ struct AttemptImage {
     std::optional<protocol::Launch> launch{};
     std::uint64_t passed = 0;          // reports whose barrier is known to be passed
     std::uint64_t named = 0;           // checkpoint directories this attempt has named
+    std::map<std::string, std::uint64_t> names{};  // as in Coordinator
     bool enough = false;               // the job's `stop` was reached
     std::optional<UploadImage> uploading{};  // kept before its first file moves, until its commit is news on disk
     bool operator==(const AttemptImage&) const = default;

@@ -1,6 +1,7 @@
 // Stories of what an agent keeps on disk, and of the logs it ships.
 #include <sys/time.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 
@@ -104,6 +105,7 @@ TEST_CASE("an attempt's image is read back as it was") {
     image.launch = launch_order({});
     image.passed = 7;
     image.named = 2;
+    image.names = {{"latest", 2}};
     image.enough = true;
     image.uploading = UploadImage{
         .released = {.index = 7, .directory = "checkpoint_000002-a004", .skip = {"shared.pt"}, .sync = true},
@@ -205,6 +207,25 @@ TEST_CASE("no more than a window is under way, and the end is told once all is s
     CHECK(story.received().size() == 3 * LogShipper::window);
     CHECK(done);
     CHECK(story.sent.back().last);
+}
+
+TEST_CASE("what is acknowledged after its file was followed anew is not waited for, nor sent again") {
+    LogStory story;
+    std::ofstream(story.files.log(attempt_1, 0, "setup")) << "installed\n";
+    const protocol::AttemptRef attempt{.run = 17, .incarnation = 1, .number = 1};
+    const auto setup_pieces = [&] {
+        return std::count_if(story.sent.begin(), story.sent.end(),
+                             [](const auto& chunk) { return chunk.stream == "setup" && !chunk.bytes.empty(); });
+    };
+    story.shipper.resend();
+    story.shipper.follow_setup(attempt, 0);
+    CHECK(story.until([&] { return setup_pieces() == 1; }));
+    story.shipper.follow(attempt, {0}, 0);  // its workers start before the head has answered
+    story.shipper.acknowledged({.attempt = attempt, .rank = 0, .stream = "setup", .offset = 10});
+    bool ended = false;
+    story.shipper.finish(attempt_1, [&] { ended = true; });
+    CHECK(story.until([&] { return ended; }));
+    CHECK(setup_pieces() == 1);
 }
 
 TEST_CASE("without a connection the end of the logs does not wait for one, and they follow later") {

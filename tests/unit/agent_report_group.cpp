@@ -15,8 +15,8 @@ const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt",
 const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
 
 // Both ranks have reported with files, and these were listed.
-Outputs report_checkpoint(Machine& machine, std::uint64_t index) {
-    machine.feed(report_with_files(0, index));
+Outputs report_checkpoint(Machine& machine, std::uint64_t index, const std::string& name = {}) {
+    machine.feed(report_with_files(0, index, name));
     machine.feed(report_with_files(1, index));
     return machine.feed(StagedListed{.attempt = attempt_1, .index = index, .files = one_file});
 }
@@ -330,4 +330,57 @@ TEST_CASE("storage that stays away does not hold an ended attempt for ever") {
     CHECK(news<protocol::Emptied>(given_up).size() == 1);
     CHECK(news<protocol::Notice>(given_up).size() == 1);
     CHECK(news<protocol::Committed>(given_up).empty());
+}
+
+TEST_CASE("a name that is used again is numbered, and said once: no committed checkpoint is ever written over") {
+    Machine machine = running();
+    std::vector<std::string> said;
+    const auto commit = [&](std::uint64_t index, const std::string& name) {
+        const Outputs out = report_checkpoint(machine, index, name);
+        for (const auto& notice : news<protocol::Notice>(out)) said.push_back(notice.reason);
+        REQUIRE(all<Upload>(out).size() == 1);
+        REQUIRE(news<protocol::Reported>(out).size() == 1);
+        CHECK(news<protocol::Reported>(out)[0].checkpoint == all<Upload>(out)[0].directory);
+        machine.feed(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
+        CHECK(news<protocol::Committed>(machine.feed(ManifestWritten{.attempt = attempt_1, .index = index})).size() ==
+              1);
+        return all<Upload>(out)[0].directory;
+    };
+    CHECK(commit(1, "latest") == "latest-a001");
+    CHECK(commit(2, "latest") == "latest-2-a001");
+    CHECK(said == std::vector<std::string>{"checkpoint_name_again"});
+    CHECK(commit(3, "latest-3") == "latest-3-a001");
+    CHECK(commit(4, "latest") == "latest-4-a001");
+    CHECK(said.size() == 1);
+    CHECK(commit(5, "latest-2") == "latest-2-2-a001");
+    CHECK(commit(6, "checkpoint_000007") == "checkpoint_000007-a001");
+    CHECK(commit(7, "") == "checkpoint_000007-2-a001");
+    CHECK(commit(8, "") == "checkpoint_000008-a001");
+    CHECK(commit(9, "checkpoint_000008") == "checkpoint_000008-2-a001");
+    CHECK(commit(10, "a/b") == "a_b-a001");
+    CHECK(commit(11, "a_b") == "a_b-2-a001");
+}
+
+TEST_CASE("a checkpoint whose name is taken on storage is given up, once and for all, with the reason") {
+    Machine machine = running({.upload = UploadMode::sync});
+    const std::string why = "checkpoint digits/checkpoint_000001-a001 is committed already, with other files";
+    report_checkpoint(machine, 1);
+    Outputs out;
+    SECTION("as an upload finds") {
+        out = machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .why = why, .reason = name_taken});
+    }
+    SECTION("as its manifest finds") {
+        machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+        out = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1, .why = why, .reason = name_taken});
+    }
+    REQUIRE(news<protocol::Notice>(out).size() == 1);
+    CHECK(news<protocol::Notice>(out)[0].reason == "checkpoint_given_up");
+    CHECK(news<protocol::Notice>(out)[0].text.find(why) != std::string::npos);
+    REQUIRE(to_workers<worker::Committed>(out).size() == 2);
+    CHECK(to_workers<worker::Committed>(out)[0].second.error->find(why) != std::string::npos);
+    CHECK(to_workers<worker::Reported>(out).size() == 2);
+    CHECK(all<DropStaged>(out).size() == 1);
+    const Outputs later = machine.later(120'000);
+    CHECK(all<Upload>(later).empty());
+    CHECK(all<WriteManifest>(later).empty());
 }

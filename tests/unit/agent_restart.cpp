@@ -163,3 +163,20 @@ TEST_CASE("that the job's `stop` was reached outlives the coordinator's agent: n
     CHECK(to_workers<worker::Reported>(machine.feed(report(0, 2, R"({"loss":2})"))).empty());
     CHECK(to_workers<worker::Reported>(machine.feed(report(1, 2, R"({"loss":2})"))).empty());
 }
+
+TEST_CASE("the next agent knows which names its attempt has used") {
+    Machine before = running();
+    for (const std::uint32_t rank : {0u, 1u}) before.feed(report_with_files(rank, 1, "latest"));
+    before.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    before.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    before.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    Outputs found;
+    Machine machine = restarted(before, found);
+    for (const std::uint32_t rank : {0u, 1u}) {
+        machine.feed(WorkerJoined{attempt_1, rank, {.attempt = "c0ffee-17-a1", .rank = rank, .next_index = 2}});
+        machine.feed(report_with_files(rank, 2, "latest"));
+    }
+    const auto uploads = all<Upload>(machine.feed(StagedListed{.attempt = attempt_1, .index = 2, .files = one_file}));
+    REQUIRE(uploads.size() == 1);
+    CHECK(uploads[0].directory == "latest-2-a001");
+}

@@ -101,11 +101,12 @@ inline Machine running(const Shape& shape = {}) {
 inline WorkerSaid report(std::uint32_t rank, std::uint64_t index, std::string metrics = "{}") {
     return {attempt_1, rank, worker::Report{.index = index, .metrics_json = std::move(metrics)}};
 }
-inline WorkerSaid report_with_files(std::uint32_t rank, std::uint64_t index) {
+inline WorkerSaid report_with_files(std::uint32_t rank, std::uint64_t index, std::string name = {}) {
     return {attempt_1, rank,
             worker::Report{.index = index,
                            .metrics_json = "{\"loss\":1}",
-                           .checkpoint = worker::StagedFiles{.path = "/stage/" + std::to_string(rank)}}};
+                           .checkpoint = worker::StagedFiles{.path = "/stage/" + std::to_string(rank),
+                                                             .directory_name = std::move(name)}}};
 }
 
 // A directory that goes with the test.

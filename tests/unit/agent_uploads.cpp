@@ -220,3 +220,26 @@ TEST_CASE("a report's line in the journal holds the metrics of its ranks, on one
           "{\"index\":3,\"metrics\":{\"0\":{   \"loss\": 0.5  },\"2\":{},\"10\":{\"a\":[1]}},"
           "\"wall_ms\":1700000000000}\n");
 }
+
+TEST_CASE("an upload never touches what is committed, and knows its own commit again") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    const Uploaded first = upload(story.gear, story.order());
+    REQUIRE(first.why.empty());
+    storage::Manifest manifest{.directory = "checkpoint_000001-a001", .attempt = 1, .report = 1, .world_size = 1};
+    for (const auto& file : first.files)
+        manifest.files.push_back({.path = file.path, .bytes = file.bytes, .sha256 = file.sha256, .rank = file.rank});
+    REQUIRE(commit(story.gear, {.attempt = attempt_1, .manifest = manifest}).why.empty());
+    CHECK(upload(story.gear, story.order()).files == first.files);
+
+    REQUIRE(make_directory(story.stage, 0755));
+    story.write("a.pt", "other");
+    Upload again = story.order();
+    again.index = 2;
+    const Uploaded refused = upload(story.gear, again);
+    CHECK(refused.reason == name_taken);
+    CHECK(refused.why.find("digits/checkpoint_000001-a001 is committed already") != std::string::npos);
+    CHECK(*read_whole(story.checkpoint("a.pt")) == "first");
+    manifest.report = 2;
+    CHECK(commit(story.gear, {.attempt = attempt_1, .manifest = manifest}).reason == name_taken);
+}
