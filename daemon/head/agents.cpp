@@ -25,7 +25,10 @@ std::string without_port(const std::string& address) {
 
 void Agents::start() {
     const std::int64_t now = monotonic_ms();
-    for (const auto& [id, node] : head_.cluster.nodes) seen_[id.value].heard_ms = now;
+    for (const auto& [id, node] : head_.cluster.nodes) {
+        seen_[id.value].heard_ms = now;
+        addresses_.known(id.value, node.address);  // what there is to say was said when they came
+    }
     leases_checked_ms_ = now;
     next_clear_ = std::stoull(security::random_hex(8), nullptr, 16) >> 1;
     head_.loop.after(lease_check_ms, [this] { check_leases(); });
@@ -85,9 +88,7 @@ std::function<void()> Agents::order(const Effect& effect, Launching& launching) 
     const Run* run = nullptr;
     if (const auto found = head_.cluster.runs.find(about(effect)); found != head_.cluster.runs.end())
         run = &found->second;
-    if (std::holds_alternative<WriteResult>(effect) && run && storage::parse_uri(run->storage_path).ok() &&
-        storage::parse_uri(run->storage_path)->scheme == storage::Scheme::cluster)
-        return [this, name = run->name, text = result_json(head_, *run)] { write_own_result(head_, name, text); };
+    if (std::holds_alternative<WriteResult>(effect)) return [this, effect] { write_result(effect); };
     const std::string node = addressee(effect).value;
     if (!sessions_.contains(node)) return {};
 
@@ -100,12 +101,25 @@ std::function<void()> Agents::order(const Effect& effect, Launching& launching) 
         facts.secrets = launching.secrets;
         facts.token = launching.token;
     }
-    if (run && std::holds_alternative<WriteResult>(effect)) facts.result_json = result_json(head_, *run);
     auto message = order_of(head_.cluster, effect, facts);
     if (!message) return {};
     return [this, effect, node, message = std::move(*message), key = run ? run->submit_key : ""] {
         if (!overtaken(head_.cluster, effect)) deliver(node, message, key);
     };
+}
+
+// A run that has ended does not change any more: what it leaves is told from its records once they are durable, not
+// while others wait for a decision. It may have been removed since.
+void Agents::write_result(const Effect& effect) {
+    const auto found = head_.cluster.runs.find(about(effect));
+    if (found == head_.cluster.runs.end()) return;
+    const Run& run = found->second;
+    const OrderFacts facts{.code_sha256 = {}, .secrets = {}, .token = {}, .result_json = result_json(head_, run)};
+    const auto uri = storage::parse_uri(run.storage_path);
+    if (uri.ok() && uri->scheme == storage::Scheme::cluster)
+        return write_own_result(head_, run.name, facts.result_json);
+    if (auto message = order_of(head_.cluster, effect, facts))
+        deliver(addressee(effect).value, std::move(*message), run.submit_key);
 }
 
 // What only the journal or the session knows is filled in now.
@@ -130,6 +144,7 @@ void Agents::dismiss(const std::string& node, const std::string& why) {
         refuse(found->second,
                {.message = why, .next = "rtrain node join ... with a new token brings it back", .left = true});
     seen_.erase(node);
+    addresses_.forget(node);
 }
 
 bool Agents::connected(const std::string& node) const {

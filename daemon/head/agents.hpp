@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/head/addresses.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/protocol/messages.hpp"
 #include "scheduler/controller.hpp"
@@ -35,12 +36,13 @@ class Agents {
 
     void start();  // leases of the nodes in the records begin now
     void accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder, const std::string& node);
-    // What carries effects out, made of the state as it is now, to be called once that is durable.
+    // What carries effects out, to be called once they are durable: orders to nodes are made of the state as it is now.
     std::vector<std::function<void()>> orders(const std::vector<Effect>& effects);
     void send(const std::string& node, const protocol::FromHead& message);
     void dismiss(const std::string& node, const std::string& why);  // `node leave`: refuse and close
     bool connected(const std::string& node) const;
     const NodeSeen* seen(const std::string& node) const;
+    const Addresses& addresses() const { return addresses_; }
     void add_numbers(Pending& batch);  // the highest numbers of the news that came
     void numbers_saved(const Pending& batch);
     void acknowledge();  // news that are durable by now
@@ -71,6 +73,7 @@ class Agents {
     void register_node(const std::string& node, Session& session, const protocol::Register& said);
     void tell_where_peers_are(const std::string& node, const Session& session);
     void tell_that_it_moved(const std::string& node, const NodeRegistered& now);
+    void check_address(const NodeRegistered& now);
     void take_news(const std::string& node, const protocol::News& news);
     void notice(const std::string& node, const protocol::Notice& said);
     void take_log(const std::string& node, const protocol::LogChunk& chunk);
@@ -84,12 +87,14 @@ class Agents {
         std::string token;
     };
     std::function<void()> order(const Effect& effect, Launching& launching);
+    void write_result(const Effect& effect);
     void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
     const std::string& code_of(const std::string& submit_key);
 
     Head& head_;
     std::map<std::string, Session> sessions_;
     std::map<std::string, NodeSeen> seen_;
+    Addresses addresses_;
     std::map<std::string, Inbox> inboxes_;
     std::set<std::string> unsaved_;         // nodes whose number has changed since the last batch was closed
     std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement

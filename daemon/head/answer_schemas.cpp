@@ -39,14 +39,17 @@ constexpr Kind kinds[] = {
      "directory:text attempt:int sequence:int world_size:int bytes:int metrics:{number?} committed:time? path:text "
      "deleting:bool latest:bool"},
     {"NodeReason", "node:text text:text"},
-    {"Placement", "verdict:text? placement:{map} reasons:[NodeReason] nearest_change:text proved:bool"},
     {"QueuePlace", "name:text position:int length:int"},
+    {"ReasonGroup", "nodes:int kind:text text:text field:text? line:text?"},
+    {"Plan",
+     "verdict:text placement:{map} reasons:[NodeReason] nearest_change:text proved:bool headline:text rules:[text] "
+     "nodes:int fitting:int groups:[ReasonGroup] holders:[text] queue:QueuePlace?"},
     {"Explanation",
      "verdict:text? placement:{map} reasons:[NodeReason] nearest_change:text proved:bool headline:text state:text "
-     "run_id:text name:text holders:any queue:QueuePlace?"},
+     "run_id:text name:text rules:[text] nodes:int fitting:int groups:[ReasonGroup] holders:[text] queue:QueuePlace?"},
     {"Node",
      "node:text state:text connected:bool address:text port:int resources:{text} free:{text} gpus:int gpus_free:text "
-     "gpu_model:text labels:{text} registered:time? last_heartbeat_ms:int? reason:text memory_used:int "
+     "gpu_model:text labels:{text} registered:time? last_heartbeat_ms:int? reason:text warnings:[text] memory_used:int "
      "memory_total:int version:text runs:[text] facts:{text}"},
     {"NodeLeft", "node:text state:text"},
     {"Waiting",
@@ -100,7 +103,7 @@ constexpr RouteAnswer answers[] = {
     {"POST", "/v1/nodes/{node}/leave", "200", "NodeLeft", ""},
     {"GET", "/v1/queue", "200", "page Waiting", ""},
     {"GET", "/v1/events", "200", "page Event", "Event"},
-    {"POST", "/v1/plan", "200", "Placement", ""},
+    {"POST", "/v1/plan", "200", "Plan", ""},
     {"GET", "/v1/tokens", "200", "page Token", ""},
     {"POST", "/v1/tokens", "201", "Token", ""},
     {"DELETE", "/v1/tokens/{id}", "200", "Token", ""},

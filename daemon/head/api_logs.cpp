@@ -1,4 +1,6 @@
-// Logs of a run: what was written so far as JSON lines, or followed as a stream until the run has ended.
+// Logs of a run: what was written so far as JSON lines, or followed as a stream until the run has ended; who follows
+// may have the run's notices (missing ranks, for example) in the same stream.
+#include <charconv>
 #include <filesystem>
 
 #include "daemon/head/api.hpp"
@@ -15,16 +17,23 @@ constexpr std::int64_t complete_within_ms = 5'000;  // after the run's end: what
 constexpr std::size_t in_memory_at_most = 1 << 20;
 constexpr std::int64_t file_kept_ms = 600'000;
 
-// What one follower has been sent of each file.
+constexpr std::size_t events_at_once = 200;
+
+// What one follower has been sent of each file, and of the run's notices where it asked for those.
 class LogFollower {
   public:
-    LogFollower(Head& head, RunId run, LogQuestion question, bool newest)
-        : head_(head), run_(run), question_(std::move(question)), newest_(newest) {}
+    LogFollower(Head& head, RunId run, LogQuestion question, bool newest, std::optional<std::uint64_t> notices_after)
+        : head_(head),
+          run_(run),
+          question_(std::move(question)),
+          newest_(newest),
+          notices_after_(std::move(notices_after)) {}
 
     Feeds::Pumped pump(net::Stream& to) {
         const auto run = head_.cluster.runs.find(run_);
         if (run == head_.cluster.runs.end()) return Feeds::Pumped::ended;
         if (newest_) question_.attempts.reset();  // attempts that begin later belong to the stream
+        if (!send_notices(to)) return Feeds::Pumped::ended;
         bool more = false, complete = true;
         progressed_ = false;
         for (const LogFile& file : head_.logs.files(run_)) {
@@ -60,6 +69,19 @@ class LogFollower {
                                     : read[read.size() - lines].offset;
     }
 
+    bool send_notices(net::Stream& to) {
+        while (notices_after_) {
+            const auto rows = head_.journal->events(EventId{*notices_after_}, events_at_once, run_);
+            for (const state::EventRow& row : rows) {
+                notices_after_ = row.id.value;
+                if (row.kind != "Notice") continue;
+                if (!to.write(sse(text_of(event_json(head_, row)), "", "notice"))) return false;
+            }
+            if (rows.size() < events_at_once) break;
+        }
+        return true;
+    }
+
     bool send(net::Stream& to, const LogFile& file) {
         std::uint64_t& at = sent_[file.name];
         if (at >= file.bytes) return true;
@@ -85,15 +107,25 @@ class LogFollower {
     RunId run_;
     LogQuestion question_;
     bool newest_;
+    std::optional<std::uint64_t> notices_after_;
     std::uint32_t first_attempt_ = 0;
     bool progressed_ = false;
     std::map<LogName, std::uint64_t> sent_;
 };
 
+std::optional<std::uint64_t> notices_asked(const Ask& ask) {
+    const std::string text = ask.query("notices_after");
+    std::uint64_t after = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), after);
+    if (text.empty() || fault != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return after;
+}
+
 void follow(Ask& ask, RunId run, const LogQuestion& question) {
     auto stream = ask.responder->stream("text/event-stream");
     if (!stream) return;
-    auto follower = std::make_shared<LogFollower>(ask.head, run, question, ask.query("attempt").empty());
+    auto follower =
+        std::make_shared<LogFollower>(ask.head, run, question, ask.query("attempt").empty(), notices_asked(ask));
     follower->start();
     ask.head.feeds.add(std::move(stream), [follower](net::Stream& to) { return follower->pump(to); });
 }

@@ -3,9 +3,9 @@
 
 #include "daemon/head/api.hpp"
 #include "daemon/head/parents.hpp"
+#include "daemon/head/plan_json.hpp"
 #include "daemon/head/submission_parts.hpp"
 #include "daemon/head/view_json.hpp"
-#include "scheduler/elastic.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/store.hpp"
 
@@ -19,6 +19,7 @@ struct Submission {
     bool resume = false, fresh_name = false;
     JobArray array;
 };
+enum class For { submit, plan };  // a plan may be of a job without a name; secrets are nothing to it
 
 bool is_sha256(const std::string& text) {
     return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -51,7 +52,7 @@ void check_secrets(const Submission& submission, Problems& problems) {
 }
 
 // All that is wrong with the request, at once.
-Submission read_submission(const Head& head, const json& body, Problems& problems) {
+Submission read_submission(const Head& head, const json& body, For use, Problems& problems) {
     Submission out;
     spec::ReadAnswer job = spec::job_from_json(body.contains("job") ? text_of(body["job"]) : "null");
     problems = std::move(job.problems);
@@ -68,7 +69,7 @@ Submission read_submission(const Head& head, const json& body, Problems& problem
     if (body.contains("lines") && body["lines"].is_object() && body["lines"].value("at", json()).is_object() &&
         body["lines"]["at"].size() <= lines_most)
         out.lines = body["lines"];
-    check_secrets(out, problems);
+    if (use == For::submit) check_secrets(out, problems);
     if (const std::string array = text_field(body, "array", problems); !array.empty()) {
         auto parsed = parse_array(array);
         if (parsed) out.array = *std::move(parsed);
@@ -82,7 +83,8 @@ Submission read_submission(const Head& head, const json& body, Problems& problem
         problems.push_back({.path = "code_sha256",
                             .message = "this archive was not uploaded",
                             .suggestion = "PUT /v1/blobs/" + out.code_sha256 + " first"});
-    if (out.job.name.empty() && problems.empty()) problems.push_back({.path = "name", .message = "is missing"});
+    if (use == For::submit && out.job.name.empty() && problems.empty())
+        problems.push_back({.path = "name", .message = "is missing"});
     return out;
 }
 
@@ -175,6 +177,31 @@ void accept(Ask& ask, const Submission& submission) {
                   });
 }
 
+void refuse_problems(Ask& ask, const Problems& problems) {
+    refuse(ask,
+           {ErrorCode::invalid,
+            std::to_string(problems.size()) + " problem(s) in the submission; first: " +
+                (problems[0].path.empty() ? "" : problems[0].path + ": ") + problems[0].message,
+            "rtrain validate shows all of them"},
+           problems);
+}
+
+// A free name, by `new`, is taken here.
+Status check_name(const Head& head, Submission& submission) {
+    spec::Job& job = submission.job;
+    if (submission.fresh_name) job.name = free_name(head, job);
+    if (!submission.array.indices.empty() && (submission.fresh_name || submission.resume))
+        return Error{ErrorCode::usage, "an array has neither new nor resume", "give the job another name"};
+    for (const std::uint32_t index : submission.array.indices)
+        if (const std::string member = job.name + "-" + std::to_string(index); taken(head, job, member))
+            return Error{ErrorCode::conflict, "there is a run '" + member + "' at this storage path",
+                         "give the job another name"};
+    if (submission.array.indices.empty() && !submission.resume && taken(head, job, job.name))
+        return Error{ErrorCode::conflict, "there is a run '" + job.name + "' at this storage path",
+                     "--resume goes on from its last checkpoint, --new takes the name " + free_name(head, job)};
+    return Done{};
+}
+
 }  // namespace
 
 void post_run(Ask& ask) {
@@ -184,39 +211,38 @@ void post_run(Ask& ask) {
             made_before(ask.head, body->value("key", json()).is_string() ? (*body)["key"] : "", ask.caller.user))
         return reply_json(ask, 200, submitted_json(ask.head, before->id));
     Problems problems;
-    Submission submission = read_submission(ask.head, *body, problems);
-    if (!problems.empty())
-        return refuse(ask,
-                      {ErrorCode::invalid,
-                       std::to_string(problems.size()) + " problem(s) in the submission; first: " +
-                           (problems[0].path.empty() ? "" : problems[0].path + ": ") + problems[0].message,
-                       "rtrain validate shows all of them"},
-                      problems);
+    Submission submission = read_submission(ask.head, *body, For::submit, problems);
+    if (!problems.empty()) return refuse_problems(ask, problems);
     if (submission.key.empty()) submission.key = security::random_hex(16);
     if (const Status below = mark_parent(ask, submission.job); !below) return refuse(ask, below.error());
-    if (submission.fresh_name) submission.job.name = free_name(ask.head, submission.job);
-    if (!submission.array.indices.empty() && (submission.fresh_name || submission.resume))
-        return refuse(ask, {ErrorCode::usage, "an array has neither new nor resume", "give the job another name"});
-    for (const std::uint32_t index : submission.array.indices)
-        if (const std::string member = submission.job.name + "-" + std::to_string(index);
-            taken(ask.head, submission.job, member))
-            return refuse(ask, {ErrorCode::conflict, "there is a run '" + member + "' at this storage path",
-                                "give the job another name"});
-    if (submission.array.indices.empty() && !submission.resume && taken(ask.head, submission.job, submission.job.name))
-        return refuse(ask, {ErrorCode::conflict, "there is a run '" + submission.job.name + "' at this storage path",
-                            "--resume goes on from its last checkpoint, --new takes the name " +
-                                free_name(ask.head, submission.job)});
+    if (const Status named = check_name(ask.head, submission); !named) return refuse(ask, named.error());
     accept(ask, submission);
 }
 
+// Refused where a submission would be. Without `as_submitted` the question is about its place alone: the name may be
+// taken, and a gang that no present node could hold is answered, not refused.
 void post_plan(Ask& ask) {
     const auto body = body_of(ask);
     if (!body) return refuse(ask, body.error());
-    spec::ReadAnswer job = spec::job_from_json(body->contains("job") ? text_of((*body)["job"]) : "null");
-    if (!job.job)
-        return refuse(ask, {ErrorCode::invalid, "the job has problems", "rtrain validate shows all of them"},
-                      job.problems);
-    reply_json(ask, 200, answer_json(planned(node_views(ask.head.cluster), spec::run_spec(*job.job))));
+    Problems problems;
+    Submission submission = read_submission(ask.head, *body, For::plan, problems);
+    const bool as_submitted = flag_field(*body, "as_submitted", problems);
+    if (!problems.empty()) return refuse_problems(ask, problems);
+    if (!as_submitted) {
+        submission.job.name = "this job";  // no run can be called so
+        submission.job.wait_for_nodes = true;
+    } else if (const Status below = mark_parent(ask, submission.job); !below) {
+        return refuse(ask, below.error());
+    } else if (const Status named = check_name(ask.head, submission); !named) {
+        return refuse(ask, named.error());
+    }
+    const auto after = predecessors(ask.head, submission.job.after);
+    if (!after) return refuse(ask, after.error());
+    submission.key.clear();  // a plan makes nothing that could have been made before
+    const Plan made =
+        plan(ask.head.cluster, ask.head.clock.now(), event_of(ask.head, submission, *after, ask.caller.user));
+    if (made.refused) return refuse(ask, *made.refused);
+    reply_json(ask, 200, plan_json(made, submission.job.queue, submission.lines));
 }
 
 }  // namespace rtrain::head

@@ -11,12 +11,10 @@ namespace {
 
 constexpr std::int64_t slice_us = 1'000;  // what is durable is performed for so long, before others have their turn
 
-// A debug build holds the state, and what is derived from it, against a recount: after every turn of a small cluster,
-// less often the larger it is, for a recount looks at everything.
-void recount([[maybe_unused]] const Cluster& cluster, [[maybe_unused]] std::uint64_t turn) {
+// A debug build holds the state, and what is derived from it, against a recount after every event: it looks at
+// everything.
+void recount([[maybe_unused]] const Cluster& cluster) {
 #ifndef NDEBUG
-    const std::size_t size = cluster.nodes.size() + cluster.runs.size() + cluster.attempts.size();
-    if (turn % (1 + size / 100) != 0) return;
     const auto broken = invariants(cluster);
     RTRAIN_CHECK(broken.empty(), broken.front());
 #endif
@@ -64,11 +62,12 @@ void Head::decide_waiting() {
     for (Waiting& one : inputs) events.push_back(std::move(one.event));
 
     const std::int64_t begun_us = monotonic_us();
-    Pending::Decided decided{.turn = decide_turn(cluster, clock.now(), wall_ms(), events), .orders = {}, .answers = {}};
+    const auto check = [this] { recount(cluster); };
+    Pending::Decided decided{
+        .turn = decide_turn(cluster, clock.now(), wall_ms(), events, check), .orders = {}, .answers = {}};
     const std::int64_t decided_us = monotonic_us();
     metrics.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
     for (const Waiting& one : inputs) metrics.decided(static_cast<double>(decided_us - one.came_us) / 1e6);
-    recount(cluster, ++turns_);
     note_records(decided.turn);
     for (const Decision& decision : decided.turn.decisions)
         for (auto& order : agents.orders(decision.act)) decided.orders.push_back(std::move(order));

@@ -1,4 +1,5 @@
 // An explanation as the API gives it; groups name the line of the job file that stands in the way, where it is known.
+#include "daemon/head/plan_json.hpp"
 #include "daemon/head/view_json.hpp"
 
 namespace rtrain::head {
@@ -26,8 +27,10 @@ json line_of_group(const json& lines, const std::string& field) {
 
 std::string lines_setting(const std::string& submit_key) { return "lines/" + submit_key; }
 
-json explanation_json(const Head& head, const Run& run, const Explanation& why) {
-    const json lines = parsed_or_null(head.journal->setting(lines_setting(run.submit_key)).value_or("null"));
+namespace {
+
+// What a run that waits and one that would wait have in common.
+json why_json(const Explanation& why, const std::string& queue, const json& lines) {
     json groups = json::array();
     for (const ReasonGroup& group : why.groups)
         groups.push_back({{"nodes", group.nodes},
@@ -35,20 +38,29 @@ json explanation_json(const Head& head, const Run& run, const Explanation& why) 
                           {"text", group.text},
                           {"field", group.field.empty() ? json() : json(group.field)},
                           {"line", line_of_group(lines, group.field)}});
+    json out = {{"headline", why.headline}, {"rules", why.rules},     {"nodes", why.nodes},
+                {"fitting", why.fitting},   {"holders", why.holders}, {"queue", nullptr}};
+    out["groups"] = std::move(groups);
+    if (why.queue) out["queue"] = {{"name", queue}, {"position", why.queue->position}, {"length", why.queue->length}};
+    return out;
+}
+
+}  // namespace
+
+json explanation_json(const Head& head, const Run& run, const Explanation& why) {
+    const json lines = parsed_or_null(head.journal->setting(lines_setting(run.submit_key)).value_or("null"));
     json out = answer_json(why.placement.value_or(PlacementAnswer{}));
     if (!why.placement) out["verdict"] = nullptr;
-    out["headline"] = why.headline;
+    out.update(why_json(why, run.spec.queue, lines));
     out["state"] = to_text(run.state);
     out["run_id"] = head.run_id(run.id);
     out["name"] = run.name;
-    out["rules"] = why.rules;
-    out["nodes"] = why.nodes;
-    out["fitting"] = why.fitting;
-    out["groups"] = std::move(groups);
-    out["holders"] = why.holders;
-    out["queue"] = nullptr;
-    if (why.queue)
-        out["queue"] = {{"name", run.spec.queue}, {"position", why.queue->position}, {"length", why.queue->length}};
+    return out;
+}
+
+json plan_json(const Plan& plan, const std::string& queue, const json& lines) {
+    json out = answer_json(plan.answer);
+    out.update(why_json(plan.why, queue, lines));
     return out;
 }
 

@@ -90,6 +90,7 @@ void Agents::register_node(const std::string& node, Session& session, const prot
     seen.facts = said.facts;
     Event event = registered(head_.cluster, NodeId{node}, said, session.far_address);
     tell_that_it_moved(node, std::get<NodeRegistered>(event));
+    check_address(std::get<NodeRegistered>(event));
     tell_where_peers_are(node, session);
     send(node, protocol::Revoked{revoked_});
     head_.take(std::move(event));
@@ -103,6 +104,13 @@ void Agents::tell_that_it_moved(const std::string& node, const NodeRegistered& n
     const protocol::PeerMoved news{.node = node, .address = now.address, .port = now.port};
     for (const auto& [other, session] : sessions_)
         if (session.registered && other != node) send(other, news);
+}
+
+// Said as an event; /v1/nodes shows it while it is so.
+void Agents::check_address(const NodeRegistered& now) {
+    if (const auto found = addresses_.known(now.node.value, now.address))
+        head_.note(
+            {.wall_ms = wall_ms(), .text = found->text, .about_run = std::nullopt, .about_node = NodeId{found->node}});
 }
 
 // What it missed while it was away.

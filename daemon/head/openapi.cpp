@@ -27,6 +27,9 @@ const std::map<std::string, std::string>& parameter_texts() {
         {"since_ms", "only what came within so many milliseconds"},
         {"follow", "server-sent events instead of a list"},
         {"tail", "only the last lines"},
+        {"notices_after",
+         "with follow: the run's notices as well, those with a higher event id than this; they come as `event: "
+         "notice`"},
         {"key", "only this metric"},
         {"after", "only what has a higher id"},
         {"run", "only about this run"},

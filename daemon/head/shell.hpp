@@ -121,7 +121,7 @@ struct Head {
     std::optional<net::Loop::TimerId> wake_timer_;
     Unsynced unsynced_;
     std::string unused_admin_;  // id of the admin token that nobody has come in with yet
-    std::uint64_t turns_ = 0, commits_ = 0;
+    std::uint64_t commits_ = 0;
     bool turn_posted_ = false, perform_posted_ = false, acknowledging_ = false, syncing_ = false;
     net::OffloadPool writer_{1, net::ThreadPriority::behind_loop};  // last: it ends before what it writes from
 };

@@ -3,10 +3,12 @@
 
 namespace rtrain::head {
 
-Turn decide_turn(Cluster& cluster, Time now, std::int64_t wall_ms, const std::vector<Event>& events) {
+Turn decide_turn(Cluster& cluster, Time now, std::int64_t wall_ms, const std::vector<Event>& events,
+                 const std::function<void()>& after_each) {
     Turn turn{.now = now, .decisions = {}, .entries = {}};
     for (const Event& event : events) {
         Decision decision = decide(cluster, now, event);
+        if (after_each) after_each();
         if (!decision.save.empty() || !decision.note.empty())
             turn.entries.push_back({.now = now,
                                     .wall_ms = wall_ms,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "scheduler/controller.hpp"
@@ -16,6 +17,8 @@ struct Turn {
     std::vector<state::Entry> entries;  // what to make durable; an event that changed nothing leaves none
 };
 
-Turn decide_turn(Cluster& cluster, Time now, std::int64_t wall_ms, const std::vector<Event>& events);
+// `after_each`: a look at the cluster as each event has left it.
+Turn decide_turn(Cluster& cluster, Time now, std::int64_t wall_ms, const std::vector<Event>& events,
+                 const std::function<void()>& after_each = {});
 
 }  // namespace rtrain::head

@@ -233,6 +233,7 @@ json node_json(const Head& head, const Node& node, const Ledger& ledger) {
     for (const AttemptId& id : ledger.on_node(node.id)) runs.insert(head.cluster.runs.at(id.run).name);
     const NodeView* view = ledger.node(node.id);
     RTRAIN_CHECK(view != nullptr, "node " + node.id.value + " is not in the ledger");
+    const std::string at_its_address = head.agents.addresses().warning(node.id.value);
     Amount gpus_free;
     for (const Amount one : view->gpus_free) gpus_free = gpus_free + one;
     return {{"node", node.id.value},
@@ -249,6 +250,7 @@ json node_json(const Head& head, const Node& node, const Ledger& ledger) {
             {"registered", time_json(head, node.registered)},
             {"last_heartbeat_ms", known.heard_ms == 0 ? json() : json(monotonic_ms() - known.heard_ms)},
             {"reason", node.state_reason},
+            {"warnings", at_its_address.empty() ? json::array() : json::array({at_its_address})},
             {"drain_deadline", node.drain_deadline ? time_json(head, *node.drain_deadline) : json()},
             {"failures", node.failures.size()},
             {"memory_used", known.pulse.memory_used},
