@@ -11,11 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-bool ended(const json& run) {
-    const std::string state = string_of(run, "state");
-    return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
-}
-
 // Until `done`, Ctrl-C (130) or the time is over (exit 8).
 template <class Done>
 Result<int> wait_for(Invocation& call, Api& api, json& run, const std::string& what, Done done) {
@@ -46,7 +41,7 @@ Result<int> stop_array(Invocation& call, Api& api, const json& body, const Error
     if (!members) return members.error();
     json items = json::array();
     for (const json& one : (*members)["items"]) {
-        if (ended(one)) continue;
+        if (is_terminal(one)) continue;
         Result<json> run = api.post("/v1/runs/" + url_part(string_of(one, "run_id")) + "/stop", body);
         if (!run) return run.error();
         items.push_back(*std::move(run));
@@ -69,13 +64,13 @@ Result<int> stop(Invocation& call) {
     Result<json> run = api->post("/v1/runs/" + url_part(call.arguments.argument(0)) + "/stop", body);
     if (!run && run.error().code == ErrorCode::not_found) return stop_array(call, *api, body, run.error());
     if (!run) return run.error();
-    if (call.arguments.has("checkpoint") && !ended(*run))
+    if (call.arguments.has("checkpoint") && !is_terminal(*run))
         call.out.talk(string_of(*run, "name") + " stops once its next checkpoint is committed" +
                       (call.arguments.has("deadline") ? ", or at the deadline" : "") + "; rtrain stop " +
                       string_of(*run, "name") + " ends it at once");
     if (call.arguments.has("wait")) {
         watch_interrupts(nullptr, nullptr);
-        Result<int> waited = wait_for(call, *api, *run, "ended", ended);
+        Result<int> waited = wait_for(call, *api, *run, "ended", is_terminal);
         if (!waited || *waited != 0) return waited;
     }
     call.out.one(*run, "name", run_line(*run) + "\n");
@@ -98,12 +93,13 @@ Result<int> resize(Invocation& call) {
     if (call.arguments.has("wait")) {
         watch_interrupts(nullptr, nullptr);
         Result<int> waited = wait_for(call, *api, *run, "taken its new size", [&](const json& now) {
-            return ended(now) || (string_of(now, "state") == "RUNNING" && now.value("workers", json(0)) == workers);
+            return is_terminal(now) ||
+                   (string_of(now, "state") == "RUNNING" && now.value("workers", json(0)) == workers);
         });
         if (!waited || *waited != 0) return waited;
     }
     call.out.one(*run, "name", run_line(*run) + "\n");
-    return ended(*run) ? 1 : 0;
+    return is_terminal(*run) ? 1 : 0;
 }
 
 Result<int> ask_checkpoint(Invocation& call) {
@@ -115,7 +111,7 @@ Result<int> ask_checkpoint(Invocation& call) {
     if (call.arguments.has("wait")) {
         watch_interrupts(nullptr, nullptr);
         Result<int> waited = wait_for(call, *api, *run, "committed a checkpoint", [&](const json& now) {
-            return ended(now) || now.value("latest_checkpoint", json()) != before;
+            return is_terminal(now) || now.value("latest_checkpoint", json()) != before;
         });
         if (!waited || *waited != 0) return waited;
     }

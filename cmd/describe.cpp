@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/api.hpp"
+#include "cmd/follow.hpp"
 #include "cmd/reasons.hpp"
 #include "cmd/status_text.hpp"
 
@@ -16,6 +17,12 @@ Result<int> describe_run(Invocation& call, Api& api, json run) {
         api.list("/v1/runs/" + url_part(id.empty() ? call.arguments.argument(0) : id) + "/attempts");
     if (!attempts) return attempts.error();
     run["attempt_list"] = (*attempts)["items"];
+    run["notice"] = nullptr;
+    if (!is_terminal(run)) {
+        Result<json> notice = newest_notice(api, id);
+        if (!notice) return notice.error();
+        run["notice"] = *std::move(notice);
+    }
     call.out.one(run, "name", run_text(run, run["attempt_list"]));
     return 0;
 }

@@ -131,6 +131,10 @@ void check_node(const json& node, Findings& found) {
                 "the other agents must reach it; behind NAT only single-node runs work. rtrain node join --address "
                 "gives another");
     }
+    for (const json& warning : node.value("warnings", json::array()))
+        found.warn(
+            name, warning.get<std::string>(),
+            "end its agent and start it again with rtrain node join --address, one that the other nodes can dial");
     const json facts = node.value("facts", json::object());
     for (const auto& [fact, value] : facts.items()) {
         const bool interpreter = fact.find("python") != fact.npos || fact.find("interpreter") != fact.npos;

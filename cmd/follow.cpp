@@ -18,20 +18,24 @@ using nlohmann::json;
 constexpr std::int64_t shown_at_most = 16;  // ranks
 constexpr std::int64_t failed_lines = 100;
 constexpr std::int64_t clocks_apart_ms = 60'000;
-
-bool is_terminal(const json& run) {
-    const std::string state = string_of(run, "state");
-    return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
-}
+constexpr std::int64_t alike_within_ms = 20'000;  // notices that differ in numbers alone: missing ranks come every 30 s
 
 std::string file_of(const json& line) {
     return line.value("attempt", json(0)).dump() + "/" + line.value("rank", json(0)).dump() + "/" +
            string_of(line, "stream");
 }
 
+std::string without_digits(std::string text) {
+    std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+    return text;
+}
+
 class Follower {
   public:
-    Follower(Invocation& call, const LogWish& wish) : call_(call), wish_(wish) {}
+    Follower(Invocation& call, const LogWish& wish, std::uint64_t notices_after)
+        : call_(call), wish_(wish), last_notice_(notices_after) {}
+
+    std::uint64_t last_notice() const { return last_notice_; }
 
     // A stream that began with the last lines cannot be counted from its start: each file goes on behind the time of
     // its last line. Times are the nodes', which may differ a little, and lines may have waited for the head.
@@ -54,6 +58,7 @@ class Follower {
             if (value.is_object()) end_ = std::move(value);
             return false;
         }
+        if (event.name == "notice" && value.is_object()) return on_notice(value);
         if (!value.is_object() || !value.contains("line")) return true;
         const std::string file = file_of(value);
         const std::int64_t time = parse_time(string_of(value, "time")).value_or(0);
@@ -70,14 +75,32 @@ class Follower {
     const std::optional<json>& end() const { return end_; }
 
   private:
+    bool on_notice(const json& notice) {
+        last_notice_ = std::max(last_notice_, notice.value("id", std::uint64_t{0}));
+        const std::int64_t time = parse_time(string_of(notice, "time")).value_or(0);
+        const auto [told, fresh] = told_.try_emplace(without_digits(string_of(notice, "text")), time);
+        if (!fresh && time - std::exchange(told->second, std::max(told->second, time)) < alike_within_ms) return true;
+        call_.out.talk("rtrain: " + shown_line(string_of(notice, "text")));
+        return true;
+    }
+
     Invocation& call_;
     const LogWish& wish_;
+    std::uint64_t last_notice_;                 // its event's id
+    std::map<std::string, std::int64_t> told_;  // notices, and when such a one came last
     std::map<std::string, std::uint64_t> seen_, in_stream_;
     std::map<std::string, std::int64_t> last_of_file_, shown_until_;
     std::int64_t last_wall_ms_ = 0, others_until_ = 0;
     bool by_time_ = false;
     std::optional<json> end_;
 };
+
+// Who comes while it hangs is told the newest notice, and what comes then. Without an answer all of them come again.
+std::uint64_t before_newest_notice(Api& api, const std::string& run) {
+    const Result<json> newest = newest_notice(api, run);
+    if (!newest || newest->is_null()) return 0;
+    return std::max<std::uint64_t>(newest->value("id", std::uint64_t{1}), 1) - 1;
+}
 
 // The last lines of the ranks that failed.
 void print_failed(Invocation& call, Api& api, LogWish wish, const std::string& id) {
@@ -92,6 +115,15 @@ void print_failed(Invocation& call, Api& api, LogWish wish, const std::string& i
 }
 
 }  // namespace
+
+Result<json> newest_notice(Api& api, const std::string& run) {
+    Result<json> events = api.list("/v1/events?limit=1000&run=" + url_part(run));
+    if (!events) return events.error();
+    json newest;
+    for (json& event : (*events)["items"])
+        if (string_of(event, "kind") == "Notice") newest = std::move(event);
+    return newest;
+}
 
 void choose_shown(LogWish& wish, const json& run) {
     if (!wish.rank.empty()) return;
@@ -154,13 +186,15 @@ Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& r
     constexpr std::int64_t was_there_ms = 30'000;      // a call that lasted longer had found the head
     std::int64_t away_since_ms = 0;
     const std::string id = string_of(run, "run_id");
-    Follower follower(call, wish);
+    const bool lives = !is_terminal(run);  // else its notices are its past: rtrain events
+    Follower follower(call, wish, lives ? before_newest_notice(api, id) : 0);
     LogWish asked = wish;
     bool told = false;
     while (!interrupted()) {
         follower.begin_stream(asked);
         const std::int64_t begun_ms = wall_now_ms();
-        const Status followed = api.follow(log_target(id, asked, true), [&](const StreamEvent& event) {
+        const std::string notices = lives ? "&notices_after=" + std::to_string(follower.last_notice()) : "";
+        const Status followed = api.follow(log_target(id, asked, true) + notices, [&](const StreamEvent& event) {
             told = false;
             away_since_ms = 0;
             return follower.on_event(event);

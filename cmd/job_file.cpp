@@ -34,11 +34,13 @@ Error summed_up(Invocation& call, const std::string& file, const Problems& probl
         .code = ErrorCode::invalid, .message = file + " has " + count, .next = "rtrain schema, or docs/job-spec.md"};
 }
 
-// So that the head can say which line stands in the way. Only scaling, the queue and the priority ever do.
+// So that the head can say which line stands in the way. Only scaling, the queue, the priority and the runs before it
+// ever do.
 std::string lines_of(const std::string& file, const std::string& text) {
     json at = json::object();
     for (const auto& [path, place] : spec::strict_yaml(text).positions)
-        if (place.first > 0 && (path.starts_with("scaling.") || path == "queue" || path == "priority"))
+        if (place.first > 0 &&
+            (path.starts_with("scaling.") || path == "queue" || path == "priority" || path == "after"))
             if (path.find('[') == std::string::npos) at[path] = place.first;
     return json{{"file", std::filesystem::path(file).filename().string()}, {"at", at}}.dump();
 }
@@ -108,6 +110,14 @@ Result<JobFile> read_job_file(Invocation& call, const std::string& path) {
                    .folder = file.parent_path().string(),
                    .stem = file.stem().string(),
                    .lines = lines_of(shown_name, *text)};
+}
+
+Error with_line(Error error, const JobFile& file, const std::string& path) {
+    if (file.lines.empty()) return error;  // a driver: its job was made from the command line
+    const std::string field = error.message.substr(0, error.message.find(':'));
+    const json at = json::parse(file.lines).value("at", json::object());
+    if (at.contains(field)) error.message = path + ":" + std::to_string(at[field].get<int>()) + ": " + error.message;
+    return error;
 }
 
 Result<spec::Job> with_sets(Invocation& call, const std::string& job_json, const std::vector<std::string>& sets) {

@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cmd/output.hpp"
 #include "cmd/process.hpp"
 #include "cmd/settings.hpp"
 #include "daemon/agent/agent.hpp"
@@ -40,12 +39,6 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     return agent;
 }
 
-int ended_by(const Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.message.c_str());
-    if (!error.next.empty()) std::fprintf(stderr, "  next: %s\n", error.next.c_str());
-    return exit_code(error.code);
-}
-
 }  // namespace
 
 std::string default_node_name() {
@@ -67,23 +60,27 @@ Status join_node(const NodeOptions& options) {
     return join(*agent, options.token);
 }
 
-int run_node(const NodeOptions& options, const std::function<void()>& ready) {
+Status run_node(const NodeOptions& options, const std::function<void()>& ready) {
     Result<AgentOptions> agent = agent_options(options);
-    if (!agent) return ended_by(agent.error());
+    if (!agent) return agent.error();
     const std::string pid_file = options.data + node_pid_file;
-    if (Status written = write_pid_file(pid_file, options.head); !written) return ended_by(written.error());
-    ready();
-    end_with(options.until_pid);
-    const int code = run_agent(*agent);
+    const Status served = run_agent(*agent, [&]() -> Status {
+        if (Status written = write_pid_file(pid_file, options.head); !written) return written;
+        ready();
+        end_with(options.until_pid);
+        return Done{};
+    });
     remove_pid_file(pid_file);
-    return code;
+    return served;
 }
 
 Result<json> run_node_detached(const NodeOptions& options) {
     constexpr std::int64_t wait_ms = 30'000;
     const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) -> Result<int> {
         if (Status joined = join_node(options); !joined) return joined.error();
-        return run_node(options, [&] { hand_over(node_json(options, getpid()).dump()); });
+        const Status served = run_node(options, [&] { hand_over(node_json(options, getpid()).dump()); });
+        if (!served) return served.error();
+        return 0;
     };
     Result<Detached> started = detach(options.data + "/agent.log", wait_ms, daemon);
     if (!started) return started.error();

@@ -28,8 +28,8 @@ inline const char* node_pid_file = "/agent.pid";
 std::string default_node_name();                 // the host's short name
 std::string node_data(const std::string& name);  // <data home>/nodes/<name>
 Status join_node(const NodeOptions& options);    // gets the certificate, unless there is one
-// Runs the agent in this process, with a pid file, until SIGTERM or `node leave`; an exit code.
-int run_node(const NodeOptions& options, const std::function<void()>& ready);
+// Runs the agent in this process, with a pid file, until SIGTERM or `node leave`. `ready`: it serves.
+Status run_node(const NodeOptions& options, const std::function<void()>& ready);
 Result<nlohmann::json> run_node_detached(const NodeOptions& options);
 nlohmann::json node_json(const NodeOptions& options, int pid);
 

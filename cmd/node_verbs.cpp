@@ -70,11 +70,13 @@ Result<int> node_join(Invocation& call) {
         return 0;
     }
     if (Status joined = join_node(*options); !joined) return joined.error();
-    return run_node(*options, [&] {
+    const Status served = run_node(*options, [&] {
         const json told = node_json(*options, getpid());
         call.out.one(told, "node", joined_text(told));
         call.out.flush();
     });
+    if (!served) return served.error();
+    return 0;
 }
 
 Result<int> on_node(Invocation& call, const std::string& node, const std::string& verb, const json& body,

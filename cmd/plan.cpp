@@ -129,6 +129,31 @@ std::string seats_text(const json& placement) {
     return text;
 }
 
+Result<json> plan_on_head(Invocation& call, const JobFile& file, const std::string& path) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    json body = {{"job", json::parse(spec::to_json(file.job))}};
+    if (!file.lines.empty()) body["lines"] = json::parse(file.lines);
+    Result<json> answer = api->post("/v1/plan", body);
+    if (!answer) return with_line(answer.error(), file, path);
+    return answer;
+}
+
+// A head explains a run that would wait as `explain` does once it waits; a described cluster knows no queue.
+std::string plan_text(const json& answer) {
+    const std::string verdict = answer.value("verdict", "");
+    std::string text = verdict + "\n";
+    if (answer.contains("placement")) text += seats_text(answer["placement"]);
+    if (answer.contains("headline")) {
+        if (verdict != "feasible now") text += explanation_text(answer);
+    } else {
+        text += reasons_text(answer.value("reasons", json::array()));
+        if (const std::string change = answer.value("nearest_change", ""); !change.empty()) text += change + "\n";
+    }
+    if (!answer.value("proved", true)) text += "the search was bounded and gave up proving this\n";
+    return text;
+}
+
 Result<int> plan(Invocation& call) {
     if (call.arguments.has("cases")) return plan_cases(call, call.arguments.text("cases"));
     const std::string path = call.arguments.argument(0);
@@ -138,22 +163,11 @@ Result<int> plan(Invocation& call) {
                      .next = usage_line(call.command)};
     Result<JobFile> file = read_job_file(call, path);
     if (!file) return file.error();
-    Result<json> answer = json();
-    if (call.arguments.has("cluster")) {
-        answer = plan_on_file(call, file->job, call.arguments.text("cluster"));
-    } else {
-        Result<Api> api = Api::open(call);
-        if (!api) return api.error();
-        answer = api->post("/v1/plan", {{"job", json::parse(spec::to_json(file->job))}});
-    }
+    Result<json> answer = call.arguments.has("cluster") ? plan_on_file(call, file->job, call.arguments.text("cluster"))
+                                                        : plan_on_head(call, *file, path);
     if (!answer) return answer.error();
     const std::string verdict = answer->value("verdict", "");
-    std::string text = verdict + "\n";
-    if (answer->contains("placement")) text += seats_text((*answer)["placement"]);
-    text += reasons_text(answer->value("reasons", json::array()));
-    if (const std::string change = answer->value("nearest_change", ""); !change.empty()) text += change + "\n";
-    if (!answer->value("proved", true)) text += "the search was bounded and gave up proving this\n";
-    call.out.one(*answer, "verdict", text);
+    call.out.one(*answer, "verdict", plan_text(*answer));
     if (verdict == "feasible now") return 0;
     if (verdict == "pending") return exit_code(ErrorCode::timed_out);
     return exit_code(verdict == "infeasible" ? ErrorCode::unplaceable : ErrorCode::invalid);

@@ -12,11 +12,17 @@ namespace {
 
 using nlohmann::json;
 
-// The spec in force: the newest claim's, else the one that the run began with.
-std::string newest_spec(const RunStore& place, const storage::RunHeader& header) {
+// The spec and the code in force: the newest claim's, else what the run began with.
+struct InForce {
+    std::string job_json, code_sha256;
+};
+InForce in_force(const RunStore& place, const storage::RunHeader& header) {
+    InForce found{.job_json = header.job_json, .code_sha256 = header.code_sha256};
     const Result<std::vector<storage::Claim>> claims = storage::read_claims(*place.store, place.run_name);
-    if (!claims || claims->empty() || claims->back().job_json.empty()) return header.job_json;
-    return claims->back().job_json;
+    if (!claims || claims->empty() || claims->back().job_json.empty()) return found;
+    found.job_json = claims->back().job_json;
+    found.code_sha256 = claims->back().code_sha256.value_or(header.code_sha256);
+    return found;
 }
 
 // The run's own copy of its code goes to the head, unless the head has it.
@@ -76,7 +82,8 @@ Result<int> restore(Invocation& call) {
     if (!place) return place.error();
     Result<storage::RunHeader> header = storage::read_run(*place->store, place->run_name);
     if (!header) return header.error();
-    Result<spec::Job> job = with_sets(call, newest_spec(*place, *header), call.arguments.list("set"));
+    const InForce newest = in_force(*place, *header);
+    Result<spec::Job> job = with_sets(call, newest.job_json, call.arguments.list("set"));
     if (!job) return job.error();
     job->name = place->run_name;  // the directory is the run: it may have been moved or renamed
     job->storage_path = place->storage_path;
@@ -86,15 +93,15 @@ Result<int> restore(Invocation& call) {
         call.out.one({{"dry_run", true},
                       {"name", job->name},
                       {"job", json::parse(spec::to_json(*job))},
-                      {"code_sha256", header->code_sha256}},
+                      {"code_sha256", newest.code_sha256}},
                      "name", "would restore " + place->shown + "\n");
         return 0;
     }
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
-    if (Status shipped = ship_stored_code(call, *api, *place, header->code_sha256); !shipped) return shipped.error();
+    if (Status shipped = ship_stored_code(call, *api, *place, newest.code_sha256); !shipped) return shipped.error();
     Result<json> run = hand_over(*api, {.job = *job,
-                                        .code_sha256 = header->code_sha256,
+                                        .code_sha256 = newest.code_sha256,
                                         .restore_from = place->checkpoint,
                                         .resume = true,
                                         .make_new = false});

@@ -1,4 +1,5 @@
 // rtrain status|runs|runs rm|queue|nodes: what the cluster holds.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cmd/api.hpp"
@@ -99,21 +100,25 @@ Result<int> nodes(Invocation& call) {
     if (!api) return api.error();
     Result<json> answer = api->list("/v1/nodes");
     if (!answer) return answer.error();
-    call.out.list(*answer,
-                  {{"NODE", "node"},
-                   {"STATE", "state", Shape::state},
-                   {"GPUS", "gpus"},
-                   {"FREE GPUS", "gpus_free", Shape::list, true},
-                   {"MODEL", "gpu_model"},
-                   {"FREE", "free", Shape::pairs},
-                   {"TOTAL", "resources", Shape::pairs, true},
-                   {"HEARTBEAT", "last_heartbeat_ms", Shape::duration},
-                   {"ADDRESS", "address", Shape::text, true},
-                   {"PORT", "port", Shape::text, true},
-                   {"LABELS", "labels", Shape::pairs, true},
-                   {"RUNS", "runs", Shape::list},
-                   {"REASON", "reason"}},
-                  "node", "no node has joined; rtrain token create --role node prints the line that joins one");
+    std::vector<Column> columns = {{"NODE", "node"},
+                                   {"STATE", "state", Shape::state},
+                                   {"GPUS", "gpus"},
+                                   {"FREE GPUS", "gpus_free", Shape::list, true},
+                                   {"MODEL", "gpu_model"},
+                                   {"FREE", "free", Shape::pairs},
+                                   {"TOTAL", "resources", Shape::pairs, true},
+                                   {"HEARTBEAT", "last_heartbeat_ms", Shape::duration},
+                                   {"ADDRESS", "address", Shape::text, true},
+                                   {"PORT", "port", Shape::text, true},
+                                   {"LABELS", "labels", Shape::pairs, true},
+                                   {"RUNS", "runs", Shape::list},
+                                   {"REASON", "reason"}};
+    const json& items = (*answer)["items"];
+    if (std::any_of(items.begin(), items.end(),
+                    [](const json& node) { return !node.value("warnings", json::array()).empty(); }))
+        columns.push_back({"WARNING", "warnings", Shape::list});
+    call.out.list(*answer, columns, "node",
+                  "no node has joined; rtrain token create --role node prints the line that joins one");
     return 0;
 }
 

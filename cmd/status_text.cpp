@@ -120,6 +120,11 @@ std::string string_of(const json& value, const char* field) {
                                                                                   : "";
 }
 
+bool is_terminal(const json& run) {
+    const std::string state = string_of(run, "state");
+    return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
+}
+
 std::string clock_text(const std::string& iso) {
     if (iso.size() < 16) return "-";
     const std::string today = time_text(wall_now_ms()).substr(0, 10);
@@ -177,6 +182,9 @@ std::string run_text(const json& run, const json& attempts) {
     text += row("restored", string_of(run, "restored_from"));
     if (!object_of(run, "labels").empty()) text += row("labels", pairs(run["labels"]));
     for (const json& warning : list_of(run, "warnings")) text += row("warning", plain(warning));
+    if (const json notice = object_of(run, "notice"); !notice.empty())
+        text += row("notice", clock_text(string_of(notice, "time")) + ", " + string_of(notice, "node") + ": " +
+                                  string_of(notice, "text"));
     if (attempts.empty()) return text;
     text += "\n" + attempts_table(attempts);
     for (const json& attempt : attempts) text += first_failure(name, attempt);
@@ -188,6 +196,7 @@ std::string node_text(const json& node) {
     std::string text = row("node", string_of(node, "node"));
     text += row("state", string_of(node, "state") + (reason.empty() ? "" : ": " + reason));
     text += row("address", string_of(node, "address") + ":" + plain(node.value("port", json(0))));
+    for (const json& warning : list_of(node, "warnings")) text += row("warning", plain(warning));
     text += row("resources", pairs(object_of(node, "resources"))) + row("free", pairs(object_of(node, "free")));
     text += row("GPUs", plain(node.value("gpus", json(0))) + " " + string_of(node, "gpu_model"));
     text += row("labels", pairs(object_of(node, "labels")));

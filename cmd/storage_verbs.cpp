@@ -1,6 +1,6 @@
 // rtrain storage gc: removes what no run will ever read again. Never of a run that has not ended, never what is
-// committed on the live branch; storage/checkpoint decides what that is. `list` and `get` show and copy what lies on
-// any storage, for machines that have no mount of it.
+// committed on the live branch; storage/checkpoint decides what that is, and the head is asked for what storage does
+// not say yet. `list` and `get` show and copy what lies on any storage, for machines that have no mount of it.
 #include <fnmatch.h>
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include "cmd/invocation.hpp"
 #include "cmd/process.hpp"
 #include "cmd/run_store.hpp"
+#include "cmd/status_text.hpp"
 #include "cmd/units.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -81,7 +82,44 @@ Result<Place> place_of(Invocation& call, const std::string& text) {
     return on_disk(absolute(text));
 }
 
-Result<Found> look(Invocation& call, const Place& place) {
+struct Live {
+    bool asked = false;
+    std::string head;                          // its address
+    std::map<std::string, std::string> names;  // and what is told of the run that has it
+};
+
+// A run that was resumed or restored claims its attempt when it is prepared: until then an old result.json is all that
+// storage says, and the head alone knows that a checkpoint of a dead branch is wanted. By name, not by path: one
+// storage has another path on each machine, and below cluster:// yet another.
+Result<Live> ask_for_live_runs(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    Result<json> answer = api ? api->list("/v1/runs?limit=500") : Result<json>(api.error());
+    if (!answer && answer.error().code == ErrorCode::unreachable) {
+        call.out.talk(
+            "no head could be asked which runs live (" + answer.error().message +
+            "): going by what lies on storage alone, which does not show a run that waits to go on from there");
+        return Live{};
+    }
+    if (!answer) return answer.error();
+    Live live{.asked = true, .head = api->address(), .names = {}};
+    for (const json& run : (*answer)["items"]) {
+        if (is_terminal(run)) continue;
+        const std::string from = string_of(run, "restored_from");
+        live.names[string_of(run, "name")] = "run " + string_of(run, "run_id") + " is " + string_of(run, "state") +
+                                             ", in " + string_of(run, "run_path") +
+                                             (from.empty() ? "" : ", from " + from);
+    }
+    return live;
+}
+
+bool leave_alone(Invocation& call, const Live& live, const std::string& path, const std::string& name) {
+    const auto lives = live.names.find(name);
+    if (lives == live.names.end()) return false;
+    call.out.talk("left alone: " + path + ": the head at " + live.head + " says that " + lives->second);
+    return true;
+}
+
+Result<Found> look(Invocation& call, const Place& place, const Live& live) {
     Found found;
     found.root = place.root;
     found.store = place.store;
@@ -89,6 +127,7 @@ Result<Found> look(Invocation& call, const Place& place) {
         place.run.empty() ? storage::list_runs(*found.store) : Result<std::vector<std::string>>(std::vector{place.run});
     if (!runs) return runs.error();
     for (const std::string& run : *runs) {
+        if (leave_alone(call, live, found.root + "/" + run, run)) continue;
         Result<storage::GarbagePlan> plan = storage::plan_garbage(*found.store, run);
         if (!plan) return plan.error();
         if (!plan->terminal) {
@@ -104,30 +143,50 @@ Result<Found> look(Invocation& call, const Place& place) {
     return found;
 }
 
+// Between the look and the answer to the question a run may have been resumed.
+Status look_again(Invocation& call, const Live& before, Found& found) {
+    if (!before.asked || found.count == 0) return Done{};
+    Result<Live> now = ask_for_live_runs(call);
+    if (!now) return now.error();
+    if (!now->asked)
+        return Error{.code = ErrorCode::unreachable,
+                     .message = "the head at " + before.head + " went away meanwhile: nothing was removed",
+                     .next = "run it again: without a head it goes by what lies on storage"};
+    std::erase_if(found.by_run,
+                  [&](const auto& one) { return leave_alone(call, *now, found.root + "/" + one.first, one.first); });
+    return Done{};
+}
+
 Result<int> gc(Invocation& call) {
     const std::string path = call.arguments.argument(0);
     const Result<Place> place = place_of(call, path);
     if (!place) return place.error();
-    Result<Found> found = look(call, *place);
+    const Result<Live> live = ask_for_live_runs(call);
+    if (!live) return live.error();
+    Result<Found> found = look(call, *place, *live);
     if (!found) return found.error();
     const bool dry = call.arguments.has("dry-run");
-    if (!dry && found->count > 0)
+    if (!dry && found->count > 0) {
         if (Status sure = confirm(call, std::to_string(found->count) + " entries, " + bytes_text(found->bytes) +
                                             ", will be removed below " + path + ".");
             !sure)
             return sure.error();
+        if (Status looked = look_again(call, *live, *found); !looked) return looked.error();
+    }
     json items = json::array();
+    std::int64_t bytes = 0;
     for (const auto& [run, list] : found->by_run)
         for (const storage::Garbage& one : list) {
             if (!dry)
                 if (Status gone = storage::remove_garbage(*found->store, run, one); !gone) return gone.error();
+            bytes += one.bytes;
             items.push_back({{"path", found->root + "/" + one.path},
                              {"run", run},
                              {"bytes", one.bytes},
                              {"why", one.why},
                              {"removed", !dry}});
         }
-    call.out.list({{"items", items}, {"bytes", found->bytes}, {"dry_run", dry}},
+    call.out.list({{"items", items}, {"bytes", bytes}, {"dry_run", dry}},
                   {{"PATH", "path"}, {"SIZE", "bytes", Shape::bytes}, {"WHY", "why"}, {"REMOVED", "removed"}}, "path",
                   "there is nothing to remove");
     return 0;

@@ -39,6 +39,12 @@ std::string unique_key() {
 
 }  // namespace
 
+Status secrets_are_set(const spec::Job& job) {
+    const Result<json> values = secret_values(job.secrets);
+    if (!values) return values.error();
+    return Done{};
+}
+
 TemporaryDirectory::TemporaryDirectory() {
     std::error_code failed;
     std::string pattern = (std::filesystem::temp_directory_path(failed) / "rtrain-XXXXXX").string();

@@ -19,6 +19,8 @@ struct Submission {
     std::string lines{};    // JobFile::lines
 };
 
+// Whether the environment has the secrets that the job names.
+Status secrets_are_set(const spec::Job& job);
 // Packs the directory and uploads it unless the head has it: its hash.
 Result<std::string> ship_directory(Invocation& call, Api& api, const std::string& directory);
 Status ship_archive(Invocation& call, Api& api, const std::string& file, const std::string& sha256);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/job_file.hpp"
+#include "cmd/reasons.hpp"
 #include "cmd/status_text.hpp"
 #include "cmd/submission.hpp"
 #include "cmd/units.hpp"
@@ -47,22 +48,28 @@ Result<JobFile> driver_job(Invocation& call) {
         .job = std::move(*checked), .folder = program.parent_path().string(), .stem = program.stem().string()};
 }
 
-// What would be sent, and where it would start; nothing is sent but the question.
-// What only the head can say of a field ("queue: there is no queue ...") gets the line that it stands in.
-Error with_line(Error error, const JobFile& file, const std::string& path) {
-    const std::string field = error.message.substr(0, error.message.find(':'));
-    const json at = json::parse(file.lines).value("at", json::object());
-    if (at.contains(field)) error.message = path + ":" + std::to_string(at[field].get<int>()) + ": " + error.message;
-    return error;
+// What would become of it; none: nobody answers, so nobody knows. What the head would refuse is refused.
+Result<std::optional<json>> asked_plan(Invocation& call, const Submission& submission) {
+    Result<Api> api = Api::open(call);
+    json body = {{"job", json::parse(spec::to_json(submission.job))},
+                 {"resume", submission.resume},
+                 {"new", submission.make_new},
+                 {"as_submitted", true}};
+    if (!submission.array.empty()) body["array"] = submission.array;
+    if (!submission.lines.empty()) body["lines"] = json::parse(submission.lines);
+    Result<json> plan = api ? api->post("/v1/plan", body) : Result<json>(api.error());
+    if (plan) return std::optional(std::move(*plan));
+    if (api && plan.error().code != ErrorCode::unreachable) return plan.error();
+    call.out.talk("where it would start is not known: " + plan.error().message);
+    return std::optional<json>();
 }
 
-Result<int> dry_run(Invocation& call, const JobFile& file, const std::string& directory) {
-    json value = {{"dry_run", true},
-                  {"name", file.job.name},
-                  {"job", json::parse(spec::to_json(file.job))},
-                  {"code", nullptr},
-                  {"verdict", nullptr}};
+// What would be sent, and where it would start; nothing is sent but the question.
+Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& submission, const std::string& directory) {
+    json value = {{"dry_run", true}, {"name", file.job.name}, {"job", json::parse(spec::to_json(file.job))},
+                  {"code", nullptr}, {"verdict", nullptr},    {"plan", nullptr}};
     std::string text = "would submit " + file.job.name + "\n";
+    if (Status set = secrets_are_set(file.job); !set) return set.error();
     if (!directory.empty()) {
         const TemporaryDirectory temporary;
         Result<spec::PackedCode> packed = spec::pack_directory(directory, temporary.path());
@@ -70,16 +77,14 @@ Result<int> dry_run(Invocation& call, const JobFile& file, const std::string& di
         value["code"] = {{"sha256", packed->sha256}, {"bytes", packed->bytes}, {"files", packed->files}};
         text += "code       " + std::to_string(packed->files) + " files, " + bytes_text(packed->bytes) + " packed\n";
     }
-    Result<Api> api = Api::open(call);
-    Result<json> plan = api ? api->post("/v1/plan", {{"job", value["job"]}}) : Result<json>(api.error());
-    if (plan) {
-        value["verdict"] = plan->value("verdict", json());
-        text += "placement  " + string_of(*plan, "verdict") + "\n";
-    } else if (plan.error().code == ErrorCode::invalid) {
-        return plan.error();
-    } else {
-        text += "placement  unknown: " + plan.error().message + "\n";
-    }
+    Result<std::optional<json>> plan = asked_plan(call, submission);
+    if (!plan) return with_line(plan.error(), file, call.arguments.argument(0));
+    const bool known = plan->has_value();
+    const std::string verdict = known ? string_of(**plan, "verdict") : "unknown";
+    text += "placement  " + verdict + "\n";
+    if (known && verdict != "feasible now") text += explanation_text(**plan);
+    if (known) value["verdict"] = verdict;
+    if (known) value["plan"] = std::move(**plan);
     call.out.one(value, "name", text);
     return 0;
 }
@@ -102,9 +107,6 @@ Result<int> submit(Invocation& call) {
     if (file->job.name.empty()) file->job.name = made_up_name(file->stem);
     const std::string directory = code_directory(*file);
     if (Status there = check_directory(directory); !there) return there.error();
-    if (call.arguments.has("dry-run")) return dry_run(call, *file, directory);
-    Result<Api> api = Api::open(call);
-    if (!api) return api.error();
     Submission submission{.job = file->job,
                           .code_sha256 = "",
                           .restore_from = "",
@@ -112,6 +114,9 @@ Result<int> submit(Invocation& call) {
                           .make_new = call.arguments.has("new"),
                           .array = call.arguments.text("array"),
                           .lines = file->lines};
+    if (call.arguments.has("dry-run")) return dry_run(call, *file, submission, directory);
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
     if (!directory.empty()) {
         Result<std::string> shipped = ship_directory(call, *api, directory);
         if (!shipped) return shipped.error();

@@ -5,7 +5,7 @@ import pathlib
 import shutil
 
 import pytest
-from jobs_on_disk import ranks_job
+from jobs_on_disk import ranks_job, write_job
 from local_cluster import LocalCluster, wait_for
 
 
@@ -112,6 +112,34 @@ def test_a_run_on_the_head_is_restored_from_there_after_its_record_is_gone(train
     assert cluster.json("describe", "kept")["attempt_list"][0]["from"] == "checkpoint_000002-a001"
 
 
+def test_restore_runs_the_code_of_the_newest_attempt_not_of_the_first(tmp_path):
+    code, runs = tmp_path / "code", tmp_path / "runs"
+    code.mkdir()
+    job = write_job(tmp_path, "changed", ["sh", "say.sh"], working_dir="code", storage_path=str(runs))
+    first = LocalCluster(tmp_path / "first", nodes=1, resources="CPU=1")
+    try:
+        for word, more in ("earlier", []), ("later", ["--resume"]):
+            (code / "say.sh").write_text(f"echo the {word} code\n")
+            done = first.run("submit", job, *more, "-f")
+            assert done.returncode == 0 and f"the {word} code" in done.stdout, done.stderr + done.stdout
+    finally:
+        first.stop()
+    claims = [json.loads(claim.read_text()) for claim in sorted((runs / "changed" / "attempts").glob("*.json"))]
+    earlier, later = (claim["code_sha256"] for claim in claims)
+    assert json.loads((runs / "changed" / "run.json").read_text())["code_sha256"] == earlier != later
+    fresh = LocalCluster(tmp_path / "fresh", nodes=1, resources="CPU=1")
+    try:
+        assert json.loads(fresh.rtrain("restore", runs / "changed", "--dry-run", "-o", "json"))["code_sha256"] == later
+        done = fresh.run("restore", runs / "changed", "-f")
+        assert done.returncode == 0 and "the later code" in done.stdout, done.stderr + done.stdout
+        del claims[-1]["code_sha256"]  # as an rtrain of before wrote it
+        newest = sorted((runs / "changed" / "attempts").glob("*.json"))[-1]
+        newest.write_text(json.dumps({**claims[-1], "number": 3}))
+        assert json.loads(fresh.rtrain("restore", runs / "changed", "--dry-run", "-o", "json"))["code_sha256"] == earlier
+    finally:
+        fresh.stop()
+
+
 def test_gc_removes_only_what_nobody_will_read(trained):
     cluster, runs = trained
     left = pathlib.Path(runs / "path" / "checkpoint_000077-a001")
@@ -132,3 +160,35 @@ def test_gc_removes_only_what_nobody_will_read(trained):
     assert not on_head.exists() and cluster.json("checkpoints", "verify", "onhead")["sound"] is True
     away = cluster.run("storage", "gc", runs / "nowhere")
     assert away.returncode == 3 and "runs rm NAME --files" in away.stderr
+
+
+def test_gc_leaves_a_run_alone_that_is_queued_to_go_on_from_a_dead_checkpoint(tmp_path):
+    cluster = LocalCluster(tmp_path / "c", nodes=1, resources="CPU=1")
+    runs = tmp_path / "runs"
+    wanted = runs / "back" / "checkpoint_000003-a001"
+    try:
+        cluster.rtrain("submit", ranks_job(tmp_path, "back", 3, storage_path=str(runs)))
+        cluster.wait_state("back", "SUCCEEDED", "FAILED")
+        cluster.rtrain("restore", f"{runs / 'back'}@checkpoint_000001-a001", "-f")  # 2 and 3 of attempt 1 are dead now
+        dead = [str(runs / "back" / "checkpoint_000002-a001"), str(wanted)]
+        listed = cluster.json("storage", "gc", runs, "--dry-run")
+        assert [item["path"] for item in listed["items"]] == dead
+        cluster.rtrain("node", "drain", "node-1")
+        run = json.loads(cluster.rtrain("restore", f"{runs / 'back'}@{wanted.name}", "-o", "json"))["run_id"]
+        assert cluster.json("describe", run)["state"] == "QUEUED"
+        for place in (runs, runs / "back"):
+            swept = cluster.run("storage", "gc", place, "--yes")
+            assert swept.returncode == 0 and swept.stdout == "", swept.stdout + swept.stderr
+            assert f"left alone: {runs}/back" in swept.stderr and run in swept.stderr and "QUEUED" in swept.stderr
+        alone = cluster.run("storage", "gc", runs, "--dry-run", "-o", "json", "--address", "127.0.0.1:1")
+        assert "no head could be asked" in alone.stderr and "127.0.0.1:1" in alone.stderr
+        assert [item["path"] for item in json.loads(alone.stdout)["items"]] == dead
+        refused = cluster.run("storage", "gc", runs, "--yes", "--token", "wrong")
+        assert refused.returncode == 6 and wanted.exists(), refused.stderr  # who may not ask does not go on blindly
+        cluster.rtrain("node", "undrain", "node-1")
+        cluster.wait_state(run, "SUCCEEDED", "FAILED")
+        facts = cluster.json("describe", run)
+        assert facts["state"] == "SUCCEEDED", facts["reason"]
+        assert facts["attempt_list"][0]["from"] == wanted.name
+    finally:
+        cluster.stop()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from jobs_on_disk import write_job
+from jobs_on_disk import JOBS, write_job
 from local_cluster import RTRAIN, LocalCluster, wait_for
 
 
@@ -126,6 +126,33 @@ def test_ctrl_c_detaches_says_so_and_leaves_the_run_alone(cluster, tmp_path):
     assert cluster.run("stop", "left").returncode == 0  # again: unchanged
 
 
+def test_who_follows_or_describes_a_run_that_hangs_is_told_which_ranks_have_not_come(cluster, tmp_path):
+    cluster.rtrain("submit", write_job(tmp_path, "stuck", ["python", str(JOBS / "hangs.py")], workers=2))
+    early = follow(cluster, "logs", "stuck", "-f")
+    notices = wait_for(
+        "the notice",
+        lambda: [one for one in cluster.json("events", "--run", "stuck")["items"] if one["kind"] == "Notice"],
+        seconds=90,
+        pause=0.5,
+    )
+    text = notices[0]["text"]
+    assert re.fullmatch(
+        r"`report` was not called by all 2 workers: ranks \[1\] have not come for 3\d\.\d s \(rank 0 waits, report 2\)", text
+    ), text
+    assert cluster.json("describe", "stuck")["notice"]["text"] == text
+    shown = [line for line in cluster.rtrain("describe", "stuck").splitlines() if line.startswith("notice")]
+    assert len(shown) == 1 and shown[0].endswith(f", {notices[0]['node']}: {text}"), shown
+    late = follow(cluster, "logs", "stuck", "-f")
+    for following in (early, late):
+        assert following.stderr.readline() == f"rtrain: {text}\n"
+    cluster.rtrain("stop", "stuck", "--wait")
+    for following in (early, late):
+        _, rest = following.communicate(timeout=20)
+        assert following.returncode == 0 and text not in rest and "STOPPED" in rest, rest
+    assert cluster.json("describe", "stuck")["notice"] is None
+    assert text not in cluster.run("logs", "stuck", "-f").stderr
+
+
 def test_a_taken_name_is_a_conflict_unless_a_new_one_is_asked_for(cluster, tmp_path):
     path = job(tmp_path, "taken", "true")
     cluster.rtrain("submit", path)
@@ -175,6 +202,21 @@ def test_explain_names_the_line_of_the_spec_that_stands_in_the_way(cluster, tmp_
     assert "excluded by the job" in explained and "zone = mars" in explained, explained
     assert "picky.yaml:6" in explained or "picky.yaml:7" in explained, explained
     cluster.rtrain("stop", "picky", "--wait")
+
+
+def test_what_the_head_refuses_of_a_driver_is_said_in_the_heads_own_words(cluster, tmp_path):
+    (tmp_path / "drive.py").write_text("print('driven')\n")
+    cluster.rtrain("submit", job(tmp_path, "of-another", "true"))
+    cluster.wait_state("of-another", "SUCCEEDED", "FAILED")
+    for flags, code, words in [
+        (["--set", "queue=nope"], 4, 'queue: there is no queue "nope"'),
+        (["--set", "name=of-another"], 7, "there is a run 'of-another'"),
+        (["--after", "nosuch"], 3, "after: "),
+        (["--array", "8-1"], 4, "begins above its end"),
+    ]:
+        refused = cluster.run("submit", *flags, tmp_path / "drive.py")
+        assert refused.returncode == code and words in refused.stderr, (flags, refused.returncode, refused.stderr)
+        assert "exception" not in refused.stderr, refused.stderr
 
 
 def test_plan_against_the_live_cluster(cluster, tmp_path):

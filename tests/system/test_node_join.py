@@ -1,0 +1,107 @@
+"""`rtrain node join` says "joined" of an agent that serves, and else why it does not; a slip costs no token. An address that other
+machines cannot dial is told of."""
+
+import json
+import socket
+
+import pytest
+from local_cluster import LocalCluster, wait_for
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = LocalCluster(tmp_path_factory.mktemp("join") / "c", nodes=1, resources="CPU=1")
+    yield made
+    made.stop()
+
+
+class Joining:
+    """A node's join line with a token of its own."""
+
+    def __init__(self, cluster, name):
+        self.cluster, self.name = cluster, name
+        self.token = cluster.json("token", "create", "--role", "node")["token"]
+
+    def __call__(self, *more):
+        data = self.cluster.folder / self.name
+        return self.cluster.run("node", "join", self.cluster.head_address(), "--token", self.token, "--name", self.name,
+                                "--data", data, "--allow-root-workers", "-o", "json", *more)  # fmt: skip
+
+    def leave(self):
+        self.cluster.rtrain("node", "leave", self.name, "--data", self.cluster.folder / self.name, "--yes")
+
+
+def refused(done, code, exit_code, *said):
+    """Nothing but the error, in the format that was asked for."""
+    told = json.loads(done.stdout)
+    assert done.returncode == exit_code and "node" not in told, done.stdout + done.stderr
+    error = told["error"]
+    assert (error["code"], error["exit_code"]) == (code, exit_code)
+    for text in said:
+        assert text in error["message"] + " next: " + error["next"], error
+    return True
+
+
+@pytest.mark.parametrize("how", [(), ("--detach",)], ids=["foreground", "detached"])
+def test_an_agent_whose_port_is_taken_has_not_joined(cluster, how):
+    join = Joining(cluster, "second-detached" if how else "second")
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        taken = str(other.getsockname()[1])
+        done = join("--peer-port", taken, *how)
+    assert refused(done, "conflict", 7, f"port {taken}", "python", "with --peer-port")
+    assert " --port" not in done.stdout, done.stdout
+    assert not (cluster.folder / join.name / "agent.pid").exists()
+    again = join("--peer-port", taken, "--detach")  # the same line: it keeps the identity that it got
+    assert again.returncode == 0, again.stdout
+    wait_for("both nodes", lambda: cluster.ready_nodes() == 2)
+    join.leave()
+
+
+@pytest.mark.parametrize("how", [(), ("--detach",)], ids=["foreground", "detached"])
+def test_a_wrong_offer_is_a_usage_error_and_the_token_stays_good(cluster, how):
+    join = Joining(cluster, "slip-detached" if how else "slip")
+    for flag, wrong, said in (
+        ("--fake-gpus", "8 A100", "--fake-gpus 8 A100: "),
+        ("--accelerator-type", "two words", "--accelerator-type two words: "),
+        ("--resources", "CPU=1,GPU=4000", "--resources GPU=4000: this node has "),
+    ):
+        assert refused(join("--peer-port", "0", flag, wrong, *how), "usage", 2, said, f"for example {flag} ")
+    good = join("--peer-port", "0", "--fake-gpus", "2xA100", "--detach")
+    assert good.returncode == 0 and json.loads(good.stdout)["node"] == join.name, good.stdout
+    wait_for("the node", lambda: cluster.json("describe", join.name)["gpus"] == 2)
+    join.leave()
+
+
+def test_up_tells_of_a_wrong_offer_as_join_does(cluster, tmp_path):
+    env = {**cluster.env, "RTRAIN_CONFIG": str(tmp_path / "config.yaml")}
+    cluster.env, kept = env, cluster.env
+    try:
+        done = cluster.run("up", "--port", "0", "--data", tmp_path / "up", "--fake-gpus", "8 A100", "-o", "json")
+    finally:
+        cluster.env = kept
+    assert refused(done, "usage", 2, "--fake-gpus 8 A100: ", "for example --fake-gpus 8xA100")
+
+
+def test_a_node_known_at_loopback_beside_one_that_is_not_is_warned_of_until_it_is_mended(cluster):
+    assert cluster.json("describe", "node-1")["warnings"] == []
+    assert "WARNING" not in cluster.rtrain("nodes")
+    join = Joining(cluster, "elsewhere")
+    assert join("--peer-port", "0", "--address", "192.0.2.7", "--detach").returncode == 0
+    warning = wait_for("the warning", lambda: cluster.json("describe", "node-1")["warnings"])[0]
+    assert warning.startswith("127.0.0.1 leads other machines to themselves, and elsewhere is at 192.0.2.7")
+    assert cluster.json("describe", "elsewhere")["warnings"] == []
+    assert f"warning      {warning}" in cluster.rtrain("describe", "node-1")
+    listed = cluster.rtrain("nodes").splitlines()
+    assert listed[0].endswith("WARNING") and warning in next(line for line in listed if line.startswith("node-1"))
+    events = [event for event in cluster.json("events")["items"] if event["text"] == warning]
+    assert [event["node"] for event in events] == ["node-1"]
+    checks = cluster.json("doctor")["items"]
+    found = [check for check in checks if check["check"] == "node node-1" and check["state"] == "warn"]
+    assert [check["text"] for check in found] == [warning] and "node join --address" in found[0]["next"]
+    cluster.daemons.pop("node-1").terminate()
+    cluster.start("node-1", *cluster.join_arguments["node-1"], "--address", "192.0.2.8")
+    wait_for("its new address", lambda: cluster.json("describe", "node-1")["address"] == "192.0.2.8")
+    assert cluster.json("describe", "node-1")["warnings"] == []
+    join.leave()
