@@ -30,7 +30,7 @@ __all__ = [
     "wait",
 ]
 
-_MODULES = ("train", "data", "tune", "integrations", "util", "exceptions")
+_MODULES = ("train", "data", "tune", "integrations", "exceptions")
 _NAMES: dict[str, str] = {  # a public name of the package and the module that has it
     "ObjectRef": "rtrain._remote._refs",
     "get": "rtrain._remote._refs",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from rtrain import _runtime_env
 from rtrain._http import Head, HeadError, Unreachable
 from rtrain._local_cluster import LocalCluster
 from rtrain._settings import SYSTEM_FILE, Place, current_place, read_yaml, split_address, user_file
@@ -89,15 +90,18 @@ def init(
     "host:port" is that head, known by a context or by RTRAIN_TOKEN and RTRAIN_CA.
     num_cpus, num_gpus, resources: of the cluster that is started (default: what the machine has).
     ignore_reinit_error: a second `init` does nothing instead of raising RuntimeError.
-    runtime_env: `env_vars`, `working_dir` and `pip` for runs that this process submits.
+    runtime_env: {"env_vars": {...}, "working_dir": path} for runs that this process submits; a run's own worker_runtime_env
+    wins, variable by variable. Remote calls get the env_vars too.
     storage_path: where a started cluster keeps its runs.
 
-    ConnectionError where no cluster answers; LocalClusterError where none can be started; TypeError for an unknown option.
+    ConnectionError where no cluster answers; LocalClusterError where none can be started; TypeError for an unknown option;
+    ValueError for what runtime_env cannot carry out.
     """
     global _connection
     unknown = sorted(set(others) - set(_ACCEPTED))
     if unknown:
         raise TypeError(f"rtrain.init() has no option {', '.join(unknown)}")
+    environment = _runtime_env.checked(runtime_env, "rtrain.init(runtime_env=)")
     if _connection is not None and _connection.pid == os.getpid():
         if ignore_reinit_error:
             return _connection.info
@@ -106,7 +110,7 @@ def init(
             "rtrain.shutdown() first, or pass ignore_reinit_error=True"
         )
     wishes = {**({} if num_cpus is None else {"CPU": num_cpus}), **({} if num_gpus is None else {"GPU": num_gpus})}
-    _connection = _connect(address, {**wishes, **(resources or {})}, storage_path, dict(runtime_env or {}))
+    _connection = _connect(address, {**wishes, **(resources or {})}, storage_path, environment)
     return _connection.info
 
 

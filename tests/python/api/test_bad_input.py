@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import os
 import pathlib
@@ -10,6 +12,7 @@ import sys
 import threading
 
 import pytest
+import rtrain
 from conftest import PACKAGE
 from rtrain import train
 from rtrain.train import (
@@ -26,8 +29,11 @@ from rtrain.train import (
     ValidationTaskConfig,
     _errors,
     _package,
+    _reported,
     _run_context,
+    _worker_main,
 )
+from rtrain.train.huggingface._loop import TransformersLoop
 
 
 def nothing():
@@ -55,6 +61,20 @@ def test_a_loop_with_two_required_arguments_is_refused():
         DataParallelTrainer(nothing, train_loop_config=[1])
 
 
+def test_a_loop_behind_a_plain_decorator_gets_the_config():
+    def plain(function):
+        def wrapper(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    assert _worker_main._call(plain(lambda config: config["lr"]), {"lr": 3}) == 3
+    assert _worker_main._call(plain(lambda config: config), None) == {}
+    assert _worker_main._call(functools.wraps(nothing)(plain(nothing)), {"lr": 3}) is None  # the signature is that of the loop
+    assert TransformersLoop(plain(lambda config: config["lr"]), makes_trainer=False)._made({"lr": 3}) == 3
+    assert _worker_main._call(lambda **values: values, {"lr": 3}) == {}
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "text"),
     [
@@ -77,6 +97,10 @@ def test_a_loop_with_two_required_arguments_is_refused():
         (lambda: ValidationTaskConfig(timeout_s=0), ValueError, "timeout_s"),
         (lambda: RunConfig(stop={"epoch": "3"}), TypeError, "stop"),
         (lambda: RunConfig(worker_runtime_env={"pip": ["x"]}), ValueError, "install what the loop needs"),
+        (lambda: RunConfig(worker_runtime_env={"env_vars": ["A=1"]}), TypeError, "it is a dict of names and texts"),
+        (lambda: rtrain.init(runtime_env={"pip": ["x"]}), ValueError, r"init\(runtime_env=\)\['pip'\] .*install what the loop needs"),
+        (lambda: rtrain.init(runtime_env={"py_modules": ["x"]}), ValueError, "keep the modules beside the driver's script"),
+        (lambda: rtrain.init(runtime_env="env.yaml"), TypeError, "it is a dict of env_vars and working_dir"),
         (lambda: RunConfig(stop=3), TypeError, "stop"),
         (
             lambda: RunConfig(callbacks=[1]) and DataParallelTrainer(nothing, run_config=RunConfig(callbacks=[1])).fit(),
@@ -247,6 +271,46 @@ def test_older_shapes_are_accepted_and_remarked_upon_once(capfd):
     assert capfd.readouterr().err.count("RunConfig(verbose=)") == 1
     assert RunConfig(log_to_file=True).log_to_file == ("stdout.log", "stderr.log")
     assert RunConfig(storage_path="~/runs").storage_path == str(pathlib.Path.home() / "runs")
+
+
+def test_what_changes_nothing_is_accepted_and_said_once(capfd):
+    train._warnings._said.clear()
+    limits = {"controller_failure_limit": 2, "max_preemption_failures": 1, "relax_collectives_on_preemption": True, "preemption_grace_s": 3}
+    options = DataConfig.default_ingest_options()
+    options.resource_limits.object_store_memory = 10e9
+    with pytest.warns(DeprecationWarning, match="changes nothing"):
+        FailureConfig(max_failures=1, **limits)
+        DataConfig(execution_options=options)
+    FailureConfig(max_preemption_failures=1)
+    FailureConfig(max_preemption_failures=-1)
+    said = capfd.readouterr().err
+    for name in (*limits, "execution_options"):
+        assert said.count(f"({name}=) changes nothing: ") == 1
+    assert said.count("\n") == len(limits) + 1
+
+
+def test_what_lies_on_this_machine_has_pyarrow_s_file_system(tmp_path, monkeypatch):
+    fs = pytest.importorskip("pyarrow.fs")
+    (tmp_path / "weights").write_text("w")
+    here, there = train.Checkpoint(tmp_path), train.Checkpoint("s3://bucket/run/checkpoint")
+    assert here.filesystem.open_input_stream(f"{here.path}/weights").read() == b"w"
+    assert Result(path=str(tmp_path)).filesystem == fs.LocalFileSystem()
+    assert (there.filesystem, Result().filesystem, Result(path="cluster://run").filesystem) == (None, None, None)
+    given = train.Checkpoint("bucket/checkpoint", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()))
+    assert given.filesystem.type_name == "subtree" and given != train.Checkpoint("bucket/checkpoint")
+    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
+    assert here.filesystem is None
+
+
+def test_the_package_has_what_it_names():
+    assert {name: importlib.import_module(f"rtrain.{name}").__name__ for name in rtrain._MODULES}
+    with pytest.raises(AttributeError, match="no attribute 'util'"):
+        _ = rtrain.util
+
+
+def test_amounts_of_resources_are_read_as_a_job_gives_them():
+    read = {text: _reported._amount(text) for text in ("4", "0.5", "8GiB", "4Gi", "2M", "16B")}
+    assert read == {"4": 4, "0.5": 0.5, "8GiB": 8 << 30, "4Gi": 4 << 30, "2M": 2e6, "16B": 16}
 
 
 def test_errors_survive_pickling():

@@ -315,3 +315,34 @@ def test_another_cluster_goes_on_from_the_directory_alone(cluster, tmp_path, mon
         assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [0, 1, 2, 3, 4, 5]
     finally:
         other.stop()
+
+
+def test_a_name_that_is_used_again_leaves_what_is_committed_as_it_is(cluster, tmp_path):
+    """Every epoch under the same name, as Ray allows it; then an attempt that goes on."""
+
+    def loop(config):
+        start = train.get_checkpoint()
+        for epoch in range(3):
+            metrics = {"epoch": epoch, "from": start.name if start else ""}
+            with train.checkpoint_dir() as directory:
+                (pathlib.Path(directory) / f"epoch-{epoch}").write_text(str(epoch))
+                (pathlib.Path(directory) / "epoch").write_text(str(epoch))
+                train.report(metrics, checkpoint=Checkpoint.from_directory(directory), checkpoint_dir_name="latest")
+        if config["fails"] and not start:
+            raise RuntimeError("as planned")
+
+    name = cluster.name("latest")
+    config = RunConfig(name=name, storage_path=str(tmp_path), failure_config=train.FailureConfig(max_failures=1))
+    result = DataParallelTrainer(
+        loop, train_loop_config={"fails": True}, scaling_config=ScalingConfig(num_workers=1), run_config=config
+    ).fit()
+    kept = {checkpoint.name: metrics["epoch"] for checkpoint, metrics in result.best_checkpoints}
+    names = ["latest-a001", "latest-2-a001", "latest-3-a001", "latest-a002", "latest-2-a002", "latest-3-a002"]
+    assert kept == dict(zip(names, [0, 1, 2, 0, 1, 2], strict=True))
+    for directory, epoch in kept.items():
+        files = {file.name: file.read_text() for file in (tmp_path / name / directory).iterdir() if file.name[0] != "."}
+        assert files == {"epoch": str(epoch), f"epoch-{epoch}": str(epoch)}
+    assert result.metrics["from"] == "latest-3-a001"
+    assert cluster.json("checkpoints", "verify", str(tmp_path / name))["sound"] is True
+    events = cluster.daemons.rtrain("events", "--run", name)
+    assert events.count("the name 'latest' was given") == 2, events  # once in each attempt

@@ -50,6 +50,37 @@ def test_the_driver_shows_up_to_16_ranks_and_of_more_the_first_alone(cluster, ca
     assert sorted(map(int, said)) == (list(range(16)) if workers == 16 else [0])
 
 
+def test_the_driver_says_what_agents_have_to_say_of_the_run_and_what_is_alike_once(cluster, tmp_path, capfd):
+    def loop():
+        rank = train.get_context().get_world_rank()
+        for step in range(2):
+            folder = tmp_path / f"rank-{rank}-{step}"
+            folder.mkdir()
+            (folder / "same.txt").write_text(str(rank))  # of both ranks: one file is left out, which is told
+            train.report({"step": step}, Checkpoint.from_directory(folder))
+        while not (tmp_path / "seen").exists():
+            threading.Event().wait(0.05)
+
+    def told():
+        texts = [one["text"] for one in cluster.json("events", "--run", name)["items"] if one["kind"] == "Notice"]
+        return [text for text in texts if "'same.txt'" in text]
+
+    name = cluster.name("told")
+    scaling = ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD")
+    trainer = DataParallelTrainer(loop, scaling_config=scaling, run_config=RunConfig(name=name))
+    fit = threading.Thread(target=trainer.fit)
+    fit.start()
+    try:
+        wait_for("the run", lambda: cluster.daemons.run("describe", name).returncode == 0)
+        wait_for("both notices", lambda: len(told()) == 2)
+        assert cluster.json("describe", name)["notice"]["kind"] == "Notice"
+    finally:
+        (tmp_path / "seen").touch()
+        fit.join()
+    said = [line for line in capfd.readouterr().err.splitlines() if "'same.txt'" in line]
+    assert said == [f"rtrain: {told()[0]}"]
+
+
 class Told(UserCallback):
     def __init__(self):
         self.reports, self.failures, self.order = [], [], []
@@ -116,19 +147,28 @@ def test_callbacks_hear_of_a_checkpoint_once_it_is_committed(cluster, tmp_path):
         told.heard.clear()
 
 
-def test_an_error_in_a_callback_ends_the_run(cluster):
-    class Wrong(UserCallback):
-        def after_report(self, run_context, metrics, checkpoint):
-            raise ZeroDivisionError("in the callback")
+class WrongAtFirst(UserCallback):
+    def before_run(self, run_context):
+        assert Head.current().get(f"/v1/runs/{run_context.run_id}")["run_path"] == run_context.run_path
+        raise ZeroDivisionError("in the callback")
 
+
+class WrongAtAReport(UserCallback):
+    def after_report(self, run_context, metrics, checkpoint):
+        raise ZeroDivisionError("in the callback")
+
+
+@pytest.mark.parametrize("wrong", [WrongAtFirst, WrongAtAReport])
+def test_an_error_in_a_callback_ends_the_run(cluster, wrong):
     def loop():
         for _ in range(600):
             train.report({})
             threading.Event().wait(0.1)
 
-    name = cluster.name("wrong")
+    name, told = cluster.name("wrong"), Told()
     with pytest.raises(ZeroDivisionError, match="in the callback"):
-        DataParallelTrainer(loop, run_config=RunConfig(name=name, callbacks=[Wrong()])).fit()
+        DataParallelTrainer(loop, run_config=RunConfig(name=name, callbacks=[told, wrong()])).fit()
+    assert told.order == ["before", "after"]
     wait_for("the end", lambda: cluster.json("describe", name)["state"] in ("STOPPED", "FAILED"))
 
 
@@ -228,6 +268,27 @@ def test_worker_environment_and_names_of_the_run(cluster, monkeypatch):
     config = RunConfig(name=name, env={"OWN": "1"}, worker_runtime_env={"env_vars": {"GIVEN": "2"}})
     value = DataParallelTrainer(loop, run_config=config, metadata={"by": "me"}).fit().return_value
     assert value == {"own": "1", "given": "2", "theirs": "7", "names": {name}, "metadata": {"by": "me"}}
+
+
+def test_variables_of_init_reach_runs_and_remote_calls_whose_own_win(cluster, driver):
+    script = f"""
+        import os
+        import rtrain
+        from rtrain.train import DataParallelTrainer, RunConfig
+
+        def seen():
+            return os.environ.get("OF_INIT"), os.environ.get("OF_BOTH")
+
+        rtrain.init(runtime_env={{"env_vars": {{"OF_INIT": 1, "OF_BOTH": 1}}}})
+        own = {{"env_vars": {{"OF_BOTH": "2"}}}}
+        config = RunConfig(name={cluster.name("init")!r}, worker_runtime_env=own)
+        print(DataParallelTrainer(seen, run_config=config).fit().return_value)
+        print(rtrain.get([rtrain.remote(seen).remote(), rtrain.remote(runtime_env=own)(seen).remote()]))
+        """
+    process = driver(script)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out.splitlines()[-2:] == ["('1', '2')", "[('1', '1'), ('1', '2')]"]
 
 
 WAITS = """

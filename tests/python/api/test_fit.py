@@ -114,16 +114,19 @@ def test_describe_shows_the_user_s_deepest_frame_first_and_folds_torch_s(cluster
 def test_a_worker_knows_its_sizes_and_that_no_node_is_about_to_go(cluster):
     def loop():
         info, going = train.resize_info(), train.get_preemption_info()
-        return info.world_size, info.min_workers, info.max_workers, info.resized, going, train.should_checkpoint()
+        held = train.get_context().get_trial_resources()
+        return info.world_size, info.min_workers, info.max_workers, info.resized, going, train.should_checkpoint(), held
 
     value = (
         DataParallelTrainer(
-            loop, scaling_config=ScalingConfig(num_workers=(2, 2)), run_config=RunConfig(name=cluster.name("sizes"))
+            loop,
+            scaling_config=ScalingConfig(num_workers=(2, 2), resources_per_worker={"CPU": 0.5, "memory": 64 << 20}),
+            run_config=RunConfig(name=cluster.name("sizes")),
         )
         .fit()
         .return_value
     )
-    assert value == (2, 2, 2, False, None, False)
+    assert value == (2, 2, 2, False, None, False, {"CPU": 1, "memory": 128 << 20})
 
 
 def test_a_draining_node_is_named_with_its_ranks_on_every_rank(cluster):

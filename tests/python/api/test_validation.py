@@ -6,7 +6,9 @@ import os
 import pathlib
 
 import pytest
+from local_cluster import wait_for
 from rtrain import train
+from rtrain._http import Head
 from rtrain.train import (
     Checkpoint,
     CheckpointConfig,
@@ -17,7 +19,10 @@ from rtrain.train import (
     ScalingConfig,
     ValidationConfig,
     ValidationTaskConfig,
+    _uploads,
 )
+from rtrain.train._session import Facts, ReportCall
+from rtrain.train._trainer import Submission
 
 
 def accuracy(checkpoint, plus=0, fails=False, hangs=False):
@@ -59,6 +64,51 @@ def test_validated_metrics_join_the_checkpoint_s_and_decide_the_best(cluster):
     )
     assert result.best_checkpoints[-1][1] == {"epoch": 1, "accuracy": 11}
     assert result.get_best_checkpoint("accuracy", "max").to_dict() == {"epoch": 1}
+
+
+def test_a_validation_runs_on_a_node_with_the_resources_asked_for(cluster):
+    def there(checkpoint, **arguments):
+        return {**accuracy(checkpoint, **arguments), "set": int(os.environ["ONLY_THERE"]), "run": os.environ["RTRAIN_RUN_ID"]}
+
+    def loop():
+        for epoch, given in enumerate(({}, {"fails": True}, {"hangs": True})):
+            wish = ValidationTaskConfig(fn_kwargs=given, timeout_s=2.5 if given.get("hangs") else None)
+            train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}), validation=wish)
+        found = train.get_all_reported_checkpoints()
+        return [(one.status.value, one.metrics.get("set"), one.metrics.get("run")) for one in found]
+
+    told = {"num_cpus": 0.5, "name": cluster.name("there"), "runtime_env": {"env_vars": {"ONLY_THERE": "7"}}}
+    result = DataParallelTrainer(
+        loop,
+        validation_config=ValidationConfig(fn=there, ray_remote_kwargs=told),
+        run_config=RunConfig(name=cluster.name("trains")),
+    ).fit()
+    validated, failed, late = result.return_value
+    assert (failed, late) == (("VALIDATION_FAILED", None, None), ("VALIDATION_TIMEOUT", None, None))
+    assert validated[:2] == ("VALIDATED", 7)
+    run = Head.current().get(f"/v1/runs/{validated[2]}")
+    assert (run["name"], run["job"]["scaling"]["resources_per_worker"]["CPU"]) == (told["name"], "0.5")
+    late = f"{told['name']}-3"  # a taken name gets a number
+    wait_for("its end", lambda: cluster.json("describe", late)["state"] == "STOPPED")
+    with pytest.raises(TypeError, match="has no option cpus"):
+        ValidationConfig(fn=there, ray_remote_kwargs={"cpus": 1})
+
+
+def test_ranks_that_wait_for_a_validation_without_a_driver_say_so(cluster):
+    def loop():
+        from rtrain.train import _reported
+
+        _reported._SAY_AFTER_S = 0.2
+        train.report({"epoch": 1}, Checkpoint.from_dict({"epoch": 1}), validation=True)
+        train.report({"epoch": 2}, Checkpoint.from_dict({"epoch": 2}))
+        return [one.metrics.get("accuracy") for one in train.get_all_reported_checkpoints()]
+
+    name = cluster.name("alone")
+    trainer = DataParallelTrainer(loop, validation_config=ValidationConfig(fn=accuracy), run_config=RunConfig(name=name))
+    Submission(trainer, Head.current()).start()
+    said = f"The driver validates: where none follows the run (fit() has ended, or was detached from), rtrain.train.attach({name!r})"
+    wait_for("what is waited for", lambda: said in cluster.daemons.rtrain("logs", name, "--stream", "err"))
+    assert train.attach(name).result().return_value == [1, None]
 
 
 
@@ -117,6 +167,8 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
         with pytest.raises(ValueError, match="does not lie in the run's directory"):
             train.report({}, Checkpoint.from_directory(mine), checkpoint_upload_mode=mode)
         train.report({"step": 3}, Checkpoint.from_directory(mine), checkpoint_upload_mode=CheckpointUploadMode.SYNC)
+        with pytest.raises(ValueError, match="is a committed checkpoint of this run, and stays one"):
+            train.report({}, train.get_checkpoint(), checkpoint_upload_mode=mode)
         return train.get_checkpoint().metrics
 
     result = DataParallelTrainer(
@@ -129,6 +181,33 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
         sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in result.best_checkpoints
     )
     assert (brought, placed, sync) == (["brought-0", "brought-1"], ["shard"], ["weights"])
+
+
+def test_files_in_place_need_a_run_directory_that_is_a_path(cluster, tmp_path):
+    def never(checkpoint, name):
+        raise AssertionError("uploaded for nothing")
+
+    def loop():
+        said = []
+        given = [
+            {"checkpoint_upload_mode": CheckpointUploadMode.NO_UPLOAD},
+            {"checkpoint_upload_fn": never},
+            {"checkpoint": "s3://bucket/run/checkpoint", "checkpoint_upload_mode": CheckpointUploadMode.NO_UPLOAD},
+        ]
+        for one in given:
+            with pytest.raises(ValueError) as caught:
+                train.report({}, **{"checkpoint": Checkpoint.from_dict({}), **one})
+            said.append(str(caught.value))
+        return train.get_context().get_run_path(), said
+
+    place, said = DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("place"))).fit().return_value
+    path = f"works where the run's directory is a path that the nodes mount, and this run's is {place}: "
+    assert place.startswith("cluster://")
+    assert said[0].startswith(f"CheckpointUploadMode.NO_UPLOAD {path}") and said[1].startswith(f"checkpoint_upload_fn {path}")
+    assert said[2].startswith("the checkpoint s3://bucket/run/checkpoint is not a directory on this machine: ")
+    call = ReportCall("{}", str(tmp_path), upload_fn=never)
+    with pytest.raises(ValueError, match="and this run's is s3://bucket/run: "):
+        _uploads.prepared(call, Facts(run_path="s3://bucket/run"), 1, lambda: "")
 
 
 def test_the_worker_s_own_directory_as_a_checkpoint_leaves_the_code_behind(cluster, tmp_path, driver):

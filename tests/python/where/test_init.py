@@ -145,7 +145,7 @@ def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
 
 def test_what_this_machine_does_not_have_is_named(home: Home) -> None:
     said = home.script("import rtrain; rtrain.init(num_cpus=1, num_gpus=4096)", expect=1)
-    assert "node-1 has ended:" in said and "--resources GPU=4096: this node has " in said
+    assert "rtrain up" in said and "--resources GPU=4096: this node has " in said
     assert processes_below(home.folder) == []
 
 

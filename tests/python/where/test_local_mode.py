@@ -78,6 +78,34 @@ print("torch" in sys.modules, rtrain.is_initialized())
     home.rtrain("checkpoints", "verify", str(folder))
 
 
+def test_a_name_that_is_used_again_leaves_what_is_committed_as_it_is(home: Home) -> None:
+    out = home.script(
+        TRAIN
+        + """
+def loop():
+    start = train.get_checkpoint()
+    if start:
+        print("goes on from", start.name)
+    for epoch in range(3):
+        with train.checkpoint_dir() as folder:
+            open(folder + "/epoch", "w").write(str(epoch))
+            train.report({"epoch": epoch}, checkpoint=folder, checkpoint_dir_name="latest")
+
+def fit():
+    return DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="again")).fit()
+
+for result in fit(), fit():
+    for checkpoint, metrics in result.best_checkpoints:
+        with checkpoint.as_directory() as folder:
+            print(checkpoint.name, metrics["epoch"], open(folder + "/epoch").read())
+"""
+    )
+    first = ["latest-a001 0 0", "latest-2-a001 1 1", "latest-3-a001 2 2"]
+    second = [line.replace("a001", "a002") for line in first]
+    assert out.splitlines() == ["goes on from latest-3-a001", *first, *first, *second]
+    home.rtrain("checkpoints", "verify", str(home.folder / "rtrain_results" / "again"))
+
+
 def test_the_latest_goes_with_success_when_so_asked(home: Home) -> None:
     out = home.script(
         TRAIN

@@ -10,9 +10,10 @@ import weakref
 from typing import Any
 
 from rtrain._remote import _hub
+from rtrain._remote._errors import GetTimeoutError
 from rtrain._remote._hub import Call, Slot
 from rtrain._remote._options import Options
-from rtrain._remote._refs import ObjectRef
+from rtrain._remote._refs import ObjectRef, get
 
 
 class RemoteFunction:
@@ -32,6 +33,20 @@ class RemoteFunction:
 
         Raises HeadError when the cluster refuses the run, TypeError when the arguments do not fit the function.
         """
+        refs = self._started(arguments, named)[1]
+        return refs[0] if len(refs) == 1 else refs
+
+    def value_within(self, seconds: float | None, *arguments: Any, **named: Any) -> Any:
+        """The value of one call. GetTimeoutError when it is not there after `seconds`; its run is ended by force then."""
+        slot, refs = self._started(arguments, named)
+        try:
+            return get(refs[0], timeout=seconds)
+        except GetTimeoutError:
+            slot.died(f"it took longer than {seconds} s")
+            slot.hub.stop_run(slot, wait=False)
+            raise
+
+    def _started(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Slot, list[ObjectRef]]:
         _fits(self._function, arguments, named)
         hub = _hub.hub()
         what = f"{getattr(self._function, '__name__', 'function')}()"
@@ -41,7 +56,7 @@ class RemoteFunction:
         slot.call(Call("function", what, self._function, arguments, named, refs))
         slot.end()
         hub.submit(slot)
-        return refs[0] if len(refs) == 1 else refs
+        return slot, refs
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(f"{self.__name__} is remote: call {self.__name__}.remote(...), and rtrain.get its value")  # type: ignore[attr-defined]
@@ -126,7 +141,8 @@ def remote(*target: Any, **options: Any) -> Any:
     """Makes a function or a class remote: `@rtrain.remote`, or `@rtrain.remote(num_gpus=1, num_cpus=4)`.
 
     num_cpus (default 1), num_gpus, memory (bytes), resources ({"name": amount}), accelerator_type, label_selector: what its
-    worker has. num_returns: into how many refs the returned list is split. name: of the run. runtime_env: {"env_vars": {...}}.
+    worker has. num_returns: into how many refs the returned list is split. name: of the run. runtime_env: {"env_vars": {...}},
+    over those of `init`.
     """
     chosen = Options().changed(**options)
     if len(target) == 1 and not options and callable(target[0]):

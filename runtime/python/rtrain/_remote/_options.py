@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
+from rtrain import _runtime_env, _where
+
 _IGNORED = (  # accepted; nothing here depends on them
     "max_calls",
     "max_concurrency",
@@ -73,11 +75,12 @@ class Options:
             scaling["accelerator_type"] = self.accelerator_type
         if self.label_selector:
             scaling["label_selector"] = dict(self.label_selector)
+        environment = _runtime_env.merged(_where.runtime_env(), self.runtime_env)
         return {
             "version": 1,
             "name": name,
             "entrypoint": [sys.executable, "-m", "rtrain._remote._worker"],
-            "env": {"PYTHONPATH": _import_path(), **_texts(self.runtime_env.get("env_vars") or {})},
+            "env": {"PYTHONPATH": _import_path(), **_runtime_env.env_vars(environment)},
             "scaling": scaling,
             "labels": {"rtrain.remote": "actor" if actor else "task"},
         }
@@ -85,10 +88,6 @@ class Options:
 
 def _amount(given: float | None, otherwise: float) -> float:
     return otherwise if given is None else given
-
-
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(value) for name, value in values.items()}
 
 
 def _import_path() -> str:

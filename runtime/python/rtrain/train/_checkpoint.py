@@ -43,7 +43,8 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     """A directory of files that a worker reports or resumes from.
 
     path: a directory here, `cluster://run/checkpoint`, `s3://bucket/run/checkpoint`, or a path that only the cluster mounts
-    (the head then streams the files). Hashes are checked. filesystem: a pyarrow FileSystem that `path` lies on.
+    (the head then streams the files). Hashes are checked. filesystem: a pyarrow FileSystem that `path` lies on; left out, it
+    reads as pyarrow's LocalFileSystem for a path, and as None for a URI and where pyarrow is not installed.
     `metrics` are those of the report that brought it (empty for a directory that was not reported yet).
     """
 
@@ -56,7 +57,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         name: str = "",
     ) -> None:
         self.path = os.fspath(path)
-        self.filesystem = filesystem
+        self._filesystem = filesystem
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or self.path.rstrip("/").rsplit("/", maxsplit=1)[-1]
         self._owned = False  # made by from_dict: report may move its files
@@ -68,6 +69,14 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
     def __fspath__(self) -> str:
         raise TypeError("a Checkpoint is not a path: use `with checkpoint.as_directory() as directory:`, or its .path")
+
+    @property
+    def filesystem(self) -> Any:
+        if self._filesystem is not None:
+            return self._filesystem
+        from rtrain.train import _run_directory
+
+        return _run_directory.filesystem_of(self.path)
 
     # -- making one ---------------------------------------------------------------------------------------------------
     @classmethod
@@ -108,7 +117,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     def as_directory(self) -> Iterator[str]:
         """The files in a directory, to be read and not written: the directory itself where it is on this machine, else a
         copy that the processes of this machine share and the last of them removes."""
-        if self.filesystem is None and pathlib.Path(self._local()).is_dir():
+        if self._filesystem is None and pathlib.Path(self._local()).is_dir():
             yield self._local()
             return
         with _shared_copy(self) as copy:
@@ -118,8 +127,8 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return self.path.removeprefix("file://")
 
     def _fetch(self, target: pathlib.Path) -> None:
-        if self.filesystem is not None:
-            _copy_from(self.filesystem, self.path, target)
+        if self._filesystem is not None:
+            _copy_from(self._filesystem, self.path, target)
             return
         from rtrain.train import _run_directory
 
@@ -169,7 +178,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def _existing(self) -> str:
-        if self.filesystem is not None or not pathlib.Path(self._local()).is_dir():
+        if self._filesystem is not None or not pathlib.Path(self._local()).is_dir():
             raise FileNotFoundError(f"the checkpoint directory {self.path} does not exist on this machine")
         return self._local()
 
@@ -177,13 +186,13 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return f"Checkpoint(path={self.path!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Checkpoint) and self.path == other.path and self.filesystem == other.filesystem
+        return isinstance(other, Checkpoint) and self.path == other.path and self._filesystem == other._filesystem
 
     def __hash__(self) -> int:
         return hash(self.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.path, self.filesystem, self.metrics, self.name)
+        return _remade, (self.path, self._filesystem, self.metrics, self.name)
 
 
 def _remade(path: str, filesystem: Any, metrics: dict[str, Any], name: str) -> Checkpoint:
@@ -248,7 +257,7 @@ def _identity(filesystem: Any) -> bytes:
 
 @contextlib.contextmanager
 def _shared_copy(checkpoint: Checkpoint) -> Iterator[str]:
-    digest = hashlib.sha256(checkpoint.path.encode() + b"|" + _identity(checkpoint.filesystem)).hexdigest()[:24]
+    digest = hashlib.sha256(checkpoint.path.encode() + b"|" + _identity(checkpoint._filesystem)).hexdigest()[:24]
     base = pathlib.Path(tempfile.gettempdir()) / f"rtrain-checkpoints-{os.getuid()}"
     copy, readers, lock = base / digest, base / f"{digest}.readers", base / f"{digest}.lock"
     mine = readers / f"{os.getpid()}-{threading.get_ident()}-{next(_readers)}"

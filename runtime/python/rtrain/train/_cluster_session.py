@@ -146,6 +146,11 @@ class ClusterSession:
 
         return _reported.resize_info(self.facts)
 
+    def resources(self) -> dict[str, float]:
+        from rtrain.train import _reported
+
+        return _reported.resources(self.facts)
+
     def preemption_info(self) -> PreemptionInfo | None:
         from rtrain.train import _reported, _wanted
 

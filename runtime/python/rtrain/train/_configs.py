@@ -9,10 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rtrain import _runtime_env
 from rtrain.train import _warnings
+from rtrain.train._ingest import ExecutionOptions
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 _TRACKERS = ("mlflow", "tensorboard", "wandb")
+_UNLIMITED: dict[str, tuple[float, str]] = {  # of FailureConfig: the default, and why another value changes nothing
+    "controller_failure_limit": (-1, "attempts that could not be begun do not count, and five in a row end the run"),
+    "max_preemption_failures": (-1, "an attempt that a preemption or a drain ended does not count, however often"),
+    "relax_collectives_on_preemption": (False, "reports stay barriers over all ranks; should_checkpoint() says when one is wanted"),
+    "preemption_grace_s": (0.0, "how long a run has is the cluster's to say: `preemption_grace` of its queues, or a drain's deadline"),
+}
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -180,8 +188,9 @@ class CheckpointConfig:
 
 @dataclass
 class FailureConfig:
-    """How often a run may fail and go on. max_failures: -1 is without end. The other limits are accepted as Ray's: nodes
-    that were drained or lost do not count as the run's failures."""
+    """How often a run may fail and go on. max_failures: -1 is without end. An attempt that a drain or a preemption
+    ended is no failure, nor is one that could not be begun (five of these in a row end the run); a node that is lost is one,
+    except of an elastic run. The other limits are accepted, and change nothing."""
 
     max_failures: int = 0
     fail_fast: bool | str = False
@@ -199,6 +208,9 @@ class FailureConfig:
             )
             if self.max_failures:
                 raise ValueError("fail_fast and max_failures contradict each other; give one")
+        for name, (default, why) in _UNLIMITED.items():
+            if getattr(self, name) != default:
+                _warnings.once(name, f"FailureConfig({name}=) changes nothing: {why}")
 
 
 @dataclass
@@ -237,6 +249,8 @@ class DataConfig:
             isinstance(datasets_to_split, list | tuple) and all(isinstance(name, str) for name in datasets_to_split)
         ):
             raise TypeError(f"datasets_to_split is {datasets_to_split!r}; it is 'all' or a list of names")
+        if execution_options is not None:
+            _warnings.once("execution_options", "DataConfig(execution_options=) changes nothing: each rank reads its rows itself")
         self.datasets_to_split = datasets_to_split
         self.execution_options = execution_options
         self.enable_shard_locality = enable_shard_locality
@@ -251,6 +265,11 @@ class DataConfig:
 
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
         return [{key: split(one, rank) if self.splits(key) else one for key, one in datasets.items()} for rank in ranks]
+
+    @staticmethod
+    def default_ingest_options() -> ExecutionOptions:
+        """Options of an engine that is not here: they can be set and read, and change nothing."""
+        return ExecutionOptions()
 
     def splits(self, name: str) -> bool:
         return self.datasets_to_split == "all" or name in self.datasets_to_split
@@ -274,7 +293,12 @@ ValidationFn = Callable[..., Mapping[str, Any]]  # of a checkpoint and `fn_kwarg
 @dataclass
 class ValidationConfig:
     """`fn(checkpoint, **fn_kwargs)` is called for each checkpoint reported with `validation`, and gives metrics that are
-    joined to the checkpoint's own."""
+    joined to the checkpoint's own. One at a time, and the driver sees to it: while no driver follows the run, what is to be
+    validated waits.
+
+    ray_remote_kwargs: None runs `fn` in a process beside the driver; {"num_gpus": 1} and other options of `rtrain.remote` run it
+    on a node, in a run of its own. In local mode it runs in the training process either way.
+    """
 
     fn: ValidationFn
     task_config: ValidationTaskConfig | None = None
@@ -283,6 +307,10 @@ class ValidationConfig:
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise TypeError(f"ValidationConfig(fn={self.fn!r}): fn is a function of a checkpoint that gives a dict of metrics")
+        if self.ray_remote_kwargs:
+            from rtrain._remote._options import Options
+
+            Options().changed(**self.ray_remote_kwargs)
 
 
 class SyncConfig:
@@ -342,12 +370,7 @@ class RunConfig:
             self.log_to_file = (self.log_to_file, self.log_to_file)
         if self.log_to_file:
             self.log_to_file = _log_names(self.log_to_file)
-        for name in self.worker_runtime_env or {}:
-            if name not in ("env_vars", "working_dir"):
-                raise ValueError(
-                    f"worker_runtime_env[{name!r}] is not carried out by this version (env_vars and working_dir are); install "
-                    "what the loop needs on the nodes"
-                )
+        _runtime_env.checked(self.worker_runtime_env, "worker_runtime_env")
         self.storage_path = _storage(self.storage_path, self.storage_filesystem)
 
     @staticmethod

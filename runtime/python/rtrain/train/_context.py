@@ -64,6 +64,10 @@ class TrainContext:
     def get_trial_dir(self) -> str:
         return self.get_run_path()
 
+    def get_trial_resources(self) -> dict[str, float]:
+        """What this attempt's workers hold together: {"CPU": 4}; empty in local mode, which reserves nothing."""
+        return _session.current("get_trial_resources").resources()
+
     def __repr__(self) -> str:
         return f"TrainContext({self._facts!r})"
 

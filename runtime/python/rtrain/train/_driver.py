@@ -8,6 +8,7 @@ import queue
 import re
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from rtrain.train._run_context import TrainRunContext, UserCallback
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0
 _TIME = re.compile(r"\b(?:\d+(?:ms|[smhd]))+\d*\b|\b\d+ ms\b")  # 12m, 2h11, 350 ms
+_NUMBER = re.compile(r"\d+")
+_ALIKE_S = 20.0  # notices that differ in numbers alone: missing ranks come every 30 s
 _EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that follows it
 
 
@@ -44,6 +47,8 @@ class Driver:
     _failures_told: set[int] = field(default_factory=set)
     _untold: deque[dict[str, Any]] = field(default_factory=deque)  # reports that callbacks have not heard of
     _explained: str = ""
+    _notices_said: int = 0  # up to this event
+    _notices_alike: dict[str, float] = field(default_factory=dict)  # without numbers: when such a one came last
     _run: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -52,6 +57,7 @@ class Driver:
 
     def follow(self) -> dict[str, Any]:
         self._run = self.head.get(self.route)
+        self._notices_said = self._before_newest_notice()
         printer = Printer()
         threads = [self._thread("events", "/v1/events", {"run": self.run_id})]
         if self.callbacks:
@@ -88,8 +94,9 @@ class Driver:
         except queue.Empty:
             kind, what = "events", None
         if kind == "events":
+            self._tell_notice(what)
             while not self._news.empty() and self._news.queue[0][0] == "events":
-                self._news.get_nowait()
+                self._tell_notice(self._news.get_nowait()[1])
             with contextlib.suppress(HeadError):
                 self._run = self.head.get(self.route)
                 self._tell_reports()
@@ -104,7 +111,9 @@ class Driver:
                 kind, what = self._news.get(timeout=0.05)
             except queue.Empty:
                 continue
-            if kind != "events":
+            if kind == "events":
+                self._tell_notice(what)
+            else:
                 self._one(kind, what, printer)
 
     def _one(self, kind: str, what: Any, printer: Printer) -> None:
@@ -174,11 +183,37 @@ class Driver:
             backend = "nccl" if attempt["workers"][0]["gpus"] else "gloo"
         self.say(f"  backend {backend}, master {addresses.get(attempt['workers'][0]['node'], '?')} (rank 0)")
 
+    def _before_newest_notice(self) -> int:
+        """Who comes to a run that hangs is told what its agents said last, and what they say from then on."""
+        if self._run["state"] in TERMINAL:
+            return sys.maxsize  # its past: `rtrain events`
+        said = []
+        if self._run.get("attempt"):
+            with contextlib.suppress(HeadError):
+                events = self.head.items("/v1/events", {"run": self.run_id, "limit": 1000})
+                said = [int(one["id"]) for one in events if one["kind"] == "Notice"]
+        return said[-1] - 1 if said else 0
+
+    def _tell_notice(self, event: Any) -> None:
+        """What an agent has to say of the run: ranks that have not come to a report, a checkpoint that was not written."""
+        if isinstance(event, dict) and event.get("kind") == "Notice" and int(event["id"]) > self._notices_said:
+            self._notices_said = int(event["id"])
+            text, now = str(event["text"]), time.monotonic()
+            shape = _NUMBER.sub("", text)
+            if now - self._notices_alike.get(shape, -_ALIKE_S) >= _ALIKE_S:
+                self.say(text)
+            self._notices_alike[shape] = now
+
     def _attempts(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.head.items(f"{self.route}/attempts")
         return found
 
     # -- callbacks ----------------------------------------------------------------------------------------------------
+    def tell_begin(self) -> None:
+        with self._ended_by_callbacks():
+            for callback in self.callbacks:
+                callback.before_run(self.context)
+
     def _tell_reports(self) -> None:
         """In order. One with a checkpoint is told once that is committed, or once it is certain that it will not be."""
         committed: set[str] | None = None

@@ -57,9 +57,9 @@ class _Fit:
         session = LocalSession(facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._told(context))
         self._furnish(session)
         _tracking.start(facts, _trackers(self.trainer.run_config))
-        for callback in self.callbacks:
-            callback.before_run(context)
         try:
+            for callback in self.callbacks:
+                callback.before_run(context)
             value = self._train(session, directory, context)
         finally:
             for callback in self.callbacks:

@@ -17,6 +17,7 @@ from typing import Any
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._local_directory import Directory, Found, files_below, take_files
+from rtrain.train._local_names import Names
 from rtrain.train._local_ranks import Ranks
 from rtrain.train._session import (
     CheckpointConsistencyMode,
@@ -44,6 +45,7 @@ class LocalSession:
         self._keep = keep  # CheckpointConfig
         self._reported = reported
         self._index = 0
+        self._names_given = Names()
         self._latest: Checkpoint | None = None
         self._statuses: dict[str, ReportedCheckpointStatus] = {}  # of those whose validation was asked for
         self.last_metrics: list[str] = []
@@ -86,8 +88,10 @@ class LocalSession:
         """The checkpoint's directory; empty: no rank brings files."""
         if all(names is None for _, _, names in told):
             return ""
-        wished = told[0][1] or f"checkpoint_{self._index:06d}"
-        return f"{wished}-a{self._facts.attempt:03d}"
+        name = self._names_given.next(told[0][1], f"checkpoint_{self._index:06d}")
+        if self._names_given.said and self._facts.world_rank == 0:
+            print(f"rtrain: {self._names_given.said}", file=sys.stderr)
+        return f"{name}-a{self._facts.attempt:03d}"
 
     def _bring(self, call: ReportCall, name: str, told: list[Any]) -> tuple[list[dict[str, Any]], str]:
         """This rank's files into the directory that all share: one name from several ranks is the lowest rank's."""
@@ -123,24 +127,36 @@ class LocalSession:
         if self._facts.world_rank == 0 and not faults:
             files = [entry for part, _ in brought for entry in part]
             try:
-                self._directory.write_manifest(name, self._index, files, told[0][0], self._facts.world_size)
-                status, metrics = self._validation(call, name)
-                if metrics:  # what a validation said counts from now on, also in later starts
-                    joined = _metrics.encode({**ReportCall(told[0][0]).metrics, **metrics})
-                    self._directory.write_manifest(name, self._index, files, joined, self._facts.world_size)
-                self.forget_worse()
+                found = self._directory.write_manifest(name, self._index, files, told[0][0], self._facts.world_size)
             except OSError as error:
                 committed = f"rank 0: {error}"
+            else:
+                status, metrics = self._after_commit(call, found)
         refused, metrics, status = self._ranks.broadcast((committed, metrics, status))
         if refused:
             faults.append(refused)
         if faults:
             if self._facts.world_rank == 0:
-                shutil.rmtree(self._directory.path / name, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    self._directory.remove(Found(name, {}))
             raise CheckpointUploadError(f"checkpoint {name} could not be kept in {self._directory.path}: {'; '.join(faults)}")
         if status is not None:
             self._statuses[name] = status
         return Checkpoint(self._directory.path / name, metrics={**ReportCall(told[0][0]).metrics, **metrics}, name=name)
+
+    def _after_commit(self, call: ReportCall, found: Found) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
+        """What is committed stays so, whatever goes wrong from here on."""
+        status: ReportedCheckpointStatus | None = None
+        metrics: dict[str, Any] = {}
+        try:
+            status, metrics = self._validation(call, found.name)
+            if metrics:  # what a validation said counts from now on, also in later starts
+                joined = _metrics.encode({**ReportCall(found.manifest["metrics"]).metrics, **metrics})
+                self._directory.write_manifest(found.name, self._index, found.manifest["files"], joined, self._facts.world_size)
+            self.forget_worse()
+        except OSError as error:
+            print(f"rtrain: checkpoint {found.name} is committed; what was to follow failed: {error}", file=sys.stderr)
+        return status, metrics
 
     def _validation(self, call: ReportCall, name: str) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
         """In this very process, so nothing can end one that takes too long. One that fails ends nothing, as on a cluster."""
@@ -201,6 +217,9 @@ class LocalSession:
     def resize_info(self) -> ResizeInfo:
         size = self._facts.world_size
         return ResizeInfo(size, None, size, size)
+
+    def resources(self) -> dict[str, float]:
+        return {}
 
     def preemption_info(self) -> PreemptionInfo | None:
         return None

@@ -36,9 +36,11 @@ def report(
     tensors are converted. NaN and infinity are legal.
     checkpoint: a directory; any subset of ranks may bring one, the files are merged. Once `report` returns, the
     caller's directory may be deleted.
+    checkpoint_dir_name: rank 0's wish; one that is used again in an attempt is numbered, and the checkpoint before stays.
     checkpoint_upload_mode: None takes the run's `checkpoint.upload`.
     delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible.
-    checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint`, uploads by its own means.
+    checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint`, brings the files into the run's directory by its own
+    means. As CheckpointUploadMode.NO_UPLOAD it needs a run directory that is a path which the nodes mount.
     validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
 
     RuntimeError outside of a training function; TypeError names the metric that cannot be stored; ValueError for
@@ -74,7 +76,13 @@ def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> str
     if checkpoint is None:
         raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
     path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
-    directory = pathlib.Path(path).absolute()
+    text = os.fspath(path).removeprefix("file://")
+    if "://" in text:
+        raise ValueError(
+            f"the checkpoint {text} is not a directory on this machine: a report brings local files, and the run keeps them. What lies "
+            "elsewhere can be named in the metrics"
+        )
+    directory = pathlib.Path(text).absolute()
     if not directory.is_dir():
         raise ValueError(
             f"the checkpoint {directory} is not a directory; report it while it is there (inside of the `with` block "
@@ -93,7 +101,8 @@ def get_all_reported_checkpoints(
     timeout_s: float | None = None,
 ) -> list[ReportedCheckpoint]:
     """The checkpoints that the run keeps. Waits until those reported by this rank are committed, VALIDATED also for
-    their validation, at most `timeout_s` seconds: then what is there is returned."""
+    their validation, at most `timeout_s` seconds: then what is there is returned. Validation needs a driver that follows the
+    run (see ValidationConfig): while there is none, VALIDATED without `timeout_s` waits, and says so after half a minute."""
     return _session.current("get_all_reported_checkpoints").all_reported_checkpoints(consistency_mode, timeout_s)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 import time
 from typing import Any
 
@@ -23,6 +24,7 @@ from rtrain.train._wanted import CheckpointWanted
 
 _KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
 _PAUSE_S = 0.25
+_SAY_AFTER_S, _SAY_AGAIN_S = 30.0, 300.0
 _LEAVING = ("DRAINING", "QUARANTINED")
 
 
@@ -33,15 +35,31 @@ def of_run(
     validation is pending. What is there when the time is over is given back."""
     head = Head.current()
     begun = time.monotonic()
+    said = begun + _SAY_AFTER_S - _SAY_AGAIN_S
     while True:
         found = _listed(head, facts)
         known = not newest or any(one.checkpoint.name == newest for one in found) or time.monotonic() - begun > _KNOWN_S
-        pending = consistency is CheckpointConsistencyMode.VALIDATED and any(
-            one.status is ReportedCheckpointStatus.PENDING_VALIDATION for one in found
-        )
+        pending = [one for one in found if one.status is ReportedCheckpointStatus.PENDING_VALIDATION]
+        if consistency is not CheckpointConsistencyMode.VALIDATED:
+            pending = []
         if (known and not pending) or (timeout_s is not None and time.monotonic() - begun > timeout_s):
             return found
+        if pending and time.monotonic() - said > _SAY_AGAIN_S:
+            said = time.monotonic()
+            _say_pending(facts, pending)
         time.sleep(_PAUSE_S)
+
+
+def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
+    """No rank can see whether a driver is there: the head knows of none, it only answers those that ask."""
+    names = ", ".join(one.checkpoint.name for one in pending[:3]) + (" ..." if len(pending) > 3 else "")
+    print(
+        f"rtrain: get_all_reported_checkpoints waits for the validation of {names}. The driver validates: where none follows the "
+        f"run (fit() has ended, or was detached from), rtrain.train.attach({facts.experiment_name!r}).result() does; timeout_s= "
+        "limits the waiting, CheckpointConsistencyMode.COMMITTED does without",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _listed(head: Head, facts: Facts) -> list[ReportedCheckpoint]:
@@ -67,6 +85,20 @@ def resize_info(facts: Facts) -> ResizeInfo:
     workers = Head.current().get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
     least, most = limits(workers)
     return ResizeInfo(facts.world_size, facts.previous_world_size, least, most)
+
+
+def resources(facts: Facts) -> dict[str, float]:
+    """Of all workers of this attempt together."""
+    each = Head.current().get(f"/v1/runs/{part(facts.run_id)}")["job"]["scaling"].get("resources_per_worker") or {}
+    return {name: one * facts.world_size for name, text in each.items() if (one := _amount(str(text))) > 0}
+
+
+def _amount(text: str) -> float:
+    """`4`, `0.5`, or bytes such as `8GiB`."""
+    number = text.rstrip("KMGTPEiB")
+    unit = text[len(number) :]
+    power = " KMGTPE".index(unit[0]) if unit not in ("", "B") else 0
+    return float(number) * float(1024 if "i" in unit else 1000) ** power
 
 
 def limits(workers: object) -> tuple[int, int]:

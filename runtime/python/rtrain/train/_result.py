@@ -29,7 +29,11 @@ class Result:
     best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] = field(default_factory=list)
     return_value: Any = None
     all_metrics: list[dict[str, Any]] = field(default_factory=list)  # one for each report, in their order
-    filesystem: Any = None
+
+    @property
+    def filesystem(self) -> Any:
+        """pyarrow's LocalFileSystem where `path` is one, else None: a bucket's is `pyarrow.fs.FileSystem.from_uri(path)`."""
+        return None if self.path is None else _run_directory.filesystem_of(self.path)
 
     @property
     def metrics_dataframe(self) -> Any:

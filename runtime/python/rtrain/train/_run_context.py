@@ -36,7 +36,8 @@ class UserCallback(RTrainCallback):
     """Called on the driver. An exception in it ends the run."""
 
     def before_run(self, run_context: TrainRunContext) -> None:
-        """Before the run is submitted."""
+        """Once the run is submitted, so that `run_context` has its id and path, before anything else is told. With a run that
+        this driver joins again, too."""
 
     def after_report(self, run_context: TrainRunContext, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
         """After each report, in order: the metrics of every rank, by rank, and the checkpoint that was brought, committed.

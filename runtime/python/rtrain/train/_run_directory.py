@@ -172,6 +172,17 @@ def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
     raise missing
 
 
+def filesystem_of(path: str) -> Any:
+    """pyarrow's LocalFileSystem for a path. None for a URI, which no pyarrow file system takes as a path, and without pyarrow."""
+    if "://" in path:
+        return None
+    try:
+        import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        return None
+    return pyarrow.fs.LocalFileSystem()
+
+
 def full_metrics(head: Head, route: str, checkpoint: dict[str, Any], of_bucket: Bucket) -> dict[str, Any]:
     """A checkpoint's metrics as they were reported: the head's record has its numbers, the manifest all of them."""
     try:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rtrain import _runtime_env
 from rtrain._http import Conflict, Head, NotFound, part
 from rtrain.train import _names, _package, _warnings
 from rtrain.train._checkpoint import Checkpoint
@@ -140,7 +141,7 @@ def runtime_of(config: RunConfig) -> dict[str, Any]:
     """`init(runtime_env=)` with that of the run over it."""
     from rtrain import _where
 
-    return {**_where.runtime_env(), **(config.worker_runtime_env or {})}
+    return _runtime_env.merged(_where.runtime_env(), config.worker_runtime_env)
 
 
 def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None) -> Project:
@@ -194,8 +195,6 @@ class Submission:
             self.trainer.scaling_config,
             self.trainer.train_loop_config,
         )
-        for callback in self.callbacks:
-            callback.before_run(context)
         return finished(self.head, run, self.callbacks, context)
 
     # -- what is sent -------------------------------------------------------------------------------------------------
@@ -215,7 +214,7 @@ class Submission:
             "failure": {"max_failures": failure.max_failures, "fail_fast": bool(failure.fail_fast)},
             "env": {
                 **_names.propagated(),
-                **_texts(runtime.get("env_vars")),
+                **_runtime_env.env_vars(runtime),
                 **_texts(config.env),
                 "RTRAIN_DRIVER_ID": identity,
             },
@@ -272,7 +271,7 @@ class Submission:
         if given is None:
             return None
         folder = pathlib.Path(given.path)
-        if given.filesystem is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
+        if given._filesystem is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
             return {"path": given.path}
         with given.as_directory() as directory:
             self.resume_blob = self.head.upload_blob(_package.tar_of(pathlib.Path(directory)))
@@ -340,8 +339,9 @@ def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: Tra
     """Follows the run to its end; its Result, or what its failure raises."""
     head = Head(head.place, patience_s=HEAD_AWAY_S)
     driver = Driver(head, run["run_id"], run["name"], callbacks, context)
-    validator = Validator(head, run)
     try:
+        driver.tell_begin()
+        validator = Validator(head, run)
         ended = driver.follow()
         validator.finish()
     finally:

@@ -4,12 +4,14 @@ worker's own directory, where links to the code lie beside the files."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import pathlib
 import shutil
 from collections.abc import Callable
 
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._run_directory import MANIFEST
 from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
 
 
@@ -22,10 +24,21 @@ def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str
     if call.directory is None:
         return dataclasses.replace(call, upload=None) if call.upload is CheckpointUploadMode.NO_UPLOAD else call
     if call.upload_fn is not None:
+        _check_place("checkpoint_upload_fn", facts)
         return _uploaded(call, facts, index)
     if call.upload is CheckpointUploadMode.NO_UPLOAD:
-        return _in_place(call, facts)
+        _check_place("CheckpointUploadMode.NO_UPLOAD", facts)
+        return _in_place(call, facts, index)
     return _without_links_to_code(call, fresh)
+
+
+def _check_place(what: str, facts: Facts) -> None:
+    """What the loop brings itself is taken over by a rename: not in a bucket, nor on the head. Said before anything is uploaded."""
+    if "://" in facts.run_path:
+        raise ValueError(
+            f"{what} works where the run's directory is a path that the nodes mount, and this run's is {facts.run_path}: report the "
+            f"local directory without {what}, and the agent brings it there; or give RunConfig(storage_path=) such a path"
+        )
 
 
 def _uploaded(call: ReportCall, facts: Facts, index: int) -> ReportCall:
@@ -35,10 +48,10 @@ def _uploaded(call: ReportCall, facts: Facts, index: int) -> ReportCall:
     brought = call.upload_fn(Checkpoint.from_directory(call.directory), name)
     if not isinstance(brought, Checkpoint):
         raise ValueError(f"checkpoint_upload_fn gave a {type(brought).__name__}; it gives the Checkpoint that it made")
-    return _in_place(dataclasses.replace(call, directory=brought.path, directory_name=name), facts)
+    return _in_place(dataclasses.replace(call, directory=brought.path, directory_name=name), facts, index)
 
 
-def _in_place(call: ReportCall, facts: Facts) -> ReportCall:
+def _in_place(call: ReportCall, facts: Facts, index: int) -> ReportCall:
     """Files that lie in the run's directory already are taken over by a rename; of several ranks that name one directory
     the first takes it."""
     assert call.directory is not None
@@ -47,16 +60,27 @@ def _in_place(call: ReportCall, facts: Facts) -> ReportCall:
             f"the checkpoint {call.directory} does not lie in the run's directory {facts.run_path}: NO_UPLOAD and "
             "checkpoint_upload_fn need that, on a path that the node sees"
         )
-    mine = pathlib.Path(call.directory).with_name(f".{pathlib.Path(call.directory).name}.rank-{facts.world_rank}")
+    given = pathlib.Path(call.directory)
+    if _committed(given):
+        raise ValueError(f"{given} is a committed checkpoint of this run, and stays one: put new files into another directory")
+    mine = given.with_name(f".{given.name}.rank-{facts.world_rank}-{index}")  # the one before may be on its way still
     try:
-        pathlib.Path(call.directory).rename(mine)
+        given.rename(mine)
     except FileNotFoundError:
         return dataclasses.replace(call, directory=None, upload=None)
     return dataclasses.replace(call, directory=str(mine), owned=True, upload=None)
 
 
+def _committed(directory: pathlib.Path) -> bool:
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("directory") == directory.resolve().name
+
+
 def _inside(directory: str, run_path: str) -> bool:
-    return "://" not in run_path and pathlib.Path(directory).resolve().is_relative_to(pathlib.Path(run_path).resolve())
+    return "://" not in directory and pathlib.Path(directory).resolve().is_relative_to(pathlib.Path(run_path).resolve())
 
 
 def _without_links_to_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:

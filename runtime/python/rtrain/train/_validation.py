@@ -1,5 +1,5 @@
 """Validation of reported checkpoints: the worker leaves what is to be validated with the head, the driver runs it, one at a
-time, in a process of its own, and leaves what it said. What is pending survives restarts of both."""
+time, in a process of its own or by a remote call, and leaves what it said. What is pending survives restarts of both."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from rtrain._http import Conflict, Head, HeadError, NotFound, part
+from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable, part
 from rtrain.train import _metrics
-from rtrain.train._configs import ValidationConfig, ValidationTaskConfig
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._configs import ValidationConfig, ValidationFn, ValidationTaskConfig
 from rtrain.train._package import Payload, dumps
 from rtrain.train._session import ReportedCheckpointStatus
 
@@ -101,6 +102,8 @@ class Validator:
         task = self._config.task_config or ValidationTaskConfig()
         arguments = {**(task.fn_kwargs or {}), **pickle.loads(b64decode(wish["fn_kwargs"]))}
         timeout_s = wish.get("timeout_s") or task.timeout_s
+        if self._config.ray_remote_kwargs:
+            return _run_there(self._config, f"{self._run_path}/{name}", arguments, timeout_s)
         with tempfile.TemporaryDirectory(prefix="rtrain-validation-") as folder:
             answer = pathlib.Path(folder) / "answer.json"
             job = {
@@ -123,12 +126,38 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate(timeout=_AFTER_KILL_S)
-        return {"status": ReportedCheckpointStatus.VALIDATION_TIMEOUT.value, "metrics": {}, "error": f"longer than {timeout_s} s"}
+        return _too_long(timeout_s)
     if process.returncode != 0:
-        text = err.decode("utf-8", "replace").strip()
-        print(f"rtrain: a validation failed:\n{text}", file=sys.stderr)
-        return {"status": ReportedCheckpointStatus.VALIDATION_FAILED.value, "metrics": {}, "error": text[-2000:]}
-    return {"status": ReportedCheckpointStatus.VALIDATED.value, "metrics": json.loads(answer.read_text()), "error": ""}
+        return _failed(err.decode("utf-8", "replace").strip())
+    return _answered(answer.read_text())
+
+
+def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
+    """On a node of the cluster, by `rtrain.remote`; the time that it waits for its place counts."""
+    from rtrain._remote._api import remote
+    from rtrain._remote._errors import GetTimeoutError, RemoteError
+
+    try:
+        return _answered(remote(**(config.ray_remote_kwargs or {}))(validate).value_within(timeout_s, config.fn, path, arguments))
+    except GetTimeoutError:
+        return _too_long(timeout_s)
+    except Unreachable:
+        raise  # it is asked for again when the head is back
+    except (RemoteError, HeadError) as error:
+        return _failed(str(error))
+
+
+def _answered(metrics: str) -> dict[str, Any]:
+    return {"status": ReportedCheckpointStatus.VALIDATED.value, "metrics": json.loads(metrics), "error": ""}
+
+
+def _failed(text: str) -> dict[str, Any]:
+    print(f"rtrain: a validation failed:\n{text}", file=sys.stderr)
+    return {"status": ReportedCheckpointStatus.VALIDATION_FAILED.value, "metrics": {}, "error": text[-2000:]}
+
+
+def _too_long(timeout_s: float | None) -> dict[str, Any]:
+    return {"status": ReportedCheckpointStatus.VALIDATION_TIMEOUT.value, "metrics": {}, "error": f"longer than {timeout_s} s"}
 
 
 def _config_of(head: Head, run: Mapping[str, Any]) -> ValidationConfig | None:
@@ -148,13 +177,16 @@ def main() -> int:
     content = sys.stdin.buffer.read()
     job = pickle.loads(content)
     sys.path[:] = job["sys_path"]
-    from rtrain.train._checkpoint import Checkpoint
+    pathlib.Path(job["answer"]).write_text(validate(pickle.loads(job["fn"]), job["path"], job["kwargs"]))
+    return 0
 
-    metrics = pickle.loads(job["fn"])(Checkpoint(job["path"]), **job["kwargs"])
+
+def validate(fn: ValidationFn, path: str, arguments: dict[str, Any]) -> str:
+    """The metrics, encoded."""
+    metrics = fn(Checkpoint(path), **arguments)
     if not isinstance(metrics, Mapping):
         raise TypeError(f"the validation function gave a {type(metrics).__name__}; it gives a dict of metrics")
-    pathlib.Path(job["answer"]).write_text(_metrics.encode(metrics))
-    return 0
+    return _metrics.encode(metrics)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ group when the loop uses torch, calls the loop, leaves rank 0's return value wit
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -42,12 +43,14 @@ def main() -> int:
     with _files(payload.header.get("log_to_file")), _cause_is_told():
         from rtrain.train import _worker_setup
 
-        loop, config = payload.part("loop"), payload.part("config")
-        _worker_setup.prepare(session, payload)
+        with _no_collections():
+            loop, config = payload.part("loop"), payload.part("config")
+            _worker_setup.prepare(session, payload)
         hooks = Hooks(session, payload.part("torch_config") if "torch_config" in payload.parts else None)
         hooks.call("on_start")
         group = _TorchGroup(payload)
-        group.watch()
+        with _no_collections():
+            group.watch()
         hooks.call("on_training_start")
         value = None
         with contextlib.suppress(LoopEnded), hooks.around_loop():
@@ -58,6 +61,20 @@ def main() -> int:
             _leave(facts.run_id, f"return-{facts.attempt}", value)
         group.end()
     return 0
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """While modules load no collection starts by itself: what they make stays, and to look through it again and again takes a good
+    part of the import of torch. A user's gc.disable() or gc.set_threshold() in it is left as it is."""
+    before = gc.get_threshold()
+    resting = (1 << 30, *before[1:])
+    gc.set_threshold(*resting)
+    try:
+        yield
+    finally:
+        if gc.get_threshold() == resting:
+            gc.set_threshold(*before)
 
 
 def _read_payload() -> Payload:
@@ -86,7 +103,9 @@ def wants_config(loop: Any) -> bool:
             f"train_loop_per_worker takes no argument or one (the config), and this one needs {len(required)}: {', '.join(required)}; "
             "put the values into train_loop_config"
         )
-    return bool(required) or bool(positional and positional[0].name in ("config", "train_loop_config"))
+    if required or any(p.kind is p.VAR_POSITIONAL for p in parameters):  # `*args`: a plain decorator's wrapper hands on what it gets
+        return True
+    return bool(positional and positional[0].name in ("config", "train_loop_config"))
 
 
 class _TorchGroup:
@@ -145,7 +164,8 @@ class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return found
 
     def exec_module(self, module: ModuleType) -> None:
-        self._inner.exec_module(module)
+        with _no_collections():
+            self._inner.exec_module(module)
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner
         self._then()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain.train import _run_directory
 from rtrain.train._result import Result, nested, score
 from rtrain.tune._sweep import flat
 from rtrain.tune._trial import ERROR, TERMINATED, Trial
@@ -48,7 +49,6 @@ def trial_result(trial: Trial, found: list[Result]) -> TrialResult:
         best_checkpoints=last.best_checkpoints,
         return_value=last.return_value,
         all_metrics=rows or ([trial.last_result] if trial.last_result else []),
-        filesystem=last.filesystem,
         trial_id=trial.trial_id,
         trial_name=trial.name,
         params=trial.config,
@@ -93,7 +93,7 @@ class ResultGrid:
 
     @property
     def filesystem(self) -> Any:
-        return None
+        return _run_directory.filesystem_of(self._path)
 
     def get_best_result(
         self,
