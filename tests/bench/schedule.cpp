@@ -251,6 +251,14 @@ struct Options {
     std::string file, write;
 };
 
+double number(const std::string& word, const std::string& text, double least, double most) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (!text.empty() && *end == '\0' && value >= least && value <= most) return value;
+    std::fprintf(stderr, "%s %s: it is not a number from %g to %g\n", word.c_str(), text.c_str(), least, most);
+    std::exit(2);
+}
+
 Options options_of(int argc, char** argv) {
     Options options;
     for (int i = 1; i < argc; ++i) {
@@ -263,13 +271,13 @@ Options options_of(int argc, char** argv) {
         if (word == "--draw")
             options.profile.name = value();
         else if (word == "--nodes")
-            options.profile.nodes = static_cast<std::uint32_t>(std::atoi(value().c_str()));
+            options.profile.nodes = static_cast<std::uint32_t>(number(word, value(), 1, 100'000));
         else if (word == "--jobs")
-            options.profile.jobs = static_cast<std::size_t>(std::atoll(value().c_str()));
+            options.profile.jobs = static_cast<std::size_t>(number(word, value(), 1, 10'000'000));
         else if (word == "--seed")
-            options.profile.seed = static_cast<std::uint64_t>(std::atoll(value().c_str()));
+            options.profile.seed = static_cast<std::uint64_t>(number(word, value(), 0, 1e15));
         else if (word == "--load")
-            options.profile.load = std::atof(value().c_str());
+            options.profile.load = number(word, value(), 0.01, 10);
         else if (word == "--write")
             options.write = value();
         else if (!word.starts_with("--") && options.file.empty())
@@ -292,9 +300,23 @@ Trace trace_of(const Options& options) {
     return read_trace(file, options.file);
 }
 
+// The first that the cluster could never hold; null: there is none.
+const TraceJob* too_large(const Trace& trace, std::uint32_t nodes) {
+    const auto found = std::find_if(trace.begin(), trace.end(), [&](const TraceJob& job) {
+        return job.gpus > 0 && job.workers > std::uint64_t{nodes} * (gpus_per_node / job.gpus);
+    });
+    return found == trace.end() ? nullptr : &*found;
+}
+
 int bench(const Options& options) {
     const Trace trace = trace_of(options);
     if (trace.empty()) return std::puts("the trace is empty"), 4;
+    if (const TraceJob* job = too_large(trace, options.profile.nodes)) {
+        std::fprintf(
+            stderr, "the job of second %lld needs %u x %u GPUs, which %u nodes of %u never have; say --nodes\n",
+            static_cast<long long>(job->submit_s), job->workers, job->gpus, options.profile.nodes, gpus_per_node);
+        return 4;
+    }
     if (!options.write.empty()) {
         std::ofstream out(options.write);
         write_trace(out, trace);

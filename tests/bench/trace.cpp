@@ -2,6 +2,7 @@
 #include "tests/bench/trace.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -20,11 +21,20 @@ constexpr const char* header = "submit_s,workers,gpus_per_worker,run_s,queue,pri
     std::exit(4);
 }
 
-std::int64_t number(const std::string& text, std::int64_t least, const std::string& name, std::size_t line) {
-    char* end = nullptr;
-    const long long value = std::strtoll(text.c_str(), &end, 10);
-    if (text.empty() || *end != '\0' || value < least || value > 1'000'000'000'000)
-        refuse(name, line, "\"" + text + "\" is not a whole number from " + std::to_string(least));
+struct Range {
+    std::int64_t least, most;
+};
+constexpr Range seconds{0, 10'000'000'000}, run_seconds{1, 10'000'000'000};
+constexpr Range workers{1, 1'000'000}, gpus_per_worker{0, gpus_per_node}, priorities{0, 100};
+
+std::int64_t number(const std::string& text, Range range, const std::string& name, std::size_t line) {
+    std::int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, fault] = std::from_chars(text.data(), end, value);
+    if (fault != std::errc{} || rest != end || value < range.least || value > range.most)
+        refuse(name, line,
+               "\"" + text + "\" is not a whole number from " + std::to_string(range.least) + " to " +
+                   std::to_string(range.most));
     return value;
 }
 
@@ -48,18 +58,54 @@ struct Size {
     double weight;
 };
 
-// Most jobs are small and short; most GPU hours are in the large ones.
+// Durations are log-normal.
+struct Kind {
+    const char* name;
+    double median_s, sigma;
+    std::int64_t longest_s;
+    std::vector<Size> sizes;
+};
+
+// mixed: most jobs are small and short, most GPU hours are in the large ones, some take a day. small: people who try
+// things. large: training, for an hour and more, up to a week.
+const std::vector<Kind>& kinds() {
+    static const std::vector<Kind> all{
+        {.name = "mixed",
+         .median_s = 600,
+         .sigma = 1.5,
+         .longest_s = 86'400,
+         .sizes = {{1, 1, 40}, {1, 2, 8}, {1, 4, 8}, {1, 8, 12}, {2, 8, 10}, {4, 8, 8}, {8, 8, 5}, {16, 8, 3}}},
+        {.name = "small",
+         .median_s = 240,
+         .sigma = 1.2,
+         .longest_s = 14'400,
+         .sizes = {{1, 1, 60}, {1, 2, 15}, {1, 4, 12}, {1, 8, 8}, {2, 8, 3}, {4, 8, 1.5}, {8, 8, 0.5}}},
+        {.name = "large",
+         .median_s = 3'600,
+         .sigma = 1.8,
+         .longest_s = 604'800,
+         .sizes = {{1, 8, 20}, {2, 8, 20}, {4, 8, 20}, {8, 8, 20}, {16, 8, 10}, {32, 8, 4}}}};
+    return all;
+}
+
+const Kind& kind_of(const Profile& profile) {
+    for (const Kind& kind : kinds())
+        if (profile.name == kind.name) return kind;
+    std::fprintf(stderr, "--draw %s: there is no such profile; there are mixed, small and large\n",
+                 profile.name.c_str());
+    std::exit(2);
+}
+
 std::vector<Size> sizes_of(const Profile& profile) {
-    std::vector<Size> sizes{{1, 1, 40}, {1, 2, 8}, {1, 4, 8}, {1, 8, 12}, {2, 8, 10}, {4, 8, 8}, {8, 8, 5}, {16, 8, 3}};
-    if (profile.name == "small")
-        sizes = {{1, 1, 60}, {1, 2, 15}, {1, 4, 12}, {1, 8, 8}, {2, 8, 3}, {4, 8, 1.5}, {8, 8, 0.5}};
-    if (profile.name == "large") sizes = {{1, 8, 20}, {2, 8, 20}, {4, 8, 20}, {8, 8, 20}, {16, 8, 10}, {32, 8, 4}};
+    std::vector<Size> sizes = kind_of(profile).sizes;
     if (profile.nodes >= 512) {
         sizes.push_back({32, 8, 1.5});
         sizes.push_back({64, 8, 0.7});
         sizes.push_back({128, 8, 0.3});
     }
-    std::erase_if(sizes, [&](const Size& size) { return size.workers * size.gpus > profile.nodes * 8 / 2; });
+    std::erase_if(sizes, [&](const Size& size) {
+        return size.workers * size.gpus > std::max(profile.nodes * gpus_per_node / 2, 1U);
+    });
     return sizes;
 }
 
@@ -82,13 +128,13 @@ Trace read_trace(std::istream& in, const std::string& name) {
         if (cells.size() < 6 || cells.size() > 7)
             refuse(name, at, "it has " + std::to_string(cells.size()) + " columns");
         TraceJob job;
-        job.submit_s = number(cells[0], 0, name, at);
-        job.workers = static_cast<std::uint32_t>(number(cells[1], 1, name, at));
-        job.gpus = static_cast<std::uint32_t>(number(cells[2], 0, name, at));
-        job.run_s = number(cells[3], 1, name, at);
+        job.submit_s = number(cells[0], seconds, name, at);
+        job.workers = static_cast<std::uint32_t>(number(cells[1], workers, name, at));
+        job.gpus = static_cast<std::uint32_t>(number(cells[2], gpus_per_worker, name, at));
+        job.run_s = number(cells[3], run_seconds, name, at);
         job.queue = cells[4].empty() ? "default" : cells[4];
-        job.priority = static_cast<std::int32_t>(number(cells[5], 0, name, at));
-        if (cells.size() == 7) job.limit_s = number(cells[6], 0, name, at);
+        job.priority = static_cast<std::int32_t>(number(cells[5], priorities, name, at));
+        if (cells.size() == 7) job.limit_s = number(cells[6], seconds, name, at);
         trace.push_back(job);
     }
     std::stable_sort(trace.begin(), trace.end(),
@@ -106,6 +152,7 @@ void write_trace(std::ostream& out, const Trace& trace) {
 Trace draw_trace(const Profile& profile) {
     std::mt19937_64 chance(profile.seed);
     const auto uniform = [&] { return static_cast<double>(chance() >> 11) * 0x1p-53; };
+    const Kind& kind = kind_of(profile);
     const auto sizes = sizes_of(profile);
     double weights = 0, gpu_seconds = 0;
     for (const Size& size : sizes) weights += size.weight;
@@ -116,15 +163,15 @@ Trace draw_trace(const Profile& profile) {
         while (pick + 1 < sizes.size() && (at -= sizes[pick].weight) >= 0) ++pick;
         job.workers = sizes[pick].workers;
         job.gpus = sizes[pick].gpus;
-        // Durations are log-normal: a median of 10 minutes, some take a day.
         const double normal = std::sqrt(-2 * std::log(1 - uniform())) * std::cos(6.283185307179586 * uniform());
-        job.run_s = std::clamp<std::int64_t>(static_cast<std::int64_t>(600 * std::exp(1.5 * normal)), 20, 86'400);
+        job.run_s = static_cast<std::int64_t>(kind.median_s * std::exp(kind.sigma * normal));
+        job.run_s = std::clamp<std::int64_t>(job.run_s, 20, kind.longest_s);
         // Limits are guesses: up to three times too long.
         job.limit_s = static_cast<std::int64_t>(static_cast<double>(job.run_s) * (1 + 2 * uniform())) + 60;
         job.queue = team_at(uniform());
         gpu_seconds += static_cast<double>(job.run_s) * job.workers * job.gpus;
     }
-    const double span = gpu_seconds / (profile.nodes * 8.0) / profile.load;
+    const double span = gpu_seconds / (profile.nodes * double{gpus_per_node}) / profile.load;
     std::vector<std::int64_t> times(profile.jobs);
     for (std::int64_t& time : times) time = static_cast<std::int64_t>(uniform() * span);
     std::sort(times.begin(), times.end());

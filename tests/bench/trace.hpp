@@ -8,6 +8,8 @@
 
 namespace rtrain::bench {
 
+inline constexpr std::uint32_t gpus_per_node = 8;
+
 struct TraceJob {
     std::int64_t submit_s = 0;
     std::uint32_t workers = 1;
@@ -26,7 +28,7 @@ void write_trace(std::ostream& out, const Trace& trace);
 std::int64_t share_of(const std::string& queue);
 
 struct Profile {
-    std::string name = "mixed";  // mixed, small, large
+    std::string name = "mixed";  // mixed, small, large: sizes and durations; another one ends the program
     std::size_t jobs = 70'000;
     std::uint32_t nodes = 64;
     std::uint64_t seed = 1;
