@@ -58,12 +58,12 @@ class Releases {
 // are released.
 class Future {
   public:
-    Future(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Doors open)
-        : cluster_(cluster),
-          ledger_(ledger),
+    Future(Ledger& ledger, std::uint32_t shape, Doors open)
+        : ledger_(ledger),
           gang_(ledger.shape(shape).gang),
           open_doors_(open),
-          known_(ledger.uniform(shape, open)) {
+          known_(ledger.uniform(shape, open)),
+          touched_at_(ledger.nodes().size(), untouched) {
         if (known_ != nullptr) {
             limits_ = ledger.index().limits(*known_);
             return;
@@ -72,17 +72,13 @@ class Future {
             if (allowed(i)) touch(i);
     }
     void release(AttemptId id) {
-        const Run& run = cluster_.runs.at(id.run);
-        const auto& workers = cluster_.attempts.at(id).workers;
-        std::size_t last = SIZE_MAX;
-        for (std::size_t rank = 0; rank < workers.size(); ++rank) {
-            const std::size_t i = ledger_.place_of(workers[rank].seat.node);
+        for (const auto& [node, held] : ledger_.held_by(id)) {
+            const std::size_t i = ledger_.place_of(node);
             if (i == ledger_.nodes().size() || !allowed(i)) continue;
-            if (last != i && last != SIZE_MAX) recount(nodes_.at(last));
-            give_back(touch(i).node, demand_of(run, rank), workers[rank].seat.gpus);
-            last = i;
+            Then& then = touch(i);
+            give_back(then, held.first, held.second);
+            recount(then);
         }
-        if (last != SIZE_MAX) recount(nodes_.at(last));
     }
     // Exact for gangs of one shape; for others the first bundle stands for all, and `seats` has the last word.
     bool enough() const {
@@ -91,51 +87,60 @@ class Future {
     }
     Seats seats() const {
         std::vector<NodeView> nodes;
-        for (const auto& [i, then] : nodes_)
-            if (known_ == nullptr || then.slots > 0) nodes.push_back(then.node);
+        for (const Then& then : touched_) {
+            if (known_ != nullptr && then.slots == 0) continue;
+            NodeView& node = nodes.emplace_back(view(then));
+            node.free = then.free;
+            node.gpus_free = then.gpus;
+        }
         if (known_ != nullptr)
             for (const NodeView* node : ledger_.index().with_room(*known_))
-                if (!nodes_.contains(ledger_.place_of(node->id))) nodes.push_back(*node);
+                if (touched_at_[ledger_.place_of(node->id)] == untouched) nodes.push_back(*node);
         std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
         return place(nodes, gang_).seats;
     }
 
   private:
     struct Then {
-        NodeView node;
+        std::size_t place = 0;  // of the node, in the ledger
+        Resources free;
+        std::vector<Amount> gpus;
         std::uint32_t slots = 0;
     };
+    static constexpr std::size_t untouched = SIZE_MAX;
+    const NodeView& view(const Then& then) const { return ledger_.nodes()[then.place]; }
     bool allowed(std::size_t i) const {
         return (ledger_.behind(i) & ~open_doors_) == 0 && placing::allowed(ledger_.nodes()[i], gang_);
     }
     Then& touch(std::size_t i) {
-        const auto [found, added] = nodes_.try_emplace(i);
-        if (!added) return found->second;
-        found->second.node = ledger_.nodes()[i];
+        if (touched_at_[i] != untouched) return touched_[touched_at_[i]];
+        touched_at_[i] = touched_.size();
+        const NodeView& node = ledger_.nodes()[i];
+        Then& then = touched_.emplace_back(Then{.place = i, .free = node.free, .gpus = node.gpus_free});
         if (known_ != nullptr)
-            found->second.slots = slots_of(found->second.node);
+            then.slots = slots_of(then);  // the limits count it already
         else
-            recount(found->second);
-        return found->second;
+            recount(then);
+        return then;
     }
-    static void give_back(NodeView& node, const Resources& demand, const std::vector<GpuShare>& shares) {
+    void give_back(Then& then, const Resources& demand, const std::vector<GpuShare>& shares) const {
         for (const auto& [name, amount] : demand) {
-            const Amount total = amount_of(node.total, name);
+            const Amount total = amount_of(view(then).total, name);
             if (name == gpu_key || total.ticks == 0 || amount.ticks == 0) continue;
-            Amount& free = node.free[name];
+            Amount& free = then.free[name];
             free = std::min(total, free + amount);
         }
         for (const GpuShare& share : shares)
-            if (share.device < node.gpus_free.size())
-                node.gpus_free[share.device] = std::min(units(1), node.gpus_free[share.device] + share.amount);
+            if (share.device < then.gpus.size())
+                then.gpus[share.device] = std::min(units(1), then.gpus[share.device] + share.amount);
     }
-    std::uint32_t slots_of(const NodeView& node) const {
+    std::uint32_t slots_of(const Then& then) const {
         const Bundle& bundle = gang_.bundles.front();
-        if (!matches(bundle.selector, node.labels)) return 0;
-        return placing::slots(node.free, node.gpus_free, bundle.demand, UINT32_MAX);
+        if (!matches(bundle.selector, view(then).labels)) return 0;
+        return placing::slots(then.free, then.gpus, bundle.demand, UINT32_MAX);
     }
     void recount(Then& then) {
-        const std::uint32_t now = slots_of(then.node);
+        const std::uint32_t now = slots_of(then);
         for (const Strategy all : {Strategy::pack, Strategy::spread}) limit(all) += now - std::uint64_t{then.slots};
         limit(Strategy::strict_pack) = std::max<std::uint64_t>(limit(Strategy::strict_pack), now);
         limit(Strategy::strict_spread) += (now > 0 ? 1U : 0U) - (then.slots > 0 ? 1U : 0U);
@@ -143,13 +148,13 @@ class Future {
     }
     std::uint64_t& limit(Strategy strategy) { return limits_[static_cast<std::size_t>(strategy)]; }
 
-    const Cluster& cluster_;
     Ledger& ledger_;
     const GangRequest& gang_;
     Doors open_doors_;
     const UniformGang* known_;
     FreeIndex::Limits limits_{};
-    std::map<std::size_t, Then> nodes_;  // by their place in the ledger
+    std::vector<Then> touched_;
+    std::vector<std::size_t> touched_at_;  // per node of the ledger: where it is in `touched_`
 };
 
 Reservation reserved(const Seats& seats, Time from) {
@@ -183,7 +188,7 @@ Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape,
     const GangRequest& gang = ledger.shape(shape).gang;
     const UniformGang* known = ledger.uniform(shape, open);
     if (known != nullptr && ledger.index().verdict(*known) == Verdict::infeasible) return {};
-    Future future(cluster, ledger, shape, open);
+    Future future(ledger, shape, open);
     const bool simple = placing::one_shape(placing::wanted_of(gang)) && gang.placed.empty() && !gang.topology_label;
     Releases releases(cluster, now);
     Time from = now;

@@ -38,6 +38,7 @@ void FreeIndex::put(const NodeView& node) {
         if (unused_.empty()) {
             unused_.push_back(static_cast<Node>(nodes_.size()));
             nodes_.emplace_back();
+            fullness_.emplace_back();
             behind_.push_back(0);
             order_.push_back(0);
         }
@@ -46,7 +47,7 @@ void FreeIndex::put(const NodeView& node) {
         order(found->second, node.id);
     }
     nodes_[found->second] = node;
-    changed(found->second);
+    changed(found->second, What::all);
 }
 
 void FreeIndex::put_free(const NodeView& node) {
@@ -54,14 +55,14 @@ void FreeIndex::put_free(const NodeView& node) {
     RTRAIN_CHECK(found != by_id_.end(), "the index does not know node " + node.id.value);
     nodes_[found->second].free = node.free;
     nodes_[found->second].gpus_free = node.gpus_free;
-    changed(found->second);
+    changed(found->second, What::free);
 }
 
 void FreeIndex::put_behind(const NodeId& id, Doors doors) {
     const auto found = by_id_.find(id);
     if (found == by_id_.end() || behind_[found->second] == doors) return;
     behind_[found->second] = doors;
-    changed(found->second);
+    changed(found->second, What::free);
 }
 
 void FreeIndex::erase(const NodeId& id) {
@@ -71,14 +72,18 @@ void FreeIndex::erase(const NodeId& id) {
     nodes_[node] = {};
     nodes_[node].state = NodeState::lost;
     behind_[node] = 0;
-    changed(node);
+    changed(node, What::all);
     settle();  // its place may be given to another node, in another order
     by_id_.erase(found);
     unused_.push_back(node);
 }
 
-void FreeIndex::changed(Node node) {
+void FreeIndex::changed(Node node, What what) {
     changes_.push_back(node);
+    Fullness& fullness = fullness_[node];
+    fullness.gpus = placing::gpus_free(nodes_[node].gpus_free);
+    fullness.cpus = amount_of(nodes_[node].free, cpu_key);
+    if (what == What::all) fullness.put = first_change_ + changes_.size();
     if (changes_.size() <= 8 * nodes_.size() + 64) return;
     first_change_ += changes_.size();  // shapes that are behind are counted afresh
     changes_.clear();
@@ -88,9 +93,12 @@ void FreeIndex::move(const GangRequest& gang, const Seats& seats, Moves moves) {
     const auto shift = [&](Amount& amount, Amount by) {
         amount = moves == Moves::give ? amount + by : amount - std::min(amount, by);
     };
-    Node last = UINT32_MAX;
+    auto found = by_id_.end();
     for (std::size_t i = 0; i < seats.size(); ++i) {
-        const auto found = by_id_.find(seats[i].node);
+        if (found == by_id_.end() || found->first != seats[i].node) {  // ranks of one node follow one another
+            if (found != by_id_.end()) changed(found->second, What::free);
+            found = by_id_.find(seats[i].node);
+        }
         if (found == by_id_.end()) continue;
         NodeView& node = nodes_[found->second];
         for (const auto& [name, amount] : gang.bundles[i].demand) {
@@ -101,9 +109,8 @@ void FreeIndex::move(const GangRequest& gang, const Seats& seats, Moves moves) {
         }
         for (const GpuShare& share : seats[i].gpus)
             if (share.device < node.gpus_free.size()) shift(node.gpus_free[share.device], share.amount);
-        if (found->second != last) changed(found->second);
-        last = found->second;
     }
+    if (found != by_id_.end()) changed(found->second, What::free);
 }
 
 void FreeIndex::take(const GangRequest& gang, const Seats& seats) { move(gang, seats, Moves::take); }
@@ -112,14 +119,35 @@ void FreeIndex::give(const GangRequest& gang, const Seats& seats) { move(gang, s
 
 // ---- one shape's counts -------------------------------------------------------------------------------------------
 
+FreeIndex::Demand::Demand(const Resources& all)
+    : gpus(amount_of(all, gpu_key)), cpus(amount_of(all, cpu_key)), others(all) {
+    others.erase(std::string(gpu_key));
+    others.erase(std::string(cpu_key));
+}
+
+// As placing::slots, without a look at the names.
+std::uint32_t FreeIndex::slots(const Demand& demand, Node at) const {
+    std::uint64_t count = UINT32_MAX;
+    if (demand.cpus.ticks > 0)
+        count = std::min(count, static_cast<std::uint64_t>(fullness_[at].cpus.ticks / demand.cpus.ticks));
+    if (count > 0 && demand.gpus.ticks > 0) {
+        if (fullness_[at].gpus < demand.gpus) return 0;
+        count = std::min(count, placing::gpu_slots(nodes_[at].gpus_free, demand.gpus));
+    }
+    if (count == 0 || demand.others.empty()) return static_cast<std::uint32_t>(count);
+    return placing::slots(nodes_[at].free, {}, demand.others, static_cast<std::uint32_t>(count));
+}
+
 FreeIndex::Count FreeIndex::count(const Shape& shape, Node at) const {
     const NodeView& node = nodes_[at];
     if ((behind_[at] & ~shape.doors) != 0) return {};
     if (node.state != NodeState::ready || !matches(shape.bundle.selector, node.labels)) return {};
-    return {.slots = placing::slots(node.free, node.gpus_free, shape.bundle.demand, UINT32_MAX),
-            .whole = placing::slots_when_empty(node, shape.bundle.demand),
-            .gpus = placing::gpus_free(node.gpus_free),
-            .cpus = amount_of(node.free, cpu_key),
+    const Fullness& fullness = fullness_[at];
+    const std::uint32_t whole_before = shape.seen >= fullness.put ? shape.counts[at].whole : 0;
+    return {.slots = slots(shape.demand, at),
+            .whole = whole_before > 0 ? whole_before : placing::slots_when_empty(node, shape.bundle.demand),
+            .gpus = fullness.gpus,
+            .cpus = fullness.cpus,
             .has_gpus = !node.gpus_free.empty()};
 }
 
@@ -221,6 +249,7 @@ void FreeIndex::bring_up_to_date(Shape& shape) {
 
 void FreeIndex::settle() {
     for (Shape& shape : shapes_) bring_up_to_date(shape);
+    first_change_ += changes_.size();
     changes_.clear();
     for (Shape& shape : shapes_) shape.seen = first_change_;
 }
@@ -248,6 +277,7 @@ std::uint32_t FreeIndex::shape_for(const Bundle& bundle, Doors open) {
     }
     Shape& shape = shapes_[at];
     shape.bundle = bundle;
+    shape.demand = Demand(bundle.demand);
     shape.doors = open;
     shape.gpu_less = amount_of(bundle.demand, gpu_key).ticks == 0;
     shape.asked = ++clock_;

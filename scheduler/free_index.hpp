@@ -55,11 +55,20 @@ class FreeIndex {
   private:
     using Node = std::uint32_t;                                  // position in nodes_
     using Buckets = std::map<std::uint32_t, std::vector<Node>>;  // free slots -> nodes, fuller first, then by id
-    struct Count {                                               // of one node for one shape
-        std::uint32_t slots = 0, whole = 0;                      // bundles that fit now, and in the empty node
-        Amount gpus, cpus;                                       // how full it is
+    struct Fullness {                                            // of one node, the same for every shape
+        Amount gpus, cpus;
+        std::uint64_t put = 0;  // changes counted when it was put: what it holds when empty is as it was then
+    };
+    struct Count {                           // of one node for one shape
+        std::uint32_t slots = 0, whole = 0;  // bundles that fit now, and in the empty node
+        Amount gpus, cpus;                   // how full it is
         bool has_gpus = false;
         bool operator==(const Count&) const = default;
+    };
+    struct Demand {  // of a bundle: the two that nearly all ask for, and the rest
+        explicit Demand(const Resources& all);
+        Amount gpus, cpus;
+        Resources others;
     };
     struct Shape {
         std::uint64_t seen = 0;  // changes counted so far
@@ -71,6 +80,7 @@ class FreeIndex {
         Buckets open;                                        // nodes with a free slot
         Buckets plain;                                       // of them those without GPUs, for shapes that need none
         Bundle bundle;
+        Demand demand{bundle.demand};
         Doors doors = every_door;  // open to it
         bool gpu_less = false;
         std::uint32_t generation = 0;
@@ -82,11 +92,13 @@ class FreeIndex {
     };
     using Picks = std::vector<Pick>;
 
-    void changed(Node node);
+    enum class What { free, all };
+    void changed(Node node, What what);
     void order(Node node, const NodeId& id);
     enum class Moves { take, give };
     void move(const GangRequest& gang, const Seats& seats, Moves moves);
     Count count(const Shape& shape, Node node) const;
+    std::uint32_t slots(const Demand& demand, Node node) const;
     bool before(const Shape& shape, Node a, Node b) const;
     void insert(Shape& shape, Buckets& buckets, Node node) const;
     void remove(Shape& shape, Buckets& buckets, Node node) const;
@@ -106,6 +118,7 @@ class FreeIndex {
     std::vector<std::string> faults_of(const Shape& shape) const;
 
     std::vector<NodeView> nodes_;
+    std::vector<Fullness> fullness_;    // per node
     std::vector<Doors> behind_;         // per node: the doors it stands behind
     std::vector<std::uint64_t> order_;  // per node: grows with the id, with gaps for those to come
     std::map<NodeId, Node> by_id_;

@@ -189,6 +189,10 @@ std::vector<std::string> FreeIndex::faults_of(const Shape& shape) const {
         if (!holds) wrong.push_back("free index: " + what + " of a shape differ from a recount");
     };
     expect(shape.counts == recount.counts, "counts");
+    for (Node node = 0; node < nodes_.size(); ++node)
+        expect(slots(shape.demand, node) ==
+                   placing::slots(nodes_[node].free, nodes_[node].gpus_free, shape.bundle.demand, UINT32_MAX),
+               "slots of node " + nodes_[node].id.value);
     expect(shape.open == recount.open && shape.plain == recount.plain, "buckets");
     expect(shape.slots == recount.slots && shape.nodes == recount.nodes, "sums");
     expect(shape.whole_slots == recount.whole_slots && shape.whole_nodes == recount.whole_nodes &&
@@ -210,6 +214,9 @@ std::vector<std::string> FreeIndex::faults() const {
     for (const auto& [id, node] : by_id_) {
         if (nodes_[node].id != id || order_[node] <= last) wrong.push_back("free index: order of node " + id.value);
         last = order_[node];
+        if (fullness_[node].gpus != placing::gpus_free(nodes_[node].gpus_free) ||
+            fullness_[node].cpus != amount_of(nodes_[node].free, cpu_key))
+            wrong.push_back("free index: fullness of node " + id.value);
     }
     return wrong;
 }

@@ -74,6 +74,8 @@ class Ledger {
     const Shape& shape(std::uint32_t number) const { return shapes_[number]; }
     std::uint32_t shape_of(RunId waiting) const { return runs_.at(waiting).shape; }
     const Line& line_of(RunId waiting) const { return waiting_.find(runs_.at(waiting).line)->first; }
+    using HeldOn = std::map<NodeId, std::pair<Resources, std::vector<GpuShare>>>;
+    const HeldOn& held_by(AttemptId live) const { return attempts_.at(live).by_node; }
     const std::set<AttemptId>& live_attempts() const { return live_attempts_; }
     const std::set<AttemptId>& on_node(const NodeId& node) const;  // live ones
     const std::vector<NodeView>& nodes() const { return views_; }  // by id
@@ -110,7 +112,7 @@ class Ledger {
     struct Held {
         std::string queue;
         Resources total;
-        std::map<NodeId, std::pair<Resources, std::vector<GpuShare>>> by_node;
+        HeldOn by_node;
     };
     struct Known {  // of a run, to be taken out again
         std::string name, user, submit_key;

@@ -17,6 +17,8 @@ std::optional<std::size_t> fullest_device(const std::vector<Amount>& gpus, Amoun
     return best;
 }
 
+}  // namespace
+
 std::uint64_t gpu_slots(const std::vector<Amount>& gpus, Amount demand) {
     std::uint64_t count = 0;
     if (demand >= whole) {
@@ -26,8 +28,6 @@ std::uint64_t gpu_slots(const std::vector<Amount>& gpus, Amount demand) {
     for (const Amount free : gpus) count += static_cast<std::uint64_t>(free.ticks / demand.ticks);
     return count;
 }
-
-}  // namespace
 
 bool zero(const Resources& demand) {
     return std::all_of(demand.begin(), demand.end(), [](const auto& entry) { return entry.second.ticks == 0; });

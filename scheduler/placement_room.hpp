@@ -12,6 +12,7 @@ namespace rtrain::placing {
 
 // The words of an amount of GPU: a share of one device, or whole untouched devices.
 bool zero(const Resources& demand);
+std::uint64_t gpu_slots(const std::vector<Amount>& gpus, Amount demand);  // demands of this amount, which is not 0
 bool fits_gpus(const std::vector<Amount>& gpus, Amount demand);
 
 // Fractions go to the fullest device that takes them, whole GPUs to untouched devices, lowest index first.

@@ -2,6 +2,7 @@
 // moment; then gangs that have waited long; then the queue that has had the least of its share; then age. Runs of equal
 // shape stand together, so that one refusal answers for all of them.
 #include <algorithm>
+#include <functional>
 
 #include "scheduler/machine.hpp"
 #include "scheduler/queue_order.hpp"
@@ -28,7 +29,9 @@ void Order::open_priority() {
                         ledger_.reserving().contains(id) ? Claim::promise : Claim::none);
         for (; line_ != ledger_.waiting().end() && line_->first.priority == priority; ++line_) {
             Open open{.line = &line_->first, .batches = &line_->second, .heads = {}};
-            for (const auto& [shape, batch] : line_->second) open.heads.emplace(*batch.by_age.begin(), shape);
+            open.heads.reserve(line_->second.size());
+            for (const auto& [shape, batch] : line_->second) open.heads.emplace_back(*batch.by_age.begin(), shape);
+            std::sort(open.heads.rbegin(), open.heads.rend());
             if (!open.heads.empty()) lines_.push_back(std::move(open));
         }
         add_starving();
@@ -89,16 +92,18 @@ std::optional<Turn> Order::next_by_share() {
     std::size_t best = 0;
     for (std::size_t i = 1; i < lines_.size(); ++i) {
         const std::int64_t mine = shares_.of(lines_[i].line->queue), least = shares_.of(lines_[best].line->queue);
-        const bool older = lines_[i].heads.begin()->first < lines_[best].heads.begin()->first;
+        const bool older = lines_[i].heads.back().first < lines_[best].heads.back().first;
         if (mine < least || (mine == least && older)) best = i;
     }
     Open& open = lines_[best];
-    const auto [waiter, shape] = *open.heads.begin();
-    open.heads.erase(open.heads.begin());
+    const auto [waiter, shape] = open.heads.back();
+    open.heads.pop_back();
     const auto batch = open.batches->find(shape);
     if (batch != open.batches->end())
-        if (const auto after = batch->second.by_age.upper_bound(waiter); after != batch->second.by_age.end())
-            open.heads.emplace(*after, shape);
+        if (const auto after = batch->second.by_age.upper_bound(waiter); after != batch->second.by_age.end()) {
+            const std::pair next{*after, shape};
+            open.heads.insert(std::upper_bound(open.heads.begin(), open.heads.end(), next, std::greater<>()), next);
+        }
     if (lines_.size() > 1) shares_.count(open.line->queue, ledger_.shape(shape).total);
     return Turn{.line = open.line, .shape = shape, .run = waiter.id};
 }

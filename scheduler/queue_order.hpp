@@ -36,7 +36,7 @@ class Order {
     struct Open {
         const Line* line = nullptr;
         const Ledger::Batches* batches = nullptr;
-        std::set<std::pair<Waiter, std::uint32_t>> heads;  // the oldest of each shape
+        std::vector<std::pair<Waiter, std::uint32_t>> heads;  // the oldest of each shape, the oldest of all at the back
     };
     void open_priority();
     void add_starving();
