@@ -90,10 +90,13 @@ std::optional<Turn> Order::next_by_share() {
     }
     if (lines_.empty()) return std::nullopt;
     std::size_t best = 0;
+    std::int64_t least = lines_.size() > 1 ? shares_.of(lines_[0].line->queue) : 0;
     for (std::size_t i = 1; i < lines_.size(); ++i) {
-        const std::int64_t mine = shares_.of(lines_[i].line->queue), least = shares_.of(lines_[best].line->queue);
+        const std::int64_t mine = shares_.of(lines_[i].line->queue);
         const bool older = lines_[i].heads.back().first < lines_[best].heads.back().first;
-        if (mine < least || (mine == least && older)) best = i;
+        if (mine > least || (mine == least && !older)) continue;
+        best = i;
+        least = mine;
     }
     Open& open = lines_[best];
     const auto [waiter, shape] = open.heads.back();
