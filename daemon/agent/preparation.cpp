@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "daemon/agent/start_directory.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -74,6 +75,7 @@ Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha
     const std::string archive = place + ".tar.zst";
     if (Status fetched = fetch_code(facts, sha256, archive); !fetched) return fetched.error();
     if (Status unpacked = spec::unpack_archive(archive, place); !unpacked) return unpacked.error();
+    if (Status sealed = seal_code(place); !sealed) return sealed.error();
     return place;
 }
 
@@ -267,6 +269,12 @@ Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare) 
     return Done{};
 }
 
+Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts) {
+    const Status made = start_directories(gear, facts);
+    if (!made) return trouble(made.error(), facts.node, "the directories that its workers start in");
+    return Done{};
+}
+
 Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms) {
     const protocol::Prepare& prepare = gear.prepare;
     Store& store = *gear.store;
@@ -292,23 +300,6 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
                                           facts.files.restored(key_of(prepare.attempt)));
     if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
     return *claimed;
-}
-
-Result<std::string> private_directory(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t rank) {
-    const std::string place = facts.files.worker(key_of(gear.prepare.attempt), rank) + "/cwd";
-    if (Status made = make_directory(place, 0711); !made) return made.error();
-    std::error_code failed;
-    if (!gear.working_dir.empty())
-        for (const auto& entry : fs::directory_iterator(gear.working_dir, failed)) {
-            fs::create_symlink(entry.path(), place + "/" + entry.path().filename().string(), failed);
-            if (failed && failed != std::errc::file_exists)
-                return Error{ErrorCode::io,
-                             "linking " + entry.path().string() + " into " + place + ": " + failed.message(), ""};
-        }
-    if (gear.user.uid >= 0 &&
-        ::chown(place.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
-        return Error{ErrorCode::io, "giving " + place + " to user " + gear.user.name + ": " + std::strerror(errno), ""};
-    return place;
 }
 
 }  // namespace rtrain::agent

@@ -53,11 +53,10 @@ SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts);
 Gear with_setup(const AttemptGear& gear, const SetupResult& done);
 bool probes_seen(const AttemptGear& gear, std::string& missing);  // do we see what the other nodes wrote?
 Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare);
+Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts);  // see start_directory.hpp
 Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms);
 
 Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path);
 std::string staging_below(const AttemptGear& gear, const NodeFacts& facts);  // also removed with the attempt
-// A private working directory for a rank: links to the entries of the unpacked code. Returns its path.
-Result<std::string> private_directory(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t rank);
 
 }  // namespace rtrain::agent

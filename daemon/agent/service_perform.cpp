@@ -145,6 +145,8 @@ void Service::finish_preparation(const Gear& gear) {
         [gear, facts = facts()]() -> Try<storage::ClaimAnswer> {
             auto reached = reach_peers(facts, gear->prepare);
             if (auto* why = std::get_if<Trouble>(&reached)) return *why;
+            auto made = make_start_directories(*gear, facts);
+            if (auto* why = std::get_if<Trouble>(&made)) return *why;
             if (!gear->prepare.claim) return storage::ClaimAnswer{.number = gear->prepare.attempt.number};
             return claim(*gear, facts, wall_ms());
         },

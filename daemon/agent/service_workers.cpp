@@ -15,6 +15,7 @@
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
 #include "daemon/agent/stacks.hpp"
+#include "daemon/agent/start_directory.hpp"
 #include "daemon/agent/uploads.hpp"
 
 namespace rtrain::agent {
@@ -110,7 +111,7 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
                       .wait_ms = worker.rank == 0 ? 0 : rendezvous_lead_ms,
                       .program = gear.job.entrypoint};
     if (Status made = make_directory(start.directory, 0711); !made) return made;
-    auto cwd = private_directory(gear, facts(), worker.rank);
+    auto cwd = start_directory(gear, facts(), worker.rank);
     if (!cwd) return cwd.error();
     start.cwd = *cwd;
     const std::string scratch = files_.scratch(key);
@@ -126,6 +127,7 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
                       .worker_library = worker_library_,
                       .scratch = scratch,
                       .working_dir = gear.working_dir,
+                      .start_dir = start.cwd,
                       .error_file = start.cwd + "/.torchelastic-error.json",
                       .driver_file = gear.driver_file,
                       .head_address = host_port(identity_),

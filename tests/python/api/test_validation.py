@@ -213,19 +213,26 @@ def test_files_in_place_need_a_run_directory_that_is_a_path(cluster, tmp_path):
 def test_the_worker_s_own_directory_as_a_checkpoint_leaves_the_code_behind(cluster, tmp_path, driver):
     name, storage = cluster.name("dot"), tmp_path / "runs"
     script = f"""
+        import os
         from rtrain import train
         from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig
+        os.mkdir("checkpoints")
+        for leftover in ("model.pt", "out.log", "checkpoints/epoch-1.pt", "checkpoints/epoch-2.pt"):
+            with open(leftover, "w") as out:
+                out.write("by hand")
         def loop():
-            import os
             rank = train.get_context().get_world_rank()
             assert open("helper.py").read() == "x = 1\\n", "what lies beside the script is found by its name"
-            assert not os.path.exists("model.pt"), "of another rank, or of the attempt before"
+            for came in ("model.pt", "checkpoints/epoch-1.pt"):
+                assert open(came).read() == "by hand", "neither another rank nor the attempt before wrote to it"
+            assert not os.path.exists("own.pt"), "of another rank, or of the attempt before"
             train.collective.barrier()
-            for name in ("model.pt", f"model-{{rank}}.pt"):
+            for name in ("model.pt", f"model-{{rank}}.pt", "own.pt", "checkpoints/epoch-2.pt", f"checkpoints/new-{{rank}}.pt"):
                 with open(name, "w") as out:
                     out.write(f"m{{rank}}")
             train.collective.barrier()
-            assert open("model.pt").read() == f"m{{rank}}"
+            for name in ("model.pt", "own.pt", "checkpoints/epoch-2.pt"):
+                assert open(name).read() == f"m{{rank}}"
             train.report({{}}, Checkpoint.from_directory("."))
             train.flush()
             assert train.get_context().get_attempt() == 2, "once more"
@@ -238,5 +245,8 @@ def test_the_worker_s_own_directory_as_a_checkpoint_leaves_the_code_behind(clust
     checkpoints = sorted((storage / name).glob("checkpoint_*"))
     assert len(checkpoints) == 2
     for checkpoint in checkpoints:
-        kept = {p.name: p.read_text() for p in checkpoint.iterdir() if p.name[0] != "."}
-        assert kept == {"model-0.pt": "m0", "model-1.pt": "m1", "model.pt": "m0"}, checkpoint
+        files = (p for p in checkpoint.rglob("*") if p.is_file() and p.name[0] != ".")
+        kept = {str(p.relative_to(checkpoint)): p.read_text() for p in files}
+        of_both = {"model.pt": "m0", "own.pt": "m0", "checkpoints/epoch-2.pt": "m0"}
+        own = {f"{where}-{rank}.pt": f"m{rank}" for rank in (0, 1) for where in ("model", "checkpoints/new")}
+        assert kept == {**of_both, **own}, checkpoint

@@ -53,7 +53,7 @@ def _summary(error: BaseException) -> list[str]:
 
 def _short(file: str) -> str:
     """Relative to the code that was sent along, where it lies there."""
-    for top in (os.environ.get("RTRAIN_WORKING_DIR"), os.getcwd()):  # noqa: PTH109
+    for top in (os.environ.get("RTRAIN_WORKING_DIR"), os.environ.get("RTRAIN_START_DIR"), os.getcwd()):  # noqa: PTH109
         if top and file.startswith(top + os.sep):
             return file[len(top) + 1 :]
     return file

@@ -1,5 +1,5 @@
 """Reports whose files are brought in another way: by the caller's own function, from the run's directory itself, or from a
-worker's own directory, where links to the code lie beside the files."""
+worker's own directory, where the code lies beside the files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._run_directory import MANIFEST
 from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
+
+_NOT_KEPT = ("__pycache__", ".torchelastic-error.json")
 
 
 def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
@@ -29,7 +31,7 @@ def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str
     if call.upload is CheckpointUploadMode.NO_UPLOAD:
         _check_place("CheckpointUploadMode.NO_UPLOAD", facts)
         return _in_place(call, facts, index)
-    return _without_links_to_code(call, fresh)
+    return _without_code(call, fresh)
 
 
 def _check_place(what: str, facts: Facts) -> None:
@@ -83,22 +85,38 @@ def _inside(directory: str, run_path: str) -> bool:
     return "://" not in directory and pathlib.Path(directory).resolve().is_relative_to(pathlib.Path(run_path).resolve())
 
 
-def _without_links_to_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:
-    """`Checkpoint.from_directory(".")`: the worker's directory holds links to the code that came along; they stay behind."""
-    code = os.environ.get("RTRAIN_WORKING_DIR")
+def _without_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:
+    """`Checkpoint.from_directory(".")`: the directory that a worker starts in holds the code that came along. What of it is as it
+    came stays behind."""
+    code, start = os.environ.get("RTRAIN_WORKING_DIR"), os.environ.get("RTRAIN_START_DIR")
     directory = pathlib.Path(call.directory or "")
-    if not code or not any(_leads_to(entry, code) for entry in directory.iterdir()):
+    if not code or not start or directory.resolve() != pathlib.Path(start).resolve():
         return call
     target = pathlib.Path(fresh())
-    for entry in directory.iterdir():
-        if _leads_to(entry, code) or entry.name == ".torchelastic-error.json":
-            continue
-        if entry.is_dir():
-            shutil.copytree(entry, target / entry.name)
-        else:
-            shutil.copy2(entry, target / entry.name)
+    _take_new(directory, pathlib.Path(code), target)
     return dataclasses.replace(call, directory=str(target), owned=True)
 
 
-def _leads_to(entry: pathlib.Path, code: str) -> bool:
-    return entry.is_symlink() and str(entry.readlink()).startswith(code.rstrip("/") + "/")
+def _take_new(directory: pathlib.Path, code: pathlib.Path, target: pathlib.Path) -> None:
+    for entry in directory.iterdir():
+        came = code / entry.name
+        if entry.name in _NOT_KEPT or _as_it_came(entry, came):
+            continue
+        if entry.is_dir() and came.is_dir():
+            _take_new(entry, came, target / entry.name)
+        elif entry.is_dir():
+            shutil.copytree(entry, target / entry.name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(entry, target / entry.name)
+
+
+def _as_it_came(entry: pathlib.Path, came: pathlib.Path) -> bool:
+    """Every file of the code has a time of its own, which its copies keep."""
+    if entry.is_symlink():
+        to = entry.readlink()
+        return to == came or (came.is_symlink() and came.readlink() == to)
+    if not entry.is_file() or not came.is_file():
+        return False
+    here, there = entry.stat(), came.stat()
+    return (here.st_size, here.st_mtime_ns) == (there.st_size, there.st_mtime_ns)
