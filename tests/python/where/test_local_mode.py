@@ -350,6 +350,62 @@ TorchTrainer(loop, datasets=datasets, scaling_config=ScalingConfig(num_workers=0
     ]
 
 
+UNEQUAL = SAY_A_LINE + """
+import json, pathlib, sys
+import rtrain.train as train
+from rtrain.train import RunConfig, ScalingConfig
+from rtrain.train.torch import TorchTrainer
+
+longer = int(sys.argv[1])
+
+def loop():
+    for step in range(3 if train.get_context().get_world_rank() == longer else 2):
+        train.report({"step": step})
+
+try:
+    TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(storage_path="runs", name="unequal")).fit()
+except RuntimeError as error:
+    told = json.loads(pathlib.Path("runs/unequal/result.json").read_text()) if int(os.environ["RANK"]) == 0 else {"state": "-"}
+    say(f"rank {os.environ['RANK']} {told['state']}: {error}")
+"""
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_under_torchrun_ranks_that_report_unequally_often_are_all_told(home: Home, longer: int) -> None:
+    (home.folder / "train.py").write_text(UNEQUAL)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py", str(longer)]
+    out = finish(home.run(command), seconds=300)
+    doing = {longer: "in report 3", 1 - longer: "has ended after 2 reports"}
+    parted = f"the ranks have parted (rank 0: {doing[0]}; rank 1: {doing[1]}): every rank must call report() the same number of times"
+    assert [line.partition(", and")[0] for line in sorted(out.splitlines())] == [f"rank 0 FAILED: {parted}", f"rank 1 -: {parted}"]
+
+
+def test_under_torchrun_rank_0_alone_is_asked_whether_to_stop(home: Home) -> None:
+    (home.folder / "train.py").write_text(SAY_A_LINE + """
+import rtrain.train as train
+from rtrain.train import RunConfig, ScalingConfig
+from rtrain.train.torch import TorchTrainer
+
+def loop():
+    for step in range(9):
+        say(f"rank {os.environ['RANK']} step {step}")
+        train.report({"step": step})
+
+def stop(name, metrics):  # such as one that looks at the clock: the ranks would not agree
+    return os.environ["RANK"] == "1" or metrics["step"] == 1
+
+run = RunConfig(storage_path="runs", stop=stop)
+result = TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=run).fit()
+say(f"rank {os.environ['RANK']} ends with {result.metrics}")
+""")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    out = finish(home.run(command), seconds=300)
+    of_each = ["ends with {'step': 1}", "step 0", "step 1"]
+    assert sorted(line for line in out.splitlines() if line.startswith("rank")) == [
+        f"rank {rank} {what}" for rank in (0, 1) for what in of_each
+    ]
+
+
 def test_under_torchrun_on_two_nodes(home: Home) -> None:
     (home.folder / "train.py").write_text(SAY_A_LINE + """
 import rtrain.train as train

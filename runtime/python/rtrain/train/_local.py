@@ -65,9 +65,9 @@ class _Fit:
             for callback in self.callbacks:
                 callback.after_run(context)
             directory.close()
-        self.ranks.gather(None)  # rank 0 has written the end
+        self.ranks.gather(None, "at the run's end")  # rank 0 has written it
         result = Result.from_path(directory.path)
-        result.return_value = self.ranks.broadcast(value)
+        result.return_value = self.ranks.broadcast(value, "returning from fit()")
         return result
 
     # -- before the loop ------------------------------------------------------------------------------------------------
@@ -88,13 +88,14 @@ class _Fit:
                     _say(f"{name}: {warning}")
             except (OSError, ValueError, RuntimeError) as error:
                 told = {"error": error}
-        told = self.ranks.broadcast(told)
+        told = self.ranks.broadcast(told, "opening the run's directory")
         if "error" in told:
             raise told["error"]
         directory = opened or Directory(pathlib.Path(told["path"]), told["name"])
         directory.run_id, directory.attempt = told["run_id"], told["attempt"]
         directory.start, directory.reports_before = told["start"], told["reports_before"]
-        missing = [rank for rank, there in enumerate(self.ranks.gather((directory.path / "run.json").is_file())) if not there]
+        seen = self.ranks.gather((directory.path / "run.json").is_file(), "looking for the run's directory")
+        missing = [rank for rank, there in enumerate(seen) if not there]
         if missing:
             raise RuntimeError(
                 f"ranks {missing} do not see {directory.path}, which rank 0 made: with several nodes RunConfig(storage_path=) must "
@@ -168,6 +169,7 @@ class _Fit:
                 with contextlib.suppress(LoopEnded), hooks.around_loop():
                     value = _call(loop, config)
                 hooks.call("on_shutdown")
+                session.wait_for_ends()
             except BaseException as error:
                 _tracking.finish(failed=True)
                 if isinstance(error, Exception):
@@ -178,7 +180,6 @@ class _Fit:
                     self._end(session, directory, "STOPPED" if stopped else "FAILED", f"{type(error).__name__}: {error}")
                 raise
         _tracking.finish(failed=False)
-        self.ranks.gather(None)  # every rank's loop has ended
         if self.root:
             session.forget_worse(succeeded=True)
             self._end(session, directory, "SUCCEEDED", "")

@@ -14,12 +14,13 @@ class Ranks(Protocol):
     local_world_size: int
     node_rank: int
 
-    def gather(self, mine: Any) -> list[Any]:
-        """Every rank's value on every rank, by rank. A barrier."""
+    def gather(self, mine: Any, doing: str) -> list[Any]:
+        """Every rank's value on every rank, by rank. A barrier. `doing` says what for; RuntimeError on all ranks when they do not
+        say the same."""
         ...
 
-    def broadcast(self, value: Any) -> Any:
-        """Rank 0's value on every rank. A barrier."""
+    def broadcast(self, value: Any, doing: str) -> Any:
+        """Rank 0's value on every rank. As `gather` else."""
         ...
 
     def close(self) -> None: ...
@@ -28,10 +29,10 @@ class Ranks(Protocol):
 class Alone:
     world_size, world_rank, local_rank, local_world_size, node_rank = 1, 0, 0, 1, 0
 
-    def gather(self, mine: Any) -> list[Any]:
+    def gather(self, mine: Any, doing: str) -> list[Any]:
         return [mine]
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: Any, doing: str) -> Any:
         return value
 
     def close(self) -> None:
@@ -54,16 +55,18 @@ class UnderTorchrun:
         self._dist: Any = dist
         self._group = dist.new_group(backend="gloo") if dist.is_initialized() else None
 
-    def gather(self, mine: Any) -> list[Any]:
+    def gather(self, mine: Any, doing: str) -> list[Any]:
         if self._group is None:
             return [mine]
         found: list[Any] = [None] * self.world_size
-        self._dist.all_gather_object(found, mine, group=self._group)
-        return found
+        self._dist.all_gather_object(found, (doing, mine), group=self._group)
+        _check_together([one for one, _ in found])
+        return [value for _, value in found]
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: Any, doing: str) -> Any:
         if self._group is None:
             return value
+        self.gather(None, doing)
         holder = [value]
         self._dist.broadcast_object_list(holder, src=0, group=self._group)
         return holder[0]
@@ -72,6 +75,20 @@ class UnderTorchrun:
         from rtrain.train.torch import shutdown_process_group
 
         shutdown_process_group()
+
+
+def _check_together(doing: list[str]) -> None:
+    """What each rank does, by rank."""
+    if len(set(doing)) == 1:
+        return
+    ranks: dict[str, list[int]] = {}
+    for rank, what in enumerate(doing):
+        ranks.setdefault(what, []).append(rank)
+    said = "; ".join(f"rank{'s' * (len(them) > 1)} {', '.join(map(str, them))}: {what}" for what, them in ranks.items())
+    raise RuntimeError(
+        f"the ranks have parted ({said}): every rank must call report() the same number of times, and the collectives of rtrain.train in "
+        "the same order"
+    )
 
 
 def under_torchrun() -> bool:

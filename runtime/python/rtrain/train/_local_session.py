@@ -63,7 +63,7 @@ class LocalSession:
             raise ValueError("report(validation=...) needs a trainer with a validation_config")
         self._index += 1
         root = self._facts.world_rank == 0
-        told = self._ranks.gather((call.metrics_json, call.directory_name, self._names(call)))
+        told = self._ranks.gather((call.metrics_json, call.directory_name, self._names(call)), f"in report {self._index}")
         name = self._place(told)
         entries, fault = self._bring(call, name, told) if name else ([], "")
         checkpoint = self._commit(call, name, entries, fault, told) if name else None
@@ -75,8 +75,19 @@ class LocalSession:
         metrics = [ReportCall(one[0]).metrics for one in told]
         if root:
             self._reported(metrics, checkpoint)
-        if self.stop is not None and self.stop(self._facts.experiment_name, metrics[0]):
+        if self.stop is not None:
+            self._end_when_reached(metrics[0])
+
+    def _end_when_reached(self, metrics: dict[str, Any]) -> None:
+        """Rank 0 asks the run's `stop`; every rank ends at the same report."""
+        assert self.stop is not None
+        reached = bool(self.stop(self._facts.experiment_name, metrics)) if self._facts.world_rank == 0 else None
+        if self._ranks.broadcast(reached, f"at the end of report {self._index}"):
             raise LoopEnded(0)
+
+    def wait_for_ends(self) -> None:
+        """Until every rank's loop has ended. RuntimeError where one goes on to report."""
+        self._ranks.gather(None, f"has ended after {self._index} reports")
 
     def _names(self, call: ReportCall) -> list[str] | None:
         """What this rank brings; None: nothing."""
@@ -119,7 +130,7 @@ class LocalSession:
         """Every rank's files are there: rank 0 writes the manifest. All ranks raise when one could not bring its own."""
         from rtrain.train._library import CheckpointUploadError
 
-        brought = self._ranks.gather((entries, fault))
+        brought = self._ranks.gather((entries, fault), f"storing the checkpoint of report {self._index}")
         faults = [one for _, one in brought if one]
         committed = ""
         metrics: dict[str, Any] = {}
@@ -132,7 +143,7 @@ class LocalSession:
                 committed = f"rank 0: {error}"
             else:
                 status, metrics = self._after_commit(call, found)
-        refused, metrics, status = self._ranks.broadcast((committed, metrics, status))
+        refused, metrics, status = self._ranks.broadcast((committed, metrics, status), f"committing the checkpoint of report {self._index}")
         if refused:
             faults.append(refused)
         if faults:
@@ -225,16 +236,16 @@ class LocalSession:
         return None
 
     def barrier(self) -> None:
-        self._ranks.gather(None)
+        self._ranks.gather(None, "in collective.barrier()")
 
     def broadcast_from_rank_zero(self, data: Any) -> Any:
-        return self._ranks.broadcast(data)
+        return self._ranks.broadcast(data, "in collective.broadcast_from_rank_zero()")
 
     def gather_to_rank_zero(self, mine: Any) -> list[Any]:
-        return self._ranks.gather(mine)
+        return self._ranks.gather(mine, "telling rank 0 of something")
 
     def exchange(self, mine: Any) -> list[Any]:
-        return self._ranks.gather(mine)
+        return self._ranks.gather(mine, "telling each other of something")
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
         if self.shards is None:
