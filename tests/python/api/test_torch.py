@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
+import pytest
 from rtrain import train
 from rtrain.train import Checkpoint, RunConfig, ScalingConfig
 from rtrain.train.torch import TorchConfig, TorchTrainer
@@ -48,6 +50,27 @@ def test_ranks_train_one_model_and_its_tensors_come_back(cluster):
     assert (values["array"]["x"].tolist(), values["plain"]) == ([0, 1, 2], {"a": 2, "b": 1})
     with result.checkpoint.as_directory() as folder:
         assert len([name for name in os.listdir(folder) if name[0] != "."]) == 1
+
+
+def test_tensorboard_makes_no_rank_wait_for_a_torch_that_the_loop_does_not_use(cluster, tmp_path):
+    pytest.importorskip("tensorboard")
+
+    def loop():
+        for step in range(3):
+            train.report({"step": step})
+        return "torch" in sys.modules
+
+    result = TorchTrainer(
+        loop,
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=cluster.name("board"), storage_path=tmp_path / "runs", tracking={"tensorboard": True}),
+    ).fit()
+    assert result.return_value is False
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    seen = EventAccumulator(f"{result.path}/tensorboard")
+    seen.Reload()
+    assert [(one.step, one.value) for one in seen.Scalars("step")] == [(1, 0), (2, 1), (3, 2)]
 
 
 def test_a_process_forked_by_the_loop_joins_no_group(cluster):

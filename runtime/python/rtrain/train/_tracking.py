@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -77,11 +78,13 @@ class Tracking:
 
 
 class TensorBoard:
-    """Event files in `<run directory>/tensorboard`, by torch's own writer. What an earlier attempt wrote after the
-    checkpoint that this one starts from is purged by the reader."""
+    """Event files in `<run directory>/tensorboard`, by TensorBoard's own writer; torch's would import torch on rank 0 alone, whose
+    process group the other ranks' loops may never make. What an earlier attempt wrote after the checkpoint that this one
+    starts from is purged by the reader."""
 
     def __init__(self, run: TrackedRun, folder: str | os.PathLike[str] | None = None) -> None:
-        from torch.utils.tensorboard.writer import SummaryWriter
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         if folder is None and run.folder is None:
             raise ValueError(
@@ -89,12 +92,18 @@ class TensorBoard:
                 "run a storage_path that the nodes mount, or set RTRAIN_TENSORBOARD_DIR"
             )
         place = pathlib.Path(folder) if folder is not None else (run.folder or pathlib.Path()) / "tensorboard"
-        purge = run.reports_before + 1 if run.attempt > 1 else None
-        self._writer = SummaryWriter(str(place), purge_step=purge, flush_secs=2)
+        self._event, self._summary = event_pb2.Event, summary_pb2.Summary
+        self._writer = EventFileWriter(str(place), flush_secs=2)
+        if run.attempt > 1:
+            begins = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+            self._write(run.reports_before + 1, session_log=begins)
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
-        for name, value in numbers(metrics).items():
-            self._writer.add_scalar(name, value, step)
+        values = [self._summary.Value(tag=name, simple_value=value) for name, value in numbers(metrics).items()]
+        self._write(step, summary=self._summary(value=values))
+
+    def _write(self, step: int, **what: Any) -> None:
+        self._writer.add_event(self._event(wall_time=time.time(), step=step, **what))
 
     def finish(self, *, failed: bool) -> None:
         self._writer.close()

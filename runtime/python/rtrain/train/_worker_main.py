@@ -15,7 +15,7 @@ import pathlib
 import pickle
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -139,25 +139,38 @@ class _TorchGroup:
             shutdown_process_group()
 
 
-class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Calls `then` once the module `name` is loaded."""
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls `then` once the module `name` is loaded. Who only looks whether it is there (importlib.util.find_spec) changes nothing."""
 
     def __init__(self, name: str, then: Any) -> None:
         self._name = name
         self._then = then
-        self._inner: Any = None
+        self._looking = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
+        if fullname != self._name or self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return None
-        self._inner, spec.loader = spec.loader, self
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loading(spec.loader, self._loaded)
         return spec
+
+    def _loaded(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        self._then()
+
+
+class _Loading(importlib.abc.Loader):
+    def __init__(self, inner: Any, loaded: Callable[[], None]) -> None:
+        self._inner = inner
+        self._loaded = loaded
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         found: ModuleType | None = self._inner.create_module(spec)
@@ -168,7 +181,7 @@ class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             self._inner.exec_module(module)
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner
-        self._then()
+        self._loaded()
 
 
 def _leave(run_id: str, key: str, value: object) -> None:
