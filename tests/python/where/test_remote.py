@@ -348,6 +348,81 @@ def _ended(home: Home) -> list[str]:
     return states if len(states) == 2 and all(one in ("STOPPED", "FAILED") for one in states) else []
 
 
+def test_a_drained_node_s_calls_are_done_again_elsewhere_and_its_actors_die(home: Home) -> None:
+    home.rtrain("up", "--port", "0", "--nodes", "2", "--resources", "CPU=2")
+    place = home.folder / "place"
+    place.mkdir()
+    try:
+        driver = home.start(
+            """
+            import os, pathlib, sys, threading
+            import rtrain
+            rtrain.init("auto")
+            place = pathlib.Path(sys.argv[1])
+
+            def came(what):  # whether it is the first to come
+                (place / f"{what}-{os.environ['RTRAIN_NODE']}").touch()
+                return len(list(place.glob(f"{what}-*"))) == 1
+
+            @rtrain.remote
+            def task(number):
+                if came("task"):
+                    threading.Event().wait()
+                return number
+
+            @rtrain.remote(num_cpus=1)
+            class Actor:
+                def __init__(self, what=""):
+                    if what and came(what):
+                        threading.Event().wait()
+
+                def add(self, number):
+                    return number + 1
+
+                def wait(self):
+                    came("actor")
+                    threading.Event().wait()
+
+            print(rtrain.get(task.options(name="task").remote(7), timeout=60), flush=True)
+
+            slow = Actor.options(name="slow").remote("slow")
+            print(rtrain.get([slow.add.remote(1), slow.add.remote(2)], timeout=60), flush=True)
+
+            actor = Actor.options(name="actor").remote()
+            assert rtrain.get(actor.add.remote(1)) == 2
+            waits, later = actor.wait.remote(), actor.add.remote(2)
+            for ref in (waits, later):
+                try:
+                    rtrain.get(ref, timeout=60)
+                except rtrain.exceptions.ActorDiedError as error:
+                    print(error, flush=True)
+            """,
+            str(place),
+        )
+        for what in ("task", "slow", "actor"):
+            node = wait_for(f"the {what}", lambda what=what: [one.name for one in place.glob(f"{what}-*")])[0].removeprefix(
+                f"{what}-"
+            )
+            home.rtrain("node", "drain", node, "--reason", "new kernel", "--deadline", "1s", "--yes")
+            if what != "actor":
+                wait_for("it to come again", lambda what=what: len(list(place.glob(f"{what}-*"))) == 2)
+                home.rtrain("node", "undrain", node)
+        out, err = driver.communicate(timeout=120)
+        assert driver.returncode == 0, err
+        number, numbers, *died = out.splitlines()
+        assert (number, numbers) == ("7", "[2, 3]")
+        for line, call in zip(died, ("wait", "add"), strict=True):
+            assert line.startswith(f"Actor.{call}(): its worker was ended: node {node} drains"), line
+            assert "new kernel" in line and "its state is gone" in line
+        assert "rtrain: task() starts anew: its worker was ended: node " in err
+        wait_for(
+            "the actor's run to be stopped",
+            lambda: json.loads(home.rtrain("describe", "actor", "-o", "json"))["state"] == "STOPPED",
+        )
+    finally:
+        home.rtrain("down", "--yes")
+
+
 def test_what_is_sent_cannot_be_read_on_its_way(home: Home) -> None:
     out = home.script("""
         import socket

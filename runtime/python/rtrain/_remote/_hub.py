@@ -6,11 +6,15 @@
             ref  ◄──────────────── result ─────────────┘ the run ends: SUCCEEDED, or FAILED with the traceback as its cause
 
 While a slot has no worker the hub asks the head how its run is; a run that ended without an answer settles its refs.
+
+A run may get a second worker: its node was drained or lost, or it gave way to a more urgent one. A function's call is sent to it
+again; an object that was constructed is gone, so its actor dies and its run is stopped.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import pickle
 import secrets
 import socket
@@ -30,6 +34,7 @@ from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCra
 from rtrain._remote._refs import ObjectRef, settled
 
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+_PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # of a run that had a worker
 _EXPLAIN_AFTER_S = 3.0
 _GONE_WITHIN_S = 60.0
 
@@ -73,6 +78,7 @@ class Slot:
     submitted: float = 0.0
     explained: str = ""
     dialled: str = ""
+    constructed: bool = False  # an actor's worker holds its object
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     # -- from .remote() -------------------------------------------------------------------------------------------------
@@ -94,13 +100,24 @@ class Slot:
 
     # -- with a worker ------------------------------------------------------------------------------------------------
     def connected(self, channel: Channel) -> None:
+        """A worker is there: the first one, or one that the run was given in the place of another."""
+        if self.constructed and not self.dead:
+            self.hub.object_gone(self)
         with self.changed:
-            if self.channel is not None or self.dead:
+            if self.dead:
                 channel.close()
                 return
-            self.channel = channel
+            before, self.channel = self.channel, channel
+            again = list(self.sent.values())
+            self.sent.clear()
+            self.calls.extendleft(reversed(again))
+            self.changed.notify_all()
+        if before is not None:
+            before.close()  # of a node that fell silent
         threading.Thread(target=self._send_all, args=(channel,), daemon=True, name=f"rtrain {self.what} send").start()
         threading.Thread(target=self._receive_all, args=(channel,), daemon=True, name=f"rtrain {self.what} receive").start()
+        if again:
+            print(f"rtrain: {again[0].what} starts anew: {self.hub.why_ended(self)}", file=sys.stderr, flush=True)
 
     def _send_all(self, channel: Channel) -> None:
         while True:
@@ -138,7 +155,9 @@ class Slot:
                 parts = channel.receive()
                 head = pickle.loads(parts[0])
                 with self.changed:
-                    call = self.sent.pop(head["id"], None)
+                    call = self.sent.pop(head["id"], None) if self.channel is channel else None
+                    if call is not None and call.op == "construct" and head["ok"]:
+                        self.constructed = True
                 if call is None:
                     continue
                 if head["ok"]:
@@ -147,7 +166,8 @@ class Slot:
                     self._raised(call, parts[1:])
         except ChannelError:
             with self.changed:
-                self.channel = None
+                if self.channel is channel:
+                    self.channel = None
                 self.changed.notify_all()
             self.hub.wake()
 
@@ -231,6 +251,19 @@ class Hub:
         if wait and state not in _ENDED:
             raise TimeoutError(f"{slot.what} (run {slot.run_id}) is still {state} after {_GONE_WITHIN_S:.0f} s")
 
+    def object_gone(self, slot: Slot) -> None:
+        """Its worker was ended while the run goes on: another worker has nothing of the object."""
+        slot.died(f"{self.why_ended(slot)}; its state is gone with that worker, and its run is stopped: make a new actor")
+        self.stop_run(slot, wait=False)
+
+    def why_ended(self, slot: Slot) -> str:
+        """Of the worker that the run had before."""
+        cause = ""
+        with contextlib.suppress(HeadError):
+            attempts = self.head.items(f"/v1/runs/{part(slot.run_id)}/attempts")
+            cause = next((str(one.get("cause") or "") for one in reversed(attempts) if one["state"] in (*_ENDED, "LOST")), "")
+        return "its worker was ended" + (f": {cause}" if cause else f" (rtrain describe {slot.run_id})")
+
     def close(self) -> None:
         """Ends everything that this process started; nothing is waited for but the head's answers."""
         self._closed = True
@@ -288,6 +321,8 @@ class Hub:
             run = self.head.get(f"/v1/runs/{part(slot.run_id)}")
             if run["state"] in _ENDED:
                 slot.died(_cause(self.head, run))
+            elif slot.constructed and run["state"] in _PLACED_ANEW:
+                self.object_gone(slot)
             elif run["state"] == "QUEUED":
                 self._explain(slot)
             else:
