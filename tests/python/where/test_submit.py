@@ -64,3 +64,47 @@ def test_its_trainings_are_stopped_with_it(cluster: Home) -> None:
     wait_for("the inner run", lambda: run(cluster, "inner")["state"] == "RUNNING", 120)
     cluster.rtrain("stop", "outer", "--yes")
     wait_for("both to end", lambda: {run(cluster, name)["state"] for name in ("outer", "inner")} == {"STOPPED"}, 120)
+
+
+UNNAMED = """
+import pathlib, sys
+from rtrain.train import DataParallelTrainer, ScalingConfig
+
+place = pathlib.Path(sys.argv[1])
+
+def loop(config):
+    import threading
+    with (place / config["what"]).open("a") as out:
+        out.write("trained\\n")
+    while not (place / config["until"]).exists():
+        threading.Event().wait(0.05)
+    return config["what"]
+
+one = ScalingConfig(num_workers=1, resources_per_worker={"CPU": 1})
+for what, until in (("first", "first"), ("second", "go")):
+    print("driver:", DataParallelTrainer(loop, train_loop_config={"what": what, "until": until}, scaling_config=one).fit().return_value)
+"""
+
+
+def test_a_driver_that_is_moved_joins_the_trainings_that_it_gave_no_name(home: Home) -> None:
+    home.rtrain("up", "--port", "0", "--nodes", "2", "--resources", "CPU=2")
+    try:
+        place = home.folder / "place"
+        place.mkdir()
+        (home.folder / "code").mkdir()
+        (home.folder / "code" / "train.py").write_text(UNNAMED)
+        submit(home, "code/train.py", str(place))
+        wait_for("the second training", lambda: (place / "second").exists(), 120)
+        outer = json.loads(home.rtrain("describe", "outer", "-o", "json"))
+        node = outer["attempt_list"][0]["workers"][0]["node"]
+        home.rtrain("node", "drain", node, "--reason", "test", "--deadline", "1s", "--yes")
+        wait_for("the driver's next attempt", lambda: "joins it" in home.rtrain("logs", "outer", "--stream", "err"), 120)
+        (place / "go").touch()
+        wait_for("its end", lambda: run(home, "outer")["state"] in ("SUCCEEDED", "FAILED"), 120)
+        assert run(home, "outer")["state"] == "SUCCEEDED", home.rtrain("logs", "outer", "--stream", "err")
+        names = {one["name"] for one in json.loads(home.rtrain("runs", "--all", "-o", "json"))["items"]}
+        assert names == {"outer", *(f"rtrain_run-{outer['run_id']}-{number}" for number in (1, 2))}
+        assert (place / "first").read_text() == "trained\n"  # it had succeeded
+        assert "driver: first" in (said := home.rtrain("logs", "outer")) and "driver: second" in said
+    finally:
+        home.rtrain("down", "--yes")

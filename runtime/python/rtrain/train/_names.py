@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import os
+import pathlib
 import random
 import re
 import string
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OURS, _THEIRS = "RTRAIN_TRAIN_", "RAY_TRAIN_"
+_fits = 0  # without a name, on a node
 
 
 def setting(name: str, otherwise: str = "") -> str:
@@ -27,7 +29,10 @@ def propagated() -> dict[str, str]:
 
 
 def run_name(given: str | None) -> str:
-    """The name, checked; one made of the date where none is given."""
+    """The name, checked. Where none is given: on a node one that the same `fit()` of the program's next attempt has too, else one
+    made of the date."""
+    if given is None and (made := _name_on_node()):
+        return made
     if given is None:
         stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         return f"rtrain_run-{stamp}-" + "".join(random.choices(string.ascii_lowercase, k=4))
@@ -37,3 +42,23 @@ def run_name(given: str | None) -> str:
             "or digit"
         )
     return given
+
+
+def _name_on_node() -> str:
+    """Of the run that this process belongs to, its rank, and the number of this `fit()` among those of the attempt, in whatever
+    process they are: files of the attempt's scratch directory count them. Empty where there is no such directory."""
+    global _fits
+    run, scratch = os.environ.get("RTRAIN_RUN_ID"), os.environ.get("RTRAIN_SCRATCH_DIR")
+    if not run or not scratch:
+        return ""
+    rank = os.environ.get("RANK", "0")
+    of_rank = f"-rank{rank}" if rank != "0" else ""
+    while True:
+        _fits += 1
+        try:
+            (pathlib.Path(scratch) / f".fit{of_rank}-{_fits}").touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        except OSError:
+            return ""
+        return f"rtrain_run-{run}{of_rank}-{_fits}"
