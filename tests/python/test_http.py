@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
+import http.server
 import pathlib
 import sys
+import threading
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
 from rtrain._http import Head, HeadError, Unreachable
-from rtrain._settings import ConfigurationError, current_place, read_yaml, split_address
+from rtrain._settings import ConfigurationError, Place, current_place, read_yaml, split_address
 
 WRITTEN = """# Written by rtrain; holds tokens: keep it to yourself.
 contexts:
@@ -82,3 +85,34 @@ def test_no_file_is_no_cluster_and_a_wrong_one_is_named(alone, monkeypatch):
         Head.current()
     with pytest.raises(ConfigurationError, match="HOST:PORT"):
         split_address("host:port")
+
+
+class CutsTheFirst(http.server.BaseHTTPRequestHandler):
+    asked = 0
+
+    def do_GET(self):
+        type(self).asked += 1
+        self.send_response(200)
+        self.send_header("Content-Length", "10")
+        self.end_headers()
+        self.wfile.write(b"01234" if self.asked == 1 else b"0123456789")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_download_that_the_head_cut_short_is_asked_for_again(monkeypatch, tmp_path):
+    server = http.server.HTTPServer(("127.0.0.1", 0), CutsTheFirst)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    port = server.server_address[1]
+    monkeypatch.setattr(Head, "_connection", lambda self: http.client.HTTPConnection("127.0.0.1", port, timeout=10))
+    try:
+        with pytest.raises(Unreachable, match="5 bytes early|IncompleteRead"):
+            Head(Place(f"127.0.0.1:{port}")).download("/v1/file", tmp_path / "none")
+        assert list(tmp_path.iterdir()) == []
+        CutsTheFirst.asked = 0
+        Head(Place(f"127.0.0.1:{port}"), patience_s=30).download("/v1/file", tmp_path / "whole")
+        assert (tmp_path / "whole").read_text() == "0123456789"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -14,7 +14,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rtrain._settings import ConfigurationError, Place, current_place
 
@@ -25,6 +25,7 @@ _STREAM_SILENCE_S = 65.0  # the head says something every 20 s
 _AWAY_S = 600.0  # a head that stays away longer is not coming back
 _AGAIN_S = 0.5
 _PIECE = 1 << 20
+_T = TypeVar("_T")
 
 
 class HeadError(RuntimeError):
@@ -175,7 +176,9 @@ class Head:
 
     def download(self, path: str, to_file: str | os.PathLike[str], query: Mapping[str, object] | None = None) -> str:
         """Writes the answer's bytes to `to_file` (aside first, then in one move). Their SHA-256 in hex."""
-        target = pathlib.Path(to_file)
+        return self._patiently(lambda: self._download_once(path, pathlib.Path(to_file), query))
+
+    def _download_once(self, path: str, target: pathlib.Path, query: Mapping[str, object] | None) -> str:
         aside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
         digest = hashlib.sha256()
         connection = self._connection()
@@ -183,7 +186,7 @@ class Head:
             answer = self._send(connection, "GET", path, query, None, {})
             self._check(answer, "GET", path)
             with aside.open("wb") as out:
-                while piece := answer.read(_PIECE):
+                while piece := self._piece(answer, path):
                     digest.update(piece)
                     out.write(piece)
             aside.replace(target)
@@ -193,6 +196,15 @@ class Head:
             raise
         self._keep(connection)
         return digest.hexdigest()
+
+    def _piece(self, answer: http.client.HTTPResponse, path: str) -> bytes:
+        try:
+            piece = answer.read(_PIECE)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(path, error) from error
+        if not piece and answer.length:
+            raise self._unreachable(path, ConnectionError(f"the answer ended {answer.length} bytes early"))
+        return piece
 
     def content(self, path: str, query: Mapping[str, object] | None = None) -> bytes:
         return self._ask("GET", path, query, None, {})
@@ -273,12 +285,17 @@ class Head:
             raise HeadError("internal", f"the head answered {method} {path} with something that is not JSON") from error
 
     def _ask(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
+        if not (body is None or isinstance(body, bytes)):  # a file, which has been read
+            return self._ask_once(method, path, query, body, headers)
+        return self._patiently(lambda: self._ask_once(method, path, query, body, headers))
+
+    def _patiently(self, ask: Callable[[], _T]) -> _T:
         deadline = time.monotonic() + self.patience_s
         while True:
             try:
-                return self._ask_once(method, path, query, body, headers)
+                return ask()
             except Unreachable:
-                if time.monotonic() > deadline or not (body is None or isinstance(body, bytes)):
+                if time.monotonic() > deadline:
                     raise
             time.sleep(_AGAIN_S)
 

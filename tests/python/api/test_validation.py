@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import threading
 
 import pytest
 from local_cluster import wait_for
@@ -66,6 +67,51 @@ def test_validated_metrics_join_the_checkpoint_s_and_decide_the_best(cluster):
     assert result.get_best_checkpoint("accuracy", "max").to_dict() == {"epoch": 1}
 
 
+def test_a_head_that_is_away_for_a_moment_ends_no_training_that_asks_it(cluster, tmp_path):
+    def loop(config):
+        import pathlib
+        import threading
+
+        folder, context = pathlib.Path(config["folder"]), train.get_context()
+        rank = context.get_world_rank()
+        asked = {
+            1: lambda: train.resize_info().max_workers,
+            2: lambda: context.get_trial_resources()["CPU"],
+            3: lambda: len(train.get_all_reported_checkpoints(CheckpointConsistencyMode.COMMITTED)),
+        }
+        train.report({"epoch": 0}, Checkpoint.from_dict({"epoch": 0}), checkpoint_upload_mode=CheckpointUploadMode.SYNC)
+        (folder / f"here-{rank}").touch()
+        while not (folder / "away").exists():
+            threading.Event().wait(0.02)
+        train.report({"epoch": 1}, Checkpoint.from_dict({"epoch": 1}), validation=rank == 0)
+        if rank in asked:
+            (folder / f"answer-{rank}").write_text(str(asked[rank]()))
+        train.collective.barrier()
+        return [one.status.value for one in train.get_all_reported_checkpoints()] if rank == 0 else None
+
+    def restart():
+        wait_for("all ranks", lambda: len(list(tmp_path.glob("here-*"))) == 4)
+        cluster.daemons.kill("head")
+        (tmp_path / "away").touch()
+        threading.Event().wait(2)
+        cluster.daemons.restart("head")
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    try:
+        result = DataParallelTrainer(
+            loop,
+            train_loop_config={"folder": str(tmp_path)},
+            validation_config=ValidationConfig(fn=accuracy),
+            scaling_config=ScalingConfig(num_workers=4),
+            run_config=RunConfig(name=cluster.name("asks"), storage_path=tmp_path / "runs"),
+        ).fit()
+    finally:
+        thread.join()
+    assert result.return_value == ["COMMITTED", "VALIDATED"]
+    assert [(tmp_path / f"answer-{rank}").read_text() for rank in (1, 2, 3)] == ["4", "4.0", "2"]
+
+
 def test_a_validation_runs_on_a_node_with_the_resources_asked_for(cluster):
     def there(checkpoint, **arguments):
         return {**accuracy(checkpoint, **arguments), "set": int(os.environ["ONLY_THERE"]), "run": os.environ["RTRAIN_RUN_ID"]}
@@ -106,10 +152,11 @@ def test_ranks_that_wait_for_a_validation_without_a_driver_say_so(cluster):
     name = cluster.name("alone")
     trainer = DataParallelTrainer(loop, validation_config=ValidationConfig(fn=accuracy), run_config=RunConfig(name=name))
     Submission(trainer, Head.current()).start()
-    said = f"The driver validates: where none follows the run (fit() has ended, or was detached from), rtrain.train.attach({name!r})"
+    said = (
+        f"The driver validates: where none follows the run (fit() has ended, or was detached from), rtrain.train.attach({name!r})"
+    )
     wait_for("what is waited for", lambda: said in cluster.daemons.rtrain("logs", name, "--stream", "err"))
     assert train.attach(name).result().return_value == [1, None]
-
 
 
 def test_what_waits_for_its_validation_is_kept_until_its_score_is_known(cluster):

@@ -130,11 +130,11 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if self._filesystem is not None:
             _copy_from(self._filesystem, self.path, target)
             return
-        from rtrain.train import _run_directory
+        from rtrain.train import _run_directory, _worker
 
         base, _, name = self.path.rstrip("/").rpartition("/")
         try:
-            directory = _run_directory.open_directory(base)
+            directory = _run_directory.open_directory(base, _worker.head() if _worker.started_by_agent() else None)
             manifest = json.loads(directory.read(f"{name}/{_run_directory.MANIFEST}"))
         except (FileNotFoundError, ValueError) as error:
             raise FileNotFoundError(

@@ -91,13 +91,12 @@ class ClusterSession:
         """Rank 0 waits for the commit, since the checkpoint is known by its committed name."""
         if self.facts.world_rank != 0:
             return
-        from rtrain._http import Head
         from rtrain.train import _validation
 
         self.flush(None)
         committed = self.get_checkpoint()
         if committed is not None:
-            _validation.ask(Head.current(), self.facts.run_id, committed.name, call.validation)
+            _validation.ask(_worker.head(), self.facts.run_id, committed.name, call.validation)
 
     def _end_when_reached(self, call: ReportCall) -> None:
         """Rank 0 asks the run's `stop`; every rank ends at the same report."""
@@ -121,12 +120,11 @@ class ClusterSession:
             return None
         if "blob" not in self.resume_from:
             return Checkpoint(self.resume_from["path"])
-        from rtrain._http import Head
         from rtrain.train._package import untar
 
         folder = pathlib.Path(self.scratch_dir()) / f"resume-{self.facts.world_rank}"
         if not folder.is_dir():
-            untar(Head.current().content(f"/v1/blobs/{self.resume_from['blob']}"), folder)
+            untar(_worker.head().content(f"/v1/blobs/{self.resume_from['blob']}"), folder)
         return Checkpoint(str(folder))
 
     def all_reported_checkpoints(

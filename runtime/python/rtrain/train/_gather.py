@@ -10,7 +10,8 @@ import pickle
 import time
 from typing import Any
 
-from rtrain._http import Head, NotFound, part
+from rtrain._http import NotFound, part
+from rtrain.train import _worker
 from rtrain.train._package import dumps
 from rtrain.train._session import Facts
 
@@ -21,8 +22,7 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.25
 def to_rank_zero(facts: Facts, which: str, mine: Any, turn: int = 0) -> list[Any]:
     """`which`: gathering of this attempt, the same on every rank; one that has several turns begins the next when rank 0 has read
     all of the last. TimeoutError names the ranks that did not come."""
-    head = Head.current()
-    head.patience_s = _PATIENCE_S
+    head = _worker.head()
     route = f"/v1/runs/{part(facts.run_id)}/values/gather-{which}"
     if facts.world_rank != 0:
         head.put(f"{route}-{facts.world_rank}", dumps((facts.attempt, turn, mine), "what a rank gives to rank 0"))

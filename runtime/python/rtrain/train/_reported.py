@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from rtrain._http import Head, HeadError, part
-from rtrain.train import _metrics, _validation
+from rtrain.train import _metrics, _validation, _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._result import by_score
 from rtrain.train._run_directory import Bucket, full_metrics
@@ -33,7 +33,7 @@ def of_run(
 ) -> list[ReportedCheckpoint]:
     """The run's kept checkpoints, from the worst to the best; waits until the head knows `newest`, and VALIDATED until no
     validation is pending. What is there when the time is over is given back."""
-    head = Head.current()
+    head = _worker.head(_worker.HEAD_AWAY_S if timeout_s is None else min(timeout_s, _worker.HEAD_AWAY_S))
     begun = time.monotonic()
     said = begun + _SAY_AFTER_S - _SAY_AGAIN_S
     while True:
@@ -82,14 +82,14 @@ def _status(answer: dict[str, Any] | None) -> ReportedCheckpointStatus:
 
 
 def resize_info(facts: Facts) -> ResizeInfo:
-    workers = Head.current().get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
+    workers = _worker.head().get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
     least, most = limits(workers)
     return ResizeInfo(facts.world_size, facts.previous_world_size, least, most)
 
 
 def resources(facts: Facts) -> dict[str, float]:
     """Of all workers of this attempt together."""
-    each = Head.current().get(f"/v1/runs/{part(facts.run_id)}")["job"]["scaling"].get("resources_per_worker") or {}
+    each = _worker.head().get(f"/v1/runs/{part(facts.run_id)}")["job"]["scaling"].get("resources_per_worker") or {}
     return {name: one * facts.world_size for name, text in each.items() if (one := _amount(str(text))) > 0}
 
 

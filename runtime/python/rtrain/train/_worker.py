@@ -1,4 +1,4 @@
-"""This process as a worker: the open handle, and the hook that tells the agent why it dies."""
+"""This process as a worker: the open handle, the head that it asks, and the hook that tells the agent why it dies."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import faulthandler
 import os
 import sys
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rtrain.train import _errors_text
 from rtrain.train._library import check, library
 
+if TYPE_CHECKING:
+    from rtrain._http import Head
+
+HEAD_AWAY_S = 120.0
 _handle: ctypes.c_void_p | None = None
 
 
@@ -33,6 +38,15 @@ def handle(caller: str) -> ctypes.c_void_p:
         _handle = opened
         atexit.register(close)
     return _handle
+
+
+def head(patience_s: float = HEAD_AWAY_S) -> Head:
+    """For what a rank asks of the head: one that restarts is asked again until it is back, so its restart ends no training."""
+    from rtrain._http import Head
+
+    found = Head.current()
+    found.patience_s = patience_s
+    return found
 
 
 def close() -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from rtrain._http import Head, HeadError, part
+from rtrain._http import HeadError, part
 from rtrain.train import _errors_text, _names, _session, _tracking, _worker
 from rtrain.train._library import Stopped, check, library
 from rtrain.train._package import Payload, check_versions, dumps
@@ -28,7 +28,6 @@ from rtrain.train.backend import Hooks
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
 _VALUE_MAX = 4 << 20
-_HEAD_AWAY_S = 120.0  # a return value is worth so much waiting
 
 
 def main() -> int:
@@ -82,7 +81,7 @@ def _read_payload() -> Payload:
     if file:
         return Payload.from_bytes(pathlib.Path(file).read_bytes(), file)
     digest = os.environ.get(DRIVER_HASH, "")
-    return Payload.from_bytes(Head.current().content(f"/v1/blobs/{digest}"), f"the blob {digest}")
+    return Payload.from_bytes(_worker.head().content(f"/v1/blobs/{digest}"), f"the blob {digest}")
 
 
 def _call(loop: Any, config: Any) -> Any:
@@ -190,8 +189,7 @@ def _leave(run_id: str, key: str, value: object) -> None:
         return
     try:
         content = dumps(value, "the training function's return value")
-        head = Head.current()
-        head.patience_s = _HEAD_AWAY_S
+        head = _worker.head()
         if len(content) > _VALUE_MAX:
             content = pickle.dumps({"blob": head.upload_blob(content)})
         head.put(f"/v1/runs/{part(run_id)}/values/{key}", content)
