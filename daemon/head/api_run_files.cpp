@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t value_bytes_max = 4 << 20;
-constexpr std::size_t values_max = 1'000;
+constexpr std::size_t values_max = 1'000;  // beside one for each checkpoint that is validated
+constexpr std::string_view validation_prefix = "validation-";
 
 // Empty: not here.
 std::string directory_here(const Head& head, const Run& run) {
@@ -81,16 +82,33 @@ Error bad_key(const std::string& key) {
 
 // What workers and driver say of a checkpoint's validation decides which checkpoints are kept. Other values: none.
 std::optional<CheckpointValidated> validation_in(const std::string& key, const Run& run, const std::string& body) {
-    constexpr std::string_view prefix = "validation-";
-    if (!key.starts_with(prefix)) return std::nullopt;
+    if (!key.starts_with(validation_prefix)) return std::nullopt;
     const json said = parsed_or_null(body);
     if (!said.is_object()) return std::nullopt;
-    CheckpointValidated event{.run = run.id, .directory = key.substr(prefix.size())};
+    CheckpointValidated event{.run = run.id, .directory = key.substr(validation_prefix.size())};
     event.pending = said.value("status", json()) == json("PENDING_VALIDATION");
     const json metrics = said.value("metrics", json());
     for (const auto& [name, value] : metrics.items())
         if (value.is_number()) event.metrics[name] = value.get<double>();
     return event;
+}
+
+// Of a validation whose checkpoint is gone, or is no one's.
+bool of_no_checkpoint(const Head& head, RunId run, const std::string& key) {
+    return key.starts_with(validation_prefix) &&
+           !head.cluster.checkpoints.contains({.run = run, .directory = key.substr(validation_prefix.size())});
+}
+
+// Those that the limit is for. What was said of checkpoints that are gone is removed.
+std::size_t values_that_count(const Head& head, RunId run) {
+    std::size_t count = 0;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(values_directory(head, run), none)) {
+        const std::string key = entry.path().filename();
+        count += !key.starts_with(validation_prefix);
+        if (of_no_checkpoint(head, run, key)) fs::remove(entry.path(), none);
+    }
+    return count;
 }
 
 void answer_listing(Ask& ask, const std::string& directory, const std::string& path) {
@@ -149,14 +167,18 @@ void put_value(Ask& ask) {
             return refuse(ask,
                           {ErrorCode::usage, "the value is larger than 4 MiB", "store it as a blob, its hash here"});
         auto validated = validation_in(key, run, ask.request.body);
-        if (validated && validated->pending && !ask.head.cluster.checkpoints.contains({run.id, validated->directory}))
+        const bool gone = of_no_checkpoint(ask.head, run.id, key);
+        if (gone && validated && validated->pending)
             return refuse(ask,
                           {ErrorCode::conflict, validated->directory + " is not known to the head yet", "try again"});
         std::error_code failed;
         fs::create_directories(directory, failed);
-        const auto there = std::distance(fs::directory_iterator(directory, failed), fs::directory_iterator());
-        if (there >= static_cast<std::ptrdiff_t>(values_max) && !fs::exists(directory + "/" + key))
-            return refuse(ask, {ErrorCode::full, "run " + run.name + " has 1000 values already", ""});
+        const std::size_t there = values_that_count(ask.head, run.id);
+        if (gone) return reply_json(ask, 200, {{"key", key}, {"bytes", 0}});
+        const bool counts = !key.starts_with(validation_prefix) && !fs::exists(directory + "/" + key);
+        if (counts && there >= values_max)
+            return refuse(ask, {ErrorCode::full, "run " + run.name + " has 1000 values already",
+                                "write over those that are not needed any more"});
         if (auto written = write_private(directory + "/" + key, ask.request.body); !written)
             return refuse(ask, written.error());
         const json answer = {{"key", key}, {"bytes", ask.request.body.size()}};

@@ -1,4 +1,6 @@
 // What the head lets go of: logs past their time, and what agents keep of a removed run.
+#include <fstream>
+
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -38,4 +40,37 @@ TEST_CASE("agents are told to let go of the attempts of a removed run") {
     REQUIRE(eventually([&] { return state_of(head, "gone") == "SUCCEEDED"; }));
     REQUIRE(head.call("DELETE", "/v1/runs/gone").status == 200);
     CHECK(agent.expect<protocol::Forget>().attempt == attempt);
+}
+
+TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which goes with them") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("validates")}}).status == 201);
+    const auto attempt = start_attempt(agent, 1);
+    for (int i = 0; i <= 1'000; ++i)
+        agent.tell(
+            protocol::Committed{.attempt = attempt, .directory = "checkpoint_" + std::to_string(i), .world_size = 1});
+    const std::string place = folder.path + "/values/" + std::to_string(attempt.run),
+                      route = "/v1/runs/validates/values/";
+    const auto put = [&](const std::string& key, const json& value) { return head.call("PUT", route + key, value); };
+    const json pending = {{"status", "PENDING_VALIDATION"}}, said = {{"status", "VALIDATED"}, {"metrics", {{"a", 1}}}};
+    REQUIRE(eventually([&] { return put("validation-checkpoint_1000", pending).status == 200; }));
+    for (int i = 0; i < 1'000; ++i) {
+        std::ofstream(place + "/validation-checkpoint_" + std::to_string(i)) << said.dump();
+        if (i < 999) std::ofstream(place + "/other-" + std::to_string(i)) << "1";
+    }
+    CHECK(put("validation-checkpoint_1000", said).status == 200);
+    CHECK(put("other-999", 1).status == 200);
+    CHECK(put("other-1000", 1).status == 507);
+    CHECK(put("other-999", 2).status == 200);
+    std::filesystem::remove(place + "/validation-checkpoint_7");
+    CHECK(put("validation-checkpoint_7", pending).status == 200);
+
+    agent.tell(protocol::Deleted{.run = attempt.run, .directory = "checkpoint_7"});
+    REQUIRE(eventually([&] { return put("validation-checkpoint_7", pending).status == 409; }));
+    CHECK(put("validation-checkpoint_7", said).status == 200);
+    CHECK(head.call("GET", route + "validation-checkpoint_7").status == 404);
+    CHECK(head.call("GET", route + "validation-checkpoint_8").body == said);
 }

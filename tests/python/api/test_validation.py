@@ -24,6 +24,7 @@ from rtrain.train import (
 )
 from rtrain.train._session import Facts, ReportCall
 from rtrain.train._trainer import Submission
+from rtrain.train._validation import answers
 
 
 def accuracy(checkpoint, plus=0, fails=False, hangs=False):
@@ -65,6 +66,47 @@ def test_validated_metrics_join_the_checkpoint_s_and_decide_the_best(cluster):
     )
     assert result.best_checkpoints[-1][1] == {"epoch": 1, "accuracy": 11}
     assert result.get_best_checkpoint("accuracy", "max").to_dict() == {"epoch": 1}
+
+
+class CannotBeRead:
+    def __reduce__(self):
+        return __import__, ("a_module_that_only_the_worker_has",)
+
+
+def test_a_validation_that_cannot_be_carried_out_fails_alone(cluster):
+    def odd(checkpoint, does="", given=None):
+        import subprocess
+        import sys
+        import threading
+
+        if does == "exits":
+            sys.exit(0)
+        if does == "dies":
+            os.kill(os.getpid(), 9)
+        if does == "leaves":  # a process that has its standard error
+            subprocess.Popen(["sleep", "20"])
+        if does == "stays":
+            subprocess.Popen(["sleep", "20"])
+            threading.Event().wait()
+        return {"accuracy": 1}
+
+    def loop():
+        wishes = [{"does": "exits"}, {"does": "dies"}, {"given": CannotBeRead()}, {"does": "stays"}, {"does": "leaves"}, {}]
+        for epoch, given in enumerate(wishes):
+            wish = ValidationTaskConfig(fn_kwargs=given, timeout_s=2 if given.get("does") == "stays" else None)
+            train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}), validation=wish)
+        found = train.get_all_reported_checkpoints(timeout_s=90)
+        return {one.metrics["epoch"]: one.status.value for one in found}
+
+    name = cluster.name("odd")
+    result = DataParallelTrainer(loop, validation_config=ValidationConfig(fn=odd), run_config=RunConfig(name=name)).fit()
+    failed, late, good = "VALIDATION_FAILED", "VALIDATION_TIMEOUT", "VALIDATED"
+    assert result.return_value == {0: failed, 1: failed, 2: failed, 3: late, 4: good, 5: good}
+    said = sorted(answers(Head.current(), cluster.json("describe", name)["run_id"]).items())
+    exits, dies, unread = (one["error"] for _, one in said[:3])
+    assert "ended its process (exit status 0) before it gave metrics" in exits
+    assert "ended its process (signal 9)" in dies
+    assert "a_module_that_only_the_worker_has" in unread
 
 
 def test_a_head_that_is_away_for_a_moment_ends_no_training_that_asks_it(cluster, tmp_path):

@@ -3,6 +3,7 @@ time, in a process of its own or by a remote call, and leaves what it said. What
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +28,8 @@ from rtrain.train._session import ReportedCheckpointStatus
 _PREFIX = "validation-"
 _POLL_S = 1.0
 _AFTER_KILL_S = 10.0
-_KNOWN_WITHIN_S, _KNOWN_PAUSE_S = 60.0, 0.05
+_ERROR_MOST = 16_000  # bytes
+_KNOWN_TRIES, _KNOWN_PAUSE_S = 1200, 0.05  # a minute, not counting the time that the head is away
 PENDING = ReportedCheckpointStatus.PENDING_VALIDATION.value
 
 
@@ -38,15 +41,14 @@ def ask(head: Head, run_id: str, directory: str, task: object) -> None:
         "fn_kwargs": b64encode(dumps(config.fn_kwargs or {}, "ValidationTaskConfig.fn_kwargs")).decode(),
         "timeout_s": config.timeout_s,
     }
-    deadline = time.monotonic() + _KNOWN_WITHIN_S
-    while True:  # the head hears of the commit from the agent, and may not have heard yet
+    for left in reversed(range(_KNOWN_TRIES)):  # the head hears of the commit from the agent, and may not have heard yet
         try:
             _put(head, run_id, directory, wish)
             return
         except Conflict:
-            if time.monotonic() > deadline:
+            if not left:
                 raise
-            time.sleep(_KNOWN_PAUSE_S)
+        time.sleep(_KNOWN_PAUSE_S)
 
 
 def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
@@ -55,7 +57,8 @@ def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
     found = {}
     for one in head.get(route)["items"]:
         if str(one["key"]).startswith(_PREFIX):
-            found[one["key"][len(_PREFIX) :]] = json.loads(head.content(f"{route}/{part(one['key'])}"))
+            with contextlib.suppress(NotFound):  # removed with its checkpoint in between
+                found[one["key"][len(_PREFIX) :]] = json.loads(head.content(f"{route}/{part(one['key'])}"))
     return found
 
 
@@ -90,12 +93,21 @@ class Validator:
                     (name, one) for name, one in sorted(answers(self._head, self._run_id).items()) if one["status"] == PENDING
                 ]
                 for name, wish in pending:
-                    _put(self._head, self._run_id, name, self._validated(name, wish))
+                    _put(self._head, self._run_id, name, self._answer(name, wish))
             except HeadError as error:
                 print(f"rtrain: validation waits: {error.message}", file=sys.stderr)
             if ending:
                 return
             self._ending.wait(_POLL_S)
+
+    def _answer(self, name: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """What the validation said; whatever is wrong with this one leaves the next ones alone."""
+        try:
+            return self._validated(name, wish)
+        except Unreachable:
+            raise  # it is asked for again when the head is back
+        except Exception:
+            return _failed(f"the validation of {name} could not be carried out:\n{traceback.format_exc()}")
 
     def _validated(self, name: str, wish: Mapping[str, Any]) -> dict[str, Any]:
         assert self._config is not None
@@ -120,16 +132,23 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
     command = [sys.executable, "-m", "rtrain.train._validation"]
     package = str(pathlib.Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
-    try:
-        _, err = process.communicate(job, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate(timeout=_AFTER_KILL_S)
-        return _too_long(timeout_s)
-    if process.returncode != 0:
-        return _failed(err.decode("utf-8", "replace").strip())
-    return _answered(answer.read_text())
+    # A file, not a pipe: processes that the function started may hold it open, and are not waited for.
+    with (answer.parent / "stderr").open("w+b") as err:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=err, env=environment)
+        try:
+            process.communicate(job, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_AFTER_KILL_S)
+            return _too_long(timeout_s)
+        err.seek(max(0, err.seek(0, os.SEEK_END) - _ERROR_MOST))
+        said = err.read().decode("utf-8", "replace").strip()
+    if process.returncode == 0 and answer.is_file():
+        return _answered(answer.read_text())
+    ended = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
+    if process.returncode == 1 and said:
+        return _failed(said)  # its traceback
+    return _failed(f"{said}\nthe validation function ended its process ({ended}) before it gave metrics; return them".strip())
 
 
 def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
@@ -142,7 +161,7 @@ def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], t
     except GetTimeoutError:
         return _too_long(timeout_s)
     except Unreachable:
-        raise  # it is asked for again when the head is back
+        raise
     except (RemoteError, HeadError) as error:
         return _failed(str(error))
 
