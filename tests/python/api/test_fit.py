@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 
 import pytest
 from local_cluster import wait_for
 from rtrain import train
+from rtrain._http import Head
 from rtrain.train import DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig
 
 
@@ -56,6 +58,31 @@ def test_a_failing_rank_is_named_with_the_user_s_frame_first(cluster):
     place = next(number for number, line in enumerate(lines) if "the column is missing" in line)
     assert "in deepest" in lines[place + 1]
     assert "test_fit.py" in lines[place + 1]
+
+
+def test_only_a_run_that_was_ended_for_hanging_is_called_a_hang(cluster):
+    def loop():
+        raise ValueError("the shape changed (failure.hang_timeout)")
+
+    with pytest.raises(train.WorkerGroupError, match="the shape changed") as caught:
+        DataParallelTrainer(loop, run_config=RunConfig(name=cluster.name("changed"))).fit()
+    assert type(caught.value) is train.WorkerGroupError
+
+    job = {
+        "version": 1,
+        "name": cluster.name("hangs"),
+        "entrypoint": [
+            sys.executable,
+            "-c",
+            "from rtrain import train; train.report({}); import threading; threading.Event().wait()",
+        ],
+        "failure": {"hang_timeout": "2s"},
+        "backend": {"name": "gloo", "timeout_s": 1},
+    }
+    Head.current().post("/v1/runs", {"job": job, "key": job["name"]})
+    with pytest.raises(train.NCCLHangError, match="failure.hang_timeout") as caught:
+        train.attach(job["name"]).result()
+    assert isinstance(caught.value.worker_failures[0], train.WorkerHealthCheckTimeoutError)
 
 
 def test_with_minus_one_failures_a_run_goes_on_until_it_succeeds_and_each_attempt_is_shown(cluster, capfd):
@@ -195,7 +222,9 @@ def test_a_rank_that_never_reports_is_named_when_its_time_is_over(cluster):
     class Patience(train.BackendConfig):
         timeout_s = 2
 
-    with pytest.raises(train.WorkerGroupError, match=r"ranks 0, 2 wait in report 1, .* rank 1 has not come \(backend\.timeout_s\)"):
+    with pytest.raises(
+        train.WorkerGroupError, match=r"ranks 0, 2 wait in report 1, .* rank 1 has not come \(backend\.timeout_s\)"
+    ):
         DataParallelTrainer(
             loop,
             backend_config=Patience(),

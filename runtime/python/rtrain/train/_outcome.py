@@ -15,6 +15,7 @@ from rtrain.train._errors import (
     NCCLHangError,
     TrainingStoppedError,
     WorkerGroupError,
+    WorkerHealthCheckTimeoutError,
     controller_exception,
     group_message,
     worker_exception,
@@ -108,9 +109,10 @@ def _error(head: Head, run: dict[str, Any]) -> Exception | None:
     lines = _last_lines(head, run, min(failures))
     if lines:
         more += f"Last lines of rank {min(failures)} on {nodes.get(min(failures), '?')}:\n{lines}\n"
-    kind = NCCLHangError if "hang" in run["reason"].lower() else WorkerGroupError
-    message = group_message(failures, f"{more}{where}")
-    return kind(message, {rank: worker_exception(text) for rank, text in failures.items()})
+    exceptions = {rank: worker_exception(text) for rank, text in failures.items()}
+    ended_of = exceptions.get(int(first["rank"])) if first else None
+    kind = NCCLHangError if isinstance(ended_of, WorkerHealthCheckTimeoutError) else WorkerGroupError
+    return kind(group_message(failures, f"{more}{where}"), exceptions)
 
 
 def _last_lines(head: Head, run: dict[str, Any], rank: int) -> str:
