@@ -250,16 +250,17 @@ void Service::feed(Input input) {
     if (stepping_) return;
     stepping_ = true;
     while (!inputs_.empty()) {
-        const Input next = std::move(inputs_.front());
+        Input next = std::move(inputs_.front());
         inputs_.pop_front();
         for (WorkerSaid& said : workers_->posted()) hear(std::move(said));
-        hear(next);
+        hear(std::move(next));
     }
     stepping_ = false;
     set_timer();
 }
 
-void Service::hear(const Input& input) {
+void Service::hear(Input input) {
+    if (auto* said = std::get_if<WorkerSaid>(&input)) refuse_foreign_stage(*said);
     const std::int64_t now = boot_ms();
     state_.wall_minus_now_ms = wall_ms() - now;
     for (Output& output : step(state_, Time{now}, input)) perform(std::move(output));

@@ -51,7 +51,8 @@ class Service {
 
     // service.cpp: the loop and the connection
     void feed(Input input);
-    void hear(const Input& input);
+    void hear(Input input);
+    void refuse_foreign_stage(WorkerSaid& said);
     void set_timer();
     void obey(protocol::FromHead message);
     void clear(const protocol::Clear& order);

@@ -241,7 +241,9 @@ void Service::begin_with(AttemptKey key, Beginning begin, std::string why) {
 }
 
 void Service::on(const ListStaged& out) {
-    offload([out] { return list_staged(out.attempt, out.index, out.staged); },
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    offload([gear = one->gear, out] { return list_staged(*gear, out); },
             [this](StagedListed listed) {
                 if (Held* one = held(listed.attempt)) {
                     one->staged_bytes = 0;

@@ -15,6 +15,7 @@
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
 #include "daemon/agent/stacks.hpp"
+#include "daemon/agent/staged_files.hpp"
 #include "daemon/agent/start_directory.hpp"
 #include "daemon/agent/uploads.hpp"
 
@@ -237,6 +238,20 @@ void Service::on(const WelcomeWorker& out) {
 }
 
 void Service::on(const ToWorker& out) { workers_->send(out.attempt, out.rank, out.message); }
+
+// What a worker names as its files is moved, and removed, by an agent that may be root: a directory that the agent did
+// not make for this rank is nobody's checkpoint. The barrier stays whole.
+void Service::refuse_foreign_stage(WorkerSaid& said) {
+    auto* report = std::get_if<worker::Report>(&said.message);
+    if (!report || !report->checkpoint) return;
+    const Held* one = held(said.attempt);
+    if (one && is_stage_of(*one->gear, said.rank, report->checkpoint->path)) return;
+    report->checkpoint_error = "rank " + std::to_string(said.rank) + " names '" + report->checkpoint->path +
+                               "' as its checkpoint, which is not a directory that " + identity_.node +
+                               " made for it; give report() a Checkpoint, and it is copied";
+    report->error_reason = "storage_refused";
+    report->checkpoint.reset();
+}
 
 void Service::on(const MakeStage& out) {
     Held* one = held(out.attempt);

@@ -1,7 +1,6 @@
 // Files on their way to a run's directory.
 #include "daemon/agent/uploads.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/agent/named_logs.hpp"
+#include "daemon/agent/staged_files.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/removal.hpp"
 
@@ -28,33 +28,10 @@ std::string attempt_folder(std::uint32_t number) {
     return text;
 }
 
-// Every name once, with its lowest rank, and where it lies.
-struct Found {
-    std::uint32_t rank = 0;
-    std::string local;
-    std::int64_t bytes = 0;
-};
-Result<std::map<std::string, Found>> files_of(const StagedPaths& staged) {
-    std::map<std::string, Found> files;
-    for (const auto& [rank, directory] : staged) {
-        std::error_code failed;
-        if (!fs::is_directory(directory, failed)) continue;  // a try before has moved its files
-        for (auto at = fs::recursive_directory_iterator(directory, failed);
-             !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
-            const std::string name = fs::path(at->path()).lexically_relative(directory).generic_string();
-            std::error_code unread;
-            const bool is_file = at->is_regular_file(unread);
-            if (unread == std::errc::no_such_file_or_directory) continue;  // a link to nothing
-            const auto bytes = is_file ? static_cast<std::int64_t>(at->file_size(unread)) : 0;
-            if (unread) return Error{ErrorCode::io, "reading the staged file '" + name + "': " + unread.message(), ""};
-            if (is_file && name != manifest_name) files.emplace(name, Found{rank, at->path().string(), bytes});
-        }
-        if (failed) return Error{ErrorCode::io, "reading staged files in " + directory + ": " + failed.message(), ""};
-    }
-    return files;
-}
+std::string told(const Error& error) { return error.message + (error.next.empty() ? "" : "; " + error.next); }
 
 std::string explain(const Error& error, const AttemptGear& gear) {
+    if (error.code == ErrorCode::unauthorised) return told(error);
     if (error.code != ErrorCode::full || !gear.store->local()) return error.message;
     std::error_code failed;
     const auto space = fs::space(gear.store->local_path(""), failed);
@@ -80,7 +57,8 @@ json listed(const std::vector<protocol::StagedFile>& files) {
 
 // What a checkpoint consists of is settled and written down before its first file moves: a try that breaks off leaves
 // some of them there and some here, and the next one must still name them all.
-Result<std::vector<protocol::StagedFile>> settled_files(const std::map<std::string, Found>& found,
+Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& staged,
+                                                        const std::map<std::string, StagedEntry>& found,
                                                         const std::set<std::string>& skip, const std::string& kept_at) {
     std::vector<protocol::StagedFile> files;
     if (const auto kept = read_whole(kept_at)) {
@@ -93,7 +71,7 @@ Result<std::vector<protocol::StagedFile>> settled_files(const std::map<std::stri
     }
     for (const auto& [name, file] : found) {
         if (skip.contains(name)) continue;
-        auto hash = storage::hash_file(file.local);
+        auto hash = staged.hash(file);
         if (!hash) return hash.error();
         files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes, .sha256 = *hash});
     }
@@ -127,6 +105,16 @@ Result<bool> committed_before(const AttemptGear& gear, const Upload& order,
                       });
     if (same) return true;
     return Error{ErrorCode::conflict, "checkpoint " + place + " is committed already, with other files", ""};
+}
+
+// A link may lead to a file beside it, which is there only until it is moved.
+std::vector<protocol::StagedFile> links_first(std::vector<protocol::StagedFile> files,
+                                              const std::map<std::string, StagedEntry>& found) {
+    std::stable_partition(files.begin(), files.end(), [&](const protocol::StagedFile& file) {
+        const auto here = found.find(file.path);
+        return here != found.end() && here->second.link;
+    });
+    return files;
 }
 
 Status list_sizes(const AttemptGear& gear, const std::string& below, std::map<std::string, std::int64_t>& sizes) {
@@ -210,11 +198,11 @@ Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, cons
     return place;
 }
 
-StagedListed list_staged(AttemptKey attempt, std::uint64_t index, const StagedPaths& staged) {
-    StagedListed answer{.attempt = attempt, .index = index};
-    auto files = files_of(staged);
+StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
+    StagedListed answer{.attempt = order.attempt, .index = order.index};
+    auto files = StagedFiles(gear).list(order.staged);
     if (!files) {
-        answer.why = files.error().message;
+        answer.why = told(files.error());
         answer.reason = storage_reason(files.error().code);
         return answer;
     }
@@ -232,12 +220,13 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
         answer.files.clear();
         return answer;
     };
-    auto found = files_of(order.staged);
+    const StagedFiles staged(gear);
+    auto found = staged.list(order.staged);
     if (!found) return fail(found.error());
     const std::string kept_at = gear.spool + "/" + order.directory + ".files";
     if (Status made = make_directory(gear.spool, 0711); !made) return fail(made.error());
     drop_lists(gear.spool, kept_at);
-    auto files = settled_files(*found, order.skip, kept_at);
+    auto files = settled_files(staged, *found, order.skip, kept_at);
     if (!files) return fail(files.error());
     const auto before = committed_before(gear, order, *files);
     if (!before) {
@@ -246,7 +235,7 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
         return answer;
     }
     std::map<std::string, std::int64_t> there;
-    for (const protocol::StagedFile& file : *files) {
+    for (const protocol::StagedFile& file : links_first(*files, *found)) {
         if (*before) break;
         const auto here = found->find(file.path);
         if (here == found->end()) {  // moved by a try before
@@ -257,8 +246,7 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
                 return fail({ErrorCode::damaged, "the staged file " + file.path + " is gone", ""});
             continue;
         }
-        if (Status sent = gear.store->put_file(here->second.local, below + file.path, true, {}); !sent)
-            return fail(sent.error());
+        if (Status sent = staged.give(here->second, below + file.path); !sent) return fail(sent.error());
     }
     answer.files = std::move(*files);
     drop_staged(order.staged);

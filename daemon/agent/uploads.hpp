@@ -22,7 +22,7 @@ StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> sto
 // bytes there, so that it is the upload that fails on a full disk, and not the program that writes its files.
 Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,
                                std::int64_t expected);
-StagedListed list_staged(AttemptKey attempt, std::uint64_t index, const StagedPaths& staged);
+StagedListed list_staged(const AttemptGear& gear, const ListStaged& order);
 // Hashes each file and moves or sends it below `directory`. A file that a broken try has moved already is found there.
 Uploaded upload(const AttemptGear& gear, const Upload& order);
 ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order);

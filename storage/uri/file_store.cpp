@@ -10,12 +10,38 @@
 
 #include "storage/uri/disk.hpp"
 #include "storage/uri/path.hpp"
+#include "storage/uri/taking.hpp"
 
 namespace rtrain::storage {
 namespace {
 
 namespace fs = std::filesystem;
 using disk::Aside;
+
+// False: the file lies on another file system, or is not a plain file that can be given away.
+Result<bool> move(const std::string& local, const std::string& target, const Progress& progress) {
+    struct stat seen{};
+    {
+        const Descriptor file(::open(local.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        if (!file.open() && errno == ELOOP) return false;
+        if (!file.open() || ::fstat(file.number(), &seen) != 0) return disk::failure("reading", local, errno);
+        if (!S_ISREG(seen.st_mode) || seen.st_nlink != 1) return false;
+        if (auto synced = disk::sync(file.number(), local); !synced) return synced.error();
+    }
+    if (::rename(local.c_str(), target.c_str()) != 0) {
+        if (errno == EXDEV || errno == EPERM || errno == EACCES) return false;
+        return disk::failure("writing", target, errno);
+    }
+    struct stat moved{};  // who may write beside the file could have put another one there since it was looked at
+    if (::lstat(target.c_str(), &moved) != 0) return disk::failure("writing", target, errno);
+    if (!S_ISREG(moved.st_mode)) {
+        ::unlink(target.c_str());
+        return Error{ErrorCode::damaged, "moving " + local + ": it was exchanged for a link meanwhile", ""};
+    }
+    if (auto synced = disk::sync_directory(disk::directory_of(target)); !synced) return synced.error();
+    if (progress) progress(seen.st_size, seen.st_size);
+    return true;
+}
 
 class FileStore final : public Store {
   public:
@@ -148,25 +174,6 @@ class FileStore final : public Store {
         return aside;
     }
 
-    // False: the file lies on another file system, or is not a plain file that can be given away.
-    static Result<bool> move(const std::string& local, const std::string& target, const Progress& progress) {
-        struct stat seen{};
-        if (::lstat(local.c_str(), &seen) != 0) return disk::failure("reading", local, errno);
-        if (!S_ISREG(seen.st_mode) || seen.st_nlink != 1) return false;
-        {
-            const Descriptor file(::open(local.c_str(), O_RDONLY | O_CLOEXEC));
-            if (!file.open()) return disk::failure("reading", local, errno);
-            if (auto synced = disk::sync(file.number(), local); !synced) return synced.error();
-        }
-        if (::rename(local.c_str(), target.c_str()) != 0) {
-            if (errno == EXDEV || errno == EPERM || errno == EACCES) return false;
-            return disk::failure("writing", target, errno);
-        }
-        if (auto synced = disk::sync_directory(disk::directory_of(target)); !synced) return synced.error();
-        if (progress) progress(seen.st_size, seen.st_size);
-        return true;
-    }
-
     static Status copy(const std::string& from, const std::string& to, const Progress& progress) {
         struct stat seen{};  // a source that is not there is said before anything is written
         if (::stat(from.c_str(), &seen) != 0) return disk::failure("reading", from, errno);
@@ -180,6 +187,14 @@ class FileStore final : public Store {
 };
 
 }  // namespace
+
+Result<bool> take_file(Store& store, const std::string& local, const std::string& path) {
+    if (!store.local()) return false;
+    if (auto fine = check_path(path); !fine) return fine.error();
+    const std::string target = store.local_path(path);
+    if (auto made = disk::make_directories(disk::directory_of(target)); !made) return made.error();
+    return move(local, target, {});
+}
 
 Result<std::unique_ptr<Store>> open_file_store(const std::string& root) {
     auto uri = parse_uri(root);

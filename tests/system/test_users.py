@@ -63,6 +63,95 @@ def test_a_root_agent_runs_workers_as_the_tokens_user_and_refuses_root(folder):
         cluster.stop()
 
 
+WORKER = """
+import json, os, socket, struct, sys
+
+link = socket.socket(socket.AF_UNIX)
+link.connect(os.environ["RTRAIN_WORKER_SOCKET"])
+stream = link.makefile("rb")
+
+
+def send(**fields):
+    body = json.dumps(fields).encode()
+    link.sendall(struct.pack(">I", len(body)) + body)
+
+
+def hear(kind):
+    while True:
+        frame = json.loads(stream.read(struct.unpack(">I", stream.read(4))[0]))
+        if frame["type"] == kind:
+            return frame
+
+
+def report(index, path, upload):
+    files = {"path": path, "directory_name": ""}
+    send(type="report", index=index, metrics={}, checkpoint=files, upload=upload)
+    hear("reported")
+
+
+me = {"attempt": os.environ["RTRAIN_ATTEMPT"], "rank": 0, "pid": os.getpid(), "key": os.environ["RTRAIN_WORKER_KEY"]}
+send(type="hello", protocol=1, min_protocol=1, next_index=1, uncommitted=[], **me)
+hear("welcome")
+what, target = sys.argv[1:]
+if what == "foreign":
+    report(1, target, "none")
+    report(2, target, "async")
+else:
+    send(type="stage")
+    stage = hear("staged")["path"]
+    with open(stage + "/model.bin", "w") as file:
+        file.write("weights")
+    os.symlink("model.bin", stage + "/newest")
+    os.symlink(target, stage + "/x")
+    report(1, stage, "async")
+    print(json.dumps(hear("committed")["directory"]))
+"""
+
+
+def run_raw_worker(cluster, folder, name, what, target):
+    """A worker of PERSON that speaks the worker's protocol itself. What is told of the run, and where its files are."""
+    script = folder / "worker.py"
+    script.write_text(WORKER)
+    script.chmod(0o644)
+    runs = folder / "runs"
+    runs.mkdir(exist_ok=True)
+    facts = submit_as(
+        cluster, PERSON, write_job(folder, name, ["python3", str(script), what, str(target)], storage_path=str(runs))
+    )
+    assert facts["state"] == "SUCCEEDED", facts["reason"]
+    return cluster.rtrain("events", "--run", name), runs / name
+
+
+def test_a_worker_cannot_have_the_root_agent_take_or_remove_what_is_not_its_own(folder):
+    precious = folder / "precious"
+    precious.mkdir(mode=0o700)
+    (precious / "file").write_text("for root alone")
+    (precious / "file").chmod(0o600)
+    readable = folder / "readable"
+    readable.write_text("for all")
+    cluster = MappedUsers(folder / "cluster", nodes=1)
+    try:
+        told, run = run_raw_worker(cluster, folder, "foreign", "foreign", precious)
+        assert (precious / "file").read_text() == "for root alone"
+        assert f"names '{precious}' as its checkpoint" in told, told
+        assert not list(run.glob("checkpoint_*"))
+
+        told, run = run_raw_worker(cluster, folder, "peeks", "links", precious / "file")
+        assert not [path for path in run.rglob("*") if path.is_file() and "for root alone" in path.read_text()]
+        assert "Permission denied; make it readable to the run's user" in told, told
+
+        told, run = run_raw_worker(cluster, folder, "links", "links", readable)
+        (made,) = run.glob("checkpoint_*")
+        assert {name: (made / name).read_text() for name in ("model.bin", "newest", "x")} == {
+            "model.bin": "weights",
+            "newest": "weights",
+            "x": "for all",
+        }
+        assert not any(path.is_symlink() for path in made.iterdir()) and readable.read_text() == "for all"
+    finally:
+        cluster.stop()
+
+
 def test_head_agent_and_a_whole_job_without_root(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))
     cluster = WithoutRoot(folder / "cluster", nodes=1)

@@ -36,6 +36,7 @@ struct UploadStory {
     std::string checkpoint(const std::string& name) const {
         return folder.path + "/runs/digits/checkpoint_000001-a001/" + name;
     }
+    ListStaged listing() const { return {.attempt = attempt_1, .index = 1, .staged = {{0, stage}}}; }
     Upload order() const {
         return {.attempt = attempt_1, .index = 1, .directory = "checkpoint_000001-a001", .staged = {{0, stage}}};
     }
@@ -47,12 +48,26 @@ TEST_CASE("a link that leads nowhere is left out, and one that leads to itself i
     UploadStory story;
     story.write("a.pt", "first");
     std::filesystem::create_symlink(story.stage + "/nothing", story.stage + "/dangling");
-    CHECK(list_staged(attempt_1, 1, story.order().staged).files.size() == 1);
+    CHECK(list_staged(story.gear, story.listing()).files.size() == 1);
 
     std::filesystem::create_symlink("round", story.stage + "/round");
-    const StagedListed listed = list_staged(attempt_1, 1, story.order().staged);
+    const StagedListed listed = list_staged(story.gear, story.listing());
     CHECK(listed.why.find("'round': Too many levels of symbolic links") != std::string::npos);
     CHECK(upload(story.gear, story.order()).why.find("'round'") != std::string::npos);
+}
+
+TEST_CASE("a link to a file of the checkpoint becomes its content, whichever of the two names comes first") {
+    UploadStory story;
+    story.write("model.bin", "weights");
+    std::filesystem::create_symlink("model.bin", story.stage + "/latest");
+    std::filesystem::create_symlink("model.bin", story.stage + "/newest");
+    const Uploaded done = upload(story.gear, story.order());
+    CHECK(done.why == "");
+    CHECK(done.files.size() == 3);
+    for (const char* name : {"latest", "model.bin", "newest"}) {
+        CHECK(*read_whole(story.checkpoint(name)) == "weights");
+        CHECK_FALSE(std::filesystem::is_symlink(story.checkpoint(name)));
+    }
 }
 
 TEST_CASE("an upload that broke off between two files names both of them once it succeeds") {

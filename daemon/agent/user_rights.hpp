@@ -1,0 +1,46 @@
+// A root agent opens what its workers made with the rights of their user: a link, or a name that is exchanged while the
+// agent looks, then leads nowhere that the worker could not have read itself.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "daemon/agent/launcher.hpp"
+#include "storage/uri/descriptor.hpp"
+
+namespace rtrain::agent {
+
+inline constexpr const char* unreadable_next = "make it readable to the run's user, or leave it out of the checkpoint";
+
+class UserRights {
+  public:
+    explicit UserRights(const WorkerUser& user);  // uid -1: the agent's own rights
+    bool others() const { return user_.uid >= 0; }
+    bool owns(uid_t owner) const { return static_cast<std::int64_t>(owner) == user_.uid; }
+    const std::string& name() const { return user_.name; }
+
+    // This thread's rights at files, until it goes out of scope. Nothing may be opened when `taken` says an error.
+    class Worn {
+      public:
+        explicit Worn(const UserRights& rights);
+        ~Worn();
+        Worn(const Worn&) = delete;
+        Worn& operator=(const Worn&) = delete;
+        const Status& taken() const { return taken_; }
+
+      private:
+        std::vector<gid_t> own_groups_;
+        bool changed_ = false;
+        Status taken_ = Done{};
+    };
+
+    // A regular file that the user may read. Links are followed, with the user's rights.
+    Result<storage::Descriptor> open_file(const std::string& path) const;
+
+  private:
+    WorkerUser user_;
+    std::vector<gid_t> groups_;
+};
+
+}  // namespace rtrain::agent

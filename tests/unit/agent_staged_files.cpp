@@ -1,0 +1,159 @@
+// Files of a worker that is another user than the agent: what it may not read, the agent does not read for it.
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/agent/staged_files.hpp"
+#include "daemon/agent/uploads.hpp"
+#include "storage/uri/store.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const std::string& path, const std::string& bytes) { std::ofstream(path) << bytes; }
+
+// A root agent whose workers are `nobody`.
+struct MappedStory {
+    Folder folder;
+    AttemptGear gear;
+    std::string stage, secret = folder.path + "/secret";
+    MappedStory() {
+        REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
+        gear.prepare.run_name = "digits";
+        gear.prepare.storage_path = folder.path + "/runs";
+        REQUIRE(make_directory(folder.path + "/runs", 0755));
+        auto store = storage::open_file_store(folder.path + "/runs");
+        REQUIRE(store);
+        gear.store = std::move(*store);
+        gear.staging = folder.path + "/runs/digits/.staging/1/n1";
+        gear.spool = folder.path + "/node/spool";
+        const passwd* person = ::getpwnam("nobody");
+        REQUIRE(person != nullptr);
+        gear.user = {.uid = person->pw_uid, .gid = person->pw_gid, .name = "nobody", .home = "/"};
+        auto made = make_stage(gear, 0, "1-1", 0);
+        REQUIRE(made);
+        stage = *made;
+        write(secret, "for root alone");
+        REQUIRE(::chmod(secret.c_str(), 0600) == 0);
+    }
+    void give_to_user(const std::string& path) const {
+        REQUIRE(::lchown(path.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) == 0);
+    }
+    void write_as_user(const std::string& name, const std::string& bytes) const {
+        write(stage + "/" + name, bytes);
+        give_to_user(stage + "/" + name);
+    }
+    std::string checkpoint(const std::string& name) const {
+        return folder.path + "/runs/digits/checkpoint_000001-a001/" + name;
+    }
+    ListStaged listing() const { return {.attempt = attempt_1, .index = 1, .staged = {{0, stage}}}; }
+    Upload order() const {
+        return {.attempt = attempt_1, .index = 1, .directory = "checkpoint_000001-a001", .staged = {{0, stage}}};
+    }
+};
+
+bool without_root() {
+    if (::geteuid() == 0) return false;
+    WARN("skipped: giving files to another user needs root");
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("a worker's files are those in a directory that the agent made for its rank, and nothing else") {
+    AttemptGear gear;
+    gear.staging = "/runs/digits/.staging/1/n1";
+    gear.spool = "/var/lib/rtrain/attempts/1-1/spool";
+    CHECK(is_stage_of(gear, 3, "/runs/digits/.staging/1/n1/rank-00003-12345-1"));
+    CHECK(is_stage_of(gear, 3, "/var/lib/rtrain/attempts/1-1/spool/rank-00003-12345-2"));
+    for (const char* foreign :
+         {"", "/home/alice", "rank-00003-12345-1", "/runs/digits/.staging/1/n1/rank-00002-12345-1",
+          "/runs/digits/.staging/1/n1/rank-00003-", "/runs/digits/.staging/1/n1/rank-00003-1/..",
+          "/runs/digits/.staging/1/n1/rank-00003-1/", "/runs/digits/.staging/1/n1/rank-00003-1/sub",
+          "/runs/digits/.staging/1/n1/../n1/rank-00003-1", "/runs/digits/.staging/1/n1/rank-00003-x"})
+        CHECK_FALSE(is_stage_of(gear, 3, foreign));
+}
+
+TEST_CASE("a link to what the worker's user may not read is refused, in so many words, and stays unread") {
+    if (without_root()) return;
+    const MappedStory story;
+    story.write_as_user("model.bin", "weights");
+    fs::create_symlink(story.secret, story.stage + "/x");
+    story.give_to_user(story.stage + "/x");
+
+    const StagedListed listed = list_staged(story.gear, story.listing());
+    CHECK(listed.files.empty());
+    CHECK(listed.why.find("/x as user nobody: Permission denied; make it readable") != std::string::npos);
+    CHECK(listed.reason == "storage_refused");
+    const Uploaded tried = upload(story.gear, story.order());
+    CHECK(tried.why.find("Permission denied") != std::string::npos);
+    CHECK_FALSE(fs::exists(story.checkpoint("x")));
+    CHECK_FALSE(fs::exists(story.checkpoint("model.bin")));
+    CHECK(*read_whole(story.secret) == "for root alone");
+}
+
+TEST_CASE("a directory that was exchanged for a link gives nothing away of what lies behind it") {
+    if (without_root()) return;
+    const MappedStory story;
+    REQUIRE(make_directory(story.folder.path + "/roots", 0755));
+    write(story.folder.path + "/roots/readable", "root's");
+    fs::create_directory_symlink(story.folder.path + "/roots", story.stage + "/sub");  // after the agent had listed it
+    story.give_to_user(story.stage + "/sub");
+    const StagedFiles staged(story.gear);
+    const StagedEntry entry{.rank = 0, .stage = story.stage, .name = "sub/readable", .bytes = 6};
+    CHECK(staged.give(entry, "digits/c/readable"));  // copied: its user may read it
+    CHECK(*read_whole(story.folder.path + "/roots/readable") == "root's");
+    CHECK(*read_whole(story.folder.path + "/runs/digits/c/readable") == "root's");
+}
+
+TEST_CASE(
+    "links to the user's own files, in the checkpoint or elsewhere, become their content; plain files are moved") {
+    if (without_root()) return;
+    const MappedStory story;
+    const std::string own = story.folder.path + "/own";
+    write(own, "kept");
+    REQUIRE(::chmod(own.c_str(), 0600) == 0);
+    story.give_to_user(own);
+    REQUIRE(make_directory(story.stage + "/sub", 0700));
+    story.give_to_user(story.stage + "/sub");
+    story.write_as_user("sub/model.bin", "weights");
+    fs::create_symlink("sub/model.bin", story.stage + "/latest");
+    fs::create_symlink(own, story.stage + "/elsewhere");
+    struct stat staged{}, stored{};
+    REQUIRE(::stat((story.stage + "/sub/model.bin").c_str(), &staged) == 0);
+
+    CHECK(list_staged(story.gear, story.listing()).why == "");
+    const Uploaded done = upload(story.gear, story.order());
+    CHECK(done.why == "");
+    CHECK(done.files.size() == 3);
+    CHECK(*read_whole(story.checkpoint("latest")) == "weights");
+    CHECK(*read_whole(story.checkpoint("elsewhere")) == "kept");
+    CHECK(*read_whole(own) == "kept");
+    REQUIRE(::stat(story.checkpoint("sub/model.bin").c_str(), &stored) == 0);
+    CHECK(staged.st_ino == stored.st_ino);
+    CHECK_FALSE(fs::exists(story.stage));
+}
+
+TEST_CASE("after files were read as another user, the thread has its own rights again") {
+    if (without_root()) return;
+    const MappedStory story;
+    const UserRights rights(story.gear.user);
+    CHECK_FALSE(rights.open_file(story.secret));
+    {
+        const UserRights::Worn worn(rights);
+        REQUIRE(worn.taken());
+        CHECK_FALSE(read_whole(story.secret));
+    }
+    CHECK(*read_whole(story.secret) == "for root alone");
+    CHECK(UserRights(WorkerUser{}).open_file(story.secret));
+}
