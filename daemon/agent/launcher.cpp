@@ -21,6 +21,7 @@ namespace {
 constexpr int ready_descriptor = 3;  // of the shim
 
 int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+void pidfd_kill(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }
 
 std::int64_t number(const std::map<std::string, std::string>& words, const char* name) {
     const auto found = words.find(name);
@@ -106,6 +107,15 @@ pid_t spawn_shim(const std::string& program, const WorkerStart& worker, int read
         ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.pointers.data(), environment.pointers.data());
     ::posix_spawn_file_actions_destroy(&actions);
     return error == 0 ? pid : -error;
+}
+
+// The shim found that it could not tell of the worker's end, and did not begin.
+ExitCause not_begun(const WorkerStart& worker, int error) {
+    const bool full = error == ENOSPC || error == EDQUOT;
+    return {.exit_code = 126,
+            .never_started = true,
+            .detail = "the agent cannot write into " + worker.directory + ": " + std::strerror(error) +
+                      (full ? "; make room on the file system of the agent's --data directory" : "")};
 }
 
 // For the shim. Without it the worker runs where the agent runs.
@@ -207,12 +217,15 @@ void Launcher::over(const Name& name) {
     const std::unique_ptr<Child> child = std::move(found->second);
     children_.erase(found);
     if (child->pidfd >= 0) loop_.unwatch(child->pidfd);
-    if (child->ours && child->shim > 0) ::waitpid(child->shim, nullptr, WNOHANG);
+    int status = 0;
+    const bool reaped = child->ours && child->shim > 0 && ::waitpid(child->shim, &status, WNOHANG) == child->shim;
     const auto words = read_words(child->worker.directory + "/exit");
     if (!words.empty()) {
         return events_.ended(name.first, name.second, cause_of_end(*child, words), number(words, "wall_us"));
     }
     const auto started = read_words(child->worker.directory + "/started");
+    if (started.empty() && reaped && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        return events_.ended(name.first, name.second, not_begun(child->worker, WEXITSTATUS(status)), wall_us());
     if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
     const ExitCause cause{.signal = SIGKILL, .detail = "its shim (the worker's parent process) was killed"};
     events_.ended(name.first, name.second, cause, wall_us());
@@ -258,7 +271,10 @@ void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number)
     const auto found = children_.find({attempt, rank});
     if (found == children_.end()) return;
     const auto started = read_words(found->second->worker.directory + "/started");
-    if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
+    if (still_runs(started))
+        ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
+    else if (started.empty() && signal_number == SIGKILL && found->second->pidfd >= 0)
+        pidfd_kill(found->second->pidfd);  // nobody knows the worker's pid; it dies with its shim
 }
 
 std::string end_of(const std::string& file, std::size_t most) {

@@ -1,8 +1,9 @@
 /* The shim of one worker; see shim.h. Plain C and system calls: it lives as long as its worker and must stay small.
  *
  * Files, written aside and renamed, one "name value" per line:
- *   started   pid, start_time (clock ticks since boot, /proc/PID/stat field 22), shim, boot_id
- *   exit      code | signal, error (errno of the start, 0: it was started), wall_us, user_us, system_us, rss_kib */
+ *   started   pid, start_time (clock ticks since boot, /proc/PID/stat field 22), shim, shim_start_time, boot_id
+ *   exit      code | signal, error (errno of the start, 0: it was started), wall_us, user_us, system_us, rss_kib
+ * Their room on the disk is taken before the worker starts: a disk that fills up meanwhile loses neither. */
 #define _GNU_SOURCE
 #include "daemon/agent/shim.h"
 
@@ -24,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READY = 3 };
+enum { READY = 3, ROOM = 512 };
 
 struct request {
     const char *dir, *out, *err, *cwd, *user;
@@ -32,14 +33,31 @@ struct request {
     char** program;
 };
 
+static void name_file(char* path, size_t size, const char* dir, const char* name) {
+    snprintf(path, size, "%s/.%s.new", dir, name);
+}
+
+/* Writes as many bytes as the file will have at most: overwriting them needs no room. 0, or an errno. */
+static int reserve_file(const char* dir, const char* name) {
+    char aside[4200], room[ROOM];
+    memset(room, '\n', sizeof room);
+    name_file(aside, sizeof aside, dir, name);
+    int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file < 0) return errno;
+    errno = ENOSPC; /* what a short write means */
+    int error = write(file, room, sizeof room) == sizeof room ? 0 : errno;
+    close(file);
+    return error;
+}
+
 static int write_file(const char* dir, const char* name, const char* text) {
     char aside[4200], final[4200];
-    snprintf(aside, sizeof aside, "%s/.%s.new", dir, name);
+    name_file(aside, sizeof aside, dir, name);
     snprintf(final, sizeof final, "%s/%s", dir, name);
-    int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int file = open(aside, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0) return -1;
     size_t length = strlen(text);
-    int whole = write(file, text, length) == (ssize_t)length;
+    int whole = pwrite(file, text, length, 0) == (ssize_t)length && ftruncate(file, (off_t)length) == 0;
     close(file);
     return whole ? rename(aside, final) : -1;
 }
@@ -83,7 +101,7 @@ static int64_t wall_us(void) {
 static long long micros(struct timeval t) { return (long long)t.tv_sec * 1000000 + t.tv_usec; }
 
 static void write_exit(const struct request* r, int status, int error, const struct rusage* usage, int64_t at) {
-    char text[512];
+    char text[ROOM];
     const int by_signal = WIFSIGNALED(status);
     snprintf(text, sizeof text, "%s %d\nerror %d\nwall_us %lld\nuser_us %lld\nsystem_us %lld\nrss_kib %ld\n",
              by_signal ? "signal" : "code", by_signal ? WTERMSIG(status) : WEXITSTATUS(status), error, (long long)at,
@@ -252,6 +270,9 @@ int shim_main(int argc, char** argv) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "rtrain-shim");
     fcntl(READY, F_SETFD, FD_CLOEXEC);
+    int unwritable = reserve_file(r.dir, "exit");
+    if (!unwritable) unwritable = reserve_file(r.dir, "started");
+    if (unwritable) return unwritable; /* the agent, our parent, reads it: no worker without a word of its end */
     int failed[2];
     const pid_t self = getpid();
     pid_t worker = -1;

@@ -10,6 +10,7 @@ extern "C" {
 /* rtrain __shim DIR OUT ERR CWD UID GID USER WAIT_MS -- PROGRAM ARGUMENTS...
  * The environment is the worker's. DIR: where `started` and `exit` go. OUT, ERR: appended to. UID -1: stay who we are.
  * WAIT_MS: how long the worker, already a process, waits before it becomes PROGRAM.
+ * Where it cannot write into DIR it starts nothing, writes nothing and ends with the errno.
  * Descriptor 3, when open, gets one byte once `started` is written, and is closed when nothing was started. */
 int shim_main(int argc, char** argv);
 

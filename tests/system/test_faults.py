@@ -286,3 +286,21 @@ def test_a_submit_to_a_head_whose_disk_is_full_is_told_so_and_the_head_comes_bac
             cluster.wait_state("after", "SUCCEEDED")
         finally:
             cluster.stop()
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_full_disk_of_the_agent_does_not_turn_a_success_into_a_failure(tmp_path):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=0)
+    try:
+        with small_disk(cluster.folder / "node-1", "8m") as data:
+            cluster.join("node-1", "CPU=1")
+            go = tmp_path / "go"
+            cluster.rtrain("submit", write_job(tmp_path, "full", ["sh", "-c", f"until [ -e {go} ]; do sleep 0.05; done"]))
+            cluster.wait_state("full", "RUNNING", "FAILED")
+            with open(data / "in-the-way", "wb", buffering=0) as file:
+                fill(file)
+            go.touch()
+            cluster.wait_state("full", "SUCCEEDED", "FAILED")
+            facts = cluster.json("describe", "full")
+            assert facts["state"] == "SUCCEEDED", facts["reason"]
+            cluster.stop()
+    finally:
+        cluster.stop()

@@ -1,5 +1,6 @@
 // Real processes through the shim: this program knows its hidden verb.
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,6 +79,25 @@ std::string text_of(const std::string& file) {
     const auto text = read_whole(file);
     return text ? *text : "(" + text.error().message + ")";
 }
+// A tmpfs of its own; not there without root.
+struct SmallDisk {
+    std::string path;
+    bool there;
+    explicit SmallDisk(std::string at) : path(std::move(at)) {
+        REQUIRE(make_directory(path, 0755));
+        there = ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1m") == 0;
+        if (!there) WARN("skipped: mounting a small tmpfs needs root");
+    }
+    ~SmallDisk() {
+        if (there) ::umount2(path.c_str(), MNT_DETACH);
+    }
+    void fill() const {
+        std::ofstream file(path + "/in-the-way", std::ios::app);
+        const std::string page(4096, 'x');
+        while (file.write(page.data(), static_cast<std::streamsize>(page.size())).flush()) {}
+        CHECK_FALSE(write_whole(path + "/more", "x", 0600, Durable::no));
+    }
+};
 
 bool alive(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == 0; }
 
@@ -166,6 +186,52 @@ TEST_CASE("a worker dies with its shim") {
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGKILL);
     CHECK(story.ended[0].detail.find("shim") != std::string::npos);
+    CHECK(story.until([&] { return !alive(story.started[0]); }));
+}
+
+TEST_CASE("a disk that fills up while a worker runs does not turn its success into a failure") {
+    Story story;
+    const SmallDisk disk(story.folder.path + "/disk");
+    if (!disk.there) return;
+    WorkerStart start = story.worker({"sh", "-c", "read line <gate; exit 0"});
+    start.directory = disk.path + "/rank-00000";
+    REQUIRE(make_directory(start.directory, 0755));
+    REQUIRE(::system(("mkfifo " + start.cwd + "/gate").c_str()) == 0);
+    story.launcher->start(start);
+    REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
+    disk.fill();
+    std::ofstream(start.cwd + "/gate") << "go\n";
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].success());
+    CHECK(story.ended[0].detail == "");
+}
+
+TEST_CASE("on a full disk no worker is started of whose end nobody could tell, and it is said why") {
+    Story story;
+    const SmallDisk disk(story.folder.path + "/disk");
+    if (!disk.there) return;
+    WorkerStart start = story.worker({"sh", "-c", "echo it ran"});
+    start.directory = disk.path + "/rank-00000";
+    REQUIRE(make_directory(start.directory, 0755));
+    disk.fill();
+    story.launcher->start(start);
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].never_started);
+    CHECK(story.ended[0].detail == "the agent cannot write into " + start.directory +
+                                       ": No space left on device; make room on the file system of the agent's --data "
+                                       "directory");
+    CHECK_FALSE(read_whole(start.out));
+}
+
+TEST_CASE("a worker whose pid nobody has written down can be ended all the same") {
+    Story story;
+    const auto start = story.worker({"sleep", "1000"});
+    story.launcher->start(start);
+    REQUIRE(story.until([&] { return story.started.count(0) == 1; }));
+    REQUIRE(::unlink((start.directory + "/started").c_str()) == 0);
+    story.launcher->signal(attempt, 0, SIGKILL);
+    REQUIRE(story.until_ended());
+    CHECK(story.ended[0].signal == SIGKILL);
     CHECK(story.until([&] { return !alive(story.started[0]); }));
 }
 
