@@ -36,6 +36,21 @@ Error refused(const net::Response& answer, const std::string& doing) {
     return error;
 }
 
+struct Keys {
+    std::string certificate, private_key, ca;
+};
+
+constexpr const char* files_before[] = {"/certificate.pem", "/key.pem", "/ca.pem"};  // of agents before this one
+
+std::optional<Keys> keys_of(const json& node, const std::string& at) {
+    if (node.contains("private_key"))
+        return Keys{node.value("certificate", ""), node.value("private_key", ""), node.value("ca", "")};
+    const auto certificate = read_whole(at + files_before[0]), key = read_whole(at + files_before[1]),
+               ca = read_whole(at + files_before[2]);
+    if (!certificate || !key || !ca) return std::nullopt;
+    return Keys{*certificate, *key, *ca};
+}
+
 }  // namespace
 
 bool turned_away(const Identity& identity) {
@@ -90,20 +105,21 @@ Result<Identity> load_identity(const std::string& data_dir) {
         return Error{ErrorCode::not_found, "this node has not joined a cluster (" + at + " is missing)",
                      "rtrain node join HOST:PORT --token T"};
     const json in = json::parse(*text, nullptr, false);
-    auto certificate = read_whole(at + "/certificate.pem"), key = read_whole(at + "/key.pem"),
-         ca = read_whole(at + "/ca.pem");
-    if (!in.is_object() || !certificate || !key || !ca)
+    const auto keys = in.is_object() ? keys_of(in, at) : std::nullopt;
+    if (!keys)
         return Error{ErrorCode::damaged, "the identity in " + at + " is incomplete",
                      "remove the directory and join again with a new token"};
     return Identity{.node = in.value("node", ""),
                     .cluster_id = in.value("cluster_id", ""),
                     .head_host = in.value("head_host", ""),
                     .head_port = in.value("head_port", std::uint16_t{7433}),
-                    .certificate = *certificate,
-                    .private_key = *key,
-                    .ca = *ca};
+                    .certificate = keys->certificate,
+                    .private_key = keys->private_key,
+                    .ca = keys->ca};
 }
 
+// One file: a new certificate beside the key of before would be of no use, and that is what a kill in between would
+// leave.
 Status save_identity(const std::string& data_dir, const Identity& identity) {
     const std::string at = folder(data_dir);
     if (Status made = make_directory(data_dir, 0711); !made) return made;
@@ -111,14 +127,12 @@ Status save_identity(const std::string& data_dir, const Identity& identity) {
     const json node{{"node", identity.node},
                     {"cluster_id", identity.cluster_id},
                     {"head_host", identity.head_host},
-                    {"head_port", identity.head_port}};
-    const std::pair<const char*, std::string> files[] = {
-        {"/key.pem", identity.private_key},
-        {"/certificate.pem", identity.certificate},
-        {"/ca.pem", identity.ca},
-        {"/node.json", node.dump() + "\n"}};  // last: it says "complete"
-    for (const auto& [name, text] : files)
-        if (Status kept = write_whole(at + name, text, 0600, Durable::yes); !kept) return kept;
+                    {"head_port", identity.head_port},
+                    {"certificate", identity.certificate},
+                    {"private_key", identity.private_key},
+                    {"ca", identity.ca}};
+    if (Status kept = write_whole(at + "/node.json", node.dump(2) + "\n", 0600, Durable::yes); !kept) return kept;
+    for (const char* name : files_before) ::unlink((at + name).c_str());
     return Done{};
 }
 

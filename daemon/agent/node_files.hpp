@@ -1,5 +1,5 @@
 // Where an agent keeps things on its node, and small files written whole.
-//   <data>/identity/            key, certificate, authority, node.json (0600)
+//   <data>/identity/node.json   name, cluster, certificate and its key, authority (0600)
 //   <data>/outbox.jsonl         news not yet acknowledged
 //   <data>/peer-port            where other agents dialled last, when any port would do
 //   <data>/code/<sha256>/       working directories, unpacked once

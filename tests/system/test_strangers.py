@@ -4,9 +4,9 @@ import hashlib
 import http.client
 import json
 import re
-import shutil
 import ssl
 import subprocess
+import tempfile
 
 import pytest
 from local_cluster import ROOT, RTRAIN, LocalCluster, free_port, wait_for
@@ -19,11 +19,19 @@ def cluster(tmp_path_factory):
     made.stop()
 
 
+def identity_of(data):
+    """Who the node with this data directory is, with its certificate and key."""
+    return json.loads((data / "identity" / "node.json").read_text())
+
+
 def ask(port, method, path, token=None, body=None, identity=None):
-    """An HTTPS request without checking who answers: what a stranger's tool would send. `identity`: a node's folder."""
+    """An HTTPS request without checking who answers: what a stranger's tool would send. `identity`: as identity_of()."""
     context = ssl._create_unverified_context()
     if identity:
-        context.load_cert_chain(identity / "certificate.pem", identity / "key.pem")
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as both:
+            both.write(identity["private_key"] + identity["certificate"])
+            both.flush()
+            context.load_cert_chain(both.name)
     connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     connection.request(method, path, body=body, headers=headers)
@@ -103,7 +111,7 @@ def test_a_node_token_works_once(cluster, tmp_path):
 
 def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_path):
     token = cluster.json("token", "create", "--role", "node")["token"]
-    data, kept = tmp_path / "gone", tmp_path / "kept"
+    data = tmp_path / "gone"
     command = [RTRAIN, "node", "join", f"127.0.0.1:{cluster.port}", "--token", token, "--peer-port", "0",
                "--name", "gone", "--data", str(data), "--allow-root-workers"]  # fmt: skip
     agent = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -118,7 +126,7 @@ def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_pa
     ]
     try:
         wait_for("the node", lambda: any(n["node"] == "gone" for n in cluster.json("nodes")["items"]))
-        shutil.copytree(data / "identity", kept)
+        kept = identity_of(data)
         for method, path, body, expected in attempts:
             status, text = ask(cluster.port, method, path, body=body, identity=kept)
             assert status == expected, f"{method} {path} answered {status} {text}"
@@ -149,16 +157,16 @@ def test_a_node_that_was_sent_away_elsewhere_joins_again_from_its_old_data(clust
         wait_for("the node to be gone", lambda: not ready())
         agent.terminate()
         agent.wait(20)
-        certificate = (tmp_path / "again" / "identity" / "certificate.pem").read_text()
+        certificate = identity_of(tmp_path / "again")["certificate"]
         agent = start()
         wait_for("the node to be back", ready)
-        renewed = (tmp_path / "again" / "identity" / "certificate.pem").read_text()
+        renewed = identity_of(tmp_path / "again")["certificate"]
         assert renewed != certificate
         agent.terminate()
         agent.wait(20)
         agent = start()  # a node that is let in keeps what it has, whatever token it is given
         wait_for("the agent", lambda: (tmp_path / "again" / "agent.pid").exists())
-        assert (tmp_path / "again" / "identity" / "certificate.pem").read_text() == renewed
+        assert identity_of(tmp_path / "again")["certificate"] == renewed
     finally:
         agent.terminate()
         agent.wait(20)
@@ -183,7 +191,7 @@ def test_a_join_with_a_wrong_fingerprint_sends_no_secret(cluster, tmp_path):
     done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
     assert done.returncode == 6 and "fingerprint" in done.stderr
     assert secret not in (cluster.folder / "head.log").read_text()
-    assert not (tmp_path / "evil" / "identity" / "certificate.pem").exists()
+    assert not (tmp_path / "evil" / "identity" / "node.json").exists()
     # The token was never sent, so it is still good for its one use.
     command[command.index(wrong)] = token
     agent = subprocess.Popen([*command, "--peer-port", "0", "--allow-root-workers"], env=cluster.env, stderr=subprocess.DEVNULL)
@@ -196,15 +204,12 @@ def test_a_join_with_a_wrong_fingerprint_sends_no_secret(cluster, tmp_path):
 
 def test_an_agent_s_port_talks_only_to_nodes_of_its_cluster(cluster, tmp_path):
     port = next(n["port"] for n in cluster.json("nodes")["items"] if n["node"] == "node-1")
-    ours = cluster.folder / "node-1" / "identity"
+    ours = identity_of(cluster.folder / "node-1")
     other = LocalCluster(tmp_path / "other", nodes=1)
     other.stop()
-    theirs = other.folder / "node-1" / "identity"  # the same name, of another authority
-    mixed = tmp_path / "mixed"  # a certificate of ours is public; its key is not
-    mixed.mkdir()
-    shutil.copy(theirs / "certificate.pem", mixed)
-    shutil.copy(theirs / "key.pem", mixed)
-    (mixed / "certificate.pem").write_text((mixed / "certificate.pem").read_text() + (ours / "certificate.pem").read_text())
+    theirs = identity_of(other.folder / "node-1")  # the same name, of another authority
+    # A certificate of ours is public; its key is not.
+    mixed = {"private_key": theirs["private_key"], "certificate": theirs["certificate"] + ours["certificate"]}
     for identity in (None, theirs, mixed):
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
             ask(port, "GET", "/v1/probe", identity=identity)

@@ -2,10 +2,12 @@
 #include <sys/time.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 
 #include "daemon/agent/beginning.hpp"
+#include "daemon/agent/identity.hpp"
 #include "daemon/agent/log_shipper.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -55,6 +57,53 @@ struct LogStory {
 };
 
 }  // namespace
+
+TEST_CASE("however a renewal breaks off, the certificate that is kept is that of the key beside it") {
+    const auto identity = [](const std::string& which) {
+        return Identity{.node = "n1",
+                        .cluster_id = "c0ffee",
+                        .head_host = "head",
+                        .certificate = "certificate " + which,
+                        .private_key = "key " + which,
+                        .ca = "authority"};
+    };
+    for (const char* name : {"key.pem", "certificate.pem", "ca.pem", "node.json"}) {
+        const Folder folder;
+        REQUIRE(save_identity(folder.path, identity("1")));
+        REQUIRE(make_directory(folder.path + "/identity/" + name + ".new", 0700));  // this file cannot be written
+        const Status saved = save_identity(folder.path, identity("2"));
+        const auto kept = load_identity(folder.path);
+        REQUIRE(kept);
+        const std::string which = saved ? "2" : "1";
+        CHECK(kept->certificate == "certificate " + which);
+        CHECK(kept->private_key == "key " + which);
+        CHECK(kept->ca == "authority");
+    }
+}
+
+TEST_CASE("an identity that an older agent wrote in four files is read, and becomes one file when it is saved") {
+    const Folder folder;
+    const std::string at = folder.path + "/identity";
+    REQUIRE(make_directory(at, 0700));
+    const std::pair<const char*, const char*> files[] = {{"/key.pem", "the key"},
+                                                         {"/certificate.pem", "the certificate"},
+                                                         {"/ca.pem", "the authority"},
+                                                         {"/node.json", R"({"node":"n1","cluster_id":"c0ffee"})"}};
+    for (const auto& [name, text] : files) REQUIRE(write_whole(at + name, text, 0600, Durable::no));
+    for (int time = 1; time <= 2; ++time) {
+        const auto identity = load_identity(folder.path);
+        REQUIRE(identity);
+        CHECK(identity->node == "n1");
+        CHECK(identity->certificate == "the certificate");
+        CHECK(identity->private_key == "the key");
+        CHECK(identity->ca == "the authority");
+        REQUIRE(save_identity(folder.path, *identity));
+    }
+    const auto left = std::filesystem::directory_iterator(at);
+    CHECK(std::distance(begin(left), end(left)) == 1);
+    ::unlink((at + "/node.json").c_str());
+    CHECK(load_identity(folder.path).error().code == ErrorCode::not_found);
+}
 
 TEST_CASE("what the workers of an attempt begin with outlives the agent that fetched it") {
     const Folder folder;
