@@ -49,6 +49,13 @@ bool still_runs(const std::map<std::string, std::string>& started) {
     return since != 0 && start_time(number(started, "pid")) == since;
 }
 
+// Pids are given again, in a container that was restarted even the same ones. Shims of an agent before this did not say
+// when they began.
+bool shim_is_meant(const std::map<std::string, std::string>& started) {
+    const auto since = static_cast<std::uint64_t>(number(started, "shim_start_time"));
+    return since == 0 ? still_runs(started) : start_time(number(started, "shim")) == since;
+}
+
 std::int64_t wall_us() {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
@@ -259,8 +266,9 @@ std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t ra
     child->pid = number(started, "pid");
     const bool ended = !read_words(directory + "/exit").empty();
     const bool same_boot = started.contains("boot_id") && started.at("boot_id") == this_boot();
-    if (!ended && same_boot) child->pidfd = pidfd_open(static_cast<pid_t>(number(started, "shim")));
     child->shim = static_cast<pid_t>(number(started, "shim"));
+    if (!ended && same_boot) child->pidfd = pidfd_open(child->shim);
+    if (child->pidfd >= 0 && !shim_is_meant(started)) ::close(std::exchange(child->pidfd, -1));
     children_[name] = std::move(child);
     watch_end(name);
     if (started.empty()) return std::nullopt;

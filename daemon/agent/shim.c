@@ -85,10 +85,10 @@ static void boot_id(char* text, size_t size) {
 }
 
 static void write_started(const struct request* r, pid_t pid) {
-    char text[512], boot[64];
+    char text[ROOM], boot[64];
     boot_id(boot, sizeof boot);
-    snprintf(text, sizeof text, "pid %d\nstart_time %llu\nshim %d\nboot_id %s\n", (int)pid, start_time(pid),
-             (int)getpid(), boot);
+    snprintf(text, sizeof text, "pid %d\nstart_time %llu\nshim %d\nshim_start_time %llu\nboot_id %s\n", (int)pid,
+             start_time(pid), (int)getpid(), start_time(getpid()), boot);
     write_file(r->dir, "started", text);
 }
 

@@ -79,6 +79,7 @@ std::string text_of(const std::string& file) {
     const auto text = read_whole(file);
     return text ? *text : "(" + text.error().message + ")";
 }
+
 // A tmpfs of its own; not there without root.
 struct SmallDisk {
     std::string path;
@@ -233,6 +234,21 @@ TEST_CASE("a worker whose pid nobody has written down can be ended all the same"
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGKILL);
     CHECK(story.until([&] { return !alive(story.started[0]); }));
+}
+
+TEST_CASE("a stranger that was given the shim's pid is not taken for it: the worker is over") {
+    for (const std::string since : {"shim_start_time 1\n", ""}) {  // "": an agent before this wrote it
+        Story story;
+        const auto start = story.worker({"true"});
+        const std::string boot = *read_whole("/proc/sys/kernel/random/boot_id");
+        const std::string own = std::to_string(::getpid());
+        REQUIRE(write_whole(start.directory + "/started",
+                            "pid " + own + "\nstart_time 1\nshim " + own + "\n" + since + "boot_id " + boot, 0600,
+                            Durable::no));
+        story.launcher->adopt(attempt, 0, start.directory, start.err);
+        REQUIRE(story.until_ended());
+        CHECK(story.ended[0].signal == SIGKILL);
+    }
 }
 
 TEST_CASE("a new agent adopts the workers of the old one, running or ended meanwhile") {
