@@ -32,6 +32,18 @@ std::uint16_t kept_port(const std::string& path) {
     return port;
 }
 
+template <class Number>
+Number number_in(const net::Request& request, const char* name) {
+    Number number = 0;
+    if (const auto at = request.query.find(name); at != request.query.end())
+        std::from_chars(at->second.data(), at->second.data() + at->second.size(), number);
+    return number;
+}
+
+AttemptKey attempt_asked(const net::Request& request) {
+    return {number_in<std::uint64_t>(request, "run"), number_in<std::uint32_t>(request, "incarnation")};
+}
+
 }  // namespace
 
 struct GroupLinks::Dial {
@@ -95,7 +107,10 @@ void GroupLinks::serve(net::Request request, const std::shared_ptr<net::Responde
     if (refused_.contains(request.peer.certificate_serial))
         return responder->send(
             {.status = 403, .body = R"({"code":"unauthorised","message":"this node has left the cluster"})"});
-    if (request.path == "/v1/probe") return responder->send({.status = 200, .body = R"({"status":"ok"})"});
+    if (request.path == "/v1/probe")
+        return responder->send({.status = 200,
+                                .body = probed_(attempt_asked(request)) ? R"({"status":"ok","probed":true})"
+                                                                        : R"({"status":"ok","probed":false})"});
     if (request.path == "/v1/group" && responder->wants_socket())
         return accept(name.substr(node_prefix.size()), responder);
     responder->send(

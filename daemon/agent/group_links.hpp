@@ -27,6 +27,8 @@ class GroupLinks {
     ~GroupLinks();
 
     std::uint16_t port() const;
+    // Whether this node has written its probe file for an attempt: told to the others, who may not see it.
+    void tell_probed(std::function<bool(AttemptKey)> probed) { probed_ = std::move(probed); }
     void replace_identity(const net::Endpoint& self);
     void dial(AttemptKey attempt, const protocol::PeerNode& coordinator);
     void send(AttemptKey attempt, const std::string& node, const protocol::GroupMessage& message);
@@ -46,6 +48,7 @@ class GroupLinks {
     net::Loop& loop_;
     net::Endpoint self_;
     Feed feed_;
+    std::function<bool(AttemptKey)> probed_ = [](AttemptKey) { return false; };
     std::unique_ptr<net::Server> server_;
     std::set<std::string> refused_;
     std::map<AttemptKey, std::shared_ptr<Dial>> dials_;

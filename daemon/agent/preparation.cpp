@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "daemon/agent/start_directory.hpp"
 #include "daemon/security/security.hpp"
@@ -20,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using storage::Store;
 
+constexpr std::int64_t ask_after_ms = 2'000, ask_every_ms = 1'000, ask_patience_ms = 2'000, unseen_patience_ms = 15'000,
+                       late_patience_ms = 60'000;
 constexpr const char* driver_variable = "RTRAIN_DRIVER_SHA256";  // set by the Python driver in the job's env
 
 // Storage that is away or full may be back for the next attempt; anything else the user must change.
@@ -85,6 +89,42 @@ std::string probe_directory(const AttemptGear& gear) {
 }
 
 bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.prepare.nodes.size() > 1; }
+
+// The directory is listed, not asked for a name: an NFS client believes that a name is not there for as long as it
+// knows the directory, but looks at a directory anew when it is opened.
+std::string missing_probe(const AttemptGear& gear) {
+    std::set<std::string> there;
+    std::error_code failed;
+    for (const auto& entry : fs::directory_iterator(probe_directory(gear), failed))
+        there.insert(entry.path().filename().string());
+    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+        if (!there.contains(peer.node)) return peer.node;
+    return {};
+}
+
+net::Endpoint endpoint_of(const NodeFacts& facts, const protocol::PeerNode& peer) {
+    net::Endpoint endpoint = facts.head;
+    endpoint.host = peer.address;
+    endpoint.port = peer.port;
+    endpoint.expected_name = "node:" + peer.node;
+    return endpoint;
+}
+
+// An agent before this one answers without saying so: it has had the time.
+bool says_written(const NodeFacts& facts, const protocol::Prepare& prepare, const std::string& node) {
+    for (const protocol::PeerNode& peer : prepare.nodes) {
+        if (peer.node != node) continue;
+        net::Endpoint endpoint = endpoint_of(facts, peer);
+        endpoint.connect_timeout_ms = endpoint.answer_timeout_ms = ask_patience_ms;
+        const auto answer =
+            net::Client(endpoint).call({.target = "/v1/probe?run=" + std::to_string(prepare.attempt.run) +
+                                                  "&incarnation=" + std::to_string(prepare.attempt.incarnation)});
+        if (!answer || answer->status != 200) return false;
+        const auto said = nlohmann::json::parse(answer->body, nullptr, false);
+        return said.is_object() && said.value("probed", true);
+    }
+    return false;
+}
 
 Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
     const std::string path = gear.prepare.storage_path.empty() ? "cluster://" : gear.prepare.storage_path;
@@ -242,24 +282,42 @@ Gear with_setup(const AttemptGear& gear, const SetupResult& done) {
     return out;
 }
 
-bool probes_seen(const AttemptGear& gear, std::string& missing) {
-    if (!shared_path(gear)) return true;
-    for (const protocol::PeerNode& peer : gear.prepare.nodes)
-        if (!fs::exists(probe_directory(gear) + "/" + peer.node)) {
-            missing = peer.node;
-            return false;
-        }
-    return true;
+ProbeWait look_for_probes(const AttemptGear& gear, const NodeFacts& facts, ProbeWait wait, std::int64_t now_ms) {
+    const std::string missing = shared_path(gear) ? missing_probe(gear) : std::string{};
+    if (missing != wait.missing) wait.written_ms.reset();
+    wait.missing = missing;
+    wait.looked_ms = now_ms;
+    if (missing.empty() || wait.written_ms || now_ms - wait.since_ms < ask_after_ms || now_ms < wait.ask_ms)
+        return wait;
+    wait.ask_ms = now_ms + ask_every_ms;
+    if (says_written(facts, gear.prepare, missing)) wait.written_ms = now_ms;
+    return wait;
+}
+
+ProbeVerdict verdict(const ProbeWait& wait) {
+    if (wait.missing.empty()) return ProbeVerdict::look_again;
+    if (wait.written_ms && wait.looked_ms - *wait.written_ms >= unseen_patience_ms) return ProbeVerdict::not_shared;
+    if (!wait.written_ms && wait.looked_ms - wait.since_ms >= late_patience_ms) return ProbeVerdict::late;
+    return ProbeVerdict::look_again;
+}
+
+Trouble trouble_of(const ProbeWait& wait, const AttemptGear& gear, const std::string& node) {
+    const std::string& path = gear.prepare.storage_path;
+    if (verdict(wait) == ProbeVerdict::not_shared)
+        return {node + " does not see what " + wait.missing + " writes below " + path +
+                    ": the path is not shared between the nodes; use a shared mount, or leave storage_path out "
+                    "(cluster://)",
+                true};
+    return {node + " has waited " + std::to_string(late_patience_ms / 1000) + " s for " + wait.missing +
+                " to try the storage path " + path + ": " + wait.missing +
+                " is busy, or its agent cannot be reached from here; see that agent's log",
+            false};
 }
 
 Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare) {
     for (const protocol::PeerNode& peer : prepare.nodes) {
         if (peer.node == facts.node) continue;
-        net::Endpoint endpoint = facts.head;
-        endpoint.host = peer.address;
-        endpoint.port = peer.port;
-        endpoint.expected_name = "node:" + peer.node;
-        const auto answer = net::Client(endpoint).call({.target = "/v1/probe"});
+        const auto answer = net::Client(endpoint_of(facts, peer)).call({.target = "/v1/probe"});
         if (answer && answer->status == 200) continue;
         const std::string why = answer ? "status " + std::to_string(answer->status) : answer.error().message;
         return Trouble{facts.node + " cannot reach " + peer.node + " at " + peer.address + ":" +

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/agent/identity.hpp"
@@ -51,7 +52,20 @@ enum class Probing { yes, no };
 Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing);
 SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts);
 Gear with_setup(const AttemptGear& gear, const SetupResult& done);
-bool probes_seen(const AttemptGear& gear, std::string& missing);  // do we see what the other nodes wrote?
+
+// Nodes of one attempt see each other's probe files, or their storage path is not shared. A node that is late is not
+// taken for that: it is asked whether it has written its file at all.
+struct ProbeWait {
+    std::int64_t since_ms = 0;               // this node's own is written
+    std::int64_t looked_ms = 0, ask_ms = 0;  // the last look; when the missing one is asked next
+    std::string missing{};                   // the first node whose file was not seen; empty: all are there
+    std::optional<std::int64_t> written_ms;  // since when that node is known to have written it
+};
+enum class ProbeVerdict { look_again, late, not_shared };
+ProbeWait look_for_probes(const AttemptGear& gear, const NodeFacts& facts, ProbeWait wait, std::int64_t now_ms);
+ProbeVerdict verdict(const ProbeWait& wait);
+Trouble trouble_of(const ProbeWait& wait, const AttemptGear& gear, const std::string& node);
+
 Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare);
 Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts);  // see start_directory.hpp
 Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms);

@@ -107,6 +107,7 @@ Status Service::start() {
                                           options_.data_dir + "/peer-port", feed_it);
     if (!links) return links.error();
     links_ = std::move(*links);
+    links_->tell_probed([this](AttemptKey key) { return held(key) && held(key)->gear; });
     cgroups_ = Cgroups::open(Cgroups::own_group(), identity_.node + "-" + identity_.cluster_id);
     std::set<std::string> revoked;
     for (const auto& [serial, word] : read_words(files_.revoked())) revoked.insert(serial);

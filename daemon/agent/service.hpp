@@ -103,7 +103,7 @@ class Service {
 
     void sample_gpus();
     void measure_scratch();
-    void await_probes(const Gear& gear, std::int64_t give_up_at_ms);
+    void await_probes(const Gear& gear, const ProbeWait& wait);
     void look_for_commit(AttemptKey key, const AttemptImage& image);
     void begin_with(AttemptKey key, Beginning begin, std::string why);
     void set_up(const Gear& gear);

@@ -14,8 +14,8 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::int64_t probe_patience_ms = 15'000, probe_every_ms = 50, journal_gather_ms = 1'000,
-                       journal_again_ms = 10'000, hang_named_ms = 10'000;
+constexpr std::int64_t probe_every_ms = 50, journal_gather_ms = 1'000, journal_again_ms = 10'000,
+                       hang_named_ms = 10'000;
 
 std::int64_t kib(const std::map<std::string, std::string>& words, const char* name) {
     const auto found = words.find(name);
@@ -111,33 +111,26 @@ void Service::on(const StartPreparation& out) {
                     return feed(PreparationDone{.attempt = key, .why = why->why, .permanent = why->permanent});
                 const Gear gear = std::get<Gear>(geared);
                 held_[key].gear = gear;
-                await_probes(gear, boot_ms() + probe_patience_ms);
+                await_probes(gear, {.since_ms = boot_ms()});
             });
 }
 
-// Nodes of one attempt see each other's probe files, or their storage path is not shared.
-void Service::await_probes(const Gear& gear, std::int64_t give_up_at_ms) {
+void Service::await_probes(const Gear& gear, const ProbeWait& wait) {
     if (gear->prepare.nodes.size() < 2) return set_up(gear);
-    offload(
-        [gear] {
-            std::string missing;
-            probes_seen(*gear, missing);
-            return missing;
-        },
-        [this, gear, give_up_at_ms](const std::string& missing) {
-            if (missing.empty()) return set_up(gear);
-            if (boot_ms() < give_up_at_ms) {
-                loop_.after(probe_every_ms, [this, gear, give_up_at_ms] { await_probes(gear, give_up_at_ms); });
-                return;
-            }
-            feed(PreparationDone{
-                .attempt = key_of(gear->prepare.attempt),
-                .why = identity_.node + " does not see what " + missing + " writes below " +
-                       gear->prepare.storage_path +
-                       ": the path is not shared between the nodes; use a shared mount, or leave storage_path out "
-                       "(cluster://)",
-                .permanent = true});
-        });
+    offload([gear, wait, facts = facts()] { return look_for_probes(*gear, facts, wait, boot_ms()); },
+            [this, gear](const ProbeWait& seen) {
+                if (seen.missing.empty()) return set_up(gear);
+                const AttemptKey key = key_of(gear->prepare.attempt);
+                const auto attempt = state_.attempts.find(key);
+                if (attempt == state_.attempts.end() || attempt->second.stop_asked)
+                    return feed(PreparationDone{.attempt = key, .why = identity_.node + ": stopped"});
+                if (verdict(seen) == ProbeVerdict::look_again) {
+                    loop_.after(probe_every_ms, [this, gear, seen] { await_probes(gear, seen); });
+                    return;
+                }
+                const Trouble trouble = trouble_of(seen, *gear, identity_.node);
+                feed(PreparationDone{.attempt = key, .why = trouble.why, .permanent = trouble.permanent});
+            });
 }
 
 void Service::finish_preparation(const Gear& gear) {

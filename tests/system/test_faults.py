@@ -7,6 +7,7 @@ import re
 import signal
 import ssl
 import subprocess
+import time
 
 import pytest
 from jobs_on_disk import ranks_job, write_job
@@ -286,6 +287,37 @@ def test_a_submit_to_a_head_whose_disk_is_full_is_told_so_and_the_head_comes_bac
             cluster.wait_state("after", "SUCCEEDED")
         finally:
             cluster.stop()
+
+
+class Patient(LocalCluster):
+    def start_head(self):
+        self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head", "--node-timeout", "5m")
+
+
+def test_a_node_that_comes_late_to_a_shared_path_does_not_end_the_run(tmp_path):
+    cluster = Patient(tmp_path / "cluster", nodes=2)
+    late = cluster.daemons["node-2"]
+    try:
+        late.send_signal(signal.SIGSTOP)
+        runs = tmp_path / "runs"
+        cluster.rtrain("submit", ranks_job(tmp_path, "late", steps=1, workers=2, storage_path=str(runs)))
+        probed = runs / "late" / ".staging" / "1" / "nodes" / "node-1"
+        wait_for("node-1 to try the path", probed.exists)
+        since = time.monotonic()
+        wait_for("node-1 to have missed node-2 for long", lambda: time.monotonic() > since + 17 or run_ended(cluster, "late"))
+        late.send_signal(signal.SIGCONT)
+        cluster.wait_state("late", "SUCCEEDED", "FAILED")
+        facts = cluster.json("describe", "late")
+        assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
+    finally:
+        late.send_signal(signal.SIGCONT)
+        cluster.stop()
+
+
+def run_ended(cluster, run):
+    return cluster.json("describe", run)["state"] in ("SUCCEEDED", "FAILED", "STOPPED")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
 def test_a_full_disk_of_the_agent_does_not_turn_a_success_into_a_failure(tmp_path):
     cluster = LocalCluster(tmp_path / "cluster", nodes=0)

@@ -56,6 +56,26 @@ TEST_CASE("an agent answers the nodes of its cluster, and no longer those whose 
     links.reset();
 }
 
+TEST_CASE("an agent says whether it has written its probe file for an attempt") {
+    const Nodes nodes;
+    net::Loop loop;
+    auto links = GroupLinks::listen(loop, nodes.node("a"), 0, [](const Input&) {}).value();
+    links->tell_probed([](AttemptKey key) { return key == AttemptKey{17, 2}; });
+    net::Endpoint from = nodes.node("b");
+    from.port = links->port();
+    from.expected_name = "node:a";
+    std::thread thread([&] { loop.run(); });
+    const auto answer = [&](const std::string& query) {
+        return net::Client(from).call({.target = "/v1/probe" + query}).value().body;
+    };
+    CHECK(answer("?run=17&incarnation=2") == R"({"status":"ok","probed":true})");
+    CHECK(answer("?run=17&incarnation=1") == R"({"status":"ok","probed":false})");
+    CHECK(answer("") == R"({"status":"ok","probed":false})");
+    loop.stop();
+    thread.join();
+    links.reset();
+}
+
 TEST_CASE("an agent does not join a coordinator whose certificate was revoked, and leaves one whose is") {
     const Nodes nodes;
     const net::Endpoint revoked = nodes.node("a");
