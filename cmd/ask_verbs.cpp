@@ -111,7 +111,8 @@ Result<int> ask_checkpoint(Invocation& call) {
     if (call.arguments.has("wait")) {
         watch_interrupts(nullptr, nullptr);
         Result<int> waited = wait_for(call, *api, *run, "committed a checkpoint", [&](const json& now) {
-            return is_terminal(now) || now.value("latest_checkpoint", json()) != before;
+            return is_terminal(now) || (now.value("latest_checkpoint", json()) != before &&
+                                        now.value("checkpoint_asked", json()).is_null());
         });
         if (!waited || *waited != 0) return waited;
     }

@@ -14,7 +14,8 @@ constexpr Duration stands_aside{15'000};  // longer than a backoff that keeps it
 
 void tell_node(Change& change, const Attempt& attempt, const NodeId& node) {
     const CheckpointAsk& ask = *attempt.ask;
-    AskCheckpoint order{.attempt = attempt.id, .node = node, .reason = ask.reason, .workers = ask.workers};
+    AskCheckpoint order{
+        .attempt = attempt.id, .node = node, .reason = ask.reason, .workers = ask.workers, .asked = ask.asked};
     if (ask.deadline) order.left = Duration{std::max<std::int64_t>((*ask.deadline - change.now()).ms, 0)};
     change.act(std::move(order));
 }
@@ -68,8 +69,11 @@ void leave(Change& change, AttemptId id) {
     begin_stop(change, id, AttemptState::stopped, why);
 }
 
-void commit_answers(Change& change, AttemptId id) {
+// A checkpoint that was on its way when it was asked for holds nothing of what was trained since: who leaves with it
+// would lose that while there is time for another.
+void commit_answers(Change& change, AttemptId id, std::optional<Time> answers) {
     if (!asks_pending(change.seen().attempts.at(id))) return;
+    if (answers && *answers != change.seen().attempts.at(id).ask->asked) return;
     if (change.seen().attempts.at(id).ask->reason == AskReason::by_operator) {
         change.edit(id).ask.reset();
         return;

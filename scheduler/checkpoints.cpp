@@ -128,7 +128,7 @@ void on(Change& change, const CheckpointCommitted& event) {
     change.about(id);
     change.note(run.name + " committed " + event.directory);
     retain(change, id);
-    if (newest) commit_answers(change, attempt->id);
+    if (newest) commit_answers(change, attempt->id, event.answers);
 }
 
 void on(Change& change, const CheckpointValidated& event) {

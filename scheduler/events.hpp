@@ -99,6 +99,7 @@ struct CheckpointCommitted {
     std::int64_t bytes = 0;
     std::map<std::string, double> metrics;
     std::int64_t wall_ms = 0;
+    std::optional<Time> answers{};  // the ask (its `asked`) that its report came after; 0: none; not told: any
     bool operator==(const CheckpointCommitted&) const = default;
 };
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };
@@ -146,6 +147,7 @@ struct AskCheckpoint {  // the attempt's workers on this node are to bring a che
     AskReason reason = AskReason::by_operator;
     std::optional<Duration> left;  // until the deadline
     std::uint32_t workers = 0;     // resize: to how many
+    Time asked{};                  // tells it from other asks
     bool operator==(const AskCheckpoint&) const = default;
 };
 struct DeleteCheckpoint {

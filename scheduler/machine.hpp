@@ -38,7 +38,8 @@ bool asks_pending(const Attempt& attempt);
 void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask);  // of a running attempt; `asked` is filled in
 void repeat_ask(Change& change, const Attempt& attempt, const NodeId& node);
 void leave(Change& change, AttemptId id);                 // what follows its ask, now
-void commit_answers(Change& change, AttemptId id);        // a commit of it has come
+// A commit of it has come, which answers the ask of that time (0: none; not told: any).
+void commit_answers(Change& change, AttemptId id, std::optional<Time> answers);
 void enforce_asks(Change& change);                        // deadlines
 void place_anew(Change& change, const Attempt& attempt);  // it has ended for its ask
 

@@ -56,15 +56,18 @@ void with_group(Step& step, LocalAttempt& attempt, Act act) {
         attempt.released_at = step.now;
         for (auto& [rank, worker] : attempt.workers) worker_was_busy(step, worker);
     }
-    for (GroupNews& news : delivery.news)
+    for (GroupNews& news : delivery.news) {
+        if (auto* commit = std::get_if<Committed>(&news))
+            commit->answers = commit->index > attempt.image.asked_after ? attempt.image.asked : 0;
         std::visit([&](auto& one) { tell_head(step, NewsBody(std::move(one))); }, news);
+    }
     remember(step, attempt);
     std::move(acts.begin(), acts.end(), std::back_inserter(step.out));
 }
 
 bool answered(const LocalAttempt& attempt) {
     return std::any_of(attempt.local->settled.begin(), attempt.local->settled.end(), [&](const auto& one) {
-        return one.first > attempt.asked->after && !one.second.directory.empty();
+        return one.first > attempt.image.asked_after && !one.second.directory.empty();
     });
 }
 
@@ -108,16 +111,22 @@ void resume_checkpoint(Step& step, LocalAttempt& attempt) {
 }
 
 // Ranks that are not connected yet hear of it when they come. What is asked twice is said twice: it may have been lost.
+// A checkpoint whose report had passed before the ask came does not answer it, however late it is committed; so much is
+// kept over this agent's restart.
 void ask(Step& step, const Ask& order) {
     LocalAttempt* attempt = with_ranks(step, key_of(order.attempt));
     if (!attempt || attempt->phase != Phase::running) return;
-    AskedFor asked{.wish = {.what = worker::Wish::checkpoint, .reason = order.reason, .workers = order.workers},
-                   .after = attempt->local->passed};
-    if (order.left_ms >= 0) asked.wish.deadline_wall_ms = step.wall_ms() + order.left_ms;
+    AttemptImage& image = attempt->image;
+    if (order.asked == 0 || order.asked != image.asked) {
+        image.asked = order.asked;
+        image.asked_after = attempt->local->passed;
+        step.out.push_back(KeepAttempt{image});
+    }
+    worker::Wanted wish{.what = worker::Wish::checkpoint, .reason = order.reason, .workers = order.workers};
+    if (order.left_ms >= 0) wish.deadline_wall_ms = step.wall_ms() + order.left_ms;
     for (const auto& [rank, worker] : attempt->workers)
-        if (worker.connected && !worker.signalled)
-            step.out.push_back(ToWorker{key_of(order.attempt), rank, asked.wish});
-    attempt->asked = std::move(asked);
+        if (worker.connected && !worker.signalled) step.out.push_back(ToWorker{key_of(order.attempt), rank, wish});
+    attempt->asked = std::move(wish);
 }
 
 void on(Step& step, const WorkerJoined& input) {
@@ -131,7 +140,7 @@ void on(Step& step, const WorkerJoined& input) {
     if (worker.signalled || attempt->stop_asked)
         step.out.push_back(ToWorker{input.attempt, input.rank, worker::Wanted{worker::Wish::stop}});
     else if (attempt->asked && !answered(*attempt))
-        step.out.push_back(ToWorker{input.attempt, input.rank, attempt->asked->wish});
+        step.out.push_back(ToWorker{input.attempt, input.rank, *attempt->asked});
 }
 
 void on(Step& step, const WorkerSaid& input) {

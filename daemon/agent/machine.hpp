@@ -30,12 +30,6 @@ struct LocalWorker {
     bool operator==(const LocalWorker&) const = default;
 };
 
-struct AskedFor {  // the head wants a checkpoint; said to each rank, also to one that comes later
-    worker::Wanted wish;
-    std::uint64_t after = 0;  // reports passed when it was asked: a later one that is committed answers it
-    bool operator==(const AskedFor&) const = default;
-};
-
 struct LocalAttempt {
     AttemptImage image;
     Phase phase = Phase::preparing;
@@ -57,7 +51,8 @@ struct LocalAttempt {
     std::int64_t started_wall_ms = 0;
     std::optional<Time> kill_at;                           // SIGKILL for those that are left
     std::optional<Time> uploads_from, give_up_uploads_at;  // only files are waited for: since when, and until when
-    std::optional<AskedFor> asked;
+    std::optional<worker::Wanted>
+        asked;  // the head wants a checkpoint; said to each rank, also to one that comes later
     bool logs_asked = false, logs_done = false;
     bool operator==(const LocalAttempt&) const = default;
 };

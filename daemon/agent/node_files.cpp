@@ -163,7 +163,9 @@ std::string encode(const AttemptImage& image) {
              {"passed", image.passed},
              {"named", image.named},
              {"names", image.names},
-             {"enough", image.enough}};
+             {"enough", image.enough},
+             {"asked", image.asked},
+             {"asked_after", image.asked_after}};
     if (image.uploading) out["uploading"] = json_of(*image.uploading);
     if (image.launch) {  // workers have their secrets already: they are not kept on disk
         protocol::Launch launch = *image.launch;
@@ -197,6 +199,8 @@ Result<AttemptImage> decode_image(const std::string& text) {
         image.named = in.value("named", std::uint64_t{0});
         image.names = in.value("names", std::map<std::string, std::uint64_t>{});
         image.enough = in.value("enough", false);
+        image.asked = in.value("asked", std::int64_t{0});
+        image.asked_after = in.value("asked_after", std::uint64_t{0});
         if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);
         if (in.contains("launch")) {
             auto launch = protocol::decode_from_head(in["launch"].get<std::string>());

@@ -62,6 +62,8 @@ struct AttemptImage {
     std::uint64_t named = 0;           // checkpoint directories this attempt has named
     std::map<std::string, std::uint64_t> names{};  // as in Coordinator
     bool enough = false;               // the job's `stop` was reached
+    std::int64_t asked = 0;            // the ask it was told last (Ask::asked)
+    std::uint64_t asked_after = 0;     // reports passed then: a later one that is committed answers it
     std::optional<UploadImage> uploading{};  // kept before its first file moves, until its commit is news on disk
     bool operator==(const AttemptImage&) const = default;
 };

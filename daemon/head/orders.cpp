@@ -142,7 +142,8 @@ struct ToOrder {
         return protocol::Ask{.attempt = reference(*attempt),
                              .reason = to_text(effect.reason),
                              .left_ms = effect.left ? effect.left->ms : -1,
-                             .workers = effect.workers};
+                             .workers = effect.workers,
+                             .asked = effect.asked.ms};
     }
 
     Answer operator()(const DeleteCheckpoint& effect) const {

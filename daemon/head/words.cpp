@@ -58,7 +58,8 @@ struct ToEvent {
                                    .world_size = said.world_size,
                                    .bytes = said.bytes,
                                    .metrics = numbers_of(said.metrics_json),
-                                   .wall_ms = said.wall_ms};
+                                   .wall_ms = said.wall_ms,
+                                   .answers = said.answers ? std::optional(Time{*said.answers}) : std::nullopt};
     }
     Answer operator()(const protocol::Deleted& said) const {
         return CheckpointDeleted{RunId{said.run}, said.directory};

@@ -71,7 +71,7 @@ template <class V>
 void fields(V& v, Committed& m) {
     v("attempt", m.attempt), v("directory", m.directory), v("metrics_json", m.metrics_json), v("index", m.index);
     v("world_size", m.world_size), v("bytes", m.bytes), v("wall_ms", m.wall_ms), v("blocked_us", m.blocked_us);
-    v("upload_ms", m.upload_ms);
+    v("upload_ms", m.upload_ms), v("answers", m.answers);
 }
 template <class V>
 void fields(V& v, Deleted& m) {
@@ -135,6 +135,7 @@ void fields(V& v, Stop& m) {
 template <class V>
 void fields(V& v, Ask& m) {
     v("attempt", m.attempt), v("reason", m.reason), v("left_ms", m.left_ms), v("workers", m.workers);
+    v("asked", m.asked);
 }
 template <class V>
 void fields(V& v, Delete& m) {

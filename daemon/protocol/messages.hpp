@@ -80,6 +80,7 @@ struct Committed {
     std::uint64_t index = 0;
     std::uint32_t world_size = 0;
     std::int64_t bytes = 0, wall_ms = 0, blocked_us = 0, upload_ms = 0;
+    std::optional<std::int64_t> answers{};  // Ask::asked of what its report came after; 0: none; absent: an older agent
     bool operator==(const Committed&) const = default;
 };
 struct Deleted {

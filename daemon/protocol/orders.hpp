@@ -58,6 +58,7 @@ struct Ask {
     AttemptRef attempt{}; std::string reason{};  // operator, resize, drain, preemption, stop
     std::int64_t left_ms = -1;                   // until the deadline; -1: none
     std::uint32_t workers = 0;                   // resize: to how many
+    std::int64_t asked = 0;                      // tells one ask from another, said again it is the same; 0: an older head
     bool operator==(const Ask&) const = default;
 };
 struct Delete {

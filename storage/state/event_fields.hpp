@@ -120,7 +120,8 @@ struct Fields<CheckpointCommitted> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(CheckpointCommitted, attempt), RTRAIN_FIELD(CheckpointCommitted, directory),
                    RTRAIN_FIELD(CheckpointCommitted, world_size), RTRAIN_FIELD(CheckpointCommitted, bytes),
-                   RTRAIN_FIELD(CheckpointCommitted, metrics), RTRAIN_FIELD(CheckpointCommitted, wall_ms));
+                   RTRAIN_FIELD(CheckpointCommitted, metrics), RTRAIN_FIELD(CheckpointCommitted, wall_ms),
+                   RTRAIN_FIELD(CheckpointCommitted, answers));
 };
 template <>
 struct Fields<CheckpointDeleted> {

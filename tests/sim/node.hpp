@@ -56,6 +56,7 @@ class SimNode {
     void dial();
     void later(std::int64_t ms, std::function<void()> what);  // unless the agent has died meanwhile
     void find_attempts();
+    void note_ask(const agent::Input& what);
     void prepared(const protocol::Prepare& order);
     void spawn(const protocol::Launch& launch, const protocol::LaunchWorker& worker);
     void live(ProcessKey key);

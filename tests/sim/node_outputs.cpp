@@ -115,7 +115,7 @@ struct Carry {
                 if (!written) throw Violation{"writing a manifest: " + written.error().message};
                 if (out.manifest.files.size() != out.manifest.world_size)
                     throw Violation{run + " commits " + out.manifest.directory + " without the files of every rank"};
-                w->oracle.committed(run, out.manifest.attempt, out.manifest.directory);
+                w->oracle.committed(run, out.manifest.attempt, out.manifest.directory, out.manifest.report);
                 w->say(n->name_, run + " commits " + out.manifest.directory);
             }
             if (!w->healed && w->dice.one_in(60)) return n->crash_agent("after its manifest");
@@ -157,8 +157,18 @@ struct Carry {
     void operator()(const WriteEnd&) const {}
 };
 
+void SimNode::note_ask(const Input& what) {
+    const auto* said = std::get_if<HeadSaid>(&what);
+    const auto* ask = said == nullptr ? nullptr : std::get_if<protocol::Ask>(&said->message);
+    if (ask == nullptr) return;
+    const auto found = state_.attempts.find(key_of(ask->attempt));
+    if (found != state_.attempts.end() && found->second.coordinator && found->second.phase == Phase::running)
+        world_.oracle.asked(found->first, ask->asked, found->second.local->passed);
+}
+
 void SimNode::input(const Input& what) {
     state_.wall_minus_now_ms = 0;
+    note_ask(what);
     const Outputs outputs = agent::step(state_, world_.now(), what);
     const std::uint64_t life = life_;
     for (const Output& output : outputs) {

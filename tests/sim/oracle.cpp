@@ -79,8 +79,25 @@ void Oracle::check_late(const Event& event, const Decision& decision) const {
     }
 }
 
+// Who leaves with the checkpoint that it was asked for leaves with one of a later report.
+void Oracle::check_answer(const Event& event, const Decision& decision, const Cluster& after) const {
+    const auto* commit = std::get_if<CheckpointCommitted>(&event);
+    if (commit == nullptr) return;
+    for (const Effect& effect : decision.act) {
+        const auto* stop = std::get_if<StopAttempt>(&effect);
+        const auto attempt = stop == nullptr ? after.attempts.end() : after.attempts.find(stop->attempt);
+        if (attempt == after.attempts.end() || attempt->first != commit->attempt || !attempt->second.ask) continue;
+        const auto asked =
+            asked_.find({{attempt->first.run.value, attempt->second.incarnation}, attempt->second.ask->asked.ms});
+        const auto report = report_of_.find({after.runs.at(attempt->first.run).name, commit->directory});
+        require(asked != asked_.end() && report != report_of_.end() && report->second > asked->second,
+                text(attempt->first) + " leaves with " + commit->directory + ", which is older than the ask for one");
+    }
+}
+
 void Oracle::decided(const Event& event, const Decision& decision, const Cluster& after) {
     check_late(event, decision);
+    check_answer(event, decision, after);
     check_starts(decision, after);
     const auto broken = invariants(after);
     require(broken.empty(), broken.empty() ? "" : broken.front());
@@ -171,7 +188,9 @@ void Oracle::claimed(const std::string& run, std::uint32_t number, const std::st
     line.from[number] = from;
 }
 
-void Oracle::committed(const std::string& run, std::uint32_t attempt, const std::string& directory) {
+void Oracle::committed(const std::string& run, std::uint32_t attempt, const std::string& directory,
+                       std::uint64_t report) {
+    report_of_[{run, directory}] = report;
     lines_[run].committed[attempt].push_back(directory);
 }
 

@@ -80,6 +80,44 @@ TEST_CASE(
     CHECK(position<KeepAttempt>(written, any) < position<ToWorker>(written, any));
 }
 
+namespace {
+
+std::optional<std::int64_t> answer_of_commit(Machine& machine, std::uint64_t index) {
+    machine.feed(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
+    const auto said = news<protocol::Committed>(machine.feed(ManifestWritten{.attempt = attempt_1, .index = index}));
+    REQUIRE(said.size() == 1);
+    return said[0].answers;
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint that was on its way when one was asked for is no answer, and the next one is") {
+    Machine machine = uploading({});
+    const protocol::Ask asked{.attempt = {17, 1, 1}, .reason = "drain", .asked = 5'000};
+    CHECK(to_workers<worker::Wanted>(machine.head(asked)).size() == 2);
+    CHECK(answer_of_commit(machine, 1) == 0);
+    for (const std::uint32_t rank : {0U, 1U}) machine.feed(report_with_files(rank, 2));
+    machine.feed(StagedListed{.attempt = attempt_1, .index = 2, .files = one_file});
+    CHECK(to_workers<worker::Wanted>(machine.head(asked)).size() == 2);  // said again: it is the same ask
+
+    SECTION("by this agent") { CHECK(answer_of_commit(machine, 2) == 5'000); }
+    SECTION("by the next one, which is told again") {
+        Outputs found;
+        Machine next = restarted(machine, found);
+        next.head(asked);
+        CHECK(answer_of_commit(next, 2) == 5'000);
+    }
+    SECTION("another ask came meanwhile: the checkpoint is older than that") {
+        machine.head(protocol::Ask{.attempt = {17, 1, 1}, .reason = "stop", .asked = 6'000});
+        CHECK(answer_of_commit(machine, 2) == 0);
+    }
+}
+
+TEST_CASE("nobody asked: a commit answers nothing, and says so") {
+    Machine machine = uploading({});
+    CHECK(answer_of_commit(machine, 1) == 0);
+}
+
 TEST_CASE("a node whose agent dies in mid-upload uploads again, and tells the coordinator when it is connected") {
     Machine before = uploading({.nodes = {{0}, {1, 2}}, .here = 1});
     before.feed(

@@ -59,6 +59,19 @@ TEST_CASE("only the numbers of a commit's metrics go into the records") {
     CHECK(event.metrics == std::map<std::string, double>{{"loss", 0.5}});
 }
 
+TEST_CASE("a commit carries which ask it answers; an older agent does not say") {
+    const Cluster cluster = cluster_with_attempt();
+    const auto answers = [&](std::optional<std::int64_t> said) {
+        const protocol::News news{1, protocol::Committed{.attempt = {1, 9, 2}, .answers = said}};
+        return std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, news).value()).answers;
+    };
+    CHECK(answers(7'000) == Time{7'000});
+    CHECK(answers(0) == Time{});
+    CHECK(answers({}) == std::nullopt);
+    const AskCheckpoint asked{.attempt = {RunId{1}, 2}, .node = NodeId{"n1"}, .asked = Time{7'000}};
+    CHECK(std::get<protocol::Ask>(order_of(cluster, asked, {}).value()).asked == 7'000);
+}
+
 TEST_CASE("a start that was overtaken by the end of its attempt is not ordered any more") {
     Cluster cluster = cluster_with_attempt();
     const AttemptId id{RunId{1}, 2};

@@ -89,16 +89,16 @@ std::vector<FromAgent> agent_words(Draw& d) {
 }
 
 std::vector<News> news(Draw& d) {
-    return {
-        {d.number(~0ull), Prepared{d.attempt(), d.coin(), d.text(), d.text(), port(d)}},
-        {1, PrepareFailed{d.attempt(), d.text(), d.coin()}},
-        {2, Started{d.attempt(), small(d), d.wide(), d.text(), d.wide()}},
-        {3, Exited{d.attempt(), small(d), d.cause(), d.wide()}},
-        {4, Emptied{d.attempt()}},
-        {5, Reported{d.attempt(), d.number(~0ull), d.wide(), d.by_rank()}},
-        {6, Committed{d.attempt(), d.text(), d.text(), d.number(99), small(d), d.wide(), d.wide(), d.wide(), d.wide()}},
-        {7, Deleted{d.number(~0ull), d.text()}},
-        {8, Notice{d.attempt(), d.text(), d.text()}}};
+    return {{d.number(~0ull), Prepared{d.attempt(), d.coin(), d.text(), d.text(), port(d)}},
+            {1, PrepareFailed{d.attempt(), d.text(), d.coin()}},
+            {2, Started{d.attempt(), small(d), d.wide(), d.text(), d.wide()}},
+            {3, Exited{d.attempt(), small(d), d.cause(), d.wide()}},
+            {4, Emptied{d.attempt()}},
+            {5, Reported{d.attempt(), d.number(~0ull), d.wide(), d.by_rank()}},
+            {6, Committed{d.attempt(), d.text(), d.text(), d.number(99), small(d), d.wide(), d.wide(), d.wide(),
+                          d.wide(), d.coin() ? std::optional(d.wide()) : std::nullopt}},
+            {7, Deleted{d.number(~0ull), d.text()}},
+            {8, Notice{d.attempt(), d.text(), d.text()}}};
 }
 
 std::vector<FromHead> head_words(Draw& d) {

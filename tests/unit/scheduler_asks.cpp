@@ -4,6 +4,14 @@
 using namespace rtrain;
 using namespace rtrain::stories;
 
+namespace {
+
+bool asks_pending_of(const World& world, RunId run) {
+    return world.attempt(run).state == AttemptState::running && world.attempt(run).ask.has_value();
+}
+
+}  // namespace
+
 TEST_CASE("asked to stop with a checkpoint, a run goes on until the next commit, and ends as STOPPED", "[asks]") {
     World world;
     world.nodes(2, 1);
@@ -22,6 +30,53 @@ TEST_CASE("asked to stop with a checkpoint, a run goes on until the next commit,
     world.empties(run);
     CHECK(world.run(run).state == RunState::stopped);
     CHECK(world.run(run).reason == "stopped by ana");
+}
+
+TEST_CASE("a checkpoint that was on its way before the ask is no answer: there is time for a newer one", "[asks]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({});
+    const auto commits = [&](const std::string& directory, std::optional<Time> answers) {
+        CheckpointCommitted event{.attempt = world.attempt_id(run), .directory = directory};
+        event.answers = answers;
+        world.tell(event);
+    };
+    world.pass(510'000);
+    world.tell(RunCheckpointAsked{.run = run, .by = "ana"});
+    world.pass(30'000);
+    const Duration until{1'800'000};
+    const Event event =
+        GENERATE_COPY(values<Event>({RunStopAsked{.run = run, .by = "ana", .checkpoint = true, .deadline = until},
+                                     NodeDrained{.node = world.node_of(run, 0), .by = "ana", .deadline = until},
+                                     RunResizeAsked{.run = run, .by = "ana", .workers = 2, .deadline = until}}));
+    world.tell(event);
+    const Time asked = world.attempt(run).ask->asked;
+    CHECK(asked == world.now);
+    CHECK(all_of<AskCheckpoint>(world.last).front().asked == asked);
+    world.pass(60'000);
+    commits("checkpoint_000001-a001", Time{});
+    commits("checkpoint_000002-a001", Time{asked.ms - 30'000});  // of the ask before
+    CHECK(world.run(run).state == RunState::running);
+    CHECK(asks_pending_of(world, run));
+    SECTION("a later one is") { commits("checkpoint_000003-a001", asked); }
+    SECTION("the deadline holds") { world.pass(1'740'000); }
+    SECTION("an agent that does not say is believed") { commits("checkpoint_000003-a001", {}); }
+    CHECK(world.attempt(run).state == AttemptState::stopping);
+}
+
+TEST_CASE("an operator's ask stays until a later checkpoint is committed", "[asks]") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({});
+    world.tell(RunCheckpointAsked{.run = run, .by = "ana"});
+    const Time asked = world.attempt(run).ask->asked;
+    for (const Time answers : {Time{}, asked}) {
+        CHECK(world.attempt(run).ask);
+        CheckpointCommitted event{.attempt = world.attempt_id(run), .directory = "c" + std::to_string(answers.ms)};
+        event.answers = answers;
+        world.tell(event);
+    }
+    CHECK_FALSE(world.attempt(run).ask);
 }
 
 TEST_CASE("without a commit the deadline of a stop ends the run", "[asks]") {
