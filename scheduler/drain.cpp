@@ -10,10 +10,10 @@
 namespace rtrain::core {
 namespace {
 
+// What waits behind it takes nothing from it; what waits before it would have the room first.
 bool fits_elsewhere(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
-    std::vector<NodeView> nodes = nodes_now(change);
-    give_back(nodes, run.spec, attempt);
+    const std::vector<NodeView> nodes = nodes_left_to(change, attempt, run.spec.priority);
     const GangRequest gang = gang_of(run.spec, workers_max(run));
     return place_largest(nodes, gang, workers_min(run)).answer.verdict == Verdict::feasible_now;
 }

@@ -137,6 +137,31 @@ std::uint32_t could_have(Change& change, const std::vector<NodeView>& open, cons
     return sized.answer.verdict == Verdict::feasible_now ? std::max(sized.workers, now) : now;
 }
 
+// Once it has stopped, a waiting run of higher priority comes before it.
+bool would_lose_seats(Change& change, const Attempt& attempt) {
+    const Run& run = change.seen().runs.at(attempt.id.run);
+    Ledger& ledger = change.ledger();
+    if (ledger.waiting().empty() || ledger.waiting().begin()->first.priority <= run.spec.priority) return false;
+    Quotas now(change.seen());
+    claim_lent(now, change.seen());
+    const Quotas then = quotas_without(change.seen(), attempt);
+    const auto could_use_one = [&](const GangRequest& gang) {
+        return std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+            const NodeView* node = ledger.node(worker.seat.node);
+            return node != nullptr && node->state == NodeState::ready && could_use(*node, gang);
+        });
+    };
+    for (const auto& [line, batches] : ledger.waiting()) {
+        if (line.priority <= run.spec.priority) break;  // higher ones come first
+        for (const auto& [number, batch] : batches) {
+            const Shape& shape = ledger.shape(number);
+            if (shape.gang.driver || !ledger.ever(number) || then.refuses(line.queue, shape.total)) continue;
+            if (now.refuses(line.queue, shape.total) || could_use_one(shape.gang)) return true;
+        }
+    }
+    return false;
+}
+
 bool may_grow(const Run& run, const Attempt* attempt) {
     return run.spec.elastic && run.state == RunState::running && run.stop_by.empty() && attempt != nullptr &&
            attempt->state == AttemptState::running && attempt->workers.size() < workers_max(run);
@@ -154,7 +179,7 @@ void grow(Change& change, RunId id, const Attempt& attempt, std::uint32_t worker
 void consider_growing(Change& change, RunId id, const std::vector<NodeView>& open, const MayHave& may_have) {
     const Run& run = change.seen().runs.at(id);
     const Attempt* attempt = live_attempt(change.seen(), id);
-    const bool may = may_grow(run, attempt) && !asks_pending(*attempt);
+    const bool may = may_grow(run, attempt) && !asks_pending(*attempt) && !would_lose_seats(change, *attempt);
     const std::uint32_t workers = may ? could_have(change, open, run, *attempt, may_have) : 0;
     if (!may || workers <= attempt->workers.size()) {
         if (run.grow_since) change.edit(id).grow_since.reset();
@@ -217,13 +242,20 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
     gang.bundles.assign(workers, run.spec.gang.bundles.front());
     std::vector<NodeView> nodes = nodes_now(change);
     give_back(nodes, run.spec, attempt);
-    if (place(nodes, gang).verdict == Verdict::feasible_now)
-        return beyond_quota(quotas_without(change.seen(), attempt), run, workers,
-                            "now, it goes on with " + std::to_string(attempt.workers.size()));
+    const std::string meanwhile = "now, it goes on with " + std::to_string(attempt.workers.size());
+    if (place(nodes, gang).verdict == Verdict::feasible_now) {
+        if (auto over = beyond_quota(quotas_without(change.seen(), attempt), run, workers, meanwhile)) return over;
+        if (place(nodes_left_to(change, attempt, any_priority), gang).verdict == Verdict::feasible_now)
+            return std::nullopt;
+        return Error{ErrorCode::unplaceable,
+                     "runs that wait could use the room for " + counted(workers) + " of run " + run.name + " " +
+                         meanwhile,
+                     "ask again when they have started; rtrain queue lists them"};
+    }
     const PlacementAnswer why = explain_placement(nodes, gang);
     return Error{ErrorCode::unplaceable,
-                 "there is no room for " + counted(workers) + " of run " + run.name + " now, it goes on with " +
-                     std::to_string(attempt.workers.size()) + first_reasons(why),
+                 "there is no room for " + counted(workers) + " of run " + run.name + " " + meanwhile +
+                     first_reasons(why),
                  why.nearest_change.empty() ? "rtrain queue and rtrain nodes show who holds what" : why.nearest_change};
 }
 
@@ -282,6 +314,36 @@ const std::vector<NodeView>& nodes_now(Change& change) {
     return change.seen().ledger.nodes();
 }
 
+std::vector<NodeView> unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority) {
+    change.settle();
+    Ledger& ledger = change.ledger();
+    std::vector<NodeView> open = ledger.nodes();
+    for (const RunId id : ledger.reserving()) {
+        const Run& run = change.seen().runs.at(id);
+        if (run.spec.priority < priority) continue;
+        std::erase_if(open, [&](const NodeView& node) {
+            return std::binary_search(run.nodes_reserved.begin(), run.nodes_reserved.end(), node.id);
+        });
+    }
+    for (const auto& [line, batches] : ledger.waiting()) {
+        if (line.priority < priority) break;  // higher ones come first
+        for (const auto& [number, batch] : batches) {
+            const Shape& shape = ledger.shape(number);
+            if (shape.gang.driver || !ledger.ever(number) || quotas.refuses(line.queue, shape.total)) continue;
+            std::erase_if(open, [&](const NodeView& node) { return could_use(node, shape.gang); });
+        }
+    }
+    return open;
+}
+
+std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std::int32_t priority) {
+    change.settle();
+    if (would_lose_seats(change, attempt)) return {};
+    Quotas quotas(change.seen());
+    claim_lent(quotas, change.seen());
+    return room_for(change, unwanted_nodes(change, quotas, priority), change.seen().runs.at(attempt.id.run), attempt);
+}
+
 void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have) {
     const std::set<RunId> ids = change.seen().ledger.elastic();
     for (const RunId id : ids) consider_growing(change, id, open, may_have);
@@ -295,13 +357,12 @@ bool some_may_grow(const Cluster& cluster) {
     });
 }
 
-// At the commit, or the deadline: the room may have gone meanwhile. Then the run keeps what it has, and its checkpoint
-// is not in vain.
+// At the commit, or the deadline: the room may have gone meanwhile, or a waiting run may need it. Then the run keeps
+// what it has, and its checkpoint is not in vain.
 bool still_resizes(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
     if (attempt.ask->workers <= attempt.workers.size()) return true;
-    std::vector<NodeView> nodes = nodes_now(change);
-    give_back(nodes, run.spec, attempt);
+    const std::vector<NodeView> nodes = nodes_left_to(change, attempt, any_priority);
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
     const std::uint32_t least = std::min(run.spec.elastic ? now + 1 : attempt.ask->workers, workers_max(run));
     const auto over = quotas_without(change.seen(), attempt).refuses(run.spec.queue, demand_of_all(run, least));

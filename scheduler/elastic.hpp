@@ -8,6 +8,7 @@
 
 namespace rtrain {
 
+inline constexpr std::int32_t any_priority = INT32_MIN;
 std::uint32_t workers_min(const Run& run);  // both are equal for a run of a fixed size
 std::uint32_t workers_max(const Run& run);
 GangRequest gang_of(const RunSpec& spec, std::uint32_t workers);

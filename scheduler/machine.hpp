@@ -9,6 +9,8 @@
 
 namespace rtrain::core {
 
+class Quotas;
+
 // ---- what is there (attempts.cpp) ---------------------------------------------------------------------------------
 const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null: none
 // The attempt an agent means. A claim may have moved it to a higher number than the agent was asked for: numbers that
@@ -47,6 +49,11 @@ void place_anew(Change& change, const Attempt& attempt);  // it has ended for it
 // -----------------------------------------------------------------------------------------------------
 using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;                     // what its quota says
 void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have);  // open: nobody waits
+// Nodes that no waiting run of that priority or a higher one could use, within its quota, nor has reserved.
+std::vector<NodeView> unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority);
+// Where it could be once it had stopped of its own accord: on its own seats and such nodes. None where a waiting run of
+// higher priority would have its seats, or its part of a quota, before it.
+std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std::int32_t priority);
 bool some_may_grow(const Cluster& cluster);
 const std::vector<NodeView>& nodes_now(Change& change);
 bool still_resizes(Change& change, const Attempt& attempt);  // at its commit, or deadline

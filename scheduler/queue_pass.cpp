@@ -270,13 +270,7 @@ PlacementAnswer Pass::grown(const Run& run, PlacementAnswer smallest, Doors open
 // Runs that may grow get what no waiting run could use, within their quota.
 void Pass::grow() {
     if (!some_may_grow(change_.seen())) return;
-    std::vector<NodeView> open = ledger_.nodes();
-    for (const auto& [line, batches] : ledger_.waiting())
-        for (const auto& [shape, batch] : batches) {
-            const Shape& waiting = ledger_.shape(shape);
-            if (waiting.gang.driver || !ledger_.ever(shape) || quotas_.refuses(line.queue, waiting.total)) continue;
-            std::erase_if(open, [&](const NodeView& node) { return could_use(node, waiting.gang); });
-        }
+    const std::vector<NodeView> open = unwanted_nodes(change_, quotas_, any_priority);
     grow_elastic(change_, open, [&](const Run& run, std::uint32_t more) {
         return !quotas_.refuses(run.spec.queue, demand_of_first(run, more));
     });

@@ -50,6 +50,38 @@ TEST_CASE("drain without a deadline: a run with nowhere to go stays until it end
     CHECK(world.attempt(run).state == AttemptState::stopping);
 }
 
+TEST_CASE("drain without a deadline: room that is reserved for another is nowhere to go", "[drain]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId other = world.running({.name = "other"});
+    const RunId run = world.running({});
+    world.tell(node("n3", 1));
+    const RunId gang = world.submit({.name = "gang", .workers = 2, .priority = 60});
+    world.tell(NodeDrained{.node = world.node_of(run, 0), .by = "ana"});
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.attempt(run).state == AttemptState::running);
+    world.exits(other, 0, exit_code(0));
+    world.empties(other);
+    CHECK(world.run(gang).state == RunState::starting);
+    world.tell(node("n4", 1));
+    world.commits(run, "checkpoint_000002-a001");
+    world.empties(run);
+    CHECK(world.node_of(run, 0).value == "n4");
+}
+
+TEST_CASE("drain without a deadline: what waits behind a run keeps it from nothing", "[drain]") {
+    World world;
+    world.nodes(2, 1);
+    world.running({.name = "other"});
+    const RunId run = world.running({});
+    world.tell(node("n3", 1));
+    world.submit({.name = "gang", .workers = 2, .priority = 40});
+    world.tell(NodeDrained{.node = world.node_of(run, 0), .by = "ana"});
+    world.commits(run, "checkpoint_000001-a001");
+    world.empties(run);
+    CHECK(world.node_of(run, 0).value == "n3");
+}
+
 TEST_CASE("checkpoint.on_drain: false is not asked, and leaves at the deadline", "[drain]") {
     World world;
     world.nodes(2, 1);

@@ -141,6 +141,53 @@ TEST_CASE("room that goes between the ask and the commit: the run keeps what it 
     CHECK_FALSE(world.attempt(run).ask);
 }
 
+TEST_CASE("a run that came between the ask and the commit needs the room: the run keeps its seats", "[elastic]") {
+    const std::int32_t priority = GENERATE(50, 60);
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 1});
+    world.tell(node("n2", 1));
+    world.pass(30'000);
+    REQUIRE(world.attempt(run).ask);
+    const RunId waits = world.submit({.name = "waits", .workers = 2, .priority = priority});
+    REQUIRE_FALSE(world.run(waits).nodes_reserved.empty());
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.run(run).state == RunState::running);
+    CHECK_FALSE(world.attempt(run).ask);
+    world.tell(node("n3", 1));  // now the other one has room of its own
+    CHECK(world.run(waits).state == RunState::starting);
+}
+
+TEST_CASE("a run does not stop to grow where one of higher priority waits for its seats", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 1});
+    RunSubmitted urgent = submission({.name = "urgent", .priority = 60});
+    urgent.spec.gang.nodes_only = {{"n1"}};
+    world.tell(urgent);
+    const RunId waits = *world.last.created;
+    world.tell(node("n2", 1));
+    world.pass(60'000);
+    CHECK_FALSE(world.attempt(run).ask);
+    world.tell(RunStopAsked{.run = waits, .by = "ana"});
+    world.pass(30'000);
+    CHECK(world.attempt(run).ask);
+}
+
+TEST_CASE("a run of a fixed size is not resized into room that a waiting run needs", "[elastic]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({});
+    const RunId waits = world.submit({.name = "waits", .workers = 2});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message ==
+          "runs that wait could use the room for 2 workers of run job now, it goes on with 1");
+    world.tell(RunStopAsked{.run = waits, .by = "ana"});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
+    CHECK(world.attempt(run).ask->workers == 2);
+}
+
 TEST_CASE("growing takes nothing that a waiting run needs", "[elastic]") {
     World world;
     world.nodes(1, 1);
