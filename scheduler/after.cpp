@@ -59,6 +59,7 @@ void settle_dependents(Change& change, RunId id, RunState state) {
         }
         std::erase_if(run.after, [&](const After& one) { return one.run == id; });
         run.reason = held_back(change.seen(), run);
+        if (run.reason.empty()) run.let_go = change.now();
         change.look_for_room();
     }
 }
@@ -71,6 +72,7 @@ void settle_array(Change& change, const Run& ended) {
     Run& run = change.edit(*next);
     run.array_waits = false;
     run.reason = held_back(change.seen(), run);
+    if (run.reason.empty()) run.let_go = change.now();
     change.settle();  // another one that ends in this very event lets the one behind it go
     change.look_for_room();
 }

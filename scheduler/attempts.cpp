@@ -4,6 +4,7 @@
 // An attempt holds all its bundles until every node has said that it is empty, or is lost.
 #include <algorithm>
 
+#include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
 
 namespace rtrain::core {
@@ -112,6 +113,11 @@ const Attempt* live_attempt(const Cluster& cluster, RunId id) {
     return found == cluster.attempts.end() || terminal(found->second.state) ? nullptr : &found->second;
 }
 
+bool waits_for_others(const Cluster& cluster, const Run& run) {
+    const auto last = cluster.attempts.find({.run = run.id, .number = run.attempts});
+    return last != cluster.attempts.end() && last->second.state == AttemptState::stopped;
+}
+
 const Attempt* meant_attempt(const Cluster& cluster, AttemptId asked) {
     const auto found = cluster.attempts.lower_bound(asked);
     return found == cluster.attempts.end() || found->first.run != asked.run ? nullptr : &found->second;
@@ -158,9 +164,14 @@ void prepare_node(Change& change, const Attempt& attempt, const NodeId& node) {
 
 void place_attempt(Change& change, RunId id, const Seats& seats) {
     Run& run = change.edit(id);
+    if (run.started.ms != 0 && waits_for_others(change.seen(), run)) {
+        const Attempt& left = change.seen().attempts.at({.run = id, .number = run.attempts});
+        run.gave_way.ms += (change.now() - left.ended_at).ms;
+    }
     Attempt attempt;
     attempt.id = {.run = id, .number = ++run.attempts};
     run.grow_since.reset();
+    if (seats.size() >= workers_max(run)) run.resize_within.reset();
     attempt.incarnation = static_cast<std::uint32_t>(change.edit_meta().next_incarnation++);
     attempt.placed_at = change.now();
     for (const Seat& seat : seats) {

@@ -5,21 +5,13 @@
 #include <algorithm>
 
 #include "scheduler/elastic.hpp"
+#include "scheduler/machine.hpp"
 #include "scheduler/queue_order.hpp"
 
 namespace rtrain {
 namespace {
 
-// When limits.* ends the run; none: no limit counts now.
-std::optional<Time> limit_of(const Run& run) {
-    if (terminal(run.state)) return std::nullopt;
-    std::optional<Time> limit;
-    if (run.state == RunState::queued && run.attempts == 0 && run.spec.queue_time_limit)
-        limit = run.submitted + *run.spec.queue_time_limit;
-    if (run.state != RunState::stopping && run.started.ms != 0 && run.spec.wall_time_limit)
-        limit = run.started + *run.spec.wall_time_limit;
-    return limit;
-}
+bool held_back(const Run& run) { return !run.after.empty() || run.array_waits; }
 
 std::string array_key(const std::string& array, const std::string& user) {
     return std::to_string(user.size()) + ":" + user + array;
@@ -65,6 +57,19 @@ const Ledger& in_step(const Cluster& cluster, Ledger& made) {
     if (cluster.ledger.in_step()) return cluster.ledger;
     made.catch_up(cluster);
     return made;
+}
+
+std::optional<Time> core::wall_time_end(const Run& run) {
+    if (!run.spec.wall_time_limit || run.started.ms == 0) return std::nullopt;
+    return run.started + *run.spec.wall_time_limit + run.gave_way;
+}
+
+std::optional<Time> core::limit_of(const Cluster& cluster, const Run& run) {
+    if (terminal(run.state) || run.state == RunState::stopping || rtrain::held_back(run)) return std::nullopt;
+    if (run.started.ms != 0) return waits_for_others(cluster, run) ? std::nullopt : wall_time_end(run);
+    const bool never_placed = run.state == RunState::queued && run.attempts == 0;
+    if (!never_placed || !run.spec.queue_time_limit) return std::nullopt;
+    return (run.let_go.ms == 0 ? run.submitted : run.let_go) + *run.spec.queue_time_limit;
 }
 
 GangRequest request_of(const Run& run) {
@@ -173,8 +178,7 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     known.user = run.user;
     known.submit_key = run.submit_key;
     known.live = !terminal(run.state);
-    known.waits =
-        (run.state == RunState::queued || run.state == RunState::recovering) && run.after.empty() && !run.array_waits;
+    known.waits = (run.state == RunState::queued || run.state == RunState::recovering) && !held_back(run);
     if (!run.nodes_reserved.empty()) keep_for(id, known.waits ? run.nodes_reserved : std::vector<NodeId>{});
     if (known.live && !as_before) live_names_.insert_or_assign(run.name, id);
     if (!run.submit_key.empty() && !as_before) submitted_[{run.user, run.submit_key}].insert(id);
@@ -197,7 +201,7 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
         if (known.starves) starves_.insert({*known.starves, id});
     }
     if (!known.waits && same_shape) leave_shape(*same_shape);
-    known.limit = limit_of(run);
+    known.limit = core::limit_of(cluster, run);
     if (known.limit) limits_.insert({*known.limit, id});
     if (known.waits && run.retry_at.ms != 0) known.retry = run.retry_at;
     if (known.retry) retries_.insert({*known.retry, id});

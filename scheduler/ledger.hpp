@@ -192,8 +192,7 @@ class Ledger {
 
 // The cluster's own ledger, or one made for the moment where it has fallen behind.
 const Ledger& in_step(const Cluster& cluster, Ledger& made);
-// The gang as placement sees it: with the nodes the run avoids.
-GangRequest request_of(const Run& run);
+GangRequest request_of(const Run& run);  // as placement sees it: with the nodes the run avoids
 const Resources& demand_of(const Run& run, std::size_t rank);
 Resources demand_of(const Run& run);  // of all bundles
 

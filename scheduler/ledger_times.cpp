@@ -1,6 +1,6 @@
 // Deadlines in the ledger: of attempts that are asked for a checkpoint, and of nodes that drain. They are due until the
 // records say otherwise.
-#include "scheduler/controller.hpp"
+#include "scheduler/machine.hpp"
 
 namespace rtrain {
 namespace {
@@ -47,9 +47,9 @@ void Ledger::renew_end(const Cluster& cluster, AttemptId id) {
         const Run& run = cluster.runs.at(id.run);
         const bool rests =
             attempt.state == AttemptState::running && run.started.ms != 0 && run.spec.stop_at.empty() && !attempt.ask;
-        const auto& limit = run.spec.wall_time_limit;
         if (rests)
-            release = {.end = limit ? run.started + *limit : unknown_end, .placed = attempt.placed_at, .attempt = id};
+            release = {
+                .end = core::wall_time_end(run).value_or(unknown_end), .placed = attempt.placed_at, .attempt = id};
     }
     const auto before = end_of_.find(id);
     if (release && before != end_of_.end() && before->second == *release) return;

@@ -16,12 +16,16 @@ const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null: none
 // The attempt an agent means. A claim may have moved it to a higher number than the agent was asked for: numbers that
 // a claim skipped have no record, so the next recorded number is the one.
 const Attempt* meant_attempt(const Cluster& cluster, AttemptId asked);
-std::vector<NodeId> nodes_of(const Attempt& attempt);  // by rank, rank 0's first
-bool port_was_taken(const Attempt& attempt);           // its first failure
+std::vector<NodeId> nodes_of(const Attempt& attempt);           // by rank, rank 0's first
+bool port_was_taken(const Attempt& attempt);                    // its first failure
+bool waits_for_others(const Cluster& cluster, const Run& run);  // it had to leave its seats, and has no others yet
 bool claimed(const Attempt& attempt);
 bool on_node(const Attempt& attempt, const NodeId& node);
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node);
 std::string name_of(const Cluster& cluster, RunId run);
+
+std::optional<Time> wall_time_end(const Run& run);                     // ledger.cpp; none: no limit, or not begun
+std::optional<Time> limit_of(const Cluster& cluster, const Run& run);  // when limits.* ends it; none: none counts now
 
 // ---- steps of an attempt's life (attempts.cpp) ---------------------------------------------------------------------
 void place_attempt(Change& change, RunId run, const Seats& seats);
@@ -39,7 +43,7 @@ void avoid(Change& change, RunId run, const NodeId& node);
 bool asks_pending(const Attempt& attempt);
 void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask);  // of a running attempt; `asked` is filled in
 void repeat_ask(Change& change, const Attempt& attempt, const NodeId& node);
-void leave(Change& change, AttemptId id);                 // what follows its ask, now
+void leave(Change& change, AttemptId id);  // what follows its ask, now
 // A commit of it has come, which answers the ask of that time (0: none; not told: any).
 void commit_answers(Change& change, AttemptId id, std::optional<Time> answers);
 void enforce_asks(Change& change);                        // deadlines

@@ -161,11 +161,13 @@ struct Run {
     bool array_waits = false;            // as many of its array run as may at a time
     std::string array;                   // the job array it belongs to; empty: none
     std::uint32_t array_index = 0, array_parallel = 0;  // 0: any number at a time
+    Time let_go;        // nothing has held it back since (predecessors, its array's limit); 0: since it was submitted
+    Duration gave_way;  // so long it has waited for other seats after it had to leave its own: no part of its wall_time
+    std::optional<Duration> resize_within;  // elastic, asked for more workers: from then on that there is room
     bool operator==(const Run&) const = default;
 };
 
-// The counters of a cluster.
-struct Meta {
+struct Meta {  // the counters of a cluster
     std::string cluster_id;
     std::uint64_t next_run = 1;
     std::uint64_t next_incarnation = 1;
@@ -189,8 +191,7 @@ struct EraseAttempt { AttemptId id; bool operator==(const EraseAttempt&) const =
 struct AttemptNode { AttemptId attempt; NodeId node; bool operator==(const AttemptNode&) const = default; };  // no longer waited for
 struct AttemptWorker {  // what becomes of a worker
     AttemptId attempt; Rank rank; WorkerState state = WorkerState::placed; std::int64_t pid = 0;
-    std::optional<ExitCause> exit; std::int64_t exit_wall_us = 0;
-    bool operator==(const AttemptWorker&) const = default;
+    std::optional<ExitCause> exit; std::int64_t exit_wall_us = 0; bool operator==(const AttemptWorker&) const = default;
 };
 using Record = std::variant<Meta, Node, Run, Attempt, Checkpoint, EraseNode, EraseRun, EraseAttempt, EraseCheckpoint,
                             Queues, QueueUse, AttemptNode, AttemptWorker>;

@@ -77,16 +77,12 @@ std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) 
     return std::nullopt;
 }
 
-bool over(const std::optional<Duration>& limit, Time since, Time now) { return limit && since + *limit <= now; }
-
 void enforce_limits(Change& change, RunId id) {
     const Run& run = change.seen().runs.at(id);
-    const bool never_placed = run.state == RunState::queued && run.attempts == 0;
-    if (never_placed && over(run.spec.queue_time_limit, run.submitted, change.now()))
-        return end_run(change, id, RunState::failed, "it was not placed within limits.queue_time");
-    const bool ends = terminal(run.state) || run.state == RunState::stopping || run.started.ms == 0;
-    if (!ends && over(run.spec.wall_time_limit, run.started, change.now()))
-        stop_run(change, id, AttemptState::failed, "limits.wall_time was reached");
+    const auto limit = limit_of(change.seen(), run);
+    if (!limit || *limit > change.now()) return;
+    if (run.started.ms == 0) return end_run(change, id, RunState::failed, "it was not placed within limits.queue_time");
+    stop_run(change, id, AttemptState::failed, "limits.wall_time was reached");
 }
 
 // One run of the submission; `index` of its job array.

@@ -56,7 +56,8 @@ struct Fields<Run> {
                    RTRAIN_FIELD(Run, warnings), RTRAIN_FIELD(Run, nodes_reserved), RTRAIN_FIELD(Run, reserved_from),
                    RTRAIN_FIELD(Run, workers_asked), RTRAIN_FIELD(Run, grow_since), RTRAIN_FIELD(Run, after),
                    RTRAIN_FIELD(Run, array_waits), RTRAIN_FIELD(Run, array), RTRAIN_FIELD(Run, array_index),
-                   RTRAIN_FIELD(Run, array_parallel));
+                   RTRAIN_FIELD(Run, array_parallel), RTRAIN_FIELD(Run, let_go), RTRAIN_FIELD(Run, gave_way),
+                   RTRAIN_FIELD(Run, resize_within));
 };
 template <>
 struct Fields<Attempt> {

@@ -297,6 +297,58 @@ TEST_CASE("limits: queue time and wall time end a run; a stop metric makes it su
     CHECK(world.run(third).reason == "stop: epoch reached 20");
 }
 
+TEST_CASE("queue_time counts from the moment that nothing holds a run back any more") {
+    World world;
+    world.nodes(1, 1);
+    const RunId first = world.running({.name = "first"});
+    RunSubmitted event = submission({.name = "grid", .queue_time = Duration{5'000}});
+    event.array = {1, 2};
+    event.array_parallel = 1;
+    event.spec.after = {{.run = first}};
+    world.tell(event);
+    const RunId one = *world.last.created, two{one.value + 1};
+    world.pass(60'000);
+    CHECK(world.run(one).state == RunState::queued);
+    world.submit({.name = "urgent", .priority = 90});  // takes the room when `first` has succeeded
+    world.exits(first, 0, exit_code(0));
+    world.empties(first);
+    CHECK(world.run(one).state == RunState::queued);
+    world.pass(4'999);
+    CHECK(world.run(one).state == RunState::queued);
+    world.pass(1);
+    CHECK(world.run(one).reason == "it was not placed within limits.queue_time");
+    world.pass(4'999);  // its array let the other one go just now
+    CHECK(world.run(two).state == RunState::queued);
+    world.pass(1);
+    CHECK(world.run(two).state == RunState::failed);
+}
+
+TEST_CASE("wall_time stands still while a run waits for other seats, since it had to leave its own") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {.preempt = true}}};
+    queues.preemption_grace = Duration{10'000};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.nodes(1, 1);
+    const RunId run = world.running({.name = "long", .priority = 10, .wall_time = Duration{100'000}});
+    world.pass(50'000);
+    const RunId urgent = world.submit({.name = "urgent", .priority = 90});
+    world.commits(run, "checkpoint_000001-a001");
+    world.empties(run);
+    world.prepare(urgent);
+    world.start(urgent);
+    world.pass(1'000'000);
+    CHECK(world.run(run).state == RunState::queued);
+    world.exits(urgent, 0, exit_code(0));
+    world.empties(urgent);
+    world.prepare(run);
+    world.start(run);
+    world.pass(49'999);
+    CHECK(world.run(run).state == RunState::running);
+    world.pass(1);
+    CHECK(world.run(run).reason == "limits.wall_time was reached");
+}
+
 TEST_CASE("only a finished run is removed, with everything of it") {
     World world;
     world.nodes(1, 1);
