@@ -172,6 +172,7 @@ void grow(Change& change, RunId id, const Attempt& attempt, std::uint32_t worker
     CheckpointAsk ask{.reason = AskReason::resize,
                       .why = "there is room for " + counted(workers) + " instead of " + std::to_string(now),
                       .workers = workers};
+    if (const auto within = change.seen().runs.at(id).resize_within) ask.deadline = change.now() + *within;
     ask_checkpoint(change, attempt.id, std::move(ask));
     change.edit(id).grow_since.reset();
 }
@@ -247,16 +248,16 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
         if (auto over = beyond_quota(quotas_without(change.seen(), attempt), run, workers, meanwhile)) return over;
         if (place(nodes_left_to(change, attempt, any_priority), gang).verdict == Verdict::feasible_now)
             return std::nullopt;
-        return Error{ErrorCode::unplaceable,
-                     "runs that wait could use the room for " + counted(workers) + " of run " + run.name + " " +
-                         meanwhile,
-                     "ask again when they have started; rtrain queue lists them"};
+        return Error{
+            ErrorCode::unplaceable,
+            "runs that wait could use the room for " + counted(workers) + " of run " + run.name + " " + meanwhile,
+            "ask again when they have started; rtrain queue lists them"};
     }
     const PlacementAnswer why = explain_placement(nodes, gang);
-    return Error{ErrorCode::unplaceable,
-                 "there is no room for " + counted(workers) + " of run " + run.name + " " + meanwhile +
-                     first_reasons(why),
-                 why.nearest_change.empty() ? "rtrain queue and rtrain nodes show who holds what" : why.nearest_change};
+    return Error{
+        ErrorCode::unplaceable,
+        "there is no room for " + counted(workers) + " of run " + run.name + " " + meanwhile + first_reasons(why),
+        why.nearest_change.empty() ? "rtrain queue and rtrain nodes show who holds what" : why.nearest_change};
 }
 
 // A run that has no workers now would wait for ever in a size that the present nodes could never hold, and a number
@@ -292,8 +293,10 @@ void resize_live(Change& change, const RunResizeAsked& event, const Attempt& att
     const Run& run = change.seen().runs.at(event.run);
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
     drop_resize(change, attempt);
+    if (run.resize_within) change.edit(event.run).resize_within.reset();
     if (event.workers == now) return;
     if (event.workers > now && run.spec.elastic) {  // it grows as soon as there is room
+        change.edit(event.run).resize_within = event.deadline;
         change.edit(event.run).grow_since = Time{change.now().ms - run.spec.elastic->grow_after.ms};
         return change.look_for_room();
     }

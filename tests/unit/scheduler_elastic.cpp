@@ -244,6 +244,31 @@ TEST_CASE("an elastic run is resized within its range only, and keeps to the num
     CHECK(world.attempt(run).ask->workers == 4);  // there is room: at once
 }
 
+TEST_CASE("an elastic run that is to grow by a deadline does so then, counted from when there is room", "[elastic]") {
+    const bool room = GENERATE(true, false);
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 8, .workers_min = 1});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
+    const auto more_nodes = [&] {
+        for (const char* name : {"n3", "n4"}) world.tell(node(name, 1));
+    };
+    if (room) more_nodes();
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 4, .deadline = Duration{300'000}});
+    CHECK(world.attempt(run).ask.has_value() == room);
+    if (!room) {
+        more_nodes();
+        world.pass(30'000);  // grow_after
+    }
+    REQUIRE(world.attempt(run).ask);
+    CHECK(world.attempt(run).ask->deadline == world.now + Duration{300'000});
+    world.pass(300'000);
+    CHECK(world.run(run).state == RunState::resizing);
+    restarts(world, run, "");
+    CHECK(size_of(world, run) == 4);
+    CHECK_FALSE(world.run(run).resize_within);
+}
+
 TEST_CASE("a resize asked for with a deadline happens then from the last commit", "[elastic]") {
     World world;
     world.nodes(2, 1);
