@@ -11,16 +11,41 @@
 namespace rtrain::core {
 namespace {
 
-// The last checkpoint says how far the run is on its way to `stop: {epoch: 20}`; it goes on at the pace it had.
-std::optional<Time> end_by_progress(const Cluster& cluster, const Run& run) {
-    const Checkpoint* latest = latest_checkpoint(cluster, run.id);
-    if (latest == nullptr || run.started.ms == 0 || latest->committed <= run.started) return std::nullopt;
-    const auto passed = static_cast<double>((latest->committed - run.started).ms);
+struct Commits {  // of one attempt, as far as they are on record
+    const Checkpoint* first = nullptr;
+    const Checkpoint* latest = nullptr;
+};
+Commits commits_of(const Cluster& cluster, AttemptId id) {
+    Commits found;
+    for (auto at = cluster.checkpoints.lower_bound({.run = id.run, .directory = {}});
+         at != cluster.checkpoints.end() && at->first.run == id.run; ++at) {
+        const Checkpoint& one = at->second;
+        if (one.attempt != id.number) continue;
+        if (found.first == nullptr || one.sequence < found.first->sequence) found.first = &one;
+        if (found.latest == nullptr || one.sequence > found.latest->sequence) found.latest = &one;
+    }
+    return found;
+}
+
+// The last checkpoint says how far the run is on its way to `stop: {epoch: 20}`; it goes on at the pace since the first
+// one of the same attempt. With one alone: since the attempt began, where it is known how far the run was then.
+std::optional<Time> end_by_progress(const Cluster& cluster, const Attempt& attempt) {
+    const RunSpec& spec = cluster.runs.at(attempt.id.run).spec;
+    if (spec.stop_at.empty()) return std::nullopt;
+    const auto [first, latest] = commits_of(cluster, attempt.id);
+    if (latest == nullptr) return std::nullopt;
+    const bool several = first != latest;
+    const auto from = cluster.checkpoints.find({.run = attempt.id.run, .directory = attempt.from});
+    const Checkpoint* before = several ? first : from == cluster.checkpoints.end() ? nullptr : &from->second;
+    const Time since = several ? first->committed : attempt.started_at;
+    if ((before == nullptr && !attempt.from.empty()) || latest->committed <= since) return std::nullopt;
     std::optional<Time> end;
-    for (const auto& [key, target] : run.spec.stop_at) {
+    for (const auto& [key, target] : spec.stop_at) {
         const auto reached = latest->metrics.find(key);
-        if (reached == latest->metrics.end() || reached->second <= 0 || target <= reached->second) continue;
-        const double left = (target - reached->second) / reached->second * passed;
+        if (reached == latest->metrics.end() || (before != nullptr && !before->metrics.contains(key))) continue;
+        const double made = reached->second - (before == nullptr ? 0 : before->metrics.at(key));
+        if (made <= 0 || target <= reached->second) continue;
+        const double left = (target - reached->second) / made * static_cast<double>((latest->committed - since).ms);
         if (!(left < 1e15)) continue;
         const Time at = latest->committed + Duration{static_cast<std::int64_t>(std::llround(left))};
         if (!end || at < *end) end = at;
@@ -171,11 +196,9 @@ std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt,
     const Run& run = cluster.runs.at(attempt.id.run);
     if (attempt.state == AttemptState::stopping) return now + run.spec.stop_grace;
     std::optional<Time> end;
-    if (run.spec.wall_time_limit) {
-        const Time since = run.started.ms == 0 ? now : run.started;  // the limit counts from the start
-        end = since + *run.spec.wall_time_limit;
-    }
-    const auto progress = end_by_progress(cluster, run);
+    if (run.spec.wall_time_limit)
+        end = wall_time_end(run).value_or(now + *run.spec.wall_time_limit);  // it counts from the start
+    const auto progress = end_by_progress(cluster, attempt);
     if (progress && *progress > now && (!end || *progress < *end)) end = progress;
     const bool goes = attempt.ask && attempt.ask->deadline && attempt.ask->reason >= AskReason::drain;
     if (goes && (!end || *attempt.ask->deadline < *end)) end = attempt.ask->deadline;

@@ -154,6 +154,38 @@ TEST_CASE("a reservation of unknown time takes the node that is given back, befo
     CHECK(world.run(behind).state == RunState::queued);
 }
 
+TEST_CASE("a restored run's pace is that since its restart, not since a beginning it did not have") {
+    World world;
+    world.nodes(1, 4, 1);
+    RunSubmitted event = submission({.name = "restored", .gpus = units(1), .max_failures = 3});
+    event.spec.stop_at = {{"epoch", 20}};
+    world.tell(event);
+    const RunId run = *world.last.created;
+    world.prepare(run, 0, "checkpoint_000015-a000");  // of another cluster: nobody here knows how far it was
+    world.start(run);
+    const Duration hour{3'600'000};
+    const auto expected = [&] {
+        const RunId next = world.submit({.name = "next", .gpus = units(1)});
+        const Time from = world.run(next).reserved_from;
+        world.tell(RunStopAsked{.run = next, .by = "ana"});
+        return from;
+    };
+    world.pass(hour.ms);
+    world.commits(run, "checkpoint_000016-a001", {{"epoch", 16}});
+    CHECK(expected() == Time{});  // one alone tells no pace
+    world.pass(hour.ms);
+    world.commits(run, "checkpoint_000017-a001", {{"epoch", 17}});
+    CHECK(expected() == world.now + Duration{3 * hour.ms});
+    world.exits(run, 0, killed(9));
+    world.empties(run);
+    world.pass(60'000);
+    world.prepare(run, 0, "checkpoint_000017-a001");
+    world.start(run);
+    world.pass(2 * hour.ms);
+    world.commits(run, "checkpoint_000018-a002", {{"epoch", 18}});  // where it began is on record
+    CHECK(expected() == world.now + Duration{4 * hour.ms});
+}
+
 TEST_CASE("the pace of checkpoints says when a run will end") {
     World world;
     world.nodes(1, 4, 1);
