@@ -49,6 +49,7 @@ class Change {
     bool refused() const { return out_.refused.has_value(); }
     bool room_looked_for() const { return room_; }
     bool nodes_have_changed() const { return nodes_; }
+    bool queues_have_changed() const { return queues_; }
     // By attempts that have ended, until the last settle: how much, and where.
     const Resources& given_back() const { return given_back_; }
     const std::set<NodeId>& given_back_on() const { return given_back_on_; }

@@ -120,7 +120,9 @@ Explanation explain(const Cluster& cluster, Time now, RunId id) {
     if (run.state == RunState::recovering && run.retry_at > now)
         answer.headline += " The next attempt waits " + std::to_string((run.retry_at - now).ms) + " ms more, because " +
                            run.reason + ".";
-    if (run.reason.starts_with("waits behind")) answer.headline += " It " + run.reason + ".";
+    else if (run.retry_at > now)
+        answer.headline += " It stands aside for " + std::to_string(((run.retry_at - now).ms + 999) / 1000) +
+                           " s more: whom it gave way to comes first.";
     if (const std::string held = core::held_back(cluster, run); !held.empty()) {
         answer.headline += " It " + held + ".";
         return answer;
@@ -131,6 +133,10 @@ Explanation explain(const Cluster& cluster, Time now, RunId id) {
     answer.holders = holders_of(cluster, now);
     answer.rules = core::queue_rules(cluster, run, now);
     core::group_reasons(cluster, run, now, answer);
+    const bool reserved = std::any_of(answer.groups.begin(), answer.groups.end(),
+                                      [](const ReasonGroup& group) { return group.kind == "reserved"; });
+    if (reserved && answer.placement->verdict == Verdict::feasible_now && !core::kept_out_by_quota(cluster, run))
+        answer.headline += " It waits behind a run that needs the same nodes.";
     return answer;
 }
 

@@ -13,6 +13,7 @@ std::string ago(Duration duration);  // "12m", "2h11"
 void group_reasons(const Cluster& cluster, const Run& run, Time now, Explanation& answer);
 // What its queue, its place in the order and reservations say of it.
 std::vector<std::string> queue_rules(const Cluster& cluster, const Run& run, Time now);
+bool kept_out_by_quota(const Cluster& cluster, const Run& run);
 std::string eta_text(const Cluster& cluster, const Attempt& attempt, Time now);  // "ETA 2h11", "ETA unknown"
 
 }  // namespace rtrain::core

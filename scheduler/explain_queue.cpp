@@ -29,10 +29,24 @@ std::string quota_text(const Cluster& cluster, const std::string& queue, const Q
     return text.empty() ? "" : "quota: queue \"" + queue + "\" holds " + text;
 }
 
-std::string before_text(const Cluster& cluster, const Run& run) {
+// The quotas as a pass would see them at its turn: lenders claim back, and who goes before it was promised a part.
+Quotas quotas_at_turn(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
+    Quotas quotas(cluster);
+    claim_lent(quotas, cluster);
+    for (const RunId id : order) {
+        if (id == run.id) break;
+        const Run& other = cluster.runs.at(id);
+        if (other.nodes_reserved.empty()) continue;
+        const auto over = quotas.refuses(other.spec.queue, demand_of(other));
+        if (over && !over->lent) quotas.promise(other.spec.queue, demand_of(other));
+    }
+    return quotas;
+}
+
+std::string before_text(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
     const Run* first = nullptr;
     std::size_t count = 0;
-    for (const RunId id : queue_order(cluster)) {
+    for (const RunId id : order) {
         if (id == run.id) break;
         if (first == nullptr) first = &cluster.runs.at(id);
         ++count;
@@ -58,21 +72,35 @@ std::string reservation_text(const Run& run, Time now) {
     return "reserved: " + nodes + ", expected to start in " + ago(run.reserved_from - now);
 }
 
+const Cluster& with_ledger(const Cluster& cluster, Cluster& made) {
+    if (cluster.ledger.in_step()) return cluster;
+    made = cluster;
+    made.ledger.catch_up(made);
+    return made;
+}
+
 }  // namespace
+
+bool kept_out_by_quota(const Cluster& cluster, const Run& run) {
+    if (cluster.queues.rules.empty()) return false;
+    Cluster made;
+    const Cluster& all = with_ledger(cluster, made);
+    return quotas_at_turn(all, run, queue_order(all)).refuses(run.spec.queue, demand_of(run)).has_value();
+}
 
 std::vector<std::string> queue_rules(const Cluster& cluster, const Run& run, Time now) {
     Cluster made;
-    const bool stale = !cluster.ledger.in_step();
-    if (stale) made = cluster;
-    if (stale) made.ledger.catch_up(made);
-    const Cluster& all = stale ? made : cluster;
-    const Quotas quotas(all);
+    const Cluster& all = with_ledger(cluster, made);
+    const std::vector<RunId> order = queue_order(all);
+    const Quotas quotas = quotas_at_turn(all, run, order);
     std::vector<std::string> lines;
     const auto over = quotas.refuses(run.spec.queue, demand_of(run));
     lines.push_back(over ? "quota: " + to_text(*over) : quota_text(all, run.spec.queue, quotas));
-    lines.push_back(before_text(all, run));
+    lines.push_back(before_text(all, run, order));
     lines.push_back(reservation_text(run, now));
-    if (run.state == RunState::queued && run.attempts > 0) lines.push_back("last attempt: " + run.reason);
+    if (const auto last = all.attempts.find({.run = run.id, .number = run.attempts});
+        run.state == RunState::queued && last != all.attempts.end())
+        lines.push_back("last attempt: " + last->second.cause);
     std::erase(lines, "");
     return lines;
 }

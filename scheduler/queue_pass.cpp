@@ -39,9 +39,16 @@ constexpr std::size_t heads_at_most = 4;         // of them those of other kinds
 constexpr std::int64_t looks_for_a_part_of = 4;  // given back at once, of what a gang with a reservation needs
 constexpr std::size_t too_long_at_most = 100;    // runs of a shape that are passed over in search of a shorter one
 
+constexpr const char* no_nodes = "NO PRESENT NODES COULD EVER HOLD IT";
+constexpr const char* no_room = "waits for room";
+
+bool told_of_quota(const std::string& reason) {
+    return reason.starts_with("queue \"") || reason.starts_with("may borrow no ");
+}
+
 std::string never_fits(const std::vector<NodeView>& nodes, const GangRequest& gang) {
     const PlacementAnswer answer = explain_placement(nodes, gang);
-    std::string text = "NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join: ";
+    std::string text = std::string(no_nodes) + ", it waits for nodes to join: ";
     if (answer.reasons.empty()) text += "there is no node";
     for (std::size_t i = 0; i < answer.reasons.size() && i < 3; ++i)
         text += (i == 0 ? "" : "; ") + answer.reasons[i].node.value + ": " + answer.reasons[i].text;
@@ -87,6 +94,8 @@ class Pass {
     std::size_t heads() const;
     void tell_reasons();
     void give_reason(RunId id, const std::string& reason);
+    void within_quota(const Turn& turn);
+    std::set<RunId> told_what_holds_no_more();
     std::string reason_of(const Run& run, std::uint32_t shape) const;
     void let_go_of_others();
     PlacementAnswer grown(const Run& run, PlacementAnswer smallest, Doors open);
@@ -236,13 +245,21 @@ std::size_t Pass::heads() const {
         std::count_if(held_.begin(), held_.end(), [](const Held& held) { return held.claim != Claim::starving; }));
 }
 
-Pass::Next Pass::blocked(const Turn& turn) {
-    const Run& run = change_.seen().runs.at(turn.run);
-    if (!ledger_.ever(turn.shape)) {  // what it was told before, of its quota, holds no more
-        if (run.state == RunState::queued && run.reason.starts_with("queue "))
-            give_reason(run.id, reason_of(run, turn.shape));
-        return Next::skip;
+// It waits for room alone: what it, and those behind it, were told of their quota holds no more.
+void Pass::within_quota(const Turn& turn) {
+    const LedgerBatch& batch = ledger_.waiting().at(*turn.line).at(turn.shape);
+    for (auto at = batch.by_age.lower_bound({change_.seen().runs.at(turn.run).submitted, turn.run});
+         at != batch.by_age.end(); ++at) {
+        const Run& run = change_.seen().runs.at(at->id);
+        if (!told_of_quota(run.reason)) return;
+        give_reason(run.id, reason_of(run, turn.shape));
     }
+}
+
+Pass::Next Pass::blocked(const Turn& turn) {
+    within_quota(turn);
+    if (!ledger_.ever(turn.shape)) return Next::skip;
+    const Run& run = change_.seen().runs.at(turn.run);
     const bool behind =
         std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return same_kind(held.shape, turn.shape); });
     if (turn.claim == Claim::none && (behind || heads() >= heads_at_most)) return Next::skip;
@@ -288,7 +305,10 @@ Pass::Next Pass::consider(const Turn& turn) {
         if (start(turn, run, open_to(run.spec.wall_time_limit))) return Next::on;
         return blocked(turn);
     }
-    if (full_.contains(turn.shape)) return Next::skip;
+    if (full_.contains(turn.shape)) {
+        within_quota(turn);
+        return Next::skip;
+    }
     const bool driver = ledger_.shape(turn.shape).gang.driver;  // it takes nothing from who reserved
     const std::optional<Duration> limit = run.spec.wall_time_limit;
     const std::size_t doors = driver ? held_.size() : doors_for(limit);
@@ -331,17 +351,34 @@ bool Pass::some_may_pass(const Turn& turn) {
 std::string Pass::reason_of(const Run& run, std::uint32_t shape) const {
     if (const auto over = quotas_.refuses(run.spec.queue, ledger_.shape(shape).total)) return to_text(*over);
     if (!ledger_.ever(shape)) return never_fits(ledger_.nodes(), ledger_.shape(shape).gang);
-    return ledger_.fits(shape, every_door) ? "waits behind a run that needs the same nodes" : "waits for room";
+    return no_room;
 }
 
-// Every run is told once why it waits; and again when nodes have come or gone.
+// Nodes have come or gone, or other quotas are in force. Those of a shape were told alike.
+std::set<RunId> Pass::told_what_holds_no_more() {
+    std::set<RunId> told;
+    for (const auto& [line, batches] : ledger_.waiting())
+        for (const auto& [shape, batch] : batches) {
+            const bool ever = ledger_.ever(shape);
+            for (const Waiter& waiter : batch.by_age) {
+                const Run& run = change_.seen().runs.at(waiter.id);
+                if (run.state != RunState::queued) continue;
+                const bool of_nodes = change_.nodes_have_changed() && (!ever || run.reason.starts_with(no_nodes));
+                const bool of_queues =
+                    change_.queues_have_changed() && (told_of_quota(run.reason) || run.reason == no_room);
+                if (of_nodes || of_queues)
+                    told.insert(run.id);
+                else if (!change_.queues_have_changed())
+                    break;
+            }
+        }
+    return told;
+}
+
+// Every run is told once why it waits, and again when that may hold no more. (Behind whom it waits is for `explain`.)
 void Pass::tell_reasons() {
     std::set<RunId> untold = ledger_.fresh();
-    if (change_.nodes_have_changed())
-        for (const auto& [line, batches] : ledger_.waiting())
-            for (const auto& [shape, batch] : batches)
-                if (!ledger_.ever(shape))
-                    for (const Waiter& waiter : batch.by_age) untold.insert(waiter.id);
+    if (change_.nodes_have_changed() || change_.queues_have_changed()) untold.merge(told_what_holds_no_more());
     for (const RunId id : untold)
         if (const Run& run = change_.seen().runs.at(id); run.state == RunState::queued && !promised_.contains(id))
             give_reason(id, reason_of(run, ledger_.shape_of(id)));
@@ -367,7 +404,7 @@ void Pass::run() {
     change_.settle();
     let_go_of_others();
     grow();
-    if (!ledger_.fresh().empty() || change_.nodes_have_changed()) tell_reasons();
+    if (!ledger_.fresh().empty() || change_.nodes_have_changed() || change_.queues_have_changed()) tell_reasons();
     change_.settle();
 }
 

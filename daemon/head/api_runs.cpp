@@ -31,7 +31,9 @@ bool listed(const Ask& ask, const Run& run) {
 // One line of an explanation: the quota, the promise, or what most nodes say.
 std::string shortest_reason(const Explanation& why, const std::string& otherwise) {
     for (const std::string& rule : why.rules)
-        if (rule.find("needs") != std::string::npos || rule.starts_with("reserved")) return rule;
+        if (rule.find("needs") != std::string::npos || rule.starts_with("reserved") ||
+            rule.starts_with("quota: may borrow no "))
+            return rule;
     if (why.groups.empty()) return otherwise;
     const ReasonGroup& group = why.groups.front();
     return std::to_string(group.nodes) + (group.nodes == 1 ? " node " : " nodes ") + group.kind + ": " + group.text;

@@ -23,7 +23,11 @@ TEST_CASE("a blocked big run is not jumped on the nodes it needs, but others may
     const RunId behind = world.submit({.name = "behind", .gpus = units(1)});
     CHECK(world.run(big).state == RunState::queued);
     CHECK(world.run(behind).state == RunState::queued);
-    CHECK(world.run(behind).reason == "waits behind a run that needs the same nodes");
+    const auto says_behind = [&] {
+        return explain(world.cluster, world.now, behind)
+                   .headline.find("It waits behind a run that needs the same nodes.") != std::string::npos;
+    };
+    CHECK(says_behind());
     world.tell(node("n3", 4, 0));  // no GPU: big could never use it
     const RunId plain = world.submit({.name = "plain"});
     CHECK(world.run(plain).state == RunState::starting);
@@ -31,6 +35,87 @@ TEST_CASE("a blocked big run is not jumped on the nodes it needs, but others may
     world.exits(small, 0, exit_code(0));
     world.empties(small);
     CHECK(world.run(big).state == RunState::starting);
+    CHECK_FALSE(says_behind());  // it is the next one now
+    CHECK(world.run(behind).reason == "waits for room");
+}
+
+TEST_CASE("a reason that holds no more is told anew") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {.quota = {{"GPU", units(1)}}}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.nodes(1, 64, 2);
+    const RunId holder = world.running({.name = "holder", .gpus = units(1)});
+    const RunId other = submit_to(world, "default", {.name = "other", .gpus = units(1)});
+    const RunId never = submit_to(world, "default", {.name = "never", .cpus = 100});
+    CHECK(world.run(other).reason == "queue \"default\" holds 1 of its quota of 1 GPU, this needs 1 more");
+    CHECK(world.run(never).reason.starts_with("NO PRESENT NODES COULD EVER HOLD IT"));
+
+    SECTION("the quota was raised") {
+        const RunId behind = submit_to(world, "default", {.name = "behind", .gpus = units(1)});
+        const RunId more = submit_to(world, "default", {.name = "more", .gpus = units(1)});
+        queues.rules["default"].quota["GPU"] = units(8);
+        world.tell(QueuesConfigured{.queues = queues, .by = ""});
+        CHECK(world.run(other).state == RunState::starting);
+        CHECK(world.run(behind).reason == "waits for room");
+        CHECK(world.run(more).reason == "waits for room");
+    }
+    SECTION("a node joins, and is busy") {
+        world.tell(node("n2", 128));
+        CHECK(world.run(never).state == RunState::starting);
+        const RunId second = submit_to(world, "default", {.name = "second", .cpus = 100});
+        CHECK(world.run(second).reason == "waits for room");
+        world.tell(NodeLost{.node = {"n2"}, .why = "silent"});
+        CHECK(world.run(second).reason.starts_with("NO PRESENT NODES COULD EVER HOLD IT"));
+        const RunId fills = submit_to(world, "default", {.name = "fills", .cpus = 60});
+        CHECK(world.run(fills).state == RunState::starting);
+        NodeRegistered larger = node("n1", 128, 2);
+        larger.held = {world.attempt_id(holder), world.attempt_id(fills)};
+        world.tell(larger);
+        CHECK(world.run(second).state == RunState::queued);
+        CHECK(world.run(second).reason == "waits for room");
+    }
+}
+
+TEST_CASE("explain knows what lenders claim back, what was promised, and who stands aside") {
+    const auto says = [](const std::string& text, const std::string& words) {
+        return text.find(words) != std::string::npos;
+    };
+    const auto rules = [](const World& world, RunId id) {
+        std::string text;
+        for (const std::string& rule : explain(world.cluster, world.now, id).rules) text += rule + "\n";
+        return text;
+    };
+    World world;
+    Queues queues;
+    SECTION("claimed back") {
+        queues.rules = {{"all", {.quota = {{"GPU", units(4)}}}},
+                        {"a", {.parent = "all", .quota = {{"GPU", units(2)}}}},
+                        {"b", {.parent = "all", .quota = {{"GPU", units(2)}}}}};
+        world.tell(QueuesConfigured{.queues = queues, .by = ""});
+        world.nodes(1, 64, 8);
+        submit_to(world, "a", {.name = "lent", .gpus = units(3)});
+        submit_to(world, "b", {.name = "own", .gpus = units(2)});
+        const RunId more = submit_to(world, "a", {.name = "more", .gpus = units(1)});
+        REQUIRE(world.run(more).state == RunState::queued);
+        CHECK(says(rules(world, more), "quota: may borrow no GPU now"));
+    }
+    SECTION("promised, and standing aside") {
+        queues.rules = {{"default", {.quota = {{"GPU", units(4)}}, .preempt = true}}};
+        world.tell(QueuesConfigured{.queues = queues, .by = ""});
+        world.nodes(1, 64, 8);
+        const RunId one = world.running({.name = "one", .gpus = units(1), .priority = 10});
+        const RunId two = world.running({.name = "two", .gpus = units(2), .priority = 10});
+        const RunId urgent = world.submit({.name = "urgent", .gpus = units(4), .priority = 90});
+        world.commits(one, "checkpoint_000001-a001");
+        world.empties(one);
+        CHECK(says(explain(world.cluster, world.now, one).headline, "It stands aside for 15 s more"));
+        CHECK(says(rules(world, one), "last attempt: gives way to urgent"));
+        CHECK(says(rules(world, one), "4 are kept for runs that others give way to"));
+        world.commits(two, "checkpoint_000001-a001");
+        world.empties(two);
+        CHECK(world.run(urgent).state == RunState::starting);
+    }
 }
 
 TEST_CASE("a driver that takes nothing starts on full and on reserved nodes, and reserves none itself") {
