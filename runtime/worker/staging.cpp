@@ -65,7 +65,8 @@ StagingFault move_tree(const std::string& from, const std::string& to) {
     std::error_code ignored;
     fs::remove(fs::path(from) / manifest_name, ignored);
     if (::rename(from.c_str(), to.c_str()) == 0) return {};
-    if (errno != EXDEV) return fault(errno, "cannot move " + from + " to " + to);
+    // The agent's directory may be entered by its worker, and not be changed: that of a root agent for another user.
+    if (errno != EXDEV && errno != EACCES && errno != EPERM) return fault(errno, "cannot move " + from + " to " + to);
     StagingFault outcome = copy_tree(from, to);
     if (outcome.error == 0) fs::remove_all(from, ignored);
     return outcome;

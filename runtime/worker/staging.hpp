@@ -16,7 +16,7 @@ struct StagingFault {
 // checkpoint at the top is left out: the new one gets its own. On a fault `to` is emptied again.
 StagingFault copy_tree(const std::string& from, const std::string& to);
 
-// Renames `from` over the empty directory `to`; between file systems it copies and removes.
+// Renames `from` over the empty directory `to`; between file systems, and where it may not, it copies and removes.
 StagingFault move_tree(const std::string& from, const std::string& to);
 
 }  // namespace rtrain::worker

@@ -1,6 +1,8 @@
 // A checkpoint is copied whole: files of every size around the pieces that threads take, their bits and their faults.
+#include <pwd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -116,4 +118,32 @@ TEST_CASE("a fault of one file ends the copy, and nothing is left") {
     CHECK(fault.error == EFBIG);
     CHECK(fault.message.find("cannot copy " + folder.from().string() + "/") == 0);
     CHECK(fs::is_empty(folder.to()));
+}
+
+TEST_CASE("a directory given away is copied where the stage's own directory is the agent's alone") {
+    if (::geteuid() != 0) {
+        WARN("skipped: becoming another user needs root");
+        return;
+    }
+    const passwd* person = ::getpwnam("nobody");
+    REQUIRE(person != nullptr);
+    char made[] = "/tmp/rtrain-staging-XXXXXX";
+    const std::string top = ::mkdtemp(made), stage = top + "/rank-00000-1", given = top + "/own/given";
+    REQUIRE(::chmod(top.c_str(), 0711) == 0);
+    for (const std::string& directory : {stage, top + "/own", given}) {
+        REQUIRE(::mkdir(directory.c_str(), 0755) == 0);
+        REQUIRE(::chown(directory.c_str(), person->pw_uid, person->pw_gid) == 0);
+    }
+    std::ofstream(given + "/model.bin") << "weights";
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool other = ::setgid(person->pw_gid) == 0 && ::setuid(person->pw_uid) == 0;
+        ::_exit(other ? move_tree(given, stage).error : 255);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(WEXITSTATUS(status) == 0);
+    CHECK(std::filesystem::exists(stage + "/model.bin"));
+    CHECK_FALSE(std::filesystem::exists(given));
+    std::filesystem::remove_all(top);
 }
