@@ -59,9 +59,9 @@ def driver(cluster: Cluster, tmp_path: pathlib.Path) -> Iterator[Callable[..., s
     """A driver script in a folder and a process of its own."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(script: str, **files: str) -> subprocess.Popen[str]:
-        folder = tmp_path / f"project-{len(started)}"
-        folder.mkdir()
+    def start(script: str, into: pathlib.Path | None = None, **files: str) -> subprocess.Popen[str]:
+        folder = into or tmp_path / f"project-{len(started)}"
+        folder.mkdir(exist_ok=into is not None)
         for name, text in files.items():
             (folder / f"{name}.py").write_text(textwrap.dedent(text))
         (folder / "driver.py").write_text(textwrap.dedent(script))

@@ -337,6 +337,25 @@ def test_a_dead_driver_s_run_goes_on_and_is_joined_again(cluster, driver, tmp_pa
         train.attach("nobody-s-run")
 
 
+def test_what_a_script_writes_beside_itself_does_not_part_it_from_its_run(cluster, driver, tmp_path):
+    name, go, folder = cluster.name("writes"), tmp_path / "go", tmp_path / "project-0"
+    script = WAITS.format(name=name, go=str(go))
+    first = driver(script)
+    wait_for("a report", reported(name))
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    (folder / "log.txt").write_text("as `python driver.py > log.txt` makes it\n")
+    again = driver(script, into=folder)
+    said = next((line for line in again.stderr if "joins it" in line or "Error" in line or "Conflict" in line), "")
+    assert "this driver joins it" in said, again.stderr.read()
+    other = driver(script, into=folder, helper="changed = True\n")
+    _, err = other.communicate(timeout=60)
+    assert other.returncode != 0 and "with another training function or config" in err
+    go.touch()
+    out, err = again.communicate(timeout=60)
+    assert "ended with {'step': 2}" in out, err
+
+
 def test_ctrl_c_stops_the_run(cluster, driver, tmp_path):
     name = cluster.name("interrupted")
     process = driver(WAITS.format(name=name, go=str(tmp_path / "never")))

@@ -23,7 +23,7 @@ from typing import Any
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 _FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
 _BLOCK = 128 << 10
-_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_HEAD = (0xFD2FB528, 0b1100_0000, 10 << 3)  # magic, descriptor, window
 
 
 class PackingError(ValueError):
@@ -35,6 +35,7 @@ class Archive:
     content: bytes
     files: int
     directory: str
+    sources: str  # hash of the Python files among them
 
     @property
     def digest(self) -> str:
@@ -43,7 +44,7 @@ class Archive:
 
 def zstd_stored(data: bytes) -> bytes:
     """A zstd frame that holds `data` as it is: a window of 1 MiB, the content's size in 8 bytes, stored blocks."""
-    out = [struct.pack("<IBBQ", _ZSTD_MAGIC, 0b1100_0000, 10 << 3, len(data))]
+    out = [struct.pack("<IBBQ", *_ZSTD_HEAD, len(data))]
     starts = range(0, len(data), _BLOCK) or range(1)
     for start in starts:
         piece = data[start : start + _BLOCK]
@@ -53,32 +54,67 @@ def zstd_stored(data: bytes) -> bytes:
     return b"".join(out)
 
 
+def zstd_content(frame: bytes) -> bytes:
+    """What `zstd_stored` made this frame of. ValueError for any other frame."""
+    if not frame.startswith(struct.pack("<IBB", *_ZSTD_HEAD)):
+        raise ValueError("the code archive is no frame of stored blocks, as drivers write them")
+    out, at, last = [], struct.calcsize("<IBBQ"), False
+    while not last:
+        head = int.from_bytes(frame[at : at + 3], "little")
+        size, kind, last = head >> 3, head >> 1 & 3, bool(head & 1)
+        if kind != 0 or at + 3 + size > len(frame):
+            raise ValueError(f"the code archive is damaged: its block at byte {at} is cut off or compressed")
+        out.append(frame[at + 3 : at + 3 + size])
+        at += 3 + size
+    return b"".join(out)
+
+
 def pack_directory(directory: pathlib.Path) -> Archive:
     """Everything below it that no ignore file leaves out, the same bytes for the same files."""
     files = sorted(_files(directory))
     if len(files) > _FILES_MAX:
         raise PackingError(f"{directory} holds more than {_FILES_MAX} files; name what stays behind in {directory}/.rtrainignore")
-    total = sum(path.stat().st_size for path in files)
+    total = sum(_bytes_of(path) for path in files)
     if total > _BYTES_MAX:
         raise PackingError(
             f"{directory} holds {total >> 20} MiB ({_BYTES_MAX >> 20} at most); name data and results in "
             f"{directory}/.rtrainignore, and read them from a path that the nodes share"
         )
-    stream = io.BytesIO()
+    stream, packed, sources = io.BytesIO(), 0, hashlib.sha256()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in files:
-            entry = tar.gettarinfo(str(path), str(path.relative_to(directory)))
-            entry.uid = entry.gid = 0
-            entry.uname = entry.gname = ""
-            entry.mtime = 0
-            entry.mode = 0o755 if entry.mode & 0o100 else 0o644
-            entry.pax_headers = {}
-            if entry.islnk():
-                entry.type, entry.linkname, entry.size = tarfile.REGTYPE, "", path.stat().st_size
-            if entry.isreg():
-                with path.open("rb") as content:
-                    tar.addfile(entry, content)
-    return Archive(zstd_stored(stream.getvalue()), len(files), str(directory))
+            name = str(path.relative_to(directory))
+            content = _add(tar, path, name)
+            packed += content is not None
+            if content is not None and path.suffix == ".py":
+                sources.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    return Archive(zstd_stored(stream.getvalue()), packed, str(directory), sources.hexdigest())
+
+
+def _bytes_of(path: pathlib.Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _add(tar: tarfile.TarFile, path: pathlib.Path, name: str) -> bytes | None:
+    """Its content, as it is now; None: it is a link, or was removed since it was listed."""
+    try:
+        entry = tar.gettarinfo(str(path), name)
+        if not entry.isreg() and not entry.islnk():
+            return None
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    entry.type, entry.linkname, entry.size = tarfile.REGTYPE, "", len(content)
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mtime = 0
+    entry.mode = 0o755 if entry.mode & 0o100 else 0o644
+    entry.pax_headers = {}
+    tar.addfile(entry, io.BytesIO(content))
+    return content
 
 
 def tar_of(directory: pathlib.Path) -> bytes:
@@ -103,7 +139,7 @@ def _files(top: pathlib.Path) -> list[pathlib.Path]:
     for folder, folders, names in os.walk(top):
         here = pathlib.Path(folder)
         rules.read(here)
-        folders[:] = [name for name in folders if not rules.ignored(here / name, directory=True)]
+        folders[:] = [name for name in folders if not rules.ignored(here / name, directory=True) and not _is_run(here / name)]
         for name in names:
             path = here / name
             if not rules.ignored(path, directory=False) and path.is_file():
@@ -111,6 +147,11 @@ def _files(top: pathlib.Path) -> list[pathlib.Path]:
                 if len(found) > _FILES_MAX:
                     return found
     return found
+
+
+def _is_run(folder: pathlib.Path) -> bool:
+    """A run's directory: where the storage path lies in the project, what runs make there is no part of it."""
+    return (folder / "run.json").is_file() and (folder / "attempts").is_dir()
 
 
 class _Rules:

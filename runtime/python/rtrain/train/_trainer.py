@@ -130,13 +130,15 @@ def say(text: str) -> None:
 
 @dataclass(frozen=True)
 class Project:
-    """The code that travels along: the directory that it lies in (None: an earlier run's, or none), its hash and archive."""
+    """The code that travels along: the directory that it lies in (None: an earlier run's, or none), its hash and archive, and
+    the hash of what of it is code."""
 
     directory: pathlib.Path | None
     digest: str = ""
     content: bytes = b""
 
 
+    sources: str = ""
 def runtime_of(config: RunConfig) -> dict[str, Any]:
     """`init(runtime_env=)` with that of the run over it."""
     from rtrain import _where
@@ -152,10 +154,11 @@ def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None) -> Proj
     elif kept is None:
         directory = _package.script_directory()
     if directory is None:
-        return Project(None, *(kept or ()))
+        digest, content = kept or ("", b"")
+        return Project(None, digest, content, digest)
     archive = _package.pack_directory(directory)
     say(f"{archive.directory} travels along: {archive.files} files, {_size(len(archive.content))}")
-    return Project(directory, archive.digest, archive.content)
+    return Project(directory, archive.digest, archive.content, archive.sources)
 
 
 class Submission:
@@ -203,7 +206,7 @@ class Submission:
         runtime = runtime_of(config)
         payload = self._payload()
         self.config = payload.parts["config"]
-        identity = _package.fingerprint(trainer.train_loop_per_worker, self.project.digest.encode(), payload.parts["config"])
+        identity = _package.fingerprint(trainer.train_loop_per_worker, self.project.sources.encode(), payload.parts["config"])
         failure = config.failure_config or FailureConfig()
         job: dict[str, Any] = {
             "version": 1,
