@@ -7,11 +7,12 @@ import math
 import os
 import pathlib
 import shutil
+import threading
 
 import pytest
 from local_cluster import LocalCluster, wait_for
 from rtrain import train
-from rtrain._http import HeadError
+from rtrain._http import Conflict, Head, HeadError
 from rtrain.train import (
     Checkpoint,
     CheckpointConfig,
@@ -20,8 +21,10 @@ from rtrain.train import (
     Result,
     RunConfig,
     ScalingConfig,
+    _restore,
     _run_directory,
 )
+from rtrain.train._trainer import Submission
 
 
 def counting(config):
@@ -195,6 +198,57 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
     ).fit()
     assert epochs_of(whole) == [0, 1, 2, 3, [4, [7, 9], 2]]  # its config is that of its last attempt
     assert cluster.json("describe", name)["labels"]["who"] == "me"
+
+
+def test_restore_goes_on_in_the_directory_that_it_is_given(cluster, tmp_path):
+    name, storage, moved = cluster.name("stays"), tmp_path / "runs", tmp_path / "moved" / "elsewhere-1"
+    trainer(name, storage, epochs=2).fit()
+    shutil.copytree(storage / name, moved)
+    before = sorted((storage / name).iterdir())
+    result = DataParallelTrainer.restore(moved, train_loop_config={"epochs": 3}).fit()
+    assert (result.path, epochs_of(result)) == (str(moved), [0, 1, 2])
+    renamed = DataParallelTrainer.restore(f"file://{moved}/", run_config=RunConfig(labels={"a": "b"}))
+    assert (renamed.run_config.name, renamed.run_config.storage_path) == ("elsewhere-1", f"{moved.parent}")
+    explicit = RunConfig(name=cluster.name("other"), storage_path=tmp_path / "third")
+    result = DataParallelTrainer.restore(moved, train_loop_config={"epochs": 1}, run_config=explicit).fit()
+    assert (result.path, epochs_of(result)) == (f"{tmp_path}/third/{explicit.name}", [0])
+    assert sorted((storage / name).iterdir()) == before
+
+
+def test_a_run_of_the_head_s_own_storage_is_restored_there_by_either_name(cluster):
+    name = cluster.name("own")
+    trainer(name, epochs=1).fit()
+    for epochs, path in ((2, f"cluster://{name}"), (3, cluster.daemons.folder / "head" / "storage" / name)):
+        result = DataParallelTrainer.restore(path, train_loop_config={"epochs": epochs}).fit()
+        assert (result.path, epochs_of(result)) == (f"cluster://{name}", list(range(epochs)))
+
+
+def test_a_live_run_of_that_name_elsewhere_is_not_joined(cluster, tmp_path):
+    def loop(go):
+        train.report({"epoch": 0}, Checkpoint.from_dict({"epoch": 0}))
+        for _ in range(1200):  # a minute at most
+            if not pathlib.Path(go["go"]).exists():
+                threading.Event().wait(0.05)
+
+    name, go = cluster.name("alive"), tmp_path / "go"
+    go.touch()
+    run = RunConfig(name=name, storage_path=tmp_path / "one")
+    DataParallelTrainer(loop, train_loop_config={"go": str(go)}, run_config=run).fit()
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    go.unlink()
+    Submission(DataParallelTrainer.restore(tmp_path / "one" / name), Head.current()).start()
+    with pytest.raises(Conflict, match="with another storage path"):
+        DataParallelTrainer.restore(tmp_path / "two" / name).fit()
+    go.touch()
+    train.attach(name).result()
+
+
+def test_a_restored_run_does_not_begin_anew_where_no_node_sees_its_directory(cluster, tmp_path, monkeypatch):
+    name = cluster.name("unseen")
+    result = DataParallelTrainer(lambda: None, run_config=RunConfig(name=name, storage_path=tmp_path)).fit()
+    monkeypatch.setattr(_restore.Origin, "newest", lambda origin: "checkpoint_000001-a001")  # as this machine would see it
+    with pytest.raises(train.WorkerGroupError, match="finds no sound one in"):
+        DataParallelTrainer.restore(result.path).fit()
 
 
 def test_a_result_is_read_back_from_its_directory(cluster, tmp_path):

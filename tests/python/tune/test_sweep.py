@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from rtrain import tune
-from rtrain.tune import _file
+from rtrain._where import ClusterInfo
+from rtrain.tune import _file, _tuner
 from rtrain.tune._sweep import Limits, Sweep
 from rtrain.tune._table import CLIReporter, Table, lines
 from rtrain.tune.schedulers import ASHAScheduler, Exploit, FIFOScheduler, TrialScheduler
@@ -252,3 +253,9 @@ def test_the_table_comes_with_a_new_status_soon_and_with_mere_reports_seldom(mon
     assert not shown_after(1) and shown_after(5)
     Table("s", 0, CLIReporter()).show(here, final=True)
     assert capsys.readouterr().err == ""
+
+
+def test_the_head_s_own_storage_by_its_name_is_as_none(tmp_path):
+    for info in (ClusterInfo("head:7433", local=False), ClusterInfo("127.0.0.1:1", local=True, storage=str(tmp_path))):
+        named, left_out = (_tuner._place(tune.RunConfig(storage_path=path), "widths", info) for path in ("cluster://", None))
+        assert named == left_out

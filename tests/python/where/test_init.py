@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shutil
 import signal
 
 from homes import BINARY, Home, finish, processes_below, wait_for
@@ -65,6 +66,46 @@ def test_runs_of_a_local_cluster_are_read_and_gone_on_with_after_its_end(home: H
         name="project/second.py",
     )
     assert out.splitlines() == ["{'epoch': 1}", "[0, 1, 2, 3]"]
+
+
+def test_restore_goes_on_in_the_directory_that_it_is_given_whatever_the_cluster(home: Home) -> None:
+    (home.folder / "project").mkdir()
+    trains = """
+        import sys
+        import rtrain
+        from rtrain import train
+        from rtrain.train import Checkpoint, DataParallelTrainer, RunConfig
+
+        def loop(config):
+            start = train.get_checkpoint().to_dict()["epoch"] + 1 if train.get_checkpoint() else 0
+            for epoch in range(start, config["epochs"]):
+                train.report({"epoch": epoch}, Checkpoint.from_dict({"epoch": epoch}))
+
+        rtrain.init(num_cpus=1, storage_path="here")
+        DataParallelTrainer(loop, train_loop_config={"epochs": 2}, run_config=RunConfig(name="kept")).fit()
+        """
+    restores = """
+        import sys
+        import rtrain
+        from rtrain.train import DataParallelTrainer, RunConfig
+
+        rtrain.init(num_cpus=1, storage_path=sys.argv[3] if len(sys.argv) > 3 else None)
+        config = RunConfig() if len(sys.argv) > 3 else None
+        again = DataParallelTrainer.restore(sys.argv[1], train_loop_config={"epochs": int(sys.argv[2])}, run_config=config)
+        result = again.fit()
+        print([row["epoch"] for row in result.all_metrics], result.path)
+        """
+    home.script(trains, name="project/first.py")
+    first = home.folder / "here" / "kept"
+    assert home.script(restores, str(first), "3", name="project/again.py") == f"[0, 1, 2] {first}\n"
+    assert not (home.folder / "rtrain_results" / "kept").exists()
+    renamed = home.folder / "there" / "renamed"
+    shutil.copytree(first, renamed)
+    before = sorted(first.iterdir())
+    assert home.script(restores, f"{renamed}/", "4", "here", name="project/again.py") == f"[0, 1, 2, 3] {renamed}\n"
+    assert sorted(first.iterdir()) == before
+    assert home.script(restores, str(first), "4", "here", name="project/again.py") == "[0, 1, 2, 3] cluster://kept\n"
+    assert sorted(first.iterdir()) != before  # the head's own is that directory
 
 
 def test_a_remote_call_inits_by_itself_and_says_where_runs_are_kept(home: Home) -> None:

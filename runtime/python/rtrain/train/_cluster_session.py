@@ -114,6 +114,10 @@ class ClusterSession:
         path = found["path"] or f"{self.facts.run_path}/{found['directory']}"  # on the head alone: read through it
         return Checkpoint(path, metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"])
 
+    def goes_on(self) -> bool:
+        """Whether the run has a checkpoint of its own."""
+        return library().rtw_checkpoint_json(_worker.handle("get_checkpoint")) is not None
+
     def _given_checkpoint(self) -> Checkpoint | None:
         """`resume_from_checkpoint` of the trainer: counts while the run has none of its own."""
         if self.resume_from is None:

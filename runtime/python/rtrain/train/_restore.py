@@ -2,18 +2,80 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import pathlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rtrain._http import Head, HeadError
+from rtrain._http import Head, HeadError, NotFound, part
 from rtrain.train import _package, _run_directory
+from rtrain.train._configs import RunConfig
 
 if TYPE_CHECKING:
     from rtrain.train._trainer import DataParallelTrainer
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function or object: says nothing
 _OVERRIDES = ("train_loop_per_worker", "train_loop_config", "datasets", "scaling_config", "run_config")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The directory that a trainer was restored from: run `name` at `storage_path`. here: on this machine's file systems."""
+
+    path: str
+    name: str
+    storage_path: str
+    here: bool
+
+    @classmethod
+    def of(cls, directory: _run_directory.RunDirectory, before: RunConfig) -> Origin:
+        """The directory is the run: it may have been moved or renamed. Where it was not, its names are those that it was made
+        with."""
+        path, here = directory.path, isinstance(directory, _run_directory.LocalDirectory)
+        scheme, _, rest = path.rpartition("://")
+        if not scheme:
+            path = rest = os.path.abspath(rest)  # noqa: PTH100 - links are kept
+        above, _, name = rest.rpartition("/")
+        storage_path = f"{scheme}://{above}" if scheme else above or "/"
+        kept = before.storage_path
+        if kept is not None and before.name is not None and _same_directory(f"{str(kept).rstrip('/')}/{before.name}", path):
+            storage_path, name = str(kept), before.name
+        return cls(path, name, storage_path, here)
+
+    def meant_by(self, config: RunConfig) -> bool:
+        return (config.name, config.storage_path) == (self.name, self.storage_path)
+
+    def is_on(self, head: Head) -> bool:
+        """Whether it is one of those that the head keeps itself, seen on the head's machine."""
+        root = head.get("/v1/status").get("storage_root") if self.here else None
+        if not root or not _same_directory(str(root), self.storage_path):
+            return False
+        try:
+            theirs = head.content(f"/v1/storage/{part(self.name)}/run.json")
+        except NotFound:
+            return False
+        return theirs == (pathlib.Path(self.path) / "run.json").read_bytes()
+
+    def newest(self) -> str:
+        """Its newest committed checkpoint, where this machine sees the directory."""
+        from rtrain.train._local_directory import Directory
+
+        found = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
+        return found[-1].name if found else ""
+
+
+def _same_directory(one: str, other: str) -> bool:
+    one, other = (text.removeprefix("file://") for text in (one, other))
+    return one == other or ("://" not in one + other and os.path.realpath(one) == os.path.realpath(other))
+
+
+def same_storage(one: str | None, other: str | None) -> bool:
+    """Whether two storage paths are the same one; None is the head's own."""
+    mine, theirs = one or "cluster://", other or "cluster://"
+    return mine.rstrip("/") == theirs.rstrip("/") or _same_directory(mine, theirs)
 
 
 def has_driver(path: str) -> bool:
@@ -40,9 +102,11 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
         ) from error
     _package.check_versions(payload.header, "of the run's directory")
     rest = payload.part("trainer")
-    run_config = overrides.get("run_config") or rest["run_config"]
-    run_config.name = rest["run_config"].name
-    run_config.storage_path = rest["run_config"].storage_path
+    found = Origin.of(directory, rest["run_config"])
+    given = overrides.get("run_config")
+    run_config = copy.copy(given or rest["run_config"])
+    run_config.name = (given.name if given else None) or found.name
+    run_config.storage_path = (given.storage_path if given else None) or found.storage_path
     if "stop" in payload.parts and run_config.stop is None:
         run_config.stop = payload.part("stop")
     arguments: dict[str, Any] = {
@@ -63,6 +127,7 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
             trainer._kept[name] = kept[name]
     if overrides.get("train_loop_per_worker") is None:
         trainer._code = _code_of(directory, payload.header.get("code") or "")
+    trainer._origin = found
     return trainer
 
 

@@ -17,7 +17,7 @@ from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, FailureConfig, RunConfig, ScalingConfig, ValidationConfig
 from rtrain.train._driver import TERMINAL, Driver
 from rtrain.train._outcome import result_of
-from rtrain.train._restore import differences
+from rtrain.train._restore import Origin, differences, same_storage
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, checked
 from rtrain.train._validation import Validator
@@ -72,6 +72,7 @@ class DataParallelTrainer:
         self.resume_from_checkpoint = resume_from_checkpoint
         self._kept: dict[str, _package.Pickled] = {}  # parts of the run that this trainer was restored from
         self._code: tuple[str, bytes] | None = None  # its code archive
+        self._origin: Origin | None = None  # its directory
         for name, given in (("metadata", metadata), ("resume_from_checkpoint", resume_from_checkpoint)):
             if given is not None:
                 _warnings.once(name, f"Trainer({name}=) is an older shape; it does what it did")
@@ -91,8 +92,9 @@ class DataParallelTrainer:
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], **overrides: Any) -> DataParallelTrainer:
-        """The trainer of the run in `path`, to go on by `fit()`. What is named in the overrides (train_loop_per_worker,
-        train_loop_config, datasets, scaling_config, run_config) takes the place of what the run was made with."""
+        """The trainer of the run in `path`, to go on there by `fit()`. What is named in the overrides (train_loop_per_worker,
+        train_loop_config, datasets, scaling_config, run_config) takes the place of what the run was made with; a run_config
+        without a name or storage_path keeps that of `path`."""
         from rtrain.train._restore import restored
 
         return restored(cls, os.fspath(path), overrides)
@@ -136,9 +138,9 @@ class Project:
     directory: pathlib.Path | None
     digest: str = ""
     content: bytes = b""
-
-
     sources: str = ""
+
+
 def runtime_of(config: RunConfig) -> dict[str, Any]:
     """`init(runtime_env=)` with that of the run over it."""
     from rtrain import _where
@@ -225,8 +227,9 @@ class Submission:
         }
         if config.checkpoint_config is not None:
             job["checkpoint"] = config.checkpoint_config.job()
-        if config.storage_path is not None:
-            job["storage_path"] = str(config.storage_path)
+        storage_path = self._storage_path()
+        if storage_path is not None:
+            job["storage_path"] = storage_path
         if config.tracking:
             job["tracking"] = {name: bool(wanted) for name, wanted in config.tracking.items()}
         if config.queue is not None:
@@ -241,8 +244,15 @@ class Submission:
             job.setdefault("backend", {})["name"] = backend
         return job, payload.to_bytes()
 
+    def _storage_path(self) -> str | None:
+        """None: the head's own storage, also for a run restored from there by its path on this machine."""
+        config, origin = self.trainer.run_config, self.trainer._origin
+        if config.storage_path is None or (origin is not None and origin.meant_by(config) and origin.is_on(self.head)):
+            return None
+        return str(config.storage_path)
+
     def _payload(self) -> _package.Payload:
-        trainer, config = self.trainer, self.trainer.run_config
+        trainer, config, origin = self.trainer, self.trainer.run_config, self.trainer._origin
         parts = {
             "loop": self._dumps(trainer.train_loop_per_worker, "train_loop_per_worker"),
             "config": self._dumps(trainer._kept.get("config", trainer.train_loop_config), "train_loop_config"),
@@ -265,6 +275,7 @@ class Submission:
             "log_to_file": config.log_to_file or None,
             "validation": trainer.validation_config is not None,
             "resume_from": self._resume_from(),
+            "goes_on_in": origin.path if origin is not None and origin.meant_by(config) and origin.newest() else "",
         }
         return _package.Payload(header, parts)
 
@@ -295,7 +306,7 @@ class Submission:
 
     # -- the run ------------------------------------------------------------------------------------------------------
     def _live_run(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        """A live run of this name: joined when its driver was this one, else a Conflict."""
+        """A live run of this name: joined when its driver was this one and it is kept where this one's is, else a Conflict."""
         try:
             found: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
         except NotFound:
@@ -303,7 +314,8 @@ class Submission:
         if found["name"] != self.name:
             return None
         theirs = ((found.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID")
-        mine = theirs == job["env"]["RTRAIN_DRIVER_ID"]
+        same_path = same_storage(found["storage_path"], job.get("storage_path"))
+        mine = same_path and theirs == job["env"]["RTRAIN_DRIVER_ID"]
         again = self.trainer.run_config.name is None  # the name says which fit() of this program it is, in any attempt
         if found["state"] in TERMINAL and not (mine and again and found["state"] == "SUCCEEDED"):
             self.before = found
@@ -311,9 +323,10 @@ class Submission:
         if mine:
             say(f"run {self.name} is {found['state']}: this driver joins it")
             return found
+        unlike = "training function or config" if same_path else f"storage path ({found['storage_path']})"
         raise Conflict(
             "conflict",
-            f"a run named {self.name} of {found['user']} is {found['state']}, with another training function or config",
+            f"a run named {self.name} of {found['user']} is {found['state']}, with another {unlike}",
             f"rtrain.train.attach({self.name!r}) waits for it, `rtrain stop {self.name}` ends it, or take another name",
         )
 

@@ -24,6 +24,12 @@ def prepare(session: Session, payload: Payload) -> None:
         session.stop = _stop_function(payload.part("stop"))
     session.validates = bool(payload.header.get("validation"))
     session.resume_from = payload.header.get("resume_from")
+    if (place := payload.header.get("goes_on_in")) and not session.goes_on():
+        raise RuntimeError(
+            f"this run was restored from {place}, where its driver sees checkpoints, and node {session.facts.node} finds no sound one in "
+            f"{session.facts.run_path}: it would begin anew. Let the nodes mount that path, or copy the directory to one that they "
+            "mount and restore that"
+        )
     if os.environ.get("RTRAIN_TUNE_TRIAL"):
         from rtrain.tune import _joined
 

@@ -288,7 +288,7 @@ def _folder_of(path: str | os.PathLike[str]) -> pathlib.Path:
 
 def _place(config: _configs.RunConfig, name: str, info: _where.ClusterInfo) -> tuple[pathlib.Path, str | None]:
     """The sweep's directory on this machine, and where its trials' runs lie: one and the same where that is possible."""
-    given = config.storage_path
+    given = None if config.storage_path == "cluster://" else config.storage_path
     if given is None and not info.local:
         return pathlib.Path(RESULTS).expanduser() / name, None  # the runs are on the head
     text = str(given) if given is not None else info.storage
