@@ -251,6 +251,26 @@ def test_a_restored_run_does_not_begin_anew_where_no_node_sees_its_directory(clu
         DataParallelTrainer.restore(result.path).fit()
 
 
+def test_restore_keeps_the_checkpoint_to_begin_with(cluster, tmp_path):
+    ready = tmp_path / "ready"
+
+    def loop():
+        if not ready.exists():
+            raise RuntimeError("not yet")
+        train.report({"began": train.get_checkpoint().to_dict()["epoch"]})
+
+    name = cluster.name("fine-tuned")
+    start = Checkpoint.from_dict({"epoch": 41})
+    first = DataParallelTrainer(loop, run_config=RunConfig(name=name), resume_from_checkpoint=start)
+    with pytest.raises(train.WorkerGroupError, match="not yet"):
+        first.fit()
+    del start, first  # and with it its files
+    with pytest.raises(train.WorkerGroupError, match="not yet"):
+        DataParallelTrainer.restore(f"cluster://{name}").fit()
+    ready.touch()
+    assert DataParallelTrainer.restore(f"cluster://{name}").fit().metrics == {"began": 41}
+
+
 def test_a_result_is_read_back_from_its_directory(cluster, tmp_path):
     name, storage = cluster.name("path"), tmp_path / "runs"
     trainer(name, storage, epochs=3, keep=CheckpointConfig(num_to_keep=2)).fit()

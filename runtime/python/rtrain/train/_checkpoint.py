@@ -61,6 +61,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or self.path.rstrip("/").rsplit("/", maxsplit=1)[-1]
         self._owned = False  # made by from_dict: report may move its files
+        self._blob = ""  # the hash of its tar, which the head may still have
 
     def __getattr__(self, name: str) -> Any:
         if name in _OLDER:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtrain._http import Head, HeadError, NotFound, part
 from rtrain.train import _package, _run_directory
+from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import RunConfig
 
 if TYPE_CHECKING:
@@ -128,11 +129,21 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
     if overrides.get("train_loop_per_worker") is None:
         trainer._code = _code_of(directory, payload.header.get("code") or "")
     trainer._origin = found
+    trainer.resume_from_checkpoint = _began_with(payload.header.get("resume_from"))
     return trainer
 
 
 def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, bytes]:
     return (digest, directory.read(f"code/{digest}.tar.zst")) if digest else ("", b"")
+
+
+def _began_with(kept: Mapping[str, str] | None) -> Checkpoint | None:
+    """`resume_from_checkpoint` of the run."""
+    if kept is None:
+        return None
+    checkpoint = Checkpoint(kept["path"])
+    checkpoint._blob = kept.get("blob", "")
+    return checkpoint
 
 
 def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], config: bytes) -> list[str]:

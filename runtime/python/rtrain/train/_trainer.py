@@ -284,6 +284,9 @@ class Submission:
         given = self.trainer.resume_from_checkpoint
         if given is None:
             return None
+        if given._blob and self.head.exists(f"/v1/blobs/{given._blob}"):
+            self.resume_blob = given._blob
+            return {"path": given.path, "blob": given._blob}
         folder = pathlib.Path(given.path)
         if given._filesystem is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
             return {"path": given.path}
