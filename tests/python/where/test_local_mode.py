@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import shutil
 import socket
 import sys
 
@@ -76,6 +77,115 @@ print("torch" in sys.modules, rtrain.is_initialized())
     shown = json.loads(home.rtrain("checkpoints", "list", str(folder), "-o", "json"))["items"]
     assert shown and all(one["metrics"]["loss"] for one in shown)
     home.rtrain("checkpoints", "verify", str(folder))
+
+
+PROJECT = """
+import os, pathlib
+import helper
+from rtrain import train
+from rtrain.train import Checkpoint, DataParallelTrainer, RunConfig, ScalingConfig
+
+def loop(config):
+    start = train.get_checkpoint().to_dict()["epoch"] + 1 if train.get_checkpoint() else 0
+    for epoch in range(start, config["epochs"]):
+        train.report({"epoch": helper.named(epoch)}, Checkpoint.from_dict({"epoch": epoch}))
+
+DataParallelTrainer(
+    loop,
+    train_loop_config={"epochs": 2},
+    scaling_config=ScalingConfig(num_workers=0),
+    run_config=RunConfig(name="here", storage_path=pathlib.Path(__file__).parent / "results"),
+).fit()
+"""
+RESTORE = """
+import sys
+from rtrain.train import DataParallelTrainer
+
+print(DataParallelTrainer.can_restore(sys.argv[1]))
+result = DataParallelTrainer.restore(sys.argv[1], train_loop_config={"epochs": int(sys.argv[2])}).fit()
+print([row["epoch"] for row in result.all_metrics], result.path)
+"""
+
+
+def project(home: Home) -> pathlib.Path:
+    folder = home.folder / "project"
+    folder.mkdir()
+    (folder / "helper.py").write_text("def named(epoch):\n    return f'epoch {epoch}'\n")
+    return folder
+
+
+def test_a_project_s_run_is_restored_from_its_directory_alone_wherever_that_is(home: Home) -> None:
+    folder = project(home)
+    run = folder / "results" / "here"
+    home.script(PROJECT, name="project/train.py")
+    out = home.script(RESTORE, str(run), "3", name="elsewhere.py")  # the modules of its loop are not beside this one
+    assert out.splitlines() == ["True", f"['epoch 0', 'epoch 1', 'epoch 2'] {run}"]
+    moved = home.folder / "kept" / "under-another-name"
+    shutil.copytree(run, moved)
+    shutil.rmtree(folder)
+    out = home.script(RESTORE, f"{moved}/", "4", name="elsewhere.py")
+    assert out.splitlines() == ["True", f"['epoch 0', 'epoch 1', 'epoch 2', 'epoch 3'] {moved}"]
+    assert not folder.exists()
+
+
+def test_runs_are_no_part_of_the_project_and_of_its_archives_the_newest_stays(home: Home) -> None:
+    folder = project(home)
+    kept = []
+    for _ in range(2):
+        driver = home.start(PROJECT, name="project/train.py")
+        _, err = driver.communicate(timeout=120)
+        assert "travels along: 2 files" in err, err
+        kept.append([one.name for one in (folder / "results" / "here" / "code").iterdir()])
+    assert kept[0] == kept[1]
+    home.script(PROJECT + "\nprint('changed')\n", name="project/train.py")
+    changed = [one.name for one in (folder / "results" / "here" / "code").iterdir()]
+    assert len(changed) == len(kept[0]) == 1 and changed != kept[0]
+
+
+def test_what_cannot_be_kept_for_restore_is_said(home: Home) -> None:
+    with (project(home) / "data.bin").open("wb") as data:
+        data.truncate(600 << 20)
+    driver = home.start(PROJECT, name="project/train.py")
+    _, err = driver.communicate(timeout=120)
+    assert driver.returncode == 0
+    assert "does not keep this training function, so restore() cannot go on with it" in err
+    assert "name data and results in" in err
+    assert "here cannot be restored" in home.script(RESTORE, str(home.folder / "project/results/here"), "3", expect=1)
+
+
+def test_an_older_run_without_its_code_is_restored_with_the_function_alone(home: Home) -> None:
+    run = project(home) / "results" / "here"
+    home.script(PROJECT, name="project/train.py")
+    shutil.rmtree(run / "code")
+    said = home.script(RESTORE, str(run), "3", expect=1)
+    assert "ValueError" in said and "Give restore() the function, as train_loop_per_worker=" in said
+    out = home.script(
+        TRAIN + "print(DataParallelTrainer.restore(sys.argv[1], train_loop_per_worker=lambda: None).fit().path)", str(run)
+    )
+    assert out == f"{run}\n"
+
+
+def test_restore_keeps_the_checkpoint_to_begin_with(home: Home) -> None:
+    out = home.script(
+        TRAIN
+        + """
+def loop(config):
+    if not config:
+        raise KeyError("as planned")
+    print("begins with", train.get_checkpoint().path)
+
+trainer = DataParallelTrainer(
+    loop,
+    scaling_config=ScalingConfig(num_workers=0),
+    run_config=RunConfig(name="tuned", storage_path="runs"),
+    resume_from_checkpoint=train.Checkpoint("/models/large"),
+)
+with contextlib.suppress(KeyError):
+    trainer.fit()
+DataParallelTrainer.restore("runs/tuned", train_loop_config={"go": True}).fit()
+"""
+    )
+    assert out == "begins with /models/large\n"
 
 
 def test_a_name_that_is_used_again_leaves_what_is_committed_as_it_is(home: Home) -> None:

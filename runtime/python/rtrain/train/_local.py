@@ -7,12 +7,13 @@ import contextlib
 import os
 import pathlib
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rtrain._local_cluster import RESULTS
-from rtrain.train import _names, _session, _tracking
+from rtrain.train import _names, _package, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._local_directory import Directory
 from rtrain.train._local_ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
@@ -20,10 +21,8 @@ from rtrain.train._local_session import LocalSession
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, UserCallback, checked
 from rtrain.train._session import Facts, LoopEnded
+from rtrain.train._trainer import DataParallelTrainer, Submission
 from rtrain.train.backend import Hooks
-
-if TYPE_CHECKING:
-    from rtrain.train._trainer import DataParallelTrainer
 
 
 def fit(trainer: DataParallelTrainer) -> Result:
@@ -55,16 +54,17 @@ class _Fit:
             self.trainer.train_loop_config,
         )
         session = LocalSession(facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._told(context))
-        self._furnish(session)
-        _tracking.start(facts, _trackers(self.trainer.run_config))
-        try:
-            for callback in self.callbacks:
-                callback.before_run(context)
-            value = self._train(session, directory, context)
-        finally:
-            for callback in self.callbacks:
-                callback.after_run(context)
-            directory.close()
+        with _kept_code(self.trainer):
+            self._furnish(session)
+            _tracking.start(facts, _trackers(self.trainer.run_config))
+            try:
+                for callback in self.callbacks:
+                    callback.before_run(context)
+                value = self._train(session, directory, context)
+            finally:
+                for callback in self.callbacks:
+                    callback.after_run(context)
+                directory.close()
         self.ranks.gather(None, "at the run's end")  # rank 0 has written it
         result = Result.from_path(directory.path)
         result.return_value = self.ranks.broadcast(value, "returning from fit()")
@@ -114,14 +114,17 @@ class _Fit:
         return job
 
     def _keep_driver(self, directory: Directory) -> None:
-        """What `restore(path)` needs. A loop that cannot be pickled trains here all the same."""
-        from rtrain.train._trainer import Submission
-
+        """What `restore(path)` needs. What cannot be pickled or packed trains here all the same."""
         no_head: Any = None
-        with contextlib.suppress(Exception):
-            submission = Submission(self.trainer, no_head)
-            submission.name = directory.name
-            (directory.path / "driver.pkl").write_bytes(submission._payload().to_bytes())
+        try:
+            kept = _Kept(self.trainer, no_head)
+            kept.name = directory.name
+            directory.keep(kept._payload().to_bytes(), kept.project.digest, kept.project.content)
+        except Exception as error:
+            directory.warnings.append(
+                f"{directory.path} does not keep this training function, so restore() cannot go on with it; a fit() of the same name "
+                f"can: {type(error).__name__}: {error}"
+            )
 
     def _facts(self, directory: Directory) -> Facts:
         return Facts(
@@ -202,11 +205,34 @@ class _Fit:
         return told
 
 
+class _Kept(Submission):
+    """What would be sent to a cluster, for the run's directory: there is no head."""
+
+    def _resume_from(self) -> dict[str, str] | None:
+        given = self.trainer.resume_from_checkpoint
+        return None if given is None else {"path": given.path}
+
+
+@contextlib.contextmanager
+def _kept_code(trainer: DataParallelTrainer) -> Iterator[None]:
+    """The modules of the run that this trainer was restored from, where imports find them."""
+    _, archive = trainer._code or ("", b"")
+    if not archive:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="rtrain-code-") as folder:
+        _package.untar(_package.zstd_content(archive), pathlib.Path(folder))
+        sys.path.insert(0, folder)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ValueError):
+                sys.path.remove(folder)
+
+
 def _loaded(value: Any) -> Any:
     """What a restored trainer has kept pickled."""
-    from rtrain.train._package import Pickled
-
-    return value.load() if isinstance(value, Pickled) else value
+    return value.load() if isinstance(value, _package.Pickled) else value
 
 
 def _validation(config: Any) -> Callable[[Checkpoint, object], Mapping[str, Any]]:

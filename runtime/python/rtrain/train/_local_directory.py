@@ -162,6 +162,20 @@ class Directory:
         result.update(warnings=self.warnings, submitted_wall_ms=started_ms, ended_wall_ms=_now())
         _replace(self.path / "result.json", result)
 
+    def keep(self, driver_pkl: bytes, code_sha256: str, code: bytes) -> None:
+        """What `restore` needs: the code first, since driver.pkl names it. Of earlier codes those stay that a cluster's attempts
+        name."""
+        folder = self.path / "code"
+        if code:
+            folder.mkdir(exist_ok=True)
+            if not (folder / f"{code_sha256}.tar.zst").is_file():
+                _write(folder / f"{code_sha256}.tar.zst", code)
+        _write(self.path / "driver.pkl", driver_pkl)
+        named = {code_sha256, *map(_code_of, [self.path / "run.json", *(self.path / "attempts").glob("??????.json")])}
+        for one in folder.glob("*.tar.zst"):
+            if one.name.partition(".")[0] not in named:
+                one.unlink(missing_ok=True)
+
     def close(self) -> None:
         for one in (self._journal, self._lock):
             if one is not None:
@@ -207,6 +221,22 @@ def _read_manifest(file: pathlib.Path) -> Found | None:
         return Found(file.parent.name, manifest) if manifest["directory"] == file.parent.name else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _code_of(record: pathlib.Path) -> str:
+    try:
+        return str(json.loads(record.read_text()).get("code_sha256") or "")
+    except (OSError, ValueError):
+        return ""
+
+
+def _write(file: pathlib.Path, content: bytes) -> None:
+    aside = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
+    try:
+        aside.write_bytes(content)
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _create(file: pathlib.Path, value: Mapping[str, Any]) -> bool:

@@ -134,7 +134,15 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
 
 
 def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, bytes]:
-    return (digest, directory.read(f"code/{digest}.tar.zst")) if digest else ("", b"")
+    if not digest:
+        return "", b""
+    try:
+        return digest, directory.read(f"code/{digest}.tar.zst")
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{directory.path} cannot be restored as it is: the code that its training function was sent with is missing "
+            f"(code/{digest}.tar.zst). Give restore() the function, as train_loop_per_worker="
+        ) from error
 
 
 def _began_with(kept: Mapping[str, str] | None) -> Checkpoint | None:
