@@ -165,6 +165,37 @@ def test_an_older_run_without_its_code_is_restored_with_the_function_alone(home:
     assert out == f"{run}\n"
 
 
+def test_a_run_goes_on_though_a_process_of_its_loop_lives_and_a_beginning_failed(home: Home) -> None:
+    out = home.script(
+        TRAIN
+        + """
+from rtrain.train import _tracking
+reader, writer = os.pipe()
+
+def loop():
+    if os.fork() == 0:
+        os.read(reader, 1)
+        os._exit(0)
+
+def once():
+    DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="here")).fit()
+
+start, errors = _tracking.start, []
+once()
+_tracking.start = lambda *_: 1 / 0
+try:
+    once()
+except ZeroDivisionError as error:
+    errors.append(error)  # and with it every frame of that fit()
+_tracking.start = start
+once()
+os.write(writer, b"  ")
+print("twice")
+"""
+    )
+    assert out == "twice\n"
+
+
 def test_restore_keeps_the_checkpoint_to_begin_with(home: Home) -> None:
     out = home.script(
         TRAIN

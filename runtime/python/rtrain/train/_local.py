@@ -54,7 +54,7 @@ class _Fit:
             self.trainer.train_loop_config,
         )
         session = LocalSession(facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._told(context))
-        with _kept_code(self.trainer):
+        with contextlib.closing(directory), _kept_code(self.trainer):
             self._furnish(session)
             _tracking.start(facts, _trackers(self.trainer.run_config))
             try:
@@ -64,7 +64,6 @@ class _Fit:
             finally:
                 for callback in self.callbacks:
                     callback.after_run(context)
-                directory.close()
         self.ranks.gather(None, "at the run's end")  # rank 0 has written it
         result = Result.from_path(directory.path)
         result.return_value = self.ranks.broadcast(value, "returning from fit()")
@@ -88,6 +87,8 @@ class _Fit:
                     _say(f"{name}: {warning}")
             except (OSError, ValueError, RuntimeError) as error:
                 told = {"error": error}
+                if opened is not None:
+                    opened.close()
         told = self.ranks.broadcast(told, "opening the run's directory")
         if "error" in told:
             raise told["error"]
@@ -97,6 +98,7 @@ class _Fit:
         seen = self.ranks.gather((directory.path / "run.json").is_file(), "looking for the run's directory")
         missing = [rank for rank, there in enumerate(seen) if not there]
         if missing:
+            directory.close()
             raise RuntimeError(
                 f"ranks {missing} do not see {directory.path}, which rank 0 made: with several nodes RunConfig(storage_path=) must "
                 "be a directory that all of them mount"

@@ -177,9 +177,12 @@ class Directory:
                 one.unlink(missing_ok=True)
 
     def close(self) -> None:
-        for one in (self._journal, self._lock):
-            if one is not None:
-                one.close()
+        """Unlocks it also where a process that the loop forked (a loader's worker) lives on and has the lock's file open."""
+        if self._journal is not None:
+            self._journal.close()
+        if self._lock is not None and not self._lock.closed:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            self._lock.close()
 
 
 def take_files(source: pathlib.Path, target: pathlib.Path, names: list[str], rank: int, *, move: bool) -> list[dict[str, Any]]:
