@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "storage/checkpoint/json_depth.hpp"
+
 namespace rtrain::storage {
 namespace {
 
@@ -68,7 +70,7 @@ std::string checkpoint_directory_name(const std::string& wanted, std::uint64_t c
 }
 
 Result<json> parse_object(const std::string& text, const std::string& path) {
-    json value = json::parse(text, nullptr, false);
+    json value = nests_too_deep(text) ? json() : json::parse(text, nullptr, false);
     if (!value.is_object())
         return Error{ErrorCode::damaged, path + ": its " + std::to_string(text.size()) + " bytes are not a JSON object",
                      ""};
@@ -83,6 +85,7 @@ Result<json> read_object(Store& store, const std::string& path) {
 
 json embedded(const std::string& json_text) {
     if (json_text.empty()) return nullptr;
+    if (nests_too_deep(json_text)) return json_text;
     json value = json::parse(json_text, nullptr, false);
     return value.is_discarded() ? json(json_text) : value;
 }

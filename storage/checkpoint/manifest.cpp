@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "storage/checkpoint/digest.hpp"
+#include "storage/checkpoint/json_depth.hpp"
 #include "storage/checkpoint/layout.hpp"
 
 namespace rtrain::storage {
@@ -64,11 +65,12 @@ std::string encode(const Manifest& manifest) {
 }
 
 Result<Manifest> decode_manifest(const std::string& text) {
-    const json value = json::parse(text, nullptr, false);
+    const json value = nests_too_deep(text) ? json() : json::parse(text, nullptr, false);
     if (!value.is_object()) return damaged("its " + std::to_string(text.size()) + " bytes are not a JSON object");
-    if (const int version = value.value("schema_version", 1); version != 1)
-        return Error{ErrorCode::invalid,
-                     "the manifest has version " + std::to_string(version) + "; this rtrain reads version 1",
+    const json version = value.value("schema_version", json(1));
+    if (!version.is_number_integer()) return damaged("its schema_version is not a whole number");
+    if (version != json(1))
+        return Error{ErrorCode::invalid, "the manifest has version " + version.dump() + "; this rtrain reads version 1",
                      "use the rtrain that wrote it, or a newer one"};
     if (value.value("manifest_sha256", json()) != json(own_hash(value))) return damaged("its own hash differs");
     try {

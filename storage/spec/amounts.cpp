@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 
 #include "storage/spec/row_words.hpp"
 
@@ -80,7 +81,9 @@ std::int64_t whole_number(const Value& value) {
     std::int64_t number = 0;
     const auto [end, failed] = std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
     if (failed == std::errc{} && end == value.text.data() + value.text.size()) return number;
-    return static_cast<std::int64_t>(std::stod(value.text));  // "4.0": the schema has bounds on it
+    return static_cast<std::int64_t>(real_number(value));  // "4.0": the schema has bounds on it
 }
+
+double real_number(const Value& value) { return std::strtod(value.text.c_str(), nullptr); }
 
 }  // namespace rtrain::spec

@@ -27,7 +27,7 @@ void take_storage_path(Reading& reading, const Value& value) {
 
 void take_stop(Reading& reading, const Value& map) {
     reading.job.stop.clear();
-    for (const Entry& entry : map.entries) reading.job.stop[entry.key] = std::stod(entry.value.text);
+    for (const Entry& entry : map.entries) reading.job.stop[entry.key] = real_number(entry.value);
 }
 
 void take_tracking(Reading& reading, const Value& map) {

@@ -43,5 +43,6 @@ std::optional<std::int64_t> duration_ms(std::string_view text);  // "1h30m"; non
 std::string duration_text(std::int64_t ms);
 Result<Amount> amount_from(std::string_view resource, const Value& value);
 std::int64_t whole_number(const Value& value);
+double real_number(const Value& value);  // of a number; infinite, or next to 0, beyond what a double holds
 
 }  // namespace rtrain::spec

@@ -33,7 +33,7 @@ std::string article(const Value& value) {
 
 bool is_whole(const Value& value) {
     if (value.text.find_first_of(".eE") == std::string::npos) return true;
-    const double number = std::stod(value.text);
+    const double number = real_number(value);
     return std::floor(number) == number && std::abs(number) < 9e15;
 }
 
@@ -63,12 +63,6 @@ bool matches(const std::string& text, const std::string& pattern) {
     return std::regex_search(text, found->second);
 }
 
-double number_of(const Value& value) {
-    try {
-        return std::stod(value.text);
-    } catch (const std::out_of_range&) { return value.text.front() == '-' ? -INFINITY : INFINITY; }
-}
-
 // Checks one value (not what is inside of it).
 bool fits_itself(const json& schema, const Value& value) {
     if (const auto type = schema.find("type"); type != schema.end()) {
@@ -78,12 +72,12 @@ bool fits_itself(const json& schema, const Value& value) {
         if (!any) return false;
     }
     if (const auto constant = schema.find("const"); constant != schema.end())
-        return value.kind == Kind::number && number_of(value) == constant->get<double>();
+        return value.kind == Kind::number && real_number(value) == constant->get<double>();
     if (const auto words = schema.find("enum"); words != schema.end())
         if (value.kind != Kind::string || std::find(words->begin(), words->end(), value.text) == words->end())
             return false;
     if (value.kind == Kind::number) {
-        const double number = number_of(value);
+        const double number = real_number(value);
         if (!std::isfinite(number) || number < schema.value("minimum", -INFINITY) ||
             number > schema.value("maximum", INFINITY))
             return false;

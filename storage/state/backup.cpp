@@ -61,7 +61,10 @@ Status check_file(const std::string& path) {
 
 // Only a former backup may be written over.
 Status check_target(const std::string& path) {
-    if (!fs::exists(path) || check_file(path)) return Done{};
+    std::error_code unseen;
+    const bool there = fs::exists(path, unseen);
+    if (unseen) return file_error("looking at", path, unseen.message());
+    if (!there || check_file(path)) return Done{};
     return Error{ErrorCode::conflict, path + " exists and is not a backup of rtrain", "choose another file name"};
 }
 

@@ -258,6 +258,26 @@ TEST_CASE("a manifest cannot name files outside of its checkpoint") {
     CHECK(decode_manifest(text).error().message.find("would leave the checkpoint") != std::string::npos);
 }
 
+TEST_CASE("a manifest whose fields are of other types, or nested without end, is damaged, and ends nobody") {
+    const std::string deep = std::string(2'000'000, '[') + std::string(2'000'000, ']');
+    for (const std::string& text : {std::string(R"({"schema_version":"x"})"), std::string(R"({"schema_version":null})"),
+                                    std::string(R"({"schema_version":{}})"), std::string(R"({"manifest_sha256":7})"),
+                                    "{\"metrics\":" + deep + "}"}) {
+        CAPTURE(text.substr(0, 60));
+        CHECK(decode_manifest(text).error().code == ErrorCode::damaged);
+    }
+    CHECK(decode_manifest(R"({"schema_version":2})").error().code == ErrorCode::invalid);
+
+    RunFolder run;
+    run.claim();
+    const std::string directory = run.commit(1, 1);
+    run.claim();
+    std::ofstream(run.path + "/store/r/" + directory + "/.manifest.json") << R"({"schema_version":"x"})";
+    const ClaimAnswer next = run.claim();  // it is passed over
+    CHECK(next.from.empty());
+    CHECK(next.damaged.size() == 1);
+}
+
 TEST_CASE("a commit may be repeated, but one name is never committed with other files") {
     RunFolder run;
     run.claim();

@@ -156,6 +156,19 @@ checkpoint: {num_to_keep: 0}
 )");
 }
 
+TEST_CASE("a number beyond what a double holds is told with its place, and one next to 0 is a number") {
+    const Problem much = problem_of(job_with("stop: {loss: 1e999}\n"));
+    CHECK(much.path == "stop.loss");
+    CHECK(much.line == 2);
+    CHECK(problem_of(job_with("failure: {max_failures: 1e999}\n")).line == 2);
+    CHECK(problem_of(job_with("failure: {max_failures: 1e-320}\n")).path == "failure.max_failures");
+    CHECK(problem_of(job_with("priority: -1e999\n")).path == "priority");
+    const Job job = job_of(job_with("stop: {loss: 1e-320, norm: 1e-999}\n"));
+    CHECK((job.stop.at("loss") > 0 && job.stop.at("loss") < 1e-300));
+    CHECK(job.stop.at("norm") == 0);
+    CHECK(run_spec(job_of(job_with("failure: {max_failures: 3.0}\n"))).failure.max_failures == 3);
+}
+
 TEST_CASE("a problem is printed with its line and a caret under the place") {
     const std::string yaml = "entrypoint: x\nscaling:\n  wokers: 4\n";
     CHECK(
