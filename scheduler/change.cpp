@@ -147,11 +147,11 @@ void Change::settle() {
 void Change::charge() {
     for (const auto& [queue, held] : cluster_.ledger.held()) {
         const auto known = cluster_.use.find(queue);
-        if (known == cluster_.use.end() ? held.empty() : known->second.held == held) continue;
+        if (known == cluster_.use.end() ? held.empty() : recorded_as(known->second.held, held)) continue;
         QueueUse before = known == cluster_.use.end() ? QueueUse{} : known->second;
         if (known == cluster_.use.end()) before.at = now_;
         before.queue = queue;
-        cluster_.use.insert_or_assign(queue, charged(before, held, now_, cluster_.queues.half_life));
+        cluster_.use.insert_or_assign(queue, charged(before, saturated(held), now_, cluster_.queues.half_life));
         touched_use_.insert(queue);
     }
 }

@@ -51,7 +51,7 @@ class Change {
     bool nodes_have_changed() const { return nodes_; }
     bool queues_have_changed() const { return queues_; }
     // By attempts that have ended, until the last settle: how much, and where.
-    const Resources& given_back() const { return given_back_; }
+    const Sums& given_back() const { return given_back_; }
     const std::set<NodeId>& given_back_on() const { return given_back_on_; }
 
     Decision finish();
@@ -67,7 +67,7 @@ class Change {
     Decision out_;
     bool meta_ = false, room_ = false, nodes_ = false, queues_ = false;
     Ledger::Stale stale_;
-    Resources given_back_;
+    Sums given_back_;
     std::set<NodeId> given_back_on_;
     std::set<std::string> touched_use_;
     std::set<NodeId> touched_nodes_, erased_nodes_;

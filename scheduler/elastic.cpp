@@ -79,8 +79,8 @@ namespace {
 
 std::string counted(std::uint32_t workers) { return std::to_string(workers) + (workers == 1 ? " worker" : " workers"); }
 
-Resources demand_of_all(const Run& run, std::uint32_t workers) {
-    Resources total;
+Sums demand_of_all(const Run& run, std::uint32_t workers) {
+    Sums total;
     for (std::uint32_t rank = 0; rank < workers; ++rank) add(total, demand_of(run, rank));
     return total;
 }

@@ -22,7 +22,7 @@ std::string quota_text(const Cluster& cluster, const std::string& queue, const Q
     const QueueRules& rules = rules_of(cluster.queues, queue);
     std::string text;
     for (const auto& [name, quota] : rules.quota) {
-        const Amount held = amount_of(quotas.held(queue), name);
+        const Sum held = amount_of(quotas.held(queue), name);
         text += (text.empty() ? "" : ", ") + to_text(held) + " of its quota of " + to_text(quota) + " " + name;
         if (held > quota) text += " (" + to_text(held - quota) + " borrowed from \"" + rules.parent + "\")";
     }

@@ -96,8 +96,8 @@ std::vector<RunId> Ledger::keep_place(Time until) const {
     return ids;
 }
 
-Resources demand_of(const Run& run) {
-    Resources total;
+Sums demand_of(const Run& run) {
+    Sums total;
     const std::uint32_t workers = workers_min(run);
     for (std::uint32_t i = 0; i < workers; ++i) add(total, run.spec.gang.bundles[i].demand);
     return total;

@@ -21,7 +21,7 @@ struct Cluster;
 // What gangs that are alike ask for: one verdict serves all of them.
 struct Shape {
     GangRequest gang;  // with the nodes that the run avoids
-    Resources total;   // of all bundles
+    Sums total;        // of all bundles
     std::uint32_t waiting = 0;
     std::map<Doors, UniformGang> uniform{};  // where the index of free slots answers for it
     bool unlike = false;                     // it never does: every node is looked at
@@ -93,7 +93,7 @@ class Ledger {
     std::size_t place_of(const NodeId& node) const;          // in nodes(); their number: it is not there
     const std::set<Release>& ends() const { return ends_; }  // of live attempts whose expected end does not move
     const std::set<AttemptId>& restless() const { return restless_; }  // the others
-    const Resources& totals() const { return totals_; }                // of all nodes that are not lost, their GPUs too
+    const Sums& totals() const { return totals_; }                     // of all nodes that are not lost, their GPUs too
     std::vector<std::string> faults(const Cluster& cluster) const;     // what differs from a recount
     std::optional<RunId> live_run(const std::string& name) const;
     std::vector<RunId> dependents(RunId run) const;                                         // that wait for its end
@@ -102,7 +102,7 @@ class Ledger {
     std::vector<AttemptId> asked_until(Time now) const;                                     // whose deadline has come
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
-    const std::map<std::string, Resources>& held() const { return held_; }  // by queue
+    const std::map<std::string, Sums>& held() const { return held_; }  // by queue
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;
     std::vector<RunId> keep_place(Time until) const;  // those with nodes reserved, or recovering by then; by age
@@ -111,7 +111,7 @@ class Ledger {
   private:
     struct Held {
         std::string queue;
-        Resources total;
+        Sums total;
         HeldOn by_node;
     };
     struct Known {  // of a run, to be taken out again
@@ -150,7 +150,7 @@ class Ledger {
     void move_doors(const KeptNodes::Moved& moved);
     void put_behind(std::size_t node, Doors doors);
     void renew_end(const Cluster& cluster, AttemptId id);
-    std::map<std::string, Resources> held_now() const;
+    std::map<std::string, Sums> held_now() const;
     std::vector<std::string> waiting_text() const;
     void compare_nodes(const Cluster& cluster, const Ledger& recount, std::vector<std::string>& wrong) const;
     std::uint32_t shape_of(const GangRequest& gang);
@@ -175,7 +175,7 @@ class Ledger {
 
     std::set<AttemptId> live_attempts_, restless_;
     std::map<AttemptId, Held> attempts_;
-    std::map<std::string, Resources> held_;
+    std::map<std::string, Sums> held_;
     std::map<NodeId, Standing> standing_;
     std::vector<NodeView> views_;
     std::map<NodeId, std::size_t> places_;
@@ -183,8 +183,8 @@ class Ledger {
     std::vector<Doors> behind_;  // of `views_`
     std::set<Release> ends_;
     std::map<AttemptId, Release> end_of_;
-    std::map<std::string, std::int64_t, std::less<>> free_;  // ticks on ready nodes
-    Resources totals_;
+    Sums free_;  // on ready nodes
+    Sums totals_;
     FreeIndex index_;  // of `views_`
     std::map<std::uint32_t, bool> ever_;
     bool in_step_ = false;
@@ -194,6 +194,6 @@ class Ledger {
 const Ledger& in_step(const Cluster& cluster, Ledger& made);
 GangRequest request_of(const Run& run);  // as placement sees it: with the nodes the run avoids
 const Resources& demand_of(const Run& run, std::size_t rank);
-Resources demand_of(const Run& run);  // of all bundles
+Sums demand_of(const Run& run);  // of all bundles
 
 }  // namespace rtrain

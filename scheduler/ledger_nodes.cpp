@@ -19,10 +19,10 @@ const NodeView* Ledger::node(const NodeId& id) const {
 
 void Ledger::sum(const NodeView& view, int sign) {
     if (view.state != NodeState::ready) return;
-    for (const auto& [name, amount] : view.free) free_[name] += sign * amount.ticks;
+    for (const auto& [name, amount] : view.free) free_[name].ticks += sign * amount.ticks;
     std::int64_t gpus = 0;
     for (const Amount gpu : view.gpus_free) gpus += gpu.ticks;
-    if (gpus > 0) free_[std::string(gpu_key)] += sign * gpus;
+    if (gpus > 0) free_[std::string(gpu_key)].ticks += sign * gpus;
 }
 
 void Ledger::sum_totals(const NodeView& view, int sign) {
@@ -59,7 +59,7 @@ void Ledger::show(const NodeId& id, const Standing& standing, const Resources& c
         if (name == gpu_key || total.ticks == 0) continue;
         const Amount was = amount_of(view.free, name);
         const Amount free = total - std::min(total, amount_of(standing.held, name));
-        if (ready) free_[name] += free.ticks - was.ticks;
+        if (ready) free_[name].ticks += free.ticks - was.ticks;
         if (free.ticks == 0)
             view.free.erase(name);
         else
@@ -73,7 +73,7 @@ void Ledger::show(const NodeId& id, const Standing& standing, const Resources& c
         gpus += free.ticks - device.ticks;
         device = free;
     }
-    if (ready && gpus != 0) free_[std::string(gpu_key)] += gpus;
+    if (ready && gpus != 0) free_[std::string(gpu_key)].ticks += gpus;
     index_.put_free(view);
 }
 

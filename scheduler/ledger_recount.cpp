@@ -21,8 +21,8 @@ std::vector<Amount> without_zeros(std::vector<Amount> devices) {
 
 }  // namespace
 
-std::map<std::string, Resources> Ledger::held_now() const {
-    std::map<std::string, Resources> held = held_;
+std::map<std::string, Sums> Ledger::held_now() const {
+    std::map<std::string, Sums> held = held_;
     std::erase_if(held, [](const auto& entry) { return entry.second.empty(); });
     return held;
 }
@@ -79,7 +79,7 @@ std::vector<std::string> Ledger::faults(const Cluster& cluster) const {
     compare_nodes(cluster, recount, wrong);
     const auto free_on_ready = [](const Ledger& ledger) {
         auto free = ledger.free_;
-        std::erase_if(free, [](const auto& entry) { return entry.second == 0; });
+        std::erase_if(free, [](const auto& entry) { return entry.second.ticks == 0; });
         return free;
     };
     expect(kept_.nodes() == recount.kept_.nodes(), "nodes kept for runs");

@@ -43,20 +43,17 @@ bool Ledger::room_for(std::uint32_t shape, Doors open) const {
     const Shape& wanted = shapes_[shape];
     const auto enough = [&](auto&& free_of) {
         return std::all_of(wanted.total.begin(), wanted.total.end(),
-                           [&](const auto& entry) { return entry.second.ticks <= free_of(entry.first); });
+                           [&](const auto& entry) { return entry.second <= free_of(entry.first); });
     };
-    const bool together = enough([&](const std::string& name) {
-        const auto free = free_.find(name);
-        return free == free_.end() ? 0 : free->second;
-    });
+    const bool together = enough([&](const std::string& name) { return amount_of(free_, name); });
     if (!together || !wanted.unlike || kept_.empty()) return together;
     return enough([&](const std::string& name) {
-        std::int64_t free = 0;
+        Sum free;
         for (std::size_t i = 0; i < views_.size(); ++i) {
             if (views_[i].state != NodeState::ready || (behind_[i] & ~open) != 0) continue;
-            free += amount_of(views_[i].free, name).ticks;
+            free = free + amount_of(views_[i].free, name);
             if (name == gpu_key)
-                for (const Amount gpu : views_[i].gpus_free) free += gpu.ticks;
+                for (const Amount gpu : views_[i].gpus_free) free = free + gpu;
         }
         return free;
     });

@@ -186,6 +186,9 @@ Error no_such_node(const NodeId& node) {
 }
 
 void on(Change& change, const NodeRegistered& event) {
+    if (const auto far = out_of_bounds(event.total))
+        return change.refuse({ErrorCode::invalid, "node " + event.node.value + " offers " + *far,
+                              "join it again with less: rtrain node join HOST:PORT --resources NAME=AMOUNT"});
     record_node(change, event);
     reconcile(change, event);
     shrink(change, event.node);

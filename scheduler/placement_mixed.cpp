@@ -96,20 +96,17 @@ Search search_over(const std::vector<Candidate>& candidates, const Wanted& wante
 
 // A sum that all nodes together do not have: no search is needed to refuse.
 bool more_than_there_is(const std::vector<Candidate>& candidates, const Wanted& wanted) {
-    Resources left;
+    Sums left;
     Amount gpus;
     for (const Candidate& candidate : candidates) {
-        for (const auto& [name, amount] : *candidate.free) {
-            Amount& sum = left[name];
-            sum.ticks = amount.ticks > INT64_MAX - sum.ticks ? INT64_MAX : sum.ticks + amount.ticks;
-        }
+        add(left, *candidate.free);
         gpus = gpus + gpus_free(candidate.gpus);
     }
     left[std::string(gpu_key)] = gpus;
     for (std::size_t i = 0; i < wanted.missing.size(); ++i) {
         for (const auto& [name, amount] : wanted.bundle(i).demand) {
             if (amount.ticks == 0) continue;
-            Amount& sum = left[name];
+            Sum& sum = left[name];
             if (sum < amount) return true;
             sum = sum - amount;
         }

@@ -19,9 +19,10 @@ std::int64_t lost_by(const Cluster& cluster, const Attempt& attempt, Time now) {
     Time since = attempt.started_at.ms == 0 ? now : attempt.started_at;
     if (const Checkpoint* latest = latest_checkpoint(cluster, run.id); latest != nullptr)
         since = std::max(since, latest->committed);
-    const Amount gpus = amount_of(held_by(cluster, attempt), gpu_key);
+    const Sum gpus = amount_of(held_by(cluster, attempt), gpu_key);
     const std::int64_t tenths =
-        gpus.ticks > 0 ? gpus.ticks / (Amount::per_unit / 10) : static_cast<std::int64_t>(attempt.workers.size());
+        gpus.ticks > 0 ? static_cast<std::int64_t>(gpus.ticks / (Amount::per_unit / 10))
+                       : static_cast<std::int64_t>(attempt.workers.size());
     return std::max<std::int64_t>((now - since).ms, 0) * std::max<std::int64_t>(tenths, 1);
 }
 
@@ -81,7 +82,7 @@ class Prospect {
   public:
     Prospect(const Cluster& cluster, const Quotas& quotas, const Run& taker, Doors open)
         : cluster_(cluster), taker_(taker), nodes_(cluster.ledger.nodes(open)), quotas_(quotas) {
-        const Resources demand = demand_of(taker);
+        const Sums demand = demand_of(taker);
         scarce_ = amount_of(demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
         lacks_ = amount_of(demand, scarce_).ticks;
         for (const AttemptId id : cluster.ledger.live_attempts())
@@ -96,7 +97,7 @@ class Prospect {
     }
     // All that is free, and that they leave, is less than it needs: known without a look at any node.
     bool could_fit_without(const Victims& victims) const {
-        std::int64_t gone = 0;
+        __int128 gone = 0;
         for (const Victim& victim : victims) {
             const auto [known, added] = leaves_.try_emplace(victim);
             if (added) known->second = left_by(victim);
@@ -119,10 +120,10 @@ class Prospect {
              const std::map<AttemptId, std::uint32_t>& kept)
         : cluster_(cluster), taker_(taker), quotas_(quotas), kept_(kept) {}
     void let_go(const Victim& victim) { give_back(nodes_, cluster_.runs.at(victim.attempt.run).spec, part_of(victim)); }
-    std::int64_t left_by(const Victim& victim) const {
+    __int128 left_by(const Victim& victim) const {
         const Attempt& attempt = cluster_.attempts.at(victim.attempt);
         const Run& run = cluster_.runs.at(victim.attempt.run);
-        std::int64_t left = 0;
+        __int128 left = 0;
         for (std::size_t rank = victim.keeps; rank < attempt.workers.size(); ++rank)
             left += amount_of(demand_of(run, rank), scarce_).ticks;
         return left;
@@ -133,7 +134,7 @@ class Prospect {
         const Run& run = cluster_.runs.at(victim.attempt.run);
         const auto size = static_cast<std::uint32_t>(part.workers.size());
         const auto kept = kept_.try_emplace(victim.attempt, size).first;
-        Resources gone;
+        Sums gone;
         for (std::uint32_t rank = 0; rank < size; ++rank) {
             if (rank >= victim.keeps && rank < kept->second)
                 add(gone, demand_of(run, rank));
@@ -151,8 +152,8 @@ class Prospect {
     Quotas quotas_;
     std::map<AttemptId, std::uint32_t> kept_;  // workers that those who go still have
     std::string scarce_;                       // the resource by which sets are passed over
-    std::int64_t lacks_ = 0;                   // of it, beyond what is free
-    mutable std::map<Victim, std::int64_t> leaves_;
+    __int128 lacks_ = 0;                       // of it, beyond what is free
+    mutable std::map<Victim, __int128> leaves_;
 };
 
 // Its end changes nothing for the taker on nodes that this could not use, unless a quota is above both.
@@ -240,8 +241,8 @@ void ask_to_go(Change& change, const Victim& victim, const Run& taker) {
 
 }  // namespace
 
-Resources held_by(const Cluster& cluster, const Attempt& attempt) {
-    Resources held;
+Sums held_by(const Cluster& cluster, const Attempt& attempt) {
+    Sums held;
     for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank)
         add(held, demand_of(cluster.runs.at(attempt.id.run), rank));
     return held;

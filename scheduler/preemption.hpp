@@ -17,6 +17,6 @@ struct RoomToCome {
     Time by;
 };
 std::optional<RoomToCome> make_room(Change& change, const Quotas& quotas, RunId waiting, Doors open = every_door);
-Resources held_by(const Cluster& cluster, const Attempt& attempt);
+Sums held_by(const Cluster& cluster, const Attempt& attempt);
 
 }  // namespace rtrain::core

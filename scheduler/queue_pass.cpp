@@ -55,8 +55,8 @@ std::string never_fits(const std::vector<NodeView>& nodes, const GangRequest& ga
     return text;
 }
 
-Resources demand_of_first(const Run& run, std::size_t workers) {
-    Resources total;
+Sums demand_of_first(const Run& run, std::size_t workers) {
+    Sums total;
     for (std::size_t rank = 0; rank < workers; ++rank) add(total, demand_of(run, rank));
     return total;
 }
@@ -182,7 +182,7 @@ Doors Pass::open_for_promise(const Turn& turn) const {
 }
 
 // Has enough been given back that it could begin sooner? Not for every small run that ends.
-bool worth_a_look(const Resources& given_back, const Resources& total) {
+bool worth_a_look(const Sums& given_back, const Sums& total) {
     return std::all_of(total.begin(), total.end(), [&](const auto& entry) {
         return entry.second.ticks <= amount_of(given_back, entry.first).ticks * looks_for_a_part_of;
     });

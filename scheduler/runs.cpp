@@ -63,7 +63,10 @@ std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) 
     const auto& nodes = cluster.ledger.nodes();
     const auto most = static_cast<std::uint32_t>(event.spec.gang.bundles.size());
     const GangRequest gang = gang_of(event.spec, event.spec.elastic ? event.spec.elastic->workers_min : most);
-    const auto wrong = placing::invalid_because(nodes, gang);
+    auto wrong = placing::invalid_because(nodes, gang);
+    for (std::size_t i = 0; i < gang.bundles.size() && !wrong; ++i)
+        if (i == 0 || gang.bundles[i] != gang.bundles[i - 1])
+            if (const auto far = out_of_bounds(gang.bundles[i].demand)) wrong = "a worker asks for " + *far;
     PlacementAnswer answer;
     if (!event.spec.wait_for_nodes && !wrong) answer = place(nodes, gang);
     if (wrong) return Error{ErrorCode::invalid, *wrong, "correct the job's resources"};

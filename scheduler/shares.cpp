@@ -51,7 +51,7 @@ Resources level_at(const QueueUse& use, Time now, Duration half_life) {
     for (const auto& [name, amount] : use.level) level[name] = scaled(amount, kept);
     for (const auto& [name, amount] : use.held) {
         Amount& mean = level[name];
-        mean = mean + amount - scaled(amount, kept);
+        mean = mean + (amount - scaled(amount, kept));  // never above the larger of both
     }
     std::erase_if(level, [](const auto& entry) { return entry.second.ticks == 0; });
     return level;
@@ -86,7 +86,7 @@ FairShare::FairShare(const Cluster& cluster, const Ledger& ledger, Time now)
     : queues_(cluster.queues), totals_(ledger.totals()) {
     if (queues_.rules.empty()) return;  // one queue: there is nobody to share with
     for (const auto& [queue, use] : cluster.use) {
-        used_[queue] = level_at(use, now, queues_.half_life);
+        add(used_[queue], level_at(use, now, queues_.half_life));
         add(used_[queue], use.held);
     }
 }
@@ -99,14 +99,14 @@ std::int64_t FairShare::of(const std::string& queue) {
     if (!unknown) return known->second;
     __int128 most = 0;
     for (const auto& [name, amount] : found->second) {
-        const Amount total = amount_of(totals_, name);
-        if (total.ticks > 0) most = std::max(most, static_cast<__int128>(amount.ticks) * billion / total.ticks);
+        const Sum total = amount_of(totals_, name);
+        if (total.ticks > 0) most = std::max(most, amount.ticks * billion / total.ticks);
     }
     most /= std::max<std::int64_t>(rules_of(queues_, queue).share, 1);
     return known->second = static_cast<std::int64_t>(std::min<__int128>(most, INT64_MAX));
 }
 
-void FairShare::count(const std::string& queue, const Resources& demand) {
+void FairShare::count(const std::string& queue, const Sums& demand) {
     if (queues_.rules.empty()) return;
     add(used_[queue], demand);
     known_.erase(queue);
@@ -117,24 +117,24 @@ Quotas::Quotas(const Cluster& cluster) : queues_(cluster.queues) {
     for (const auto& [queue, held] : cluster.ledger.held()) count(queue, held);
 }
 
-const Resources& Quotas::held(const std::string& queue) const {
-    static const Resources nothing;
+const Sums& Quotas::held(const std::string& queue) const {
+    static const Sums nothing;
     const auto found = held_.find(queue);
     return found == held_.end() ? nothing : found->second;
 }
 
-void Quotas::count(const std::string& queue, const Resources& demand) {
+void Quotas::count(const std::string& queue, const Sums& demand) {
     if (queues_.rules.empty()) return;
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(held_[*at], demand);
 }
 
-void Quotas::uncount(const std::string& queue, const Resources& demand) {
+void Quotas::uncount(const std::string& queue, const Sums& demand) {
     if (queues_.rules.empty()) return;
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
         subtract(held_[*at], demand);
 }
 
-void Quotas::promise(const std::string& queue, const Resources& demand) {
+void Quotas::promise(const std::string& queue, const Sums& demand) {
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(promised_[*at], demand);
 }
 
@@ -144,7 +144,7 @@ bool Quotas::below(const std::string& queue, const std::string& above) const {
     return false;
 }
 
-bool Quotas::own(const std::string& queue, const Resources& demand) const {
+bool Quotas::own(const std::string& queue, const Sums& demand) const {
     const QueueRules& rules = rules_of(queues_, queue);
     return std::all_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
         return amount_of(demand, limit.first).ticks == 0 ||
@@ -161,7 +161,7 @@ bool Quotas::borrows(const std::string& queue) const {
 
 // Each queue on the way up has its say. Where one is beyond its quota, what is above it must lend; and who was lent to
 // gets nothing more while a lender claims its own back.
-std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Resources& demand) const {
+std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand) const {
     bool beyond = false;
     const std::string* next = &queue;
     for (; !next->empty(); next = &rules_of(queues_, *next).parent) {
@@ -169,8 +169,8 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Resourc
         const QueueRules& rules = rules_of(queues_, at);
         const auto kept = promised_.find(at);
         for (const auto& [name, quota] : rules.quota) {
-            const Amount asked = amount_of(demand, name), has = amount_of(held(at), name);
-            const Amount promised = kept == promised_.end() ? Amount{} : amount_of(kept->second, name);
+            const Sum asked = amount_of(demand, name), has = amount_of(held(at), name);
+            const Sum promised = kept == promised_.end() ? Sum{} : amount_of(kept->second, name);
             if (asked.ticks == 0) continue;
             const bool claimed =
                 beyond && std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end();

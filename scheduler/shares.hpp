@@ -26,12 +26,12 @@ class FairShare {
   public:
     FairShare(const Cluster& cluster, const Ledger& ledger, Time now);
     std::int64_t of(const std::string& queue);
-    void count(const std::string& queue, const Resources& demand);  // as if it were placed
+    void count(const std::string& queue, const Sums& demand);  // as if it were placed
 
   private:
     const Queues& queues_;
-    const Resources& totals_;
-    std::map<std::string, Resources> used_;
+    const Sums& totals_;
+    std::map<std::string, Sums> used_;
     std::map<std::string, std::int64_t> known_;  // what `of` said, until it counts more
 };
 
@@ -39,28 +39,29 @@ class FairShare {
 struct OverQuota {
     std::string queue;  // whose quota it is: the run's own, or one above it
     std::string resource;
-    Amount held, asked, quota;
-    Amount promised{};     // to those others give way to
+    Sum held, asked;
+    Amount quota;
+    Sum promised{};        // to those others give way to
     bool lent = false;     // the own quota would allow it: what is lacking was lent to others
     bool claimed = false;  // it could be borrowed, but a lender waits for it
 };
 class Quotas {
   public:
     explicit Quotas(const Cluster& cluster);
-    std::optional<OverQuota> refuses(const std::string& queue, const Resources& demand) const;
-    bool own(const std::string& queue, const Resources& demand) const;  // fits below the queue's own quota
+    std::optional<OverQuota> refuses(const std::string& queue, const Sums& demand) const;
+    bool own(const std::string& queue, const Sums& demand) const;  // fits below the queue's own quota
     bool borrows(const std::string& queue) const;                       // holds more than its own quota
     bool below(const std::string& queue, const std::string& above) const;
-    void count(const std::string& queue, const Resources& demand);
-    void uncount(const std::string& queue, const Resources& demand);
+    void count(const std::string& queue, const Sums& demand);
+    void uncount(const std::string& queue, const Sums& demand);
     // Kept for a run that others give way to, until it starts: nobody else may have it.
-    void promise(const std::string& queue, const Resources& demand);
+    void promise(const std::string& queue, const Sums& demand);
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }  // lends nothing until it is met
-    const Resources& held(const std::string& queue) const;                         // with the queues below it
+    const Sums& held(const std::string& queue) const;                              // with the queues below it
 
   private:
     const Queues& queues_;
-    std::map<std::string, Resources> held_, promised_;
+    std::map<std::string, Sums> held_, promised_;
     std::vector<std::string> claimed_back_;
 };
 // Queues that wait below their own quota while its room is lent to others: these are lent nothing more.

@@ -127,6 +127,7 @@ Result<Resources> parse_resources(const std::string& text) {
         else if (!resources.emplace(name, *amount).second)
             tell(name + " is given twice");
     }
+    if (const auto far = out_of_bounds(resources); far && wrong.empty()) tell(*far);
     if (!wrong.empty()) return wrong_flag("--resources", text, wrong, example);
     return resources;
 }

@@ -7,13 +7,13 @@
 namespace rtrain::head {
 namespace {
 
-struct Sum {
-    Resources total, free;
+struct Totals {
+    Sums total, free;
     Amount gpus_total, gpus_free;
 };
 
-Sum sum_of(const Cluster& cluster) {
-    Sum sum;
+Totals totals_of(const Cluster& cluster) {
+    Totals sum;
     Ledger made;
     for (const NodeView& view : in_step(cluster, made).nodes()) {
         if (view.state == NodeState::lost) continue;
@@ -46,8 +46,8 @@ void get_health(Ask& ask) { reply_json(ask, 200, {{"status", "ok"}, {"version", 
 
 void get_status(Ask& ask) {
     const Head& head = ask.head;
-    const Sum sum = sum_of(head.cluster);
-    const Amount cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);
+    const Totals sum = totals_of(head.cluster);
+    const Sum cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);
     reply_json(ask, 200,
                {{"cluster_id", head.cluster.meta.cluster_id},
                 {"name", head.options.name},

@@ -75,6 +75,9 @@ void Agents::register_node(const std::string& node, Session& session, const prot
         return refuse(session, {.message = "the certificate of node '" + node + "' was revoked",
                                 .next = "rtrain node join ... with a new token",
                                 .left = true});
+    if (const auto far = out_of_bounds(said.total))
+        return refuse(session, {.message = "node '" + node + "' offers " + *far,
+                                .next = "join it again with less: rtrain node join HOST:PORT --resources NAME=AMOUNT"});
     head_.revocations.issued(node, session.serial);  // one from before serials were kept
     Inbox& box = inbox(node);
     if (said.next_news <= box.received) {  // a new installation: its numbers begin anew

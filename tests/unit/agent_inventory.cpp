@@ -214,6 +214,8 @@ TEST_CASE("a wish that cannot be is refused with the flag, the reason and an exa
     none.resources = "CPU=-1,disk,memory=16Gb,tpu=1,tpu=2";
     for (const char* part : {"CPU: \"-1\"", "\"disk\" is not NAME=AMOUNT", "memory: ", "tpu is given twice"})
         CHECK(refused(none).find(part) != std::string::npos);
+    none.resources = "x=500000000000000";
+    CHECK(refused(none) == "--resources x=500000000000000: 500000000000000 x, an amount is from 0 to 400000000000000");
     none.resources = "GPU=2";
     CHECK(refused(none).find("this node has 1") != std::string::npos);
     none.resources = "GPU=0.5";

@@ -114,6 +114,19 @@ TEST_CASE("a lost node whose connection lives on is hung up on, so that it dials
     CHECK(eventually([&] { return head.call("GET", "/v1/nodes/n1").body.value("state", "") == "READY"; }));
 }
 
+TEST_CASE("an agent that offers more than is counted of one node is turned away, and told what to do") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.say(protocol::Hello{.node = "n1"});
+    agent.expect<protocol::Welcome>();
+    agent.say(protocol::Register{.total = {{"x", Amount{INT64_MAX}}}, .next_news = 1});
+    const auto refusal = agent.expect<protocol::Refuse>();
+    CHECK(refusal.message == "node 'n1' offers 922337203685477.5807 x, an amount is from 0 to 400000000000000");
+    CHECK(refusal.next.find("--resources") != std::string::npos);
+    CHECK_FALSE(refusal.left);
+}
+
 TEST_CASE("a second connection of a node replaces the first") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});

@@ -143,3 +143,74 @@ TEST_CASE("a node that prepared for an attempt which is over is told to let go o
     CHECK(orders[0].incarnation == incarnation);
     CHECK(late.save.empty());
 }
+
+namespace {
+
+constexpr std::int64_t most_memory = amount_at_most.ticks / Amount::per_unit;
+
+NodeRegistered large(const std::string& name, std::int64_t memory = most_memory) {
+    NodeRegistered event = node(name, 4, 2);
+    event.total["memory"] = units(memory);
+    return event;
+}
+
+RunSubmitted large_gang(const std::string& name, std::int64_t last) {
+    RunSubmitted event = submission({.name = name, .workers = 3});
+    for (Bundle& one : event.spec.gang.bundles) one.demand["memory"] = units(most_memory);
+    event.spec.gang.bundles.back().demand["memory"] = units(last);
+    return event;
+}
+
+}  // namespace
+
+TEST_CASE("a cluster may have more of a thing than 64 bits count, over drains, losses and a restart") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {}}, {"other", {}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    for (const char* name : {"n1", "n2", "n3"}) world.tell(large(name));
+    world.tell(large("n1"));
+    world.tell(NodeDrained{.node = {"n2"}, .by = "ana", .reason = ""});
+    world.tell(NodeUndrained{{"n2"}});
+    world.tell(NodeLost{.node = {"n3"}, .why = "silent"});
+    world.tell(large("n3"));
+    for (const std::int64_t last : {most_memory, most_memory - 1}) {  // alike, and unlike
+        world.tell(large_gang("gang" + std::to_string(last), last));
+        REQUIRE(world.last.created);
+        const RunId gang = *world.last.created;
+        REQUIRE(world.run(gang).state == RunState::starting);
+        const RunId none = submit_to(world, "other", {.name = "none" + std::to_string(last), .gpus = units(1)});
+        CHECK(world.run(none).state == RunState::starting);
+        CHECK(world.cluster.use.at("default").held.at("memory") == Amount{INT64_MAX});
+        world.pass(60'000);
+
+        Cluster again = world.cluster;
+        again.ledger.fall_behind();
+        decide(again, world.now, HeadStarted{});
+        decide(again, world.now, large("n1"));
+        CHECK(invariants(again) == std::vector<std::string>{});
+
+        for (const RunId id : {gang, none}) {
+            world.prepare(id);
+            world.start(id);
+            for (std::uint32_t rank = 0; rank < world.attempt(id).workers.size(); ++rank)
+                world.exits(id, rank, exit_code(0));
+            world.empties(id);
+            CHECK(world.run(id).state == RunState::succeeded);
+        }
+    }
+}
+
+TEST_CASE("a node or a worker beyond what is counted is refused, and the bound is told") {
+    World world;
+    world.nodes(1);
+    world.tell(large("n2", most_memory + 1));
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message ==
+          "node n2 offers 400000000000001 memory, an amount is from 0 to 400000000000000");
+    CHECK(world.cluster.nodes.size() == 1);
+    world.tell(large_gang("gang", most_memory + 1));
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message ==
+          "a worker asks for 400000000000001 memory, an amount is from 0 to 400000000000000");
+}

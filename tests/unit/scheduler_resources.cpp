@@ -39,6 +39,26 @@ TEST_CASE("sums keep no zeros, and a name that is absent counts as zero") {
     CHECK(amount_of(sum, "GPU") == Amount{});
 }
 
+TEST_CASE("sums of many amounts are exact beyond 64 bits, and a record of them holds what it can") {
+    Sums sums;
+    for (int i = 0; i < 3; ++i) add(sums, Resources{{"memory", Amount{INT64_MAX}}});
+    CHECK(to_text(amount_of(sums, "memory")) == "2767011611056432.7421");
+    CHECK(saturated(sums) == Resources{{"memory", Amount{INT64_MAX}}});
+    CHECK(recorded_as(saturated(sums), sums));
+    for (int i = 0; i < 2; ++i) subtract(sums, Resources{{"memory", Amount{INT64_MAX}}});
+    CHECK(amount_of(sums, "memory") == Amount{INT64_MAX});
+    subtract(sums, Resources{{"memory", Amount{INT64_MAX}}});
+    CHECK(sums.empty());
+    CHECK(recorded_as({}, sums));
+}
+
+TEST_CASE("what one node or one worker has of a thing has a bound, so that two add up") {
+    CHECK_FALSE(out_of_bounds({{"memory", amount_at_most}}));
+    CHECK(out_of_bounds({{"x", Amount{amount_at_most.ticks + 1}}}) ==
+          "400000000000000.0001 x, an amount is from 0 to 400000000000000");
+    CHECK(out_of_bounds({{"x", Amount{-1}}}) == "-0.0001 x, an amount is from 0 to 400000000000000");
+}
+
 TEST_CASE("label conditions: v, !v, in(a,b), !in(a,b); a missing key satisfies the negated forms") {
     const auto holds = [](const char* expression, const Labels& labels) {
         return matches({parse_label_condition("zone", expression).value()}, labels);
