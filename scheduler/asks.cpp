@@ -5,7 +5,9 @@
 // commit.
 #include <algorithm>
 
+#include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
+#include "scheduler/preemption.hpp"
 
 namespace rtrain::core {
 namespace {
@@ -36,6 +38,39 @@ std::string what_follows(const CheckpointAsk& ask) {
     return "";
 }
 
+bool gives_way(const CheckpointAsk& ask) { return ask.room_for.value != 0 || ask.reason == AskReason::preemption; }
+
+// What it was asked for before others wanted its room.
+void ask_as_before(Change& change, AttemptId id) {
+    ask_if_draining(change, id);
+    const Attempt& attempt = change.seen().attempts.at(id);
+    const Run& run = change.seen().runs.at(id.run);
+    const bool grows = run.spec.elastic && run.workers_asked > attempt.workers.size();  // that comes by itself
+    if (asks_pending(attempt) || run.workers_asked == 0 || run.workers_asked == attempt.workers.size() || grows) return;
+    CheckpointAsk ask{.reason = AskReason::resize,
+                      .why = "asked for " + std::to_string(run.workers_asked) + " workers instead of " +
+                             std::to_string(attempt.workers.size()),
+                      .workers = run.workers_asked};
+    ask_checkpoint(change, id, std::move(ask));
+}
+
+// Its room is not wanted any more.
+void stays(Change& change, AttemptId id) {
+    Attempt& attempt = change.edit(id);
+    change.about(id.run);
+    change.look_for_room();
+    if (attempt.ask->reason == AskReason::stop) {  // as its user wished: at its next commit
+        attempt.ask->deadline.reset();
+        attempt.ask->room_for = {};
+        change.note(name_of(change.seen(), id.run) + " has until its next checkpoint: nobody needs its room any more");
+        for (const NodeId& node : nodes_of(attempt)) tell_node(change, attempt, node);
+        return;
+    }
+    attempt.ask.reset();
+    change.note(name_of(change.seen(), id.run) + " stays: nobody needs its room any more");
+    ask_as_before(change, id);
+}
+
 }  // namespace
 
 bool asks_pending(const Attempt& attempt) { return attempt.state == AttemptState::running && attempt.ask.has_value(); }
@@ -43,6 +78,7 @@ bool asks_pending(const Attempt& attempt) { return attempt.state == AttemptState
 void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask) {
     Attempt& attempt = change.edit(id);
     if (asks_pending(attempt) && attempt.ask->reason > ask.reason) return;  // more follows that one
+    if (asks_pending(attempt) && attempt.ask->room_for.value != 0 && ask.room_for.value == 0) change.look_for_room();
     ask.asked = change.now();
     attempt.ask = std::move(ask);
     change.about(id.run);
@@ -79,18 +115,43 @@ void commit_answers(Change& change, AttemptId id, std::optional<Time> answers) {
         return;
     }
     const Attempt& attempt = change.seen().attempts.at(id);
+    const bool for_others = gives_way(*attempt.ask) && attempt.ask->reason != AskReason::stop;
+    std::size_t looks = asks_looked_at(change.seen());
+    if (for_others && !still_wanted_by(change, attempt, looks)) return stays(change, id);
     if (attempt.ask->reason == AskReason::resize && !still_resizes(change, attempt)) return;
     if (attempt.ask->reason == AskReason::drain && !still_moves(change, attempt)) return;
     leave(change, id);
 }
 
 void enforce_asks(Change& change) {
+    std::size_t looks = asks_looked_at(change.seen());
     for (const AttemptId id : change.seen().ledger.asked_until(change.now())) {
         if (!asks_pending(change.seen().attempts.at(id))) continue;  // its run has reached a limit
         const Attempt& attempt = change.seen().attempts.at(id);
+        if (gives_way(*attempt.ask) && !still_wanted_by(change, attempt, looks)) {
+            stays(change, id);
+            continue;
+        }
         if (attempt.ask->reason == AskReason::resize && !still_resizes(change, attempt)) continue;
         change.note(name_of(change.seen(), id.run) + " committed no checkpoint until the deadline");
         leave(change, id);
+    }
+}
+
+void withdraw_asks(Change& change) {
+    std::size_t looks = asks_looked_at(change.seen());
+    const Ledger& ledger = change.seen().ledger;
+    for (const AttemptId id : ledger.asked_until(unknown_end)) {
+        const Attempt& attempt = change.seen().attempts.at(id);
+        if (!asks_pending(attempt) || attempt.ask->room_for.value == 0 || ledger.waits(attempt.ask->room_for)) continue;
+        const auto wanted_by = still_wanted_by(change, attempt, looks);
+        if (!wanted_by) {
+            stays(change, id);
+            continue;
+        }
+        CheckpointAsk& ask = *change.edit(id).ask;
+        ask.room_for = *wanted_by;
+        if (ask.reason != AskReason::stop) ask.why = gives_way_to(change.seen().runs.at(*wanted_by));
     }
 }
 

@@ -286,7 +286,9 @@ void take_size(Change& change, RunId id, std::uint32_t workers) {
 
 // A size given up again: what was asked for it is not wanted any more.
 void drop_resize(Change& change, const Attempt& attempt) {
-    if (asks_pending(attempt) && attempt.ask->reason == AskReason::resize) change.edit(attempt.id).ask.reset();
+    if (!asks_pending(attempt) || attempt.ask->reason != AskReason::resize) return;
+    if (attempt.ask->room_for.value != 0) change.look_for_room();  // who counted on it has to ask anew
+    change.edit(attempt.id).ask.reset();
 }
 
 void resize_live(Change& change, const RunResizeAsked& event, const Attempt& attempt) {

@@ -228,6 +228,11 @@ void Ledger::forget_waits(RunId id, const Known& known) {
     elastic_.erase(id);
 }
 
+bool Ledger::waits(RunId run) const {
+    const auto known = runs_.find(run);
+    return known != runs_.end() && known->second.waits;
+}
+
 std::vector<RunId> Ledger::dependents(RunId run) const {
     std::vector<RunId> ids;
     for (auto at = dependents_.lower_bound({run, RunId{}}); at != dependents_.end() && at->first == run; ++at)

@@ -72,6 +72,7 @@ class Ledger {
     const std::set<RunId>& fresh() const { return fresh_; }          // waiting, and not told yet why
     const std::set<RunId>& reserving() const { return reserving_; }  // waiting with nodes reserved
     const Shape& shape(std::uint32_t number) const { return shapes_[number]; }
+    bool waits(RunId run) const;
     std::uint32_t shape_of(RunId waiting) const { return runs_.at(waiting).shape; }
     const Line& line_of(RunId waiting) const { return waiting_.find(runs_.at(waiting).line)->first; }
     using HeldOn = std::map<NodeId, std::pair<Resources, std::vector<GpuShare>>>;

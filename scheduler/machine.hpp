@@ -47,6 +47,7 @@ void leave(Change& change, AttemptId id);  // what follows its ask, now
 // A commit of it has come, which answers the ask of that time (0: none; not told: any).
 void commit_answers(Change& change, AttemptId id, std::optional<Time> answers);
 void enforce_asks(Change& change);                        // deadlines
+void withdraw_asks(Change& change);                       // of those who gave way to a run that waits no longer
 void place_anew(Change& change, const Attempt& attempt);  // it has ended for its ask
 
 // ---- elastic.cpp

@@ -55,6 +55,7 @@ struct CheckpointAsk {
     Time asked;
     std::optional<Time> deadline;  // then what follows happens without a commit
     std::uint32_t workers = 0;     // resize: to how many
+    RunId room_for{};              // who is to have the room that it gives; 0: nobody in particular
     bool operator==(const CheckpointAsk&) const = default;
 };
 

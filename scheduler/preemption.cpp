@@ -2,12 +2,11 @@
 // preemption and they have a lower priority; or it is below its own quota, and they hold what their queue has borrowed.
 // Elastic ones are asked to shrink before any is stopped; of those that would be stopped, those that lose the least GPU
 // time since their last commit are asked. They are asked for a checkpoint, have a grace, and then wait again.
-#include "scheduler/preemption.hpp"
-
 #include <algorithm>
 
 #include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
+#include "scheduler/preemption.hpp"
 #include "scheduler/preemption_choice.hpp"
 
 namespace rtrain::core {
@@ -20,19 +19,23 @@ std::int64_t lost_by(const Cluster& cluster, const Attempt& attempt, Time now) {
     if (const Checkpoint* latest = latest_checkpoint(cluster, run.id); latest != nullptr)
         since = std::max(since, latest->committed);
     const Sum gpus = amount_of(held_by(cluster, attempt), gpu_key);
-    const std::int64_t tenths =
-        gpus.ticks > 0 ? static_cast<std::int64_t>(gpus.ticks / (Amount::per_unit / 10))
-                       : static_cast<std::int64_t>(attempt.workers.size());
+    const std::int64_t tenths = gpus.ticks > 0 ? static_cast<std::int64_t>(gpus.ticks / (Amount::per_unit / 10))
+                                               : static_cast<std::int64_t>(attempt.workers.size());
     return std::max<std::int64_t>((now - since).ms, 0) * std::max<std::int64_t>(tenths, 1);
 }
 
-bool may_take(const Cluster& cluster, const Quotas& quotas, const Run& taker, const Run& holder) {
-    const QueueRules& mine = rules_of(cluster.queues, taker.spec.queue);
+struct Taker {  // for whom others are to give way
+    const Run& run;
+    Sums demand = demand_of(run);
+};
+
+bool may_take(const Cluster& cluster, const Quotas& quotas, const Taker& taker, const Run& holder) {
+    const QueueRules& mine = rules_of(cluster.queues, taker.run.spec.queue);
     const QueueRules& theirs = rules_of(cluster.queues, holder.spec.queue);
-    if (mine.preempt && theirs.preempt && holder.spec.priority < taker.spec.priority) return true;
-    const bool kin = !theirs.parent.empty() && quotas.below(taker.spec.queue, theirs.parent);
-    return kin && holder.spec.queue != taker.spec.queue && quotas.borrows(holder.spec.queue) &&
-           quotas.own(taker.spec.queue, demand_of(taker));
+    if (mine.preempt && theirs.preempt && holder.spec.priority < taker.run.spec.priority) return true;
+    const std::string& queue = taker.run.spec.queue;
+    const bool kin = !theirs.parent.empty() && quotas.below(queue, theirs.parent);
+    return kin && holder.spec.queue != queue && quotas.borrows(holder.spec.queue) && quotas.own(queue, taker.demand);
 }
 
 // Nobody gives way where no queue takes part in preemption and none has borrowed.
@@ -43,50 +46,60 @@ bool some_may_give_way(const Cluster& cluster, const Quotas& quotas, const Run& 
     });
 }
 
-// How many of its workers an attempt keeps as things stand; none: all of them.
-std::optional<std::uint32_t> keeps_anyway(const Attempt& attempt) {
-    if (attempt.state == AttemptState::stopping) return 0;
-    if (!asks_pending(attempt) || attempt.ask->reason == AskReason::by_operator) return std::nullopt;
-    return attempt.ask->reason == AskReason::resize ? attempt.ask->workers : 0;
+// How many of its workers an attempt keeps when the grace is over, as things stand; none: all of them. One that shrinks
+// is placed again with what is left to it. One that was asked without a deadline goes when it commits, and nobody knows
+// when that is.
+std::optional<std::uint32_t> keeps_anyway(const Cluster& cluster, const Attempt& attempt, Time now) {
+    const std::optional<CheckpointAsk>& ask = attempt.ask;
+    if (attempt.state == AttemptState::stopping) {
+        const bool shrinks =
+            cluster.runs.at(attempt.id.run).state == RunState::resizing && ask && ask->workers < attempt.workers.size();
+        return shrinks ? ask->workers : 0;
+    }
+    if (!asks_pending(attempt) || ask->reason == AskReason::by_operator) return std::nullopt;
+    if (!ask->deadline || *ask->deadline > now + cluster.queues.preemption_grace) return std::nullopt;
+    return ask->reason == AskReason::resize ? ask->workers : 0;
 }
 
 // Those who were asked to give way, and might be asked for this one, have gone by then; none: nobody was.
-std::optional<Time> gone_by(const Cluster& cluster, const Quotas& quotas, const Run& taker, Time now) {
+std::optional<Time> gone_by(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now) {
     std::optional<Time> by;
     for (const AttemptId id : cluster.ledger.live_attempts()) {
         const Attempt& attempt = cluster.attempts.at(id);
-        if (!attempt.ask || !keeps_anyway(attempt) || !may_take(cluster, quotas, taker, cluster.runs.at(id.run)))
+        if (!attempt.ask || !keeps_anyway(cluster, attempt, now) ||
+            !may_take(cluster, quotas, taker, cluster.runs.at(id.run)))
             continue;
-        const bool waits = asks_pending(attempt) && attempt.ask->deadline;
-        const Time gone = waits ? std::min(*attempt.ask->deadline, now + cluster.queues.preemption_grace) : now;
-        by = std::max({by.value_or(now), gone, now});
+        by = std::max({by.value_or(now), asks_pending(attempt) ? *attempt.ask->deadline : now, now});
     }
     return by;
 }
 
 // Its quota would keep it out even if all had gone whom it may take from: known without a look at any node.
-bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Run& taker, const Victims& whole) {
-    if (!quotas.refuses(taker.spec.queue, demand_of(taker))) return false;
+bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now,
+                        const Victims& whole) {
+    if (!quotas.refuses(taker.run.spec.queue, taker.demand)) return false;
     Quotas then = quotas;
     const auto uncount = [&](AttemptId id) {
         then.uncount(cluster.runs.at(id.run).spec.queue, held_by(cluster, cluster.attempts.at(id)));
     };
     for (const AttemptId id : cluster.ledger.live_attempts())
-        if (keeps_anyway(cluster.attempts.at(id))) uncount(id);
+        if (keeps_anyway(cluster, cluster.attempts.at(id), now)) uncount(id);
     for (const Victim& victim : whole) uncount(victim.attempt);
-    return then.refuses(taker.spec.queue, demand_of(taker)).has_value();
+    return then.refuses(taker.run.spec.queue, taker.demand).has_value();
 }
 
 // What there will be once some have gone.
 class Prospect {
   public:
-    Prospect(const Cluster& cluster, const Quotas& quotas, const Run& taker, Doors open)
+    // `stays`: does not go, though it was asked.
+    Prospect(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now, Doors open,
+             std::optional<AttemptId> stays = {})
         : cluster_(cluster), taker_(taker), nodes_(cluster.ledger.nodes(open)), quotas_(quotas) {
-        const Sums demand = demand_of(taker);
-        scarce_ = amount_of(demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
-        lacks_ = amount_of(demand, scarce_).ticks;
+        scarce_ = amount_of(taker.demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
+        lacks_ = amount_of(taker.demand, scarce_).ticks;
         for (const AttemptId id : cluster.ledger.live_attempts())
-            if (const auto keeps = keeps_anyway(cluster.attempts.at(id))) let_go({.attempt = id, .keeps = *keeps});
+            if (const auto keeps = keeps_anyway(cluster, cluster.attempts.at(id), now); keeps && id != stays)
+                let_go({.attempt = id, .keeps = *keeps});
         for (const NodeView& node : nodes_) {
             if (node.state != NodeState::ready) continue;
             if (scarce_ != gpu_key)
@@ -109,14 +122,14 @@ class Prospect {
         Prospect then(cluster_, taker_, quotas_, kept_);
         std::vector<Attempt> parts;
         for (const Victim& victim : victims) parts.push_back(then.part_of(victim));
-        if (then.quotas_.refuses(taker_.spec.queue, demand_of(taker_))) return false;
+        if (then.quotas_.refuses(taker_.run.spec.queue, taker_.demand)) return false;
         then.nodes_ = nodes_;
         for (const Attempt& part : parts) give_back(then.nodes_, cluster_.runs.at(part.id.run).spec, part);
-        return place(then.nodes_, request_of(taker_)).verdict == Verdict::feasible_now;
+        return place(then.nodes_, request_of(taker_.run)).verdict == Verdict::feasible_now;
     }
 
   private:
-    Prospect(const Cluster& cluster, const Run& taker, const Quotas& quotas,
+    Prospect(const Cluster& cluster, const Taker& taker, const Quotas& quotas,
              const std::map<AttemptId, std::uint32_t>& kept)
         : cluster_(cluster), taker_(taker), quotas_(quotas), kept_(kept) {}
     void let_go(const Victim& victim) { give_back(nodes_, cluster_.runs.at(victim.attempt.run).spec, part_of(victim)); }
@@ -147,7 +160,7 @@ class Prospect {
     }
 
     const Cluster& cluster_;
-    const Run& taker_;
+    const Taker& taker_;
     std::vector<NodeView> nodes_;
     Quotas quotas_;
     std::map<AttemptId, std::uint32_t> kept_;  // workers that those who go still have
@@ -168,20 +181,27 @@ bool would_help(const Cluster& cluster, const Quotas& quotas, const Run& taker, 
     });
 }
 
+// Its user has said until when it may go on.
+bool stops_later(const Attempt& attempt) {
+    return asks_pending(attempt) && attempt.ask->reason == AskReason::stop && attempt.ask->deadline;
+}
+
 // Whom it may take from, the cheapest first: only shrunk, or as a whole.
 enum class Part { shrunk, whole };
-Victims victims(const Cluster& cluster, const Quotas& quotas, const Run& taker, Time now, Part part) {
-    const GangRequest gang = request_of(taker);
+Victims victims(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now, Part part) {
+    const GangRequest gang = request_of(taker.run);
     Victims found;
     for (const AttemptId id : cluster.ledger.live_attempts()) {
         const Attempt& attempt = cluster.attempts.at(id);
         const Run& holder = cluster.runs.at(id.run);
         const std::uint32_t least = workers_min(holder);
-        const bool shrinks =
-            holder.spec.elastic && attempt.state == AttemptState::running && attempt.workers.size() > least;
-        const auto already = keeps_anyway(attempt);
-        if (already || !may_take(cluster, quotas, taker, holder)) continue;  // asked already: its answer comes first
-        if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, taker, gang, attempt)) continue;
+        const bool shrinks = holder.spec.elastic && attempt.state == AttemptState::running &&
+                             attempt.workers.size() > least &&
+                             (!asks_pending(attempt) || attempt.ask->reason <= AskReason::resize);
+        const auto already = keeps_anyway(cluster, attempt, now);
+        if (already || stops_later(attempt) || !may_take(cluster, quotas, taker, holder))
+            continue;  // asked already: its answer comes first
+        if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, taker.run, gang, attempt)) continue;
         found.push_back(
             {.lost = lost_by(cluster, attempt, now), .attempt = id, .keeps = part == Part::shrunk ? least : 0});
     }
@@ -225,21 +245,80 @@ Victims chosen_of(const Cluster& cluster, const Prospect& prospect, const Victim
     return shrinking;
 }
 
+// Strictly: with the nodes and the quota only that nobody else has reserved. Who asked may have reckoned with more:
+// then he keeps what he asked for as long as it could help.
+enum class Reckoned { as_asked, strictly };
+bool needs(const Cluster& cluster, const Taker& taker, AttemptId gives, Time now, Reckoned how) {
+    Doors open = every_door;
+    Quotas least(cluster);
+    for (const RunId id : cluster.ledger.reserving()) {
+        if (id == taker.run.id) continue;
+        open &= ~cluster.ledger.kept().door_of(id);
+        least.promise(cluster.runs.at(id).spec.queue, demand_of(cluster.runs.at(id)));
+    }
+    if (Prospect(cluster, least, taker, now, open, gives).fits_without({})) return false;
+    return how == Reckoned::strictly ? Prospect(cluster, least, taker, now, open).fits_without({})
+                                     : Prospect(cluster, Quotas(cluster), taker, now, every_door).fits_without({});
+}
+
 void ask_to_go(Change& change, const Victim& victim, const Run& taker) {
+    const Attempt& attempt = change.seen().attempts.at(victim.attempt);
+    if (asks_pending(attempt) && attempt.ask->reason == AskReason::stop) {  // it ends at its next commit, or sooner
+        CheckpointAsk sooner = *attempt.ask;
+        sooner.deadline = change.now() + change.seen().queues.preemption_grace;
+        sooner.room_for = taker.id;
+        return ask_checkpoint(change, victim.attempt, std::move(sooner));
+    }
     CheckpointAsk ask;
     ask.reason = victim.keeps > 0 ? AskReason::resize : AskReason::preemption;
-    ask.why = "gives way to " + taker.name + " (priority " + std::to_string(taker.spec.priority) + ", queue \"" +
-              taker.spec.queue + "\")";
+    ask.why = gives_way_to(taker);
     ask.deadline = change.now() + change.seen().queues.preemption_grace;
     ask.workers = victim.keeps;
-    if (change.seen().attempts.at(victim.attempt).state == AttemptState::running)
-        return ask_checkpoint(change, victim.attempt, std::move(ask));
+    ask.room_for = taker.id;
+    if (attempt.state == AttemptState::running) return ask_checkpoint(change, victim.attempt, std::move(ask));
     ask.asked = change.now();  // its workers have not begun: nothing is lost
     change.edit(victim.attempt).ask = std::move(ask);
     leave(change, victim.attempt);
 }
 
 }  // namespace
+
+std::string gives_way_to(const Run& taker) {
+    return "gives way to " + taker.name + " (priority " + std::to_string(taker.spec.priority) + ", queue \"" +
+           taker.spec.queue + "\")";
+}
+
+std::size_t asks_looked_at(const Cluster& cluster) { return looks_at(cluster); }
+
+std::optional<RunId> still_wanted_by(Change& change, const Attempt& attempt, std::size_t& looks) {
+    change.settle();
+    const Cluster& cluster = change.seen();
+    const Ledger& ledger = cluster.ledger;
+    const Quotas quotas(cluster);
+    const Run& holder = cluster.runs.at(attempt.id.run);
+    const RunId asked_for = attempt.ask->room_for;
+    const auto lacks_it = [&](RunId id, std::uint32_t shape, Reckoned how) {
+        const Taker taker{.run = cluster.runs.at(id), .demand = ledger.shape(shape).total};
+        if (!may_take(cluster, quotas, taker, holder) ||
+            !would_help(cluster, quotas, taker.run, ledger.shape(shape).gang, attempt))
+            return false;
+        return looks == 0 || (--looks, needs(cluster, taker, attempt.id, change.now(), how));
+    };
+    if (ledger.waits(asked_for) && lacks_it(asked_for, ledger.shape_of(asked_for), Reckoned::as_asked))
+        return asked_for;
+    const QueueRules& rules = rules_of(cluster.queues, holder.spec.queue);
+    const bool borrowed = quotas.borrowed(holder.spec.queue);
+    for (const auto& [line, batches] : ledger.waiting()) {
+        const bool higher =
+            line.priority > holder.spec.priority && rules.preempt && rules_of(cluster.queues, line.queue).preempt;
+        if (!higher && !borrowed) continue;
+        for (const auto& [shape, batch] : batches) {
+            const RunId first = batch.by_age.begin()->id;
+            if (first != asked_for && lacks_it(first, shape, Reckoned::strictly)) return first;
+        }
+    }
+    return std::nullopt;
+}
 
 Sums held_by(const Cluster& cluster, const Attempt& attempt) {
     Sums held;
@@ -251,19 +330,20 @@ Sums held_by(const Cluster& cluster, const Attempt& attempt) {
 std::optional<RoomToCome> make_room(Change& change, const Quotas& quotas, RunId waiting, Doors open) {
     const Cluster& cluster = change.seen();
     if (cluster.queues.rules.empty()) return std::nullopt;
-    const Run& taker = cluster.runs.at(waiting);
-    if (!some_may_give_way(cluster, quotas, taker)) return std::nullopt;
+    const Run& run = cluster.runs.at(waiting);
+    if (!some_may_give_way(cluster, quotas, run)) return std::nullopt;
+    const Taker taker{.run = run};
     const Victims whole = victims(cluster, quotas, taker, change.now(), Part::whole);
     const auto asked_until = gone_by(cluster, quotas, taker, change.now());
     if (whole.empty() && !asked_until) return std::nullopt;
-    if (never_within_quota(cluster, quotas, taker, whole)) return std::nullopt;
-    const Prospect prospect(cluster, quotas, taker, open);
+    if (never_within_quota(cluster, quotas, taker, change.now(), whole)) return std::nullopt;
+    const Prospect prospect(cluster, quotas, taker, change.now(), open);
     if (prospect.fits_without({}))  // who must go has been asked already
         return asked_until ? std::optional(RoomToCome{.asked_now = false, .by = *asked_until}) : std::nullopt;
     const Victims shrunk = victims(cluster, quotas, taker, change.now(), Part::shrunk);
     const Victims chosen = chosen_of(cluster, prospect, shrunk, whole);
     if (chosen.empty()) return std::nullopt;
-    for (const Victim& victim : chosen) ask_to_go(change, victim, taker);
+    for (const Victim& victim : chosen) ask_to_go(change, victim, run);
     return RoomToCome{.asked_now = true, .by = change.now() + cluster.queues.preemption_grace};
 }
 

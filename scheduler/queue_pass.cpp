@@ -403,6 +403,8 @@ void Pass::run() {
         if (consider(*turn) == Next::skip) order.skip(*turn);
     change_.settle();
     let_go_of_others();
+    withdraw_asks(change_);
+    change_.settle();
     grow();
     if (!ledger_.fresh().empty() || change_.nodes_have_changed() || change_.queues_have_changed()) tell_reasons();
     change_.settle();

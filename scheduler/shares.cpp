@@ -1,8 +1,8 @@
 // See shares.hpp. Whole numbers throughout, so that a replay gives the same order on every machine.
-#include "scheduler/shares.hpp"
-
 #include <algorithm>
 #include <array>
+
+#include "scheduler/shares.hpp"
 
 namespace rtrain::core {
 namespace {
@@ -157,6 +157,12 @@ bool Quotas::borrows(const std::string& queue) const {
     return !rules.parent.empty() && std::any_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
         return amount_of(held(queue), limit.first) > limit.second;
     });
+}
+
+bool Quotas::borrowed(const std::string& queue) const {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
+        if (borrows(*at)) return true;
+    return false;
 }
 
 // Each queue on the way up has its say. Where one is beyond its quota, what is above it must lend; and who was lent to

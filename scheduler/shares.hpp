@@ -50,7 +50,8 @@ class Quotas {
     explicit Quotas(const Cluster& cluster);
     std::optional<OverQuota> refuses(const std::string& queue, const Sums& demand) const;
     bool own(const std::string& queue, const Sums& demand) const;  // fits below the queue's own quota
-    bool borrows(const std::string& queue) const;                       // holds more than its own quota
+    bool borrows(const std::string& queue) const;                  // holds more than its own quota
+    bool borrowed(const std::string& queue) const;                 // it, or a queue above it
     bool below(const std::string& queue, const std::string& above) const;
     void count(const std::string& queue, const Sums& demand);
     void uncount(const std::string& queue, const Sums& demand);

@@ -92,9 +92,10 @@ struct Fields<After> {
 };
 template <>
 struct Fields<CheckpointAsk> {
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(CheckpointAsk, reason), RTRAIN_FIELD(CheckpointAsk, why),
-                                            RTRAIN_FIELD(CheckpointAsk, asked), RTRAIN_FIELD(CheckpointAsk, deadline),
-                                            RTRAIN_FIELD(CheckpointAsk, workers));
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(CheckpointAsk, reason), RTRAIN_FIELD(CheckpointAsk, why),
+                   RTRAIN_FIELD(CheckpointAsk, asked), RTRAIN_FIELD(CheckpointAsk, deadline),
+                   RTRAIN_FIELD(CheckpointAsk, workers), RTRAIN_FIELD(CheckpointAsk, room_for));
 };
 template <>
 struct Fields<QuarantinePolicy> {

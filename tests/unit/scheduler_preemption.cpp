@@ -204,3 +204,179 @@ TEST_CASE("the choice of who gives way is the cheapest of all, against a search 
         CHECK(sum(bounded) >= least);
     }
 }
+
+namespace {
+
+struct Crowd {  // a node full of small runs of a low priority
+    World world;
+    std::vector<RunId> low;
+    explicit Crowd(int count, std::uint32_t gpus = 0) {
+        world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+        world.nodes(1, 64, gpus == 0 ? static_cast<std::uint32_t>(count) : gpus);
+        for (int i = 0; i < count; ++i)
+            low.push_back(
+                runs_in(world, "batch", {.name = "low" + std::to_string(i), .gpus = units(1), .priority = 10}));
+    }
+    RunId urgent(const std::string& name, std::int64_t gpus) {
+        return submit_to(world, "other", {.name = name, .gpus = units(gpus), .priority = 90});
+    }
+    auto asked() const {
+        return std::count_if(low.begin(), low.end(), [&](RunId id) { return gives_way(world, id); });
+    }
+    auto running() const {
+        return std::count_if(low.begin(), low.end(), [&](RunId id) {
+            return world.attempt(id).state == AttemptState::running && world.run(id).attempts == 1;
+        });
+    }
+};
+
+}  // namespace
+
+TEST_CASE("who was asked to give way stays when the run that wanted the room is stopped", "[preemption]") {
+    Crowd crowd(3);
+    World& world = crowd.world;
+    const RunId urgent = crowd.urgent("urgent", 3);
+    CHECK(crowd.asked() == 3);
+    world.pass(5'000);
+    world.tell(RunStopAsked{.run = urgent, .by = "ana"});
+    CHECK(crowd.asked() == 0);
+    CHECK(world.last.note.find("low0 stays: nobody needs its room any more") != std::string::npos);
+    world.pass(120'000);
+    CHECK(crowd.running() == 3);
+}
+
+TEST_CASE("who was asked to give way stays when the run that wanted the room is placed elsewhere", "[preemption]") {
+    Crowd crowd(3);
+    World& world = crowd.world;
+    const RunId urgent = crowd.urgent("urgent", 3);
+    world.tell(node("n2", 64, 3));
+    CHECK(world.run(urgent).state == RunState::starting);
+    CHECK(crowd.asked() == 0);
+    world.pass(120'000);
+    CHECK(crowd.running() == 3);
+}
+
+TEST_CASE("who was asked goes when another run that may have the room still lacks it", "[preemption]") {
+    Crowd crowd(3);
+    World& world = crowd.world;
+    const RunId urgent = crowd.urgent("urgent", 3), next = crowd.urgent("next", 3);
+    world.pass(5'000);
+    world.tell(RunStopAsked{.run = urgent, .by = "ana"});
+    CHECK(crowd.asked() == 3);
+    CHECK(world.attempt(crowd.low[0]).ask->why == "gives way to next (priority 90, queue \"other\")");
+    world.pass(60'000);
+    for (const RunId id : crowd.low) world.empties(id);
+    CHECK(world.run(next).state == RunState::starting);
+}
+
+TEST_CASE("no more go than are needed when they commit, or at the deadline", "[preemption]") {
+    for (const bool commit : {true, false}) {
+        Crowd crowd(3, 4);
+        World& world = crowd.world;
+        const RunId other = runs_in(world, "default", {.name = "other", .gpus = units(1)});
+        const RunId urgent = crowd.urgent("urgent", 3);
+        CHECK(crowd.asked() == 3);
+        world.exits(other, 0, exit_code(0));
+        world.empties(other);
+        if (commit)
+            for (const RunId id : crowd.low) world.commits(id, "checkpoint_000001-a001");
+        else
+            world.pass(60'000);
+        CHECK(crowd.running() == 1);
+        for (const RunId id : crowd.low)
+            if (world.attempt(id).state == AttemptState::stopping) world.empties(id);
+        CHECK(world.run(urgent).state == RunState::starting);
+        world.pass(1'000);
+        CHECK(crowd.running() == 1);
+    }
+}
+
+TEST_CASE("an elastic run keeps its size when nobody needs the part any more", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+    world.nodes(1, 64, 4);
+    const RunId wide = can_shrink(world);
+    const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 50});
+    REQUIRE(gives_way(world, wide));
+    world.tell(RunStopAsked{.run = urgent, .by = "ana"});
+    CHECK_FALSE(gives_way(world, wide));
+    world.commits(wide, "checkpoint_000001-a001");
+    CHECK(world.run(wide).state == RunState::running);
+    CHECK(world.attempt(wide).workers.size() == 4);
+}
+
+TEST_CASE("a run that was asked to grow gives way all the same", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+    world.nodes(1, 64, 2);
+    const RunId wide =
+        runs_in(world, "batch", {.name = "wide", .workers = 4, .gpus = units(1), .priority = 10, .workers_min = 2});
+    world.tell(node("n2", 64, 2));
+    world.pass(40'000);
+    REQUIRE(gives_way(world, wide));
+    REQUIRE(world.attempt(wide).ask->reason == AskReason::resize);
+    const RunId urgent = submit_to(world, "other", {.name = "urgent", .workers = 2, .gpus = units(2), .priority = 90});
+    CHECK(world.attempt(wide).ask->reason == AskReason::preemption);
+    world.pass(60'000);
+    world.empties(wide);
+    CHECK(world.run(urgent).state == RunState::starting);
+}
+
+TEST_CASE("a run on a node that drains without a deadline gives way, and is asked to move when it need not",
+          "[preemption]") {
+    for (const bool stopped : {false, true}) {
+        World world;
+        world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+        world.nodes(2, 64, 2);
+        const RunId low = runs_in(world, "batch", {.name = "low", .workers = 2, .gpus = units(2), .priority = 10});
+        world.tell(NodeDrained{.node = {"n1"}, .by = "ana", .reason = ""});
+        REQUIRE(gives_way(world, low));
+        REQUIRE(world.attempt(low).ask->reason == AskReason::drain);
+        const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 90});
+        CHECK(world.attempt(low).ask->reason == AskReason::preemption);
+        if (stopped) {
+            world.tell(RunStopAsked{.run = urgent, .by = "ana"});
+            REQUIRE(gives_way(world, low));
+            CHECK(world.attempt(low).ask->reason == AskReason::drain);
+            continue;
+        }
+        world.pass(60'000);
+        world.empties(low);
+        CHECK(world.run(urgent).state == RunState::starting);
+    }
+}
+
+TEST_CASE("who stops at its next checkpoint is given a deadline, as long as others need its room", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+    world.nodes(1, 64, 2);
+    const RunId low = runs_in(world, "batch", {.name = "low", .gpus = units(2), .priority = 10});
+    world.tell(RunStopAsked{.run = low, .by = "ana", .checkpoint = true});
+    REQUIRE(world.attempt(low).ask->reason == AskReason::stop);
+    const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 90});
+    CHECK(world.attempt(low).ask->deadline == Time{world.now.ms + 60'000});
+    world.tell(RunStopAsked{.run = urgent, .by = "ana"});
+    CHECK_FALSE(world.attempt(low).ask->deadline);
+    world.pass(120'000);
+    CHECK(world.run(low).state == RunState::running);
+    const RunId again = submit_to(world, "other", {.name = "again", .gpus = units(2), .priority = 90});
+    world.pass(60'000);
+    world.empties(low);
+    CHECK(world.run(low).state == RunState::stopped);
+    CHECK(world.run(again).state == RunState::starting);
+}
+
+TEST_CASE("rtrain resize of a run that shrinks for others does not leave them waiting", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = preempting(0), .by = ""});
+    world.nodes(1, 64, 4);
+    const RunId wide = can_shrink(world);
+    submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 50});
+    REQUIRE(gives_way(world, wide));
+    for (const std::uint32_t workers : {4U, 3U}) {
+        world.tell(RunResizeAsked{.run = wide, .by = "ana", .workers = workers});
+        REQUIRE(gives_way(world, wide));
+        CHECK(world.attempt(wide).ask->workers == 2);
+        CHECK(world.attempt(wide).ask->deadline);
+    }
+}
