@@ -38,7 +38,9 @@ Quotas quotas_at_turn(const Cluster& cluster, const Run& run, const std::vector<
         const Run& other = cluster.runs.at(id);
         if (other.nodes_reserved.empty()) continue;
         const auto over = quotas.refuses(other.spec.queue, demand_of(other));
-        if (over && !over->lent) quotas.promise(other.spec.queue, demand_of(other));
+        if (!over) continue;
+        quotas.starts(id);
+        quotas.promise(other.spec.queue, demand_of(other));
     }
     return quotas;
 }

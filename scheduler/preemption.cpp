@@ -2,11 +2,12 @@
 // preemption and they have a lower priority; or it is below its own quota, and they hold what their queue has borrowed.
 // Elastic ones are asked to shrink before any is stopped; of those that would be stopped, those that lose the least GPU
 // time since their last commit are asked. They are asked for a checkpoint, have a grace, and then wait again.
+#include "scheduler/preemption.hpp"
+
 #include <algorithm>
 
 #include "scheduler/elastic.hpp"
 #include "scheduler/machine.hpp"
-#include "scheduler/preemption.hpp"
 #include "scheduler/preemption_choice.hpp"
 
 namespace rtrain::core {
@@ -33,9 +34,7 @@ bool may_take(const Cluster& cluster, const Quotas& quotas, const Taker& taker, 
     const QueueRules& mine = rules_of(cluster.queues, taker.run.spec.queue);
     const QueueRules& theirs = rules_of(cluster.queues, holder.spec.queue);
     if (mine.preempt && theirs.preempt && holder.spec.priority < taker.run.spec.priority) return true;
-    const std::string& queue = taker.run.spec.queue;
-    const bool kin = !theirs.parent.empty() && quotas.below(queue, theirs.parent);
-    return kin && holder.spec.queue != queue && quotas.borrows(holder.spec.queue) && quotas.own(queue, taker.demand);
+    return quotas.owes(holder.spec.queue, taker.run.spec.queue, taker.demand);
 }
 
 // Nobody gives way where no queue takes part in preemption and none has borrowed.
@@ -121,17 +120,30 @@ class Prospect {
     bool fits_without(const Victims& victims) const {
         Prospect then(cluster_, taker_, quotas_, kept_);
         std::vector<Attempt> parts;
-        for (const Victim& victim : victims) parts.push_back(then.part_of(victim));
+        for (const Victim& victim : victims)
+            if (then.may_go(victim)) parts.push_back(then.part_of(victim));
         if (then.quotas_.refuses(taker_.run.spec.queue, taker_.demand)) return false;
         then.nodes_ = nodes_;
         for (const Attempt& part : parts) give_back(then.nodes_, cluster_.runs.at(part.id.run).spec, part);
         return place(then.nodes_, request_of(taker_.run)).verdict == Verdict::feasible_now;
     }
 
+    // Those of them whom it may still take from once those before them have gone: no more than was lent is taken back.
+    Victims going(const Victims& victims) const {
+        Prospect then(cluster_, taker_, quotas_, kept_);
+        Victims all;
+        for (const Victim& victim : victims)
+            if (then.may_go(victim)) then.part_of(victim), all.push_back(victim);
+        return all;
+    }
+
   private:
     Prospect(const Cluster& cluster, const Taker& taker, const Quotas& quotas,
              const std::map<AttemptId, std::uint32_t>& kept)
         : cluster_(cluster), taker_(taker), quotas_(quotas), kept_(kept) {}
+    bool may_go(const Victim& victim) const {
+        return may_take(cluster_, quotas_, taker_, cluster_.runs.at(victim.attempt.run));
+    }
     void let_go(const Victim& victim) { give_back(nodes_, cluster_.runs.at(victim.attempt.run).spec, part_of(victim)); }
     __int128 left_by(const Victim& victim) const {
         const Attempt& attempt = cluster_.attempts.at(victim.attempt);
@@ -341,7 +353,7 @@ std::optional<RoomToCome> make_room(Change& change, const Quotas& quotas, RunId 
     if (prospect.fits_without({}))  // who must go has been asked already
         return asked_until ? std::optional(RoomToCome{.asked_now = false, .by = *asked_until}) : std::nullopt;
     const Victims shrunk = victims(cluster, quotas, taker, change.now(), Part::shrunk);
-    const Victims chosen = chosen_of(cluster, prospect, shrunk, whole);
+    const Victims chosen = prospect.going(chosen_of(cluster, prospect, shrunk, whole));
     if (chosen.empty()) return std::nullopt;
     for (const Victim& victim : chosen) ask_to_go(change, victim, run);
     return RoomToCome{.asked_now = true, .by = change.now() + cluster.queues.preemption_grace};

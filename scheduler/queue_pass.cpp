@@ -139,22 +139,22 @@ std::optional<Pass::Next> Pass::refused_by_quota(const Turn& turn, const Run& ru
     if (!over) return std::nullopt;
     if (run.state == RunState::queued && run.reason != to_text(*over)) give_reason(run.id, to_text(*over));
     if (run.retry_at > change_.now()) return Next::skip;
-    if (!over->lent) return others_leave_quota(turn, run) ? Next::on : Next::skip;
-    if (const auto room = make_room(change_, quotas_, run.id); room && room->asked_now) change_.settle();
-    return Next::skip;
+    const bool may = over->lent() || rules_of(change_.seen().queues, turn.line->queue).preempt;
+    return may && others_leave_quota(turn, run) ? Next::on : Next::skip;
 }
 
-// Lower priorities give way within a quota too. What they leave is kept for it, in the quota and on nodes: else those
-// who go first would have it again before the last has gone. Nobody goes for nodes that are kept for others.
+// Lower priorities give way within a quota too, and who was lent to gives back. What they leave is kept for it, in the
+// quota and on nodes: else those who go first would have it again before the last has gone. Nobody goes for nodes that
+// are kept for others.
 bool Pass::others_leave_quota(const Turn& turn, const Run& run) {
-    if (!rules_of(change_.seen().queues, turn.line->queue).preempt || ledger_.shape(turn.shape).gang.driver ||
-        heads() >= heads_at_most || held_.size() >= reservations_at_most)
+    if (ledger_.shape(turn.shape).gang.driver || heads() >= heads_at_most || held_.size() >= reservations_at_most)
         return false;
     const auto room = make_room(change_, quotas_, run.id, open_to(run.spec.wall_time_limit));
     if (!room) return false;
     if (room->asked_now) change_.settle();
     if (room->asked_now && !run.nodes_reserved.empty()) change_.edit(turn.run).nodes_reserved.clear();
     hold(turn, room->by);
+    quotas_.starts(turn.run);  // counted as a promise now
     quotas_.promise(turn.line->queue, ledger_.shape(turn.shape).total);
     promised_.insert(turn.run);
     return true;
@@ -329,6 +329,7 @@ bool Pass::start(const Turn& turn, const Run& run, Doors open) {
     if (!ledger_.room_for(turn.shape, open)) return false;
     const PlacementAnswer answer = grown(run, ledger_.place(turn.shape, open), open);
     if (answer.verdict != Verdict::feasible_now) return false;
+    quotas_.starts(turn.run);
     quotas_.count(turn.line->queue, demand_of_first(run, answer.seats.size()));
     place_attempt(change_, turn.run, answer.seats);
     change_.settle();

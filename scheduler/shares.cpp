@@ -1,8 +1,9 @@
 // See shares.hpp. Whole numbers throughout, so that a replay gives the same order on every machine.
+#include "scheduler/shares.hpp"
+
 #include <algorithm>
 #include <array>
-
-#include "scheduler/shares.hpp"
+#include <set>
 
 namespace rtrain::core {
 namespace {
@@ -138,6 +139,24 @@ void Quotas::promise(const std::string& queue, const Sums& demand) {
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(promised_[*at], demand);
 }
 
+void Quotas::keep_back(RunId run, const std::string& queue, const Sums& demand) {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
+        if (const std::string& above = rules_of(queues_, *at).parent; !above.empty() && own(*at, demand))
+            kept_back_[above].emplace(run, demand);
+}
+
+void Quotas::starts(RunId run) {
+    for (auto& [above, runs] : kept_back_) runs.erase(run);
+}
+
+Sum Quotas::kept_back(const std::string& above, const std::string& name) const {
+    Sum sum;
+    const auto found = kept_back_.find(above);
+    if (found == kept_back_.end()) return sum;
+    for (const auto& [run, demand] : found->second) sum = sum + amount_of(demand, name);
+    return sum;
+}
+
 bool Quotas::below(const std::string& queue, const std::string& above) const {
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
         if (*at == above) return true;
@@ -159,6 +178,34 @@ bool Quotas::borrows(const std::string& queue) const {
     });
 }
 
+// The queue right below `above` on the way from `queue`; `above` itself is its own.
+const std::string& Quotas::child_towards(const std::string& queue, const std::string& above) const {
+    const std::string* at = &queue;
+    while (*at != above && rules_of(queues_, *at).parent != above) at = &rules_of(queues_, *at).parent;
+    return *at;
+}
+
+// A queue that holds no more than its quota holds what is its own, however much those above it have borrowed.
+bool Quotas::owes(const std::string& holder, const std::string& taker, const Sums& demand) const {
+    std::set<std::string> within;
+    for (const std::string* at = &holder; !rules_of(queues_, *at).parent.empty(); at = &rules_of(queues_, *at).parent) {
+        const QueueRules& rules = rules_of(queues_, *at);
+        bool over = false;
+        for (const auto& [name, quota] : rules.quota) {
+            if (amount_of(demand, name).ticks == 0) continue;
+            if (amount_of(held(*at), name) <= quota)
+                within.insert(name);
+            else
+                over |= !within.contains(name);
+        }
+        const bool inside = below(taker, *at);
+        if (!over || taker == *at || (inside && *at != holder)) continue;
+        const std::string& lender = inside ? *at : rules.parent;
+        if (below(taker, lender) && own(child_towards(taker, lender), demand)) return true;
+    }
+    return false;
+}
+
 bool Quotas::borrowed(const std::string& queue) const {
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
         if (borrows(*at)) return true;
@@ -168,43 +215,48 @@ bool Quotas::borrowed(const std::string& queue) const {
 // Each queue on the way up has its say. Where one is beyond its quota, what is above it must lend; and who was lent to
 // gets nothing more while a lender claims its own back.
 std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand) const {
-    bool beyond = false;
-    const std::string* next = &queue;
-    for (; !next->empty(); next = &rules_of(queues_, *next).parent) {
+    bool beyond_below = false;
+    std::string lender;
+    for (const std::string* next = &queue; !next->empty(); next = &rules_of(queues_, *next).parent) {
         const std::string& at = *next;
+        bool beyond = false;
         const QueueRules& rules = rules_of(queues_, at);
         const auto kept = promised_.find(at);
         for (const auto& [name, quota] : rules.quota) {
             const Sum asked = amount_of(demand, name), has = amount_of(held(at), name);
             const Sum promised = kept == promised_.end() ? Sum{} : amount_of(kept->second, name);
             if (asked.ticks == 0) continue;
+            const bool room = has + promised + asked <= quota;
             const bool claimed =
-                beyond && std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end();
-            if (has + promised + asked <= quota && !claimed) continue;
-            if (!claimed && at == queue && rules.borrow && !rules.parent.empty()) {
-                beyond = true;
-                continue;
-            }
-            if (!claimed && at != queue && rules.borrow && !rules.parent.empty()) continue;
+                beyond_below && (std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end() ||
+                                 (room && has + promised + asked + kept_back(at, name) > quota));
+            if (room && !claimed) continue;
+            if (at != queue && !beyond_below && lender.empty()) lender = at;
+            beyond = true;
+            if (!claimed && rules.borrow && !rules.parent.empty()) continue;
             return OverQuota{.queue = at,
                              .resource = name,
                              .held = has,
                              .asked = asked,
                              .quota = quota,
                              .promised = promised,
-                             .lent = at != queue && !beyond,
+                             .lender = std::move(lender),
                              .claimed = claimed};
         }
+        beyond_below = beyond;
     }
     return std::nullopt;
 }
 
 void claim_lent(Quotas& quotas, const Cluster& cluster) {
     if (cluster.queues.rules.empty()) return;
-    for (const auto& [line, batches] : cluster.ledger.waiting())
+    const Ledger& ledger = cluster.ledger;
+    for (const RunId id : ledger.reserving())
+        quotas.keep_back(id, ledger.line_of(id).queue, ledger.shape(ledger.shape_of(id)).total);
+    for (const auto& [line, batches] : ledger.waiting())
         for (const auto& [shape, batch] : batches)
-            if (const auto over = quotas.refuses(line.queue, cluster.ledger.shape(shape).total); over && over->lent)
-                quotas.claim_back(over->queue);
+            if (const auto over = quotas.refuses(line.queue, ledger.shape(shape).total); over && over->lent())
+                quotas.claim_back(over->lender);
 }
 
 std::string to_text(const OverQuota& over) {

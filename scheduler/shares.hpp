@@ -42,8 +42,9 @@ struct OverQuota {
     Sum held, asked;
     Amount quota;
     Sum promised{};        // to those others give way to
-    bool lent = false;     // the own quota would allow it: what is lacking was lent to others
+    std::string lender{};  // what is lacking here is within the quota below, and was lent to others; empty: it was not
     bool claimed = false;  // it could be borrowed, but a lender waits for it
+    bool lent() const { return !lender.empty(); }
 };
 class Quotas {
   public:
@@ -52,17 +53,28 @@ class Quotas {
     bool own(const std::string& queue, const Sums& demand) const;  // fits below the queue's own quota
     bool borrows(const std::string& queue) const;                  // holds more than its own quota
     bool borrowed(const std::string& queue) const;                 // it, or a queue above it
+    // Of what the demand asks for, the holder's queue or one above it has borrowed from one that is above the taker's
+    // too, and the taker's side of it stays within its own quota.
+    bool owes(const std::string& holder, const std::string& taker, const Sums& demand) const;
     bool below(const std::string& queue, const std::string& above) const;
     void count(const std::string& queue, const Sums& demand);
     void uncount(const std::string& queue, const Sums& demand);
     // Kept for a run that others give way to, until it starts: nobody else may have it.
     void promise(const std::string& queue, const Sums& demand);
+    // For a run that has nodes reserved, until it starts: where its side of a queue stays within its own quota, so much
+    // is lent to nobody else.
+    void keep_back(RunId run, const std::string& queue, const Sums& demand);
+    void starts(RunId run);
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }  // lends nothing until it is met
     const Sums& held(const std::string& queue) const;                              // with the queues below it
 
   private:
+    Sum kept_back(const std::string& above, const std::string& name) const;
+    const std::string& child_towards(const std::string& queue, const std::string& above) const;
+
     const Queues& queues_;
     std::map<std::string, Sums> held_, promised_;
+    std::map<std::string, std::map<RunId, Sums>> kept_back_;
     std::vector<std::string> claimed_back_;
 };
 // Queues that wait below their own quota while its room is lent to others: these are lent nothing more.

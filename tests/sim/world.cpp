@@ -26,6 +26,12 @@ Queues choose_queues(Dice& dice) {
                               .quota = dice.one_in(2) ? quota(1) : Resources{},
                               .borrow = true,
                               .preempt = dice.one_in(2)};
+    for (const char* name : {"a1", "a2"})
+        queues.rules[name] = {.share = 1,
+                              .parent = "a",
+                              .quota = dice.one_in(2) ? quota(1) : Resources{},
+                              .borrow = true,
+                              .preempt = dice.one_in(2)};
     return queues;
 }
 

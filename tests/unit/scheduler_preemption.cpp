@@ -380,3 +380,133 @@ TEST_CASE("rtrain resize of a run that shrinks for others does not leave them wa
         CHECK(world.attempt(wide).ask->deadline);
     }
 }
+
+namespace {
+
+Queues lab(std::int64_t all, std::int64_t each) {
+    Queues queues;
+    queues.rules = {{"default", {}},
+                    {"lab", {.quota = {{"GPU", units(all)}}}},
+                    {"text", {.parent = "lab", .quota = {{"GPU", units(each)}}}},
+                    {"vision", {.parent = "lab", .quota = {{"GPU", units(each)}}}}};
+    return queues;
+}
+
+}  // namespace
+
+TEST_CASE("what a queue reclaims is kept for it, not taken by another queue", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = lab(8, 4), .by = ""});
+    world.nodes(1, 64, 8);
+    const RunId before = runs_in(world, "text", {.name = "before", .gpus = units(4)});
+    world.pass(3'600'000);  // text has had more than others
+    world.exits(before, 0, exit_code(0));
+    world.empties(before);
+    const RunId one = runs_in(world, "vision", {.name = "one", .gpus = units(4)});
+    const RunId two = runs_in(world, "vision", {.name = "two", .gpus = units(4)});
+    const RunId mine = submit_to(world, "text", {.name = "mine", .gpus = units(4)});
+    const RunId goes = gives_way(world, one) ? one : two;
+    REQUIRE(gives_way(world, goes));
+    const RunId other = submit_to(world, "default", {.name = "other", .gpus = units(4)});
+    world.pass(60'000);
+    world.empties(goes);
+    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(other).state == RunState::queued);
+}
+
+TEST_CASE("what a queue reclaims is not lent again, whatever the priority of who would borrow it", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = lab(8, 4), .by = ""});
+    world.nodes(1, 64, 16);
+    for (const char* name : {"one", "two"}) runs_in(world, "vision", {.name = name, .gpus = units(4)});
+    const RunId mine = submit_to(world, "text", {.name = "mine", .gpus = units(3)});
+    const RunId goes = gives_way(world, {1}) ? RunId{1} : RunId{2};
+    const RunId more = submit_to(world, "vision", {.name = "more", .gpus = units(2), .priority = 90});
+    world.pass(60'000);
+    world.empties(goes);
+    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(more).state == RunState::queued);
+}
+
+TEST_CASE("no more is reclaimed than was lent", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = lab(16, 8), .by = ""});
+    world.nodes(2, 64, 8);
+    std::vector<RunId> lent;
+    for (int i = 0; i < 6; ++i)
+        lent.push_back(runs_in(world, "vision",
+                               {.name = "lent" + std::to_string(i), .gpus = units(2), .placement = Strategy::spread}));
+    const auto asked = [&] {
+        return std::count_if(lent.begin(), lent.end(), [&](RunId id) { return gives_way(world, id); });
+    };
+    submit_to(world, "text", {.name = "wide", .gpus = units(8)});  // three of a node would leave vision 6 of its 8
+    CHECK(asked() == 0);
+    submit_to(world, "text", {.name = "fits", .workers = 3, .gpus = units(2)});
+    CHECK(asked() == 1);
+}
+
+namespace {
+
+Queues deep(std::int64_t b1 = 0, std::int64_t b2 = 0) {
+    Queues queues;
+    const auto quota = [](std::int64_t gpus) { return gpus == 0 ? Resources{} : Resources{{"GPU", units(gpus)}}; };
+    queues.rules = {{"default", {}},
+                    {"lab", {.quota = quota(8)}},
+                    {"teamA", {.parent = "lab", .quota = quota(4)}},
+                    {"teamB", {.parent = "lab", .quota = quota(4)}},
+                    {"a1", {.parent = "teamA"}},
+                    {"b1", {.parent = "teamB", .quota = quota(b1)}},
+                    {"b2", {.parent = "teamB", .quota = quota(b2)}}};
+    return queues;
+}
+
+}  // namespace
+
+TEST_CASE("what a team has lent comes back to the queues below it", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = deep(), .by = ""});
+    world.nodes(1, 64, 8);
+    const RunId one = runs_in(world, "b1", {.name = "one", .gpus = units(4)});
+    const RunId two = runs_in(world, "b1", {.name = "two", .gpus = units(4)});
+    const RunId mine = submit_to(world, "a1", {.name = "mine", .gpus = units(4)});
+    REQUIRE(gives_way(world, one) != gives_way(world, two));
+    const RunId goes = gives_way(world, one) ? one : two;
+    const RunId more = submit_to(world, "b1", {.name = "more", .gpus = units(4), .priority = 90});
+    world.pass(60'000);
+    world.empties(goes);
+    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(more).state == RunState::queued);
+    const RunId further = submit_to(world, "a1", {.name = "further", .gpus = units(1)});
+    CHECK_FALSE(gives_way(world, goes == one ? two : one));  // that is teamB's own
+    CHECK(world.run(further).state == RunState::queued);
+}
+
+TEST_CASE("a queue within its own quota gives nothing back, however much its team has borrowed", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = deep(2, 2), .by = ""});
+    world.nodes(1, 64, 8);
+    const RunId large = runs_in(world, "b2", {.name = "large", .gpus = units(6)});
+    world.pass(60'000);
+    const RunId own = runs_in(world, "b1", {.name = "own", .gpus = units(2)});  // younger: it would lose the least
+    const RunId mine = submit_to(world, "a1", {.name = "mine", .gpus = units(2)});
+    CHECK(gives_way(world, large));
+    CHECK_FALSE(gives_way(world, own));
+    world.pass(60'000);
+    world.empties(large);
+    CHECK(world.run(mine).state == RunState::starting);
+}
+
+TEST_CASE("within a team what one queue has lent to the other comes back too", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = deep(2, 2), .by = ""});
+    world.nodes(1, 64, 8);
+    const RunId a = runs_in(world, "a1", {.name = "a", .gpus = units(4)});
+    const RunId one = runs_in(world, "b2", {.name = "one", .gpus = units(2)});
+    const RunId two = runs_in(world, "b2", {.name = "two", .gpus = units(2)});
+    const RunId mine = submit_to(world, "b1", {.name = "mine", .gpus = units(2)});
+    CHECK(gives_way(world, one) != gives_way(world, two));
+    CHECK_FALSE(gives_way(world, a));
+    world.pass(60'000);
+    world.empties(gives_way(world, one) ? one : two);
+    CHECK(world.run(mine).state == RunState::starting);
+}
