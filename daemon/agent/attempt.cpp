@@ -11,11 +11,6 @@ using namespace protocol;
 
 namespace {
 
-constexpr std::int64_t upload_patience_ms = 60'000;        // for a last checkpoint, once the workers are gone
-constexpr std::int64_t quick_upload_patience_ms = 15'000;  // when other nodes of the group are gone
-// What an empty node said last comes by another way than the head's word that it is empty.
-constexpr std::int64_t last_words_ms = 1'000;
-
 AttemptKey key(const LocalAttempt& attempt) { return key_of(attempt.image.prepare.attempt); }
 
 bool all_exited(const LocalAttempt& attempt) {
@@ -37,42 +32,6 @@ void say_prepared(Step& step, const LocalAttempt& attempt) {
                              .from = image.from,
                              .master_address = image.master_address,
                              .master_port = image.master_port});
-}
-
-// Nodes whose part of the checkpoint on its way the coordinator does not have.
-std::vector<std::string> parts_missing(const LocalAttempt& attempt) {
-    std::vector<std::string> nodes;
-    if (!attempt.coordinator || !attempt.coordinator->commit) return nodes;
-    for (const std::string& node : attempt.coordinator->commit->nodes_waiting)
-        if (node != attempt.coordinator->own_node) nodes.push_back(node);
-    return nodes;
-}
-
-// Only files are waited for. How long depends on who still can bring them, which may change while it is waited.
-void wait_for_uploads(LocalAttempt& attempt, Time now) {
-    if (!attempt.uploads_from) attempt.uploads_from = now;
-    const auto missing = parts_missing(attempt);
-    const auto is_cut = [&](const std::string& node) {
-        const auto found = attempt.nodes_gone.find(node);
-        return found != attempt.nodes_gone.end() && found->second;
-    };
-    const bool cut =
-        attempt.coordinator ? std::any_of(missing.begin(), missing.end(), is_cut) : is_cut("");  // from the coordinator
-    const bool nobody_left = attempt.alone && !missing.empty();
-    const Time last = *attempt.uploads_from + Duration{upload_patience_ms};
-    if (!cut && !nobody_left) {
-        attempt.give_up_uploads_at = last;
-        return;
-    }
-    const Time soon = now + Duration{nobody_left ? last_words_ms : quick_upload_patience_ms};
-    attempt.give_up_uploads_at = std::min({attempt.give_up_uploads_at.value_or(last), last, soon});
-}
-
-void give_up_uploads(Step& step, LocalAttempt& attempt) {
-    std::string why = "the attempt has ended";
-    for (const std::string& node : parts_missing(attempt)) why += ", and " + node + " has not stored its part";
-    attempt.give_up_uploads_at.reset();
-    abandon_uploads(step, attempt, why);
 }
 
 LocalAttempt* find_ref(Step& step, const AttemptRef& ref) {
@@ -230,6 +189,10 @@ void on(Step& step, const AttemptFound& input) {
             if (local.started) local.pid = pid->second;
         }
         open_group(attempt);
+        if (!attempt.coordinates) attempt.nodes_cut.emplace("", step.now);
+        for (const PeerNode& node : input.image.prepare.nodes)  // until they are heard
+            if (attempt.coordinates && node.node != attempt.coordinator->own_node)
+                attempt.nodes_cut.emplace(node.node, step.now);
         resume_checkpoint(step, attempt);
     }
     const bool dials = input.image.launch && !attempt.coordinates && !input.image.prepare.nodes.empty();
@@ -281,7 +244,7 @@ void stop(Step& step, const Stop& order) {
     LocalAttempt* attempt = find_ref(step, order.attempt);
     if (!attempt) return tell_head(step, Emptied{order.attempt});  // unknown or over: nothing of it is here
     attempt->stop_asked = true;
-    attempt->alone = attempt->alone || order.alone;
+    if (order.alone && !attempt->others_gone) attempt->others_gone = step.now;
     attempt->stop_why = order.why;
     attempt->end_as = order.end_as;
     const AttemptKey id = key(*attempt);
@@ -304,7 +267,7 @@ void attempt_time(Step& step, LocalAttempt& attempt) {
         for (auto& [rank, worker] : attempt.workers)
             if (worker.started && !worker.exited) step.out.push_back(SignalWorker{key(attempt), rank, SIGKILL});
     }
-    if (attempt.give_up_uploads_at && step.now >= *attempt.give_up_uploads_at) give_up_uploads(step, attempt);
+    last_checkpoint_time(step, attempt);
 }
 
 void settle_end(Step& step, AttemptKey id) {
@@ -322,8 +285,11 @@ void settle_end(Step& step, AttemptKey id) {
         attempt->logs_asked = true;
         step.out.push_back(FinishLogs{id});
     }
-    if (!uploads_settled(*attempt)) return wait_for_uploads(*attempt, step.now);
-    attempt->give_up_uploads_at.reset();
+    if (!uploads_settled(*attempt)) {
+        if (!attempt->uploads_from) attempt->uploads_from = step.now;
+        return;
+    }
+    attempt->uploads_from.reset();
     if (!attempt->logs_done) return;
     say_end(step, *attempt);
     attempt->phase = Phase::drained;

@@ -313,7 +313,9 @@ void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded
     }
     c.commit->nodes_waiting.erase(node);
     c.commit->files.insert(c.commit->files.end(), news.files.begin(), news.files.end());
-    if (c.commit->nodes_waiting.empty()) write_manifest(c, sink);
+    if (!c.commit->nodes_waiting.empty()) return;
+    c.commit->stored_at = now;
+    write_manifest(c, sink);
 }
 
 // A node that comes back may have lost its part of the checkpoint on its way: it is asked.

@@ -198,7 +198,7 @@ void on(Step& step, const GroupSaid& input) {
     if (!attempt) return;
     with_group(step, *attempt, [&](GroupSink& sink) {
         if (attempt->coordinator) {
-            attempt->nodes_gone[input.node] = false;
+            attempt->nodes_cut.erase(input.node);
             from_node(*attempt->coordinator, step.now, input.node, input.message, sink);
         } else if (attempt->local) {
             from_coordinator(*attempt->local, step.now, input.message, sink);
@@ -210,14 +210,14 @@ void on(Step& step, const GroupSaid& input) {
 void on(Step& step, const GroupConnected& input) {
     LocalAttempt* attempt = with_ranks(step, input.attempt);
     if (!attempt || attempt->coordinates) return;
-    attempt->nodes_gone[""] = false;
+    attempt->nodes_cut.erase("");
     with_group(step, *attempt, [&](GroupSink& sink) { joined_coordinator(*attempt->local, step.state.node, sink); });
 }
 
 void on(Step& step, const GroupCut& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt) return;
-    attempt->nodes_gone[input.node] = true;
+    attempt->nodes_cut.emplace(input.node, step.now);
     settle_end(step, input.attempt);
 }
 

@@ -268,6 +268,7 @@ void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink
         upload.done = true;
         upload.files = news.files;
     } else {
+        broke_off(upload, now);
         upload.retry_at = now + Duration{upload.backoff_ms};
         upload.backoff_ms = std::min(upload.backoff_ms * 2, backoff_max_ms);
     }

@@ -20,8 +20,8 @@ void on(Step& step, const TimerFired&) {
     std::vector<AttemptKey> keys;
     for (const auto& [key, attempt] : step.state.attempts) keys.push_back(key);
     for (const AttemptKey key : keys) {
-        group_time(step, step.state.attempts.at(key));
         attempt_time(step, step.state.attempts.at(key));
+        group_time(step, step.state.attempts.at(key));
         watch_time(step, step.state.attempts.at(key));
         settle_end(step, key);
     }
@@ -39,7 +39,7 @@ std::optional<Time> next_wake(const AgentState& state) {
     if (state.unsent_from != 0) earlier(at, state.send_at);
     for (const auto& [key, attempt] : state.attempts) {
         earlier(at, attempt.kill_at);
-        earlier(at, attempt.give_up_uploads_at);
+        earlier(at, next_last_checkpoint(state, attempt));
         earlier(at, next_watch(state, attempt));
         if (attempt.local) earlier(at, next_wake(*attempt.local));
         if (attempt.coordinator) earlier(at, next_wake(*attempt.coordinator));

@@ -38,19 +38,20 @@ struct LocalAttempt {
     std::map<std::uint32_t, LocalWorker> workers;
     std::optional<LocalRanks> local;
     std::optional<Coordinator> coordinator;
-    std::map<std::string, bool> nodes_gone;  // of the group: their connection was cut
-    bool stop_asked = false;                 // the head waits for Emptied
-    bool alone = false;                      // the head says that every other node is empty, or lost
-    bool failed = false;                     // a worker of it failed
-    bool scratch_full = false;               // said that the node's scratch is beyond its quota
-    bool isolated = false;                   // ended by this agent, which had not heard of the head for too long
-    Time fetched_from;                       // its checkpoint was asked for
-    std::int64_t restore_ms = 0;             // until it was here
-    Time released_at;                        // the last report passed
-    std::string stop_why, end_as;            // the head's words
+    std::map<std::string, Time> nodes_cut;  // of the group: their connection is, since then
+    bool stop_asked = false;                // the head waits for Emptied
+    std::optional<Time> others_gone;        // the head says that every other node is empty, or lost
+    bool failed = false;                    // a worker of it failed
+    bool scratch_full = false;              // said that the node's scratch is beyond its quota
+    bool isolated = false;                  // ended by this agent, which had not heard of the head for too long
+    Time fetched_from;                      // its checkpoint was asked for
+    std::int64_t restore_ms = 0;            // until it was here
+    Time released_at;                       // the last report passed
+    std::string stop_why, end_as;           // the head's words
     std::int64_t started_wall_ms = 0;
-    std::optional<Time> kill_at;                           // SIGKILL for those that are left
-    std::optional<Time> uploads_from, give_up_uploads_at;  // only files are waited for: since when, and until when
+    std::optional<Time> kill_at;       // SIGKILL for those that are left
+    std::optional<Time> uploads_from;  // only files are waited for
+    bool said_uploading = false;       // that they are
     std::optional<worker::Wanted>
         asked;  // the head wants a checkpoint; said to each rank, also to one that comes later
     bool logs_asked = false, logs_done = false;
@@ -63,6 +64,8 @@ struct AgentState {
     std::int64_t wall_minus_now_ms = 0;   // set before each step by who owns the clocks
     std::int64_t stop_grace_ms = 10'000;  // for attempts that this agent ends by itself
     bool connected = false, registered = false;
+    bool left = false;  // the cluster: its head will not be heard again
+    Time registered_at;
     std::optional<Time> alone_since;  // not registered since
     std::int64_t scratch_quota = 0;   // bytes of the node's scratch directory; 0: none
     std::int64_t heartbeat_ms = 1'000;

@@ -88,7 +88,10 @@ void hear(Step& step, const Welcome& welcome) {
     if (state.next_news <= welcome.news_seen && state.outbox.empty()) state.next_news = welcome.news_seen + 1;
     state.heartbeat_ms = welcome.heartbeat_ms;
     state.registered = true;
+    state.registered_at = step.now;
+    state.left = false;
     state.alone_since.reset();
+    try_uploads_now(step);
     Register registration = state.inventory;
     registration.next_news = state.next_news;
     for (const auto& [key, attempt] : state.attempts) registration.held.push_back(reference(attempt));
@@ -101,6 +104,7 @@ void hear(Step& step, const Welcome& welcome) {
 
 void hear(Step& step, const Refuse& refuse) {
     step.state.registered = false;
+    step.state.left = refuse.left;
     step.state.unsent_from = 0;
     std::vector<AttemptRef> given_up;
     if (refuse.left)

@@ -25,6 +25,9 @@ struct LocalUpload {
     std::vector<protocol::StagedFile> files;  // with hashes, once done
     std::optional<Time> retry_at;
     std::int64_t backoff_ms = 1'000;
+    Time moved_at, advanced_at;              // the try that runs has moved something; a try has brought it further
+    std::int64_t bytes = 0, most_bytes = 0;  // so far it came: this try, the best before it
+    std::uint32_t in_vain = 0;               // tries in a row that moved something and came no further
     bool operator==(const LocalUpload&) const = default;
 };
 
@@ -68,7 +71,7 @@ struct Commit {
     std::set<std::string> nodes_waiting;
     std::map<std::string, std::vector<std::string>> skips;  // by node: files that a lower rank elsewhere has as well
     std::vector<protocol::StagedFile> files;
-    Time since;
+    Time since, stored_at;  // all parts are
     std::int64_t wall_ms = 0, blocked_ms = 0;
     bool sync = false, writing = false;
     std::string trouble;         // the last error; a newer checkpoint may replace this one
@@ -125,6 +128,7 @@ void joined_coordinator(LocalRanks&, const std::string& node, GroupSink&);  // s
 void local_time(LocalRanks&, Time now, GroupSink&);
 void resume_upload(LocalRanks&, const UploadImage&, Outputs& out);  // after this agent's restart
 void give_up_upload(LocalRanks&, GroupSink&);
+void broke_off(LocalUpload&, Time now);  // (last_checkpoint.cpp) its try has failed
 
 // ---- Coordinator (coordinator.cpp) ----------------------------------------------------------------------------------
 void from_node(Coordinator&, Time now, const std::string& node, protocol::GroupMessage, GroupSink&);

@@ -253,7 +253,11 @@ void Service::on(const DropStaged& out) {
 void Service::on(const Upload& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
-    offload([gear = one->gear, out] { return upload(*gear, out); }, [this](Uploaded done) { feed(std::move(done)); });
+    const auto moved = [this, key = out.attempt, index = out.index](std::int64_t bytes) {
+        loop_.post([this, key, index, bytes] { feed(UploadMoved{key, index, bytes}); });
+    };
+    offload([gear = one->gear, out, moved] { return upload(*gear, out, moved); },
+            [this](Uploaded done) { feed(std::move(done)); });
 }
 
 void Service::on(const WriteManifest& out) {

@@ -85,26 +85,26 @@ Result<std::map<std::string, StagedEntry>> StagedFiles::list(const StagedPaths& 
     return files;
 }
 
-Result<std::string> StagedFiles::hash(const StagedEntry& entry) const {
-    if (!rights_.others()) return storage::hash_file(entry.local());
+Result<std::string> StagedFiles::hash(const StagedEntry& entry, const storage::Progress& progress) const {
+    if (!rights_.others()) return storage::hash_file(entry.local(), progress);
     auto opened = rights_.open_file(entry.local());
     if (!opened) return opened.error();
-    return storage::hash_file(path_of(*opened));
+    return storage::hash_file(path_of(*opened), progress);
 }
 
-Status StagedFiles::give(const StagedEntry& entry, const std::string& path) const {
-    if (!rights_.others()) return gear_.store->put_file(entry.local(), path, true, {});
+Status StagedFiles::give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress) const {
+    if (!rights_.others()) return gear_.store->put_file(entry.local(), path, true, progress);
     auto opened = rights_.open_file(entry.local());
     if (!opened) return opened.error();
     struct stat facts{};
     const bool own = ::fstat(opened->number(), &facts) == 0 && facts.st_nlink == 1 && rights_.owns(facts.st_uid);
     if (const Descriptor folder = folder_of(entry); own && folder.open()) {
         const std::string there = path_of(folder) + "/" + fs::path(entry.name).filename().string();
-        const auto taken = storage::take_file(*gear_.store, there, path);
+        const auto taken = storage::take_file(*gear_.store, there, path, progress);
         if (!taken) return taken.error();
         if (*taken) return Done{};
     }
-    if (Status sent = gear_.store->put_file(path_of(*opened), path, false, {}); !sent) return sent;
+    if (Status sent = gear_.store->put_file(path_of(*opened), path, false, progress); !sent) return sent;
     if (const UserRights::Worn worn(rights_); worn.taken()) ::unlink(entry.local().c_str());
     return Done{};
 }

@@ -27,8 +27,9 @@ class StagedFiles {
     explicit StagedFiles(const AttemptGear& gear) : gear_(gear), rights_(gear.user) {}
     // Every name once, with its lowest rank. A file that the worker's user may not read is an error.
     Result<std::map<std::string, StagedEntry>> list(const StagedPaths& staged) const;
-    Result<std::string> hash(const StagedEntry& entry) const;
-    Status give(const StagedEntry& entry, const std::string& path) const;  // moved or copied to `path` of the store
+    Result<std::string> hash(const StagedEntry& entry, const storage::Progress& progress) const;
+    // Moved or copied to `path` of the store.
+    Status give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress = {}) const;
 
   private:
     Status list_rank(std::uint32_t rank, const std::string& stage, std::map<std::string, StagedEntry>& files) const;

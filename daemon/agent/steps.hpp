@@ -43,6 +43,12 @@ void on(Step& step, const GpusSampled& input);
 void on(Step& step, const ScratchMeasured& input);
 void settle_end(Step& step, AttemptKey key);  // drained, emptied, gone: as far as it has come
 
+// ---- last_checkpoint.cpp: what is still on its way when the ranks have ended
+void last_checkpoint_time(Step& step, LocalAttempt& attempt);
+std::optional<Time> next_last_checkpoint(const AgentState& state, const LocalAttempt& attempt);
+void try_uploads_now(Step& step);
+void on(Step& step, const UploadMoved& input);
+
 // ---- watch.cpp: workers that hang, agents that are alone
 void worker_was_busy(Step& step, LocalWorker& worker);
 void hear_pulse(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& pulse);

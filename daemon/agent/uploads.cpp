@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -48,6 +49,28 @@ std::int64_t free_bytes(const std::string& directory) {
     return static_cast<std::int64_t>(failed ? most : std::min<std::uintmax_t>(space.available, most));
 }
 
+// Bytes hashed, and bytes moved or sent, over the files of a checkpoint. What an earlier try has done counts as done,
+// and is nothing to tell of.
+class Moving {
+  public:
+    explicit Moving(const UploadProgress& tell) : tell_(tell) {}
+    storage::Progress of_file() {
+        return [this](std::int64_t done, std::int64_t) { say(before_ + done); };
+    }
+    void done(std::int64_t bytes) { before_ += bytes; }
+
+  private:
+    void say(std::int64_t bytes) {
+        const auto now = std::chrono::steady_clock::now();
+        if (!tell_ || now - told_ < std::chrono::seconds(1)) return;
+        told_ = now;
+        tell_(bytes);
+    }
+    const UploadProgress& tell_;
+    std::int64_t before_ = 0;
+    std::chrono::steady_clock::time_point told_{};
+};
+
 json listed(const std::vector<protocol::StagedFile>& files) {
     json list = json::array();
     for (const auto& one : files)
@@ -59,7 +82,8 @@ json listed(const std::vector<protocol::StagedFile>& files) {
 // some of them there and some here, and the next one must still name them all.
 Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& staged,
                                                         const std::map<std::string, StagedEntry>& found,
-                                                        const std::set<std::string>& skip, const std::string& kept_at) {
+                                                        const std::set<std::string>& skip, const std::string& kept_at,
+                                                        Moving& moving) {
     std::vector<protocol::StagedFile> files;
     if (const auto kept = read_whole(kept_at)) {
         const json list = json::parse(*kept, nullptr, false);
@@ -67,12 +91,14 @@ Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& stage
         for (const json& one : list)
             files.push_back({one.value("rank", 0u), one.value("path", ""), one.value("bytes", std::int64_t{0}),
                              one.value("sha256", "")});
+        for (const auto& file : files) moving.done(file.bytes);
         return files;
     }
     for (const auto& [name, file] : found) {
         if (skip.contains(name)) continue;
-        auto hash = staged.hash(file);
+        auto hash = staged.hash(file, moving.of_file());
         if (!hash) return hash.error();
+        moving.done(file.bytes);
         files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes, .sha256 = *hash});
     }
     if (Status kept = write_whole(kept_at, listed(files).dump(), 0600, Durable::no); !kept) return kept.error();
@@ -211,7 +237,7 @@ StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
     return answer;
 }
 
-Uploaded upload(const AttemptGear& gear, const Upload& order) {
+Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgress& moved) {
     Uploaded answer{.attempt = order.attempt, .index = order.index};
     const std::string below = gear.prepare.run_name + "/" + order.directory + "/";
     const auto fail = [&](const Error& error) {
@@ -226,7 +252,8 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
     const std::string kept_at = gear.spool + "/" + order.directory + ".files";
     if (Status made = make_directory(gear.spool, 0711); !made) return fail(made.error());
     drop_lists(gear.spool, kept_at);
-    auto files = settled_files(staged, *found, order.skip, kept_at);
+    Moving moving(moved);
+    auto files = settled_files(staged, *found, order.skip, kept_at, moving);
     if (!files) return fail(files.error());
     const auto before = committed_before(gear, order, *files);
     if (!before) {
@@ -241,12 +268,15 @@ Uploaded upload(const AttemptGear& gear, const Upload& order) {
         if (here == found->end()) {  // moved by a try before
             if (there.empty())
                 if (Status listed = list_sizes(gear, below, there); !listed) return fail(listed.error());
-            const auto moved = there.find(below + file.path);
-            if (moved == there.end() || moved->second != file.bytes)
+            const auto came = there.find(below + file.path);
+            if (came == there.end() || came->second != file.bytes)
                 return fail({ErrorCode::damaged, "the staged file " + file.path + " is gone", ""});
+            moving.done(file.bytes);
             continue;
         }
-        if (Status sent = staged.give(here->second, below + file.path); !sent) return fail(sent.error());
+        if (Status sent = staged.give(here->second, below + file.path, moving.of_file()); !sent)
+            return fail(sent.error());
+        moving.done(file.bytes);
     }
     answer.files = std::move(*files);
     drop_staged(order.staged);

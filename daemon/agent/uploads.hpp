@@ -2,6 +2,7 @@
 // runs on the pool.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -24,7 +25,9 @@ Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, cons
                                std::int64_t expected);
 StagedListed list_staged(const AttemptGear& gear, const ListStaged& order);
 // Hashes each file and moves or sends it below `directory`. A file that a broken try has moved already is found there.
-Uploaded upload(const AttemptGear& gear, const Upload& order);
+// `moved` hears, each second at most and from any thread, how far it has come: never less in a try that comes further.
+using UploadProgress = std::function<void(std::int64_t bytes)>;
+Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgress& moved = {});
 ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order);
 void drop_staged(const StagedPaths& staged);
 

@@ -115,6 +115,10 @@ struct Uploaded {
     AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{};  // as storage_reason
     bool operator==(const Uploaded&) const = default;
 };
+struct UploadMoved {  // now and then, while an upload is running: how far its try has come
+    AttemptKey attempt{}; std::uint64_t index = 0; std::int64_t bytes = 0;
+    bool operator==(const UploadMoved&) const = default;
+};
 struct ManifestWritten {
     AttemptKey attempt{}; std::uint64_t index = 0; std::string why{}, reason{};
     bool operator==(const ManifestWritten&) const = default;
@@ -132,8 +136,8 @@ struct GpusSampled { std::set<std::uint32_t> busy{}; bool operator==(const GpusS
 struct TimerFired { bool operator==(const TimerFired&) const = default; };
 
 using Input = std::variant<HeadConnected, HeadDisconnected, HeadSaid, AttemptFound, PreparationDone, CheckpointFetched, WorkerStarted_,
-                           WorkerEnded, WorkerJoined, WorkerSaid, WorkerCut, StagedListed, Uploaded, ManifestWritten, GroupSaid,
-                           GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled,
+                           WorkerEnded, WorkerJoined, WorkerSaid, WorkerCut, StagedListed, Uploaded, UploadMoved, ManifestWritten,
+                           GroupSaid, GroupConnected, GroupCut, LogsDone, CheckpointGone, ScratchMeasured, GpusSampled,
                            TimerFired>;
 
 // ---- outputs ------------------------------------------------------------------------------------------------------

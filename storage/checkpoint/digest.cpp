@@ -48,7 +48,7 @@ std::string hash_bytes(std::string_view bytes) {
     return digest.hex();
 }
 
-Result<std::string> hash_file(const std::string& local_path) {
+Result<std::string> hash_file(const std::string& local_path, const Progress& progress) {
     const int file = ::open(local_path.c_str(), O_RDONLY | O_CLOEXEC);
     const auto failed = [&] {
         const ErrorCode code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io;
@@ -57,6 +57,7 @@ Result<std::string> hash_file(const std::string& local_path) {
     if (file < 0) return failed();
     ::posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
     Digest digest;
+    std::int64_t done = 0;
     std::vector<char> piece(256 << 10);
     for (;;) {
         const ssize_t got = ::read(file, piece.data(), piece.size());
@@ -68,6 +69,8 @@ Result<std::string> hash_file(const std::string& local_path) {
         }
         if (got == 0) break;
         digest.add(piece.data(), static_cast<std::size_t>(got));
+        done += got;
+        if (progress) progress(done, done);
     }
     ::close(file);
     return digest.hex();

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -19,6 +20,7 @@ namespace rtrain::storage::disk {
 namespace {
 
 constexpr std::string_view temporary_prefix = ".rtrain-tmp-";
+constexpr std::int64_t sync_piece_bytes = std::int64_t{64} << 20;
 
 // Different in every process of every machine that shares the file system.
 const std::string& process_tag() {
@@ -95,6 +97,19 @@ Status write_all(int descriptor, std::string_view bytes, const std::string& path
 Status sync(int descriptor, const std::string& path) {
     if (::fsync(descriptor) != 0) return failure("bringing to the disk", path, errno);
     return Done{};
+}
+
+// A file system without this is asked for all at once by the fsync behind it; so is what a piece did not say.
+Status sync(int descriptor, const std::string& path, std::int64_t bytes, const Progress& progress) {
+    constexpr unsigned int through = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    for (std::int64_t done = 0; progress && bytes > sync_piece_bytes && done < bytes; done += sync_piece_bytes) {
+        const bool synced = ::sync_file_range(descriptor, done, sync_piece_bytes, through) == 0;
+        if (!synced && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+            return failure("bringing to the disk", path, errno);  // told once: the fsync would not hear of it
+        if (!synced) break;
+        progress(std::min(done + sync_piece_bytes, bytes), bytes);
+    }
+    return sync(descriptor, path);
 }
 
 Status sync_directory(const std::string& directory) {

@@ -42,6 +42,7 @@ bool is_temporary(std::string_view file_name);  // written by an Aside that has 
 std::string directory_of(const std::string& path);
 Status write_all(int descriptor, std::string_view bytes, const std::string& path);
 Status sync(int descriptor, const std::string& path);
+Status sync(int descriptor, const std::string& path, std::int64_t bytes, const Progress& progress);  // told of it
 Status sync_directory(const std::string& directory);
 Status make_directories(const std::string& directory);  // each new one is on the disk when this returns
 // The whole content: shared blocks where the file system can, else copied in the kernel, else through memory.

@@ -26,7 +26,7 @@ Result<bool> move(const std::string& local, const std::string& target, const Pro
         if (!file.open() && errno == ELOOP) return false;
         if (!file.open() || ::fstat(file.number(), &seen) != 0) return disk::failure("reading", local, errno);
         if (!S_ISREG(seen.st_mode) || seen.st_nlink != 1) return false;
-        if (auto synced = disk::sync(file.number(), local); !synced) return synced.error();
+        if (auto synced = disk::sync(file.number(), local, seen.st_size, progress); !synced) return synced.error();
     }
     if (::rename(local.c_str(), target.c_str()) != 0) {
         if (errno == EXDEV || errno == EPERM || errno == EACCES) return false;
@@ -180,6 +180,9 @@ class FileStore final : public Store {
         auto aside = Aside::begin(to);
         if (!aside) return aside.error();
         if (auto copied = disk::copy_contents(from, *aside, progress); !copied) return copied;
+        const auto all_written = [&](std::int64_t, std::int64_t total) { progress(total, total); };
+        if (progress)
+            if (auto synced = disk::sync(aside->number(), to, seen.st_size, all_written); !synced) return synced;
         return aside->replace();
     }
 
@@ -188,12 +191,12 @@ class FileStore final : public Store {
 
 }  // namespace
 
-Result<bool> take_file(Store& store, const std::string& local, const std::string& path) {
+Result<bool> take_file(Store& store, const std::string& local, const std::string& path, const Progress& progress) {
     if (!store.local()) return false;
     if (auto fine = check_path(path); !fine) return fine.error();
     const std::string target = store.local_path(path);
     if (auto made = disk::make_directories(disk::directory_of(target)); !made) return made.error();
-    return move(local, target, {});
+    return move(local, target, progress);
 }
 
 Result<std::unique_ptr<Store>> open_file_store(const std::string& root) {

@@ -70,6 +70,7 @@ void SimNode::crash_agent(const std::string& why) {
     up_ = false;
     ++life_;
     connection_ = 0;
+    uploading_.clear();
     world_.cut(name_);
     drop_groups();
     world_.after(world_.dice.between(200, 5'000), [this] { start_agent(); });
@@ -164,6 +165,7 @@ void SimNode::dial_coordinator(AttemptKey key, const std::string& peer) {
     if (!group_links_.contains({key, peer}) && !world_.partitioned(name_) && other.accepts_group(key)) {
         group_links_[{key, peer}] = world_.now();
         other.group_links_[{key, name_}] = world_.now();
+        linked_since_[{key, peer}] = world_.now();
         input(agent::GroupConnected{key});
     }
     later(500, [this, key, peer] { dial_coordinator(key, peer); });
@@ -192,6 +194,17 @@ void SimNode::group_cut(AttemptKey key, const std::string& from) {
     const auto found = state_.attempts.find(key);
     const bool coordinates = found != state_.attempts.end() && found->second.coordinator.has_value();
     input(agent::GroupCut{.attempt = key, .node = coordinates ? from : ""});
+}
+
+// What was said before arrives before.
+void SimNode::close_group(AttemptKey key) {
+    for (const auto& [link, heard] : group_links_) {
+        if (link.first != key) continue;
+        const std::int64_t ms = std::max<std::int64_t>(heard.ms - world_.now().ms, 0);
+        world_.after(ms + world_.dice.between(1, 150), [this, key, peer = link.second] {
+            if (group_links_.erase({key, peer}) > 0) world_.nodes.at(peer)->group_cut(key, name_);
+        });
+    }
 }
 
 void SimNode::drop_groups() {

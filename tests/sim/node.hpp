@@ -28,6 +28,7 @@ class SimNode {
     void group_cut(agent::AttemptKey key, const std::string& from);
     bool accepts_group(agent::AttemptKey key) const;
     bool kill_some_process(std::int32_t signal);
+    bool stores_well(agent::AttemptKey key, const std::string& coordinator) const;
     void drop_groups();
 
   private:
@@ -64,7 +65,10 @@ class SimNode {
     void report(ProcessKey key);
     void answered(ProcessKey key, std::uint64_t index);
     void end_process(ProcessKey key, ExitCause cause);
+    void upload_begins(const agent::Upload& order, std::int64_t ms);
+    void upload_ends(const agent::Upload& order);
     void dial_coordinator(agent::AttemptKey key, const std::string& peer);
+    void close_group(agent::AttemptKey key);
     void send_group(agent::AttemptKey key, const std::string& to, const protocol::GroupMessage& message);
 
     World& world_;
@@ -76,6 +80,12 @@ class SimNode {
     std::map<ProcessKey, Process> processes_;
     std::map<std::pair<agent::AttemptKey, std::string>, Time>
         group_links_;  // open ones, and when the last message arrives
+    std::map<std::pair<agent::AttemptKey, std::string>, Time> linked_since_;
+    struct Uploading {
+        std::uint64_t index = 0;
+        Time moved;
+    };
+    std::map<agent::AttemptKey, Uploading> uploading_;
 };
 
 }  // namespace rtrain::sim

@@ -35,12 +35,23 @@ struct Carry {
         disk.next_news = out.news.seq + 1;
         if (const auto* emptied = std::get_if<protocol::Emptied>(&out.news.what))
             world.oracle.said_emptied(node.name_, emptied->attempt);
-        if (const auto* notice = std::get_if<protocol::Notice>(&out.news.what))
-            if (notice->text.find(agent::part_lost) != std::string::npos)
-                throw Violation{node.name_ + ": " + notice->text};
+        if (const auto* notice = std::get_if<protocol::Notice>(&out.news.what)) check(*notice);
     }
     void operator()(const DropNews& out) const {
         disk.outbox.erase(disk.outbox.begin(), disk.outbox.upper_bound(out.up_to));
+    }
+
+    void check(const protocol::Notice& notice) const {
+        if (notice.text.find(agent::part_lost) != std::string::npos) throw Violation{node.name_ + ": " + notice.text};
+        if (notice.reason != "checkpoint_given_up") return;
+        bool others = false, all_on_their_way = true;
+        for (const auto& [name, one] : world.nodes) {
+            if (notice.text.find("and " + name + " has not stored its part") == std::string::npos) continue;
+            others = true;
+            all_on_their_way = all_on_their_way && one->stores_well(key_of(notice.attempt), node.name_);
+        }
+        if (others ? all_on_their_way : node.uploading_.contains(key_of(notice.attempt)))
+            throw Violation{node.name_ + " gives a checkpoint up that is being stored: " + notice.text};
     }
 
     // ---- the attempt
@@ -49,7 +60,10 @@ struct Carry {
                    [n = &node, order = out.prepare] { n->prepared(order); });
     }
     void operator()(const KeepAttempt& out) const { disk.images[key_of(out.image.prepare.attempt)] = out.image; }
-    void operator()(const CloseAttempt& out) const { disk.images.erase(out.attempt); }
+    void operator()(const CloseAttempt& out) const {
+        disk.images.erase(out.attempt);
+        node.close_group(out.attempt);
+    }
     void operator()(const ForgetAttempt& out) const { disk.images.erase(out.attempt); }
     void operator()(const FetchCheckpoint& out) const {
         node.later(world.disk_ms(),
@@ -93,7 +107,10 @@ struct Carry {
         node.later(1, [n = &node, listed] { n->input(listed); });
     }
     void operator()(const Upload& out) const {
-        node.later(world.disk_ms(), [n = &node, w = &world, out, run = run_of(out.attempt)] {
+        const std::int64_t ms = world.upload_ms();
+        node.upload_begins(out, ms);
+        node.later(ms, [n = &node, w = &world, out, run = run_of(out.attempt)] {
+            n->upload_ends(out);
             agent::Uploaded done{.attempt = out.attempt,
                                  .index = out.index,
                                  .files = {},

@@ -1,9 +1,11 @@
 // The worker processes of a simulated node: they report, wait at the barrier, bring checkpoints, and die.
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "storage/checkpoint/run_directory.hpp"
+#include "tests/sim/head.hpp"
 #include "tests/sim/node.hpp"
 #include "tests/sim/users.hpp"
 
@@ -134,6 +136,43 @@ bool SimNode::kill_some_process(std::int32_t signal) {
         return true;
     }
     return false;
+}
+
+// ---- uploads that take their time ---------------------------------------------------------------------------------
+void SimNode::upload_begins(const agent::Upload& order, std::int64_t ms) {
+    uploading_[order.attempt] = {.index = order.index, .moved = world_.now()};
+    for (std::int64_t at = world_.dice.between(1'000, 200'000); at < ms; at += world_.dice.between(1'000, 200'000))
+        later(at, [this, order, at] {
+            const auto found = uploading_.find(order.attempt);
+            if (found == uploading_.end() || found->second.index != order.index) return;
+            found->second.moved = world_.now();
+            input(agent::UploadMoved{.attempt = order.attempt, .index = order.index, .bytes = at});
+        });
+}
+
+void SimNode::upload_ends(const agent::Upload& order) {
+    const auto found = uploading_.find(order.attempt);
+    if (found != uploading_.end() && found->second.index == order.index) uploading_.erase(found);
+}
+
+// Its part is on its way, and the other one, who gathers the parts, has been within reach for long enough to know.
+bool SimNode::stores_well(AttemptKey key, const std::string& coordinator) const {
+    const auto upload = uploading_.find(key);
+    const auto attempt = state_.attempts.find(key);
+    if (!up_ || upload == uploading_.end() || attempt == state_.attempts.end()) return false;
+    const auto& local = attempt->second.local;
+    if (!local || !local->upload || !local->upload->running || local->upload->index != upload->second.index)
+        return false;
+    const auto since = linked_since_.find({key, coordinator});
+    const bool linked = group_links_.contains({key, coordinator}) && since != linked_since_.end() &&
+                        world_.now() - since->second > Duration{30'000};
+    const auto wanted =
+        std::any_of(world_.head->disk().attempts.begin(), world_.head->disk().attempts.end(), [&](const auto& one) {
+            const auto& waiting = one.second.nodes_waiting;  // a node that has left is not waited for
+            return one.first.run.value == key.run && one.second.incarnation == key.incarnation &&
+                   std::find(waiting.begin(), waiting.end(), NodeId{name_}) != waiting.end();
+        });
+    return linked && wanted;
 }
 
 }  // namespace rtrain::sim

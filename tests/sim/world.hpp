@@ -51,6 +51,8 @@ class World {
     Time now() const { return clockwork.now; }
     void after(std::int64_t ms, std::function<void()> what) { clockwork.after(ms, std::move(what)); }
     void say(const std::string& who, const std::string& what) { trace.line(now(), who, what); }
+    // Some are longer than an agent's patience with one that stands still.
+    std::int64_t upload_ms() { return dice.one_in(100) ? dice.between(61'000, 240'000) : disk_ms(); }
     std::int64_t disk_ms() { return slow_disk ? dice.between(100, 3'000) : dice.between(1, 12); }
 
     // Between head and agents: one connection per node at most; in order, lost with the connection.
