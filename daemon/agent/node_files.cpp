@@ -98,6 +98,14 @@ void remove_tree(const std::string& path) {
     std::filesystem::remove_all(path, ignored);
 }
 
+void remove_all_but(const std::string& directory, const std::string& name) {
+    std::error_code failed;
+    std::vector<std::filesystem::path> others;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, failed))
+        if (entry.path().filename() != name) others.push_back(entry.path());
+    for (const auto& other : others) remove_tree(other.string());
+}
+
 std::int64_t bytes_below(const std::string& directory) {
     namespace fs = std::filesystem;
     std::int64_t bytes = 0;

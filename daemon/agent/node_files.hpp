@@ -33,6 +33,9 @@ struct NodeFiles {
     std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }  // the checkpoint it starts from
     std::string revoked() const { return data_dir + "/revoked"; }
     std::string journal(AttemptKey key) const { return attempt(key) + "/journal"; }  // metrics, not in the run's yet
+    std::string undelivered(AttemptKey key) const {
+        return attempt(key) + "/undelivered";
+    }  // since when: metrics, logs
     std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }
 };
 
@@ -43,8 +46,9 @@ Status write_whole(const std::string& path, const std::string& bytes, std::uint3
 Result<std::string> read_whole(const std::string& path);
 Status make_directory(const std::string& path, std::uint32_t mode);  // with its parents
 void remove_tree(const std::string& path);
-std::int64_t bytes_below(const std::string& directory);                  // on disk; links are not followed
-std::map<std::string, std::string> read_words(const std::string& path);  // lines "name value"; absent: empty
+void remove_all_but(const std::string& directory, const std::string& name);  // of its entries
+std::int64_t bytes_below(const std::string& directory);                      // on disk; links are not followed
+std::map<std::string, std::string> read_words(const std::string& path);      // lines "name value"; absent: empty
 
 // Attempts of before a restart. An image that cannot be read is reported in `damaged` and left alone.
 std::string encode(const AttemptImage& image);

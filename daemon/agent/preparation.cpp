@@ -209,7 +209,9 @@ std::string staging_below(const AttemptGear& gear, const NodeFacts& facts) {
            facts.node;
 }
 
-Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
+namespace {
+
+Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const protocol::Prepare& prepare) {
     auto gear = std::make_shared<AttemptGear>();
     gear->prepare = prepare;
     auto read = spec::job_from_json(prepare.job_json);
@@ -226,6 +228,21 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
     auto store = open_store(facts, prepare.storage_path);
     if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
     gear->store = *store;
+    return gear;
+}
+
+}  // namespace
+
+Try<Gear> gear_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare) {
+    auto begun = gear_for_storage(facts, prepare);
+    if (auto* why = std::get_if<Trouble>(&begun)) return *why;
+    return Gear(std::get<std::shared_ptr<AttemptGear>>(begun));
+}
+
+Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
+    auto begun = gear_for_storage(facts, prepare);
+    if (auto* why = std::get_if<Trouble>(&begun)) return *why;
+    const auto gear = std::get<std::shared_ptr<AttemptGear>>(begun);
     gear->staging = staging_below(*gear, facts);
     gear->spool = facts.files.spool(key_of(prepare.attempt));
     if (probing == Probing::yes) {

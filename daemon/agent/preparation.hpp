@@ -50,6 +50,8 @@ using Try = std::variant<T, Trouble>;
 // Also after a restart, for an attempt that was prepared before: then without probing.
 enum class Probing { yes, no };
 Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing);
+// Of an attempt that has ended: what its logs and metrics need to come to its run.
+Try<Gear> gear_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare);
 SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts);
 Gear with_setup(const AttemptGear& gear, const SetupResult& done);
 

@@ -128,9 +128,7 @@ Status Service::start() {
     logs_ = std::make_unique<LogShipper>(loop_, files_, [this](const protocol::LogChunk& chunk) {
         return head_ && state_.registered && head_->send(protocol::encode(protocol::FromAgent{chunk}));
     });
-    logs_->on_complete = [this](AttemptKey key) {
-        if (!state_.attempts.contains(key)) on(ForgetAttempt{key});
-    };
+    logs_->on_complete = [this](AttemptKey key) { let_go(key); };
     state_.node = identity_.node;
     state_.boot_id = boot_id();
     Labels labels = inventory_.labels;
@@ -149,7 +147,10 @@ Status Service::start() {
     state_.outbox = outbox_.kept();
     std::vector<std::string> damaged;
     for (const AttemptImage& image : kept_attempts(files_, live_image, damaged)) adopt(image);
-    for (const AttemptImage& image : kept_attempts(files_, ended_image, damaged)) ship_rest(image);
+    for (const AttemptImage& image : kept_attempts(files_, ended_image, damaged)) {
+        find_rest(image);
+        ship_rest(image);
+    }
     for (const std::string& text : damaged) warn("left alone: " + text);
     say("node " + identity_.node + " serves cluster " + identity_.cluster_id + ", agents' port " +
         std::to_string(links_->port()));
@@ -296,6 +297,8 @@ void Service::clear(const protocol::Clear& order) {
             return send(protocol::Cleared{.id = order.id,
                                           .error = "attempt " + std::to_string(attempt.image.number) + " of run " +
                                                    attempt.image.prepare.run_id + " is still there"});
+    if (const std::string why = drop_rests(order); !why.empty())
+        return send(protocol::Cleared{.id = order.id, .error = why});
     offload([facts = facts(), order] { return clear_run(facts, order); },
             [this](const protocol::Cleared& cleared) { send(cleared); });
 }

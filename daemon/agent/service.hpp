@@ -44,6 +44,17 @@ class Service {
         bool killed = false;          // some worker died of a signal: strays are looked for
     };
 
+    struct Rest {  // of an attempt that has ended: what is not beside its run yet
+        Gear gear;
+        std::uint32_t number = 0;
+        std::shared_ptr<Journal> journal;          // null: all metrics are
+        bool logs = false;                         // are not
+        std::optional<storage::AttemptEnd> end{};  // is not
+        std::int64_t since_wall_ms = 0, again_ms = 5'000;
+        net::Loop::TimerId timer = 0;
+        bool trying = false;
+    };
+
     Service(AgentOptions options, Identity identity, DirectoryLock lock, Outbox outbox);
     Status start();
     void adopt(const AttemptImage& image);
@@ -117,6 +128,17 @@ class Service {
     void flush_journal_in(AttemptKey key, std::int64_t ms);
     Held* held(AttemptKey key);
 
+    // service_rest.cpp: what storage did not take
+    void leave_behind(AttemptKey key, Rest rest, const std::string& why);
+    void find_rest(const AttemptImage& image);
+    void deliver_rest_in(AttemptKey key, std::int64_t ms);
+    void deliver_rests();
+    void deliver_rest(AttemptKey key);
+    void rest_stays(AttemptKey key, Rest& rest, const std::string& why);
+    void rest_is_gone(AttemptKey key);
+    void let_go(AttemptKey key);
+    std::string drop_rests(const protocol::Clear& order);
+
     AgentOptions options_;
     Identity identity_;
     DirectoryLock lock_;
@@ -137,6 +159,7 @@ class Service {
     std::uint64_t connection_ = 0;
     Ports ports_;
     std::map<AttemptKey, Held> held_;
+    std::map<AttemptKey, Rest> rests_;
     std::unique_ptr<GroupLinks> links_;
     std::unique_ptr<WorkerServer> workers_;
     std::unique_ptr<Launcher> launcher_;

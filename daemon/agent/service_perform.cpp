@@ -6,6 +6,7 @@
 
 #include "daemon/agent/environment.hpp"
 #include "daemon/agent/gpu_pulse.hpp"
+#include "daemon/agent/named_logs.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
 #include "daemon/agent/uploads.hpp"
@@ -101,7 +102,10 @@ void Service::sample_gpus() {
             });
 }
 
-void Service::on(const ResendLogs&) { logs_->resend(); }
+void Service::on(const ResendLogs&) {
+    logs_->resend();
+    deliver_rests();
+}
 void Service::on(const LogsAcknowledged& out) { logs_->acknowledged(out.ack); }
 
 void Service::on(const StartPreparation& out) {
@@ -324,19 +328,27 @@ void Service::on(const FinishLogs& out) {
     logs_->hold_to_limits(out.attempt);
     const Held* one = held(out.attempt);
     if (!one) return feed(LogsDone{out.attempt});
+    struct Delivered {
+        Status metrics{Done{}}, logs{Done{}};
+    };
     offload(
         [gear = one->gear, facts = facts(), number = one->number, killed = one->killed, node = identity_.node,
          groups = cgroups_, key = out.attempt, journal = one->journal] {
             if (groups) groups->kill(key);
-            if (journal)
-                if (Status kept = deliver(*journal, *gear, number); !kept)
-                    warn("the last metrics of " + gear->prepare.run_name +
-                         " are not in its journal: " + kept.error().message);
+            Delivered done;
+            if (journal) done.metrics = deliver(*journal, *gear, number);
             if (killed) kill_strays(attempt_text(gear->prepare, number), node);
-            return copy_logs(*gear, facts, number);
+            done.logs = copy_logs(*gear, facts, number);
+            return done;
         },
-        [this, key = out.attempt](const Status& copied) {
-            if (!copied) warn("logs are not beside the run: " + copied.error().message);
+        [this, key = out.attempt, rest = Rest{.gear = one->gear, .number = one->number, .journal = one->journal}](
+            const Delivered& done) mutable {
+            rest.logs = !done.logs;
+            if (!done.logs)
+                leave_behind(key, std::move(rest), "logs are not beside the run: " + done.logs.error().message);
+            else if (!done.metrics)
+                leave_behind(key, std::move(rest),
+                             "the last metrics are not in the run's journal: " + done.metrics.error().message);
             logs_->finish(key, [this, key] { loop_.post([this, key] { feed(LogsDone{key}); }); });
         });
 }
@@ -344,13 +356,16 @@ void Service::on(const FinishLogs& out) {
 void Service::on(const WriteEnd& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
-    loop_.offload(
-        [gear = one->gear, end = out.end] {
-            if (Status written = storage::write_end(*gear->store, gear->prepare.run_name, end); !written)
-                warn("the end of attempt " + attempt_text(gear->prepare, end.number) +
-                     " is not beside it: " + written.error().message);
-        },
-        [] {});
+    if (const auto rest = rests_.find(out.attempt); rest != rests_.end()) {
+        rest->second.end = out.end;  // goes with the logs
+        return deliver_rest(out.attempt);
+    }
+    offload([gear = one->gear, end = out.end] { return storage::write_end(*gear->store, gear->prepare.run_name, end); },
+            [this, key = out.attempt,
+             rest = Rest{.gear = one->gear, .number = one->number, .end = out.end}](const Status& written) mutable {
+                if (!written)
+                    leave_behind(key, std::move(rest), "its end is not beside it: " + written.error().message);
+            });
 }
 
 void Service::on(const CloseAttempt& out) {
@@ -362,8 +377,11 @@ void Service::on(const CloseAttempt& out) {
     if (!one) return;
     loop_.offload(
         [gear = one->gear, folder, scratch = files_.scratch(out.attempt), restored = files_.restored(out.attempt),
-         groups = cgroups_, key = out.attempt] {
-            remove_tree(scratch);
+         groups = cgroups_, key = out.attempt, logs_stay = rests_.contains(out.attempt)] {
+            if (logs_stay)
+                remove_all_but(scratch, named_logs_folder);
+            else
+                remove_tree(scratch);
             remove_tree(gear->staging);
             remove_tree(gear->spool);
             remove_tree(restored);
@@ -375,13 +393,15 @@ void Service::on(const CloseAttempt& out) {
             ::rmdir(staging.parent_path().parent_path().c_str());
         },
         [this, key = out.attempt] {
-            if (logs_->complete(key) && !state_.attempts.contains(key)) on(ForgetAttempt{key});
+            if (logs_->complete(key)) let_go(key);
         });
     held_.erase(out.attempt);
 }
 
 void Service::on(const ForgetAttempt& out) {
     logs_->forget(out.attempt);
+    if (rests_.erase(out.attempt) > 0)  // its run was removed
+        loop_.offload([scratch = files_.scratch(out.attempt)] { remove_tree(scratch); }, [] {});
     loop_.offload([folder = files_.attempt(out.attempt)] { remove_tree(folder); }, [] {});
 }
 

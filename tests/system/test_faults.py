@@ -1,6 +1,7 @@
 """Faults injected into real daemons and workers: kill -9, full disks, floods, wrong secrets. Nothing accepted is lost."""
 
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -101,6 +102,54 @@ def test_a_run_that_ends_while_the_head_is_dead_has_succeeded_when_it_is_back(cl
     assert facts["state"] == "SUCCEEDED" and len(facts["attempt_list"]) == 1, facts["reason"]
     assert len(checkpoints_of(cluster, "alone")) == 15
     assert len(cluster.json("metrics", "alone")["items"]) == 15
+
+
+@pytest.mark.parametrize("others", [(), ("node-1", "node-2")])
+def test_what_a_run_kept_on_the_head_lacks_when_it_ends_without_it_comes_once_it_is_back(cluster, tmp_path, others):
+    cluster.rtrain("submit", ranks_job(tmp_path, "late", 15, 0.1, workers=4))
+    wait_for("a report", lambda: reported(cluster, "late") >= 1)
+    pids = [w["pid"] for w in workers_of(cluster, "late")]
+    run = pathlib.Path(cluster.json("status")["storage_root"]) / "late"
+    cluster.kill("head")
+    wait_for("the workers to end", lambda: not any(alive(pid) for pid in pids))
+    for name in ("node-1", "node-2"):
+        wait_for("a try in vain", lambda name=name: "logs are not beside the run" in (cluster.folder / f"{name}.log").read_text())
+    for name in others:
+        cluster.kill(name)
+        cluster.restart(name)
+    cluster.restart("head")
+    cluster.wait_state("late", "SUCCEEDED", "FAILED")
+    assert cluster.json("describe", "late")["state"] == "SUCCEEDED"
+    assert checkpoints_of(cluster, "late")[-1]["directory"] == "checkpoint_000015-a001"
+    logs = [run / "logs" / "attempt-000001" / f"rank-{rank:05}.out" for rank in range(4)]
+    wait_for("the logs", lambda: all(log.exists() for log in logs))
+    for rank, log in enumerate(logs):
+        assert log.read_text().endswith(f"rank {rank} is through\n")
+    rows = [json.loads(line) for line in (run / "attempts/000001/metrics-000001.jsonl").read_text().splitlines()]
+    assert sorted({row["index"] for row in rows}) == list(range(1, 16))
+    for name in ("node-1", "node-2"):
+        wait_for("nothing to be kept there", lambda name=name: not list((cluster.folder / name / "attempts").iterdir()))
+
+
+def test_logs_that_a_storage_did_not_take_come_with_the_next_agent(cluster, tmp_path):
+    own = 'mkdir -p "$RTRAIN_SCRATCH_DIR/.rtrain-logs" && echo mine > "$RTRAIN_SCRATCH_DIR/.rtrain-logs/rank-00000-own.txt"'
+    job = ranks_job(tmp_path, "kept", 5, 0.1, storage_path=str(tmp_path), before=f'{own}; exec "$@"')
+    cluster.rtrain("submit", job)
+    wait_for("a report", lambda: reported(cluster, "kept") >= 1)
+    node = workers_of(cluster, "kept")[0]["node"]
+    logs, attempts = tmp_path / "kept" / "logs", cluster.folder / node / "attempts"
+    logs.write_text("in the way")
+    cluster.wait_state("kept", "SUCCEEDED", "FAILED")
+    assert cluster.json("describe", "kept")["state"] == "SUCCEEDED"
+    wait_for("a try in vain", lambda: "logs are not beside the run" in (cluster.folder / f"{node}.log").read_text())
+    cluster.kill(node)
+    logs.unlink()
+    cluster.restart(node)
+    copied = logs / "attempt-000001"
+    wait_for("its files to go", lambda: not list(attempts.iterdir()))
+    assert (copied / "rank-00000.out").read_text().endswith("rank 0 is through\n")
+    assert (copied / "rank-00000-own.txt").read_text() == "mine\n"
+    assert not list((cluster.folder / node / "scratch").iterdir())
 
 
 @pytest.mark.parametrize("dead", [("node-1",), ("node-2",), ("node-2", "node-1"), ("head", "node-1", "node-2")])
