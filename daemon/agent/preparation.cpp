@@ -8,11 +8,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "daemon/agent/start_directory.hpp"
+#include "daemon/agent/unused.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -47,9 +47,7 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
     return Trouble{facts.node + ": " + why + "; create the user, or start the agent with --allow-root-workers", true};
 }
 
-// One archive is fetched once, however many attempts want it.
-std::mutex code_turn;
-
+// One archive is fetched once, however many attempts want it: under `code_turn`.
 Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::string& archive) {
     if (fs::exists(archive)) return Done{};
     const std::string aside = archive + ".new";
@@ -74,7 +72,10 @@ Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha
         return Error{ErrorCode::invalid, "'" + sha256 + "' is not a hash", ""};
     const std::lock_guard turn(code_turn);
     const std::string place = facts.files.code(sha256);
-    if (fs::is_directory(place)) return place;
+    if (fs::is_directory(place)) {
+        used_now(place);
+        return place;
+    }
     if (Status made = make_directory(facts.files.data_dir + "/code", 0755); !made) return made.error();
     const std::string archive = place + ".tar.zst";
     if (Status fetched = fetch_code(facts, sha256, archive); !fetched) return fetched.error();
@@ -180,7 +181,10 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
     const std::string place = facts.files.code(sha256) + ".pkl";
     if (Status made = make_directory(facts.files.data_dir + "/code", 0755); !made) return made.error();
     const Status fetched = fetch_code(facts, sha256, place);
-    if (fetched) return place;
+    if (fetched) {
+        used_now(place);
+        return place;
+    }
     auto kept = store.get(prepare.run_name + "/driver.pkl");
     if (!kept) return fetched.error();
     if (Status written = write_whole(place, *kept, 0644, Durable::no); !written) return written.error();

@@ -215,6 +215,7 @@ Status Service::run(const std::function<Status()>& ready) {
     if (Status told = ready(); !told) return told;
     loop_.post([this] { connect(); });
     loop_.post([this] { renew_certificate(); });
+    loop_.post([this] { remove_what_is_unused(); });
     loop_.run();
     storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
     if (options_.end_workers)

@@ -113,6 +113,7 @@ class Service {
     void on(const WriteResultFile& out);
 
     void sample_gpus();
+    void remove_what_is_unused();
     void measure_scratch();
     void await_probes(const Gear& gear, const ProbeWait& wait);
     void look_for_commit(AttemptKey key, const AttemptImage& image);

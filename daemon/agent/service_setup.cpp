@@ -1,5 +1,8 @@
 // `setup:` within a preparation: its lines are shipped as they come, its failure is the attempt's and permanent.
+#include <filesystem>
+
 #include "daemon/agent/service.hpp"
+#include "daemon/agent/unused.hpp"
 
 namespace rtrain::agent {
 
@@ -26,6 +29,21 @@ void Service::set_up_failed(const Gear& gear, const std::string& why) {
             feed(PreparationDone{.attempt = key, .why = identity_.node + ": setup: " + why, .permanent = true});
         });
     });
+}
+
+// Code and setups of attempts that are over, at the start and each day. Those of one that is being prepared were marked
+// as used a moment ago.
+void Service::remove_what_is_unused() {
+    std::set<std::string> in_use;
+    for (const auto& [key, one] : held_) {
+        if (!one.gear) continue;
+        in_use.insert(one.gear->prepare.code_sha256);
+        in_use.insert(std::filesystem::path(one.gear->driver_file).stem());
+        if (one.gear->setup)
+            in_use.insert(std::filesystem::path(one.gear->setup->working_dir).parent_path().filename());
+    }
+    loop_.offload([data = files_.data_dir, in_use] { remove_unused(data, in_use, wall_ms()); },
+                  [this] { loop_.after(day_ms, [this] { remove_what_is_unused(); }); });
 }
 
 }  // namespace rtrain::agent

@@ -17,6 +17,7 @@
 #include <filesystem>
 
 #include "daemon/agent/entrypoint.hpp"
+#include "daemon/agent/unused.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/spec/job.hpp"
 
@@ -211,7 +212,9 @@ std::string setup_key(const SetupOrder& order) {
 
 std::optional<SetupResult> kept_setup(const std::string& setups_dir, const SetupOrder& order) {
     const std::string place = setups_dir + "/" + setup_key(order);
+    const std::lock_guard lock(setups_turn);
     if (!fs::exists(place + "/done")) return std::nullopt;
+    used_now(place + "/done");
     return result_of(place);
 }
 

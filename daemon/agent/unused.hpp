@@ -1,0 +1,23 @@
+// What attempts leave on the node for later ones: code below <data>/code, what `setup:` made below <data>/setups. It
+// goes once nobody has used it for long; what an attempt that is held here names never does.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+
+namespace rtrain::agent {
+
+inline constexpr std::int64_t day_ms = 24LL * 3600 * 1000;
+inline constexpr std::int64_t code_unused_ms = 14 * day_ms, setup_unused_ms = 30 * day_ms;
+
+// Held while it is looked whether something is there, and marked as used.
+extern std::mutex code_turn, setups_turn;
+void used_now(const std::string& path);
+
+// Blocking: on the pool. `in_use`: hashes of code and of drivers, keys of setups. What a removal before this one had
+// renamed away and not removed goes as well.
+void remove_unused(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t now_wall_ms);
+
+}  // namespace rtrain::agent
