@@ -94,6 +94,16 @@ TEST_CASE("an upload that broke off between two files names both of them once it
     CHECK_FALSE(std::filesystem::exists(story.stage));
 }
 
+TEST_CASE("an upload tells how far it has come") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    std::vector<std::int64_t> told;
+    const Uploaded done = upload(story.gear, story.order(), [&](std::int64_t bytes) { told.push_back(bytes); });
+    CHECK(done.why == "");
+    REQUIRE_FALSE(told.empty());
+    CHECK(told.front() == 5);  // hashed; what comes within a second is not told
+}
+
 TEST_CASE("files are staged on the node's own disk when the storage path has hardly room for them") {
     constexpr std::int64_t gib = std::int64_t{1} << 30;
     CHECK(place_to_stage(gib, 2 * gib, 0) == StagePlace::storage);
