@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -16,6 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 using storage::Descriptor;
 constexpr const char* manifest_name = ".manifest.json";
+// What a rank stages that has put its files into the run's directory itself: a note of where they lie. Until all have
+// come others may put theirs beside them, so they are taken over only then, by one rename: ours, or that of a rank
+// which returns from its report and might use the directory again. The mark beside the files says so to ranks; it is no
+// file of the checkpoint.
+constexpr const char *in_place_note = "/.rtrain-in-place", *taken_name = "/.rtrain-taken",
+                     *mark_prefix = ".rtrain-taking-";
 
 std::string path_of(const Descriptor& opened) { return "/proc/self/fd/" + std::to_string(opened.number()); }
 
@@ -26,6 +34,27 @@ Descriptor folder_of(const StagedEntry& entry) {
     for (const fs::path& part : fs::path(entry.name).parent_path())
         if (at.open()) at = Descriptor(::openat(at.number(), part.c_str(), flags));
     return at;
+}
+
+std::string place_of(const std::string& stage) {
+    std::error_code failed;
+    if (fs::is_directory(stage + taken_name, failed)) return stage + taken_name;
+    const auto note = read_whole(stage + in_place_note);
+    return note ? *note : stage;
+}
+
+Status take_place(const fs::path& run, const std::string& stage) {
+    const auto given = read_whole(stage + in_place_note);
+    if (!given) return Done{};
+    std::error_code failed;
+    const fs::path inside = fs::weakly_canonical(*given, failed).lexically_relative(fs::weakly_canonical(run, failed));
+    if (failed || run.empty() || inside.empty() || inside.native().starts_with('.'))
+        return Error{ErrorCode::invalid, *given + " does not lie in the run's directory " + run.string(), ""};
+    if (::rename(given->c_str(), (stage + taken_name).c_str()) == 0) return Done{};
+    const int why = errno;
+    if (fs::is_directory(stage + taken_name, failed))
+        return Done{};  // by a rank; what lies there now is not of this report
+    return Error{ErrorCode::io, "taking over " + *given + ": " + std::strerror(why), ""};
 }
 
 Error unread(const std::string& name, const std::error_code& why) {
@@ -45,8 +74,18 @@ bool is_stage_of(const AttemptGear& gear, std::uint32_t rank, const std::string&
            name.find_first_not_of("0123456789-", own.size()) == std::string::npos;
 }
 
-Status StagedFiles::list_rank(std::uint32_t rank, const std::string& stage,
+Status StagedFiles::take_over(const StagedPaths& staged) const {
+    const UserRights::Worn worn(rights_);
+    if (!worn.taken()) return worn.taken().error();
+    const std::string run = gear_.store->local() ? gear_.store->local_path(gear_.prepare.run_name) : "";
+    for (const auto& [rank, stage] : staged)
+        if (Status taken = take_place(run, stage); !taken) return taken;
+    return Done{};
+}
+
+Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
                               std::map<std::string, StagedEntry>& files) const {
+    const std::string stage = place_of(given);
     std::error_code failed;
     const bool there = fs::is_directory(stage, failed);
     if (failed && failed != std::errc::no_such_file_or_directory)
@@ -60,7 +99,7 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& stage,
         if (trouble == std::errc::no_such_file_or_directory) continue;  // a link to nothing
         const auto bytes = is_file ? static_cast<std::int64_t>(at->file_size(trouble)) : 0;
         if (trouble) return unread(name, trouble);
-        if (!is_file || name == manifest_name) continue;
+        if (!is_file || name == manifest_name || name.starts_with(mark_prefix)) continue;
         std::error_code gone;
         files.emplace(
             name,

@@ -25,6 +25,9 @@ bool is_stage_of(const AttemptGear& gear, std::uint32_t rank, const std::string&
 class StagedFiles {
   public:
     explicit StagedFiles(const AttemptGear& gear) : gear_(gear), rights_(gear.user) {}
+    // Where ranks have put files into the run's directory themselves: it is renamed into what they staged, a note of
+    // it.
+    Status take_over(const StagedPaths& staged) const;
     // Every name once, with its lowest rank. A file that the worker's user may not read is an error.
     Result<std::map<std::string, StagedEntry>> list(const StagedPaths& staged) const;
     Result<std::string> hash(const StagedEntry& entry, const storage::Progress& progress) const;

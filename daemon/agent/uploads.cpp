@@ -247,6 +247,7 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
         return answer;
     };
     const StagedFiles staged(gear);
+    if (Status taken = staged.take_over(order.staged); !taken) return fail(taken.error());
     auto found = staged.list(order.staged);
     if (!found) return fail(found.error());
     const std::string kept_at = gear.spool + "/" + order.directory + ".files";

@@ -268,3 +268,56 @@ TEST_CASE("an upload never touches what is committed, and knows its own commit a
     manifest.report = 2;
     CHECK(commit(story.gear, {.attempt = attempt_1, .manifest = manifest}).reason == name_taken);
 }
+
+namespace {
+
+// A rank that has put its files into the run's directory itself stages a note of where.
+struct InPlace : UploadStory {
+    std::string given = folder.path + "/runs/digits/placed";
+    InPlace() {
+        REQUIRE(make_directory(given, 0755));
+        std::ofstream(given + "/.rtrain-taking-1-1") << stage << "/.rtrain-taken";
+        std::ofstream(given + "/early.pt") << "early";
+        write(".rtrain-in-place", given);
+    }
+};
+
+std::vector<std::string> names(const std::vector<protocol::StagedFile>& files) {
+    std::vector<std::string> out;
+    for (const auto& file : files) out.push_back(file.path);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("a directory of the run itself is taken over when all have come, with what a slow rank put there meanwhile") {
+    InPlace story;
+    CHECK(names(list_staged(story.gear, story.listing()).files) == std::vector<std::string>{"early.pt"});
+    std::ofstream(story.given + "/late.pt") << "late";
+    const Uploaded done = upload(story.gear, story.order());
+    CHECK(done.why == "");
+    CHECK(names(done.files) == std::vector<std::string>{"early.pt", "late.pt"});
+    CHECK(read_whole(story.checkpoint("late.pt")).value() == "late");
+    CHECK_FALSE(std::filesystem::exists(story.given));
+    CHECK_FALSE(std::filesystem::exists(story.stage));
+}
+
+TEST_CASE("a directory that a rank has taken over is not looked for again where its name is used for the next report") {
+    InPlace story;
+    std::filesystem::rename(story.given, story.stage + "/.rtrain-taken");
+    REQUIRE(make_directory(story.given, 0755));
+    std::ofstream(story.given + "/next.pt") << "next";
+    CHECK(names(upload(story.gear, story.order()).files) == std::vector<std::string>{"early.pt"});
+    CHECK(read_whole(story.given + "/next.pt"));
+}
+
+TEST_CASE("only what lies in the run's own directory is taken over") {
+    InPlace story;
+    for (const std::string& elsewhere : {story.folder.path + "/node", story.folder.path + "/runs/digits",
+                                         story.folder.path + "/runs/digits/../other", std::string("/")}) {
+        story.write(".rtrain-in-place", elsewhere);
+        CHECK(upload(story.gear, story.order()).why.find("does not lie in the run's directory") != std::string::npos);
+    }
+    story.write(".rtrain-in-place", story.folder.path + "/runs/digits/gone");
+    CHECK(upload(story.gear, story.order()).why.find("digits/gone: No such file") != std::string::npos);
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import threading
+import time
 
 import pytest
 from local_cluster import wait_for
@@ -240,7 +241,6 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
             target.mkdir(exist_ok=True)
             with checkpoint.as_directory() as directory:
                 (target / f"brought-{rank}").write_text(",".join(sorted(os.listdir(directory))))
-            train.collective.barrier()
             return Checkpoint(str(target))
 
         mine = pathlib.Path("mine")
@@ -270,6 +270,55 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
         sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in result.best_checkpoints
     )
     assert (brought, placed, sync) == (["brought-0", "brought-1"], ["shard"], ["weights"])
+
+
+@pytest.mark.parametrize("placement", ["STRICT_PACK", "STRICT_SPREAD"])
+def test_files_that_a_slow_rank_still_puts_into_a_directory_of_the_run_come_along(cluster, tmp_path, placement):
+    def loop():
+        run_path = pathlib.Path(train.get_context().get_run_path())
+        rank = train.get_context().get_world_rank()
+        latest = run_path / "latest"
+
+        def fill(step):
+            latest.mkdir(exist_ok=True)
+            done = run_path / f"rank-0-has-done-{step}"
+            if rank == 0:
+                (latest / f"of-0-{step}").write_text("0")
+                done.touch()
+                return
+            part = latest / "part"
+            part.write_text("1")
+            until = time.monotonic() + 60
+            while not done.exists() and time.monotonic() < until:
+                threading.Event().wait(0.01)
+            until = time.monotonic() + 1  # rank 0 waits in its report
+            while latest.exists() and time.monotonic() < until:
+                threading.Event().wait(0.01)
+            part.rename(latest / f"of-1-{step}")
+
+        def bring(checkpoint, name):
+            fill(name)
+            return Checkpoint(str(latest))
+
+        placed = CheckpointUploadMode.NO_UPLOAD
+        for step in (1, 2):
+            fill(step)
+            train.report({"step": step}, Checkpoint(str(latest)), checkpoint_upload_mode=placed)
+        for step in (3, 4):
+            own = Checkpoint.from_dict({"step": step})
+            train.report({"step": step}, own, f"step-{step}", checkpoint_upload_fn=bring)
+        train.flush()
+        return sorted(one.name for one in run_path.iterdir() if "latest" in one.name)
+
+    runs = tmp_path / "runs"
+    result = DataParallelTrainer(
+        loop,
+        scaling_config=ScalingConfig(num_workers=2, placement_strategy=placement),
+        run_config=RunConfig(name=cluster.name("slow"), storage_path=runs),
+    ).fit()
+    assert result.return_value == []
+    kept = [sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name != ".manifest.json") for c, _ in result.best_checkpoints]
+    assert kept == [[f"of-0-{step}", f"of-1-{step}"] for step in (1, 2, "step-3", "step-4")]
 
 
 def test_files_in_place_need_a_run_directory_that_is_a_path(cluster, tmp_path):

@@ -17,7 +17,7 @@ from typing import Any
 
 from rtrain.train import _metrics, _names, _worker
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._library import ReportArgs, check, library
+from rtrain.train._library import ReportArgs, check, every_rank_came, library
 from rtrain.train._session import (
     CheckpointConsistencyMode,
     Facts,
@@ -65,7 +65,7 @@ class ClusterSession:
         else:
             if call.validation and not self.validates:
                 raise ValueError("report(validation=...) needs a trainer with validation_config")
-            code = library().rtw_report(handle, ctypes.byref(self._with_files(call)))
+            code = self._report_files(handle, call)
         if code:
             check(code, "report")
         if call.validation:
@@ -73,14 +73,18 @@ class ClusterSession:
         if self.stop is not None:
             self._end_when_reached(call)
 
-    def _with_files(self, call: ReportCall) -> ReportArgs:
+    def _report_files(self, handle: ctypes.c_void_p, call: ReportCall) -> int:
         from rtrain.train import _uploads
 
         prepared = _uploads.prepared(call, self.facts, self._reports, self._fresh_directory)
-        if prepared.directory is None:
-            return ReportArgs(call.metrics_json.encode())
-        self._reported_directories.add(prepared.directory)
-        return _with_files(prepared, prepared.directory)
+        arguments = ReportArgs(call.metrics_json.encode())
+        if prepared.directory is not None:
+            self._reported_directories.add(prepared.directory)
+            arguments = _with_files(prepared, prepared.directory)
+        code = int(library().rtw_report(handle, ctypes.byref(arguments)))
+        if prepared.mark and every_rank_came(code):
+            _uploads.take_over(prepared.mark)
+        return code
 
     def _fresh_directory(self) -> str:
         path = ctypes.c_char_p()

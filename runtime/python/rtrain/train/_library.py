@@ -96,6 +96,11 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
+def every_rank_came(code: int) -> bool:
+    """Whether a report that was answered so has passed its barrier."""
+    return code in (_OK, _STORAGE)
+
+
 def check(code: int, caller: str) -> None:
     """Raises what an RTW_ code means. `caller` is the public function's name."""
     if code == _OK:

@@ -72,6 +72,7 @@ class ReportCall:
     owned: bool = False  # the directory may be moved away
     upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
     validation: object = False  # bool or ValidationTaskConfig
+    mark: str | None = None  # in a directory of the run's own that is taken over once every rank has come
 
     @property
     def metrics(self) -> dict[str, Any]:

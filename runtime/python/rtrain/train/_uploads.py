@@ -3,6 +3,7 @@ worker's own directory, where the code lies beside the files."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -14,6 +15,7 @@ from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._run_directory import MANIFEST
 from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
 
+_NOTE, _TAKEN, _MARK = ".rtrain-in-place", ".rtrain-taken", ".rtrain-taking-"  # as the agent knows them
 _NOT_KEPT = ("__pycache__", ".torchelastic-error.json")
 
 
@@ -27,10 +29,10 @@ def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str
         return dataclasses.replace(call, upload=None) if call.upload is CheckpointUploadMode.NO_UPLOAD else call
     if call.upload_fn is not None:
         _check_place("checkpoint_upload_fn", facts)
-        return _uploaded(call, facts, index)
+        return _uploaded(call, facts, index, fresh)
     if call.upload is CheckpointUploadMode.NO_UPLOAD:
         _check_place("CheckpointUploadMode.NO_UPLOAD", facts)
-        return _in_place(call, facts, index)
+        return _in_place(call, facts, index, fresh)
     return _without_code(call, fresh)
 
 
@@ -43,34 +45,51 @@ def _check_place(what: str, facts: Facts) -> None:
         )
 
 
-def _uploaded(call: ReportCall, facts: Facts, index: int) -> ReportCall:
+def _uploaded(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
     name = call.directory_name or f"checkpoint_{index:06}"
     assert call.upload_fn is not None
     assert call.directory is not None
     brought = call.upload_fn(Checkpoint.from_directory(call.directory), name)
     if not isinstance(brought, Checkpoint):
         raise ValueError(f"checkpoint_upload_fn gave a {type(brought).__name__}; it gives the Checkpoint that it made")
-    return _in_place(dataclasses.replace(call, directory=brought.path, directory_name=name), facts, index)
+    return _in_place(dataclasses.replace(call, directory=brought.path, directory_name=name), facts, index, fresh)
 
 
-def _in_place(call: ReportCall, facts: Facts, index: int) -> ReportCall:
-    """Files that lie in the run's directory already are taken over by a rename; of several ranks that name one directory
-    the first takes it."""
+def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
+    """Files that lie in the run's directory already are taken over by a rename, once every rank has come: others may still put
+    theirs beside them. Of several ranks that name one directory the first brings it: it stages a note of where it is."""
     assert call.directory is not None
     if not _inside(call.directory, facts.run_path):
         raise ValueError(
             f"the checkpoint {call.directory} does not lie in the run's directory {facts.run_path}: NO_UPLOAD and "
             "checkpoint_upload_fn need that, on a path that the node sees"
         )
-    given = pathlib.Path(call.directory)
+    given = pathlib.Path(call.directory).resolve()
     if _committed(given):
         raise ValueError(f"{given} is a committed checkpoint of this run, and stays one: put new files into another directory")
-    mine = given.with_name(f".{given.name}.rank-{facts.world_rank}-{index}")  # the one before may be on its way still
+    mark = given / f"{_MARK}{facts.attempt}-{index}"
     try:
-        given.rename(mine)
+        with mark.open("x") as out:
+            staged = pathlib.Path(fresh())
+            out.write(str(staged / _TAKEN))
+    except FileExistsError:  # a rank that was quicker brings it, what this one has put there included
+        return dataclasses.replace(call, directory=None, upload=None, mark=str(mark))
     except FileNotFoundError:
         return dataclasses.replace(call, directory=None, upload=None)
-    return dataclasses.replace(call, directory=str(mine), owned=True, upload=None)
+    if staged.stat().st_dev != given.stat().st_dev:  # the storage is nearly full: the files are copied, and that is done now
+        mine = given.with_name(f".{given.name}.rank-{facts.world_rank}-{index}")
+        given.rename(mine)
+        return dataclasses.replace(call, directory=str(mine), owned=True, upload=None)
+    (staged / _NOTE).write_text(str(given))
+    return dataclasses.replace(call, directory=str(staged), owned=True, upload=None, mark=str(mark))
+
+
+def take_over(mark: str) -> None:
+    """Every rank has come, so nobody writes there any more: the directory is the run's now, before this rank might use its
+    name again. Another rank, or the agent, may have been quicker; what is there then is of the next report."""
+    with contextlib.suppress(OSError):
+        target = pathlib.Path(mark).read_text()
+        pathlib.Path(mark).parent.rename(target)
 
 
 def _committed(directory: pathlib.Path) -> bool:
@@ -82,7 +101,7 @@ def _committed(directory: pathlib.Path) -> bool:
 
 
 def _inside(directory: str, run_path: str) -> bool:
-    return "://" not in directory and pathlib.Path(directory).resolve().is_relative_to(pathlib.Path(run_path).resolve())
+    return "://" not in directory and pathlib.Path(run_path).resolve() in pathlib.Path(directory).resolve().parents
 
 
 def _without_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:
