@@ -12,16 +12,20 @@ namespace {
 
 using nlohmann::json;
 
-// The spec and the code in force: the newest claim's, else what the run began with.
+// The spec and the code in force: the newest claim's, else what the run began with. It has begun before: it waits for
+// no predecessor, which this cluster may never have seen.
 struct InForce {
     std::string job_json, code_sha256;
+    ArrayMember member;
 };
 InForce in_force(const RunStore& place, const storage::RunHeader& header) {
-    InForce found{.job_json = header.job_json, .code_sha256 = header.code_sha256};
-    const Result<std::vector<storage::Claim>> claims = storage::read_claims(*place.store, place.run_name);
-    if (!claims || claims->empty() || claims->back().job_json.empty()) return found;
-    found.job_json = claims->back().job_json;
-    found.code_sha256 = claims->back().code_sha256.value_or(header.code_sha256);
+    const auto claim = storage::newest_claim(*place.store, place.run_name);
+    InForce found{.job_json = claim ? claim->job_json : header.job_json,
+                  .code_sha256 = claim ? claim->code_sha256.value_or(header.code_sha256) : header.code_sha256,
+                  .member = {}};
+    if (claim) found.member = {.array = claim->array, .index = claim->array_index};
+    json job = json::parse(found.job_json, nullptr, false);
+    if (job.is_object() && job.erase("after") > 0) found.job_json = job.dump();
     return found;
 }
 
@@ -104,7 +108,10 @@ Result<int> restore(Invocation& call) {
                                         .code_sha256 = newest.code_sha256,
                                         .restore_from = place->checkpoint,
                                         .resume = true,
-                                        .make_new = false});
+                                        .make_new = false,
+                                        .array = {},
+                                        .lines = {},
+                                        .member = newest.member});
     if (!run) return run.error();
     return told_and_followed(call, *api, *run);
 }

@@ -91,6 +91,8 @@ Result<json> hand_over(Api& api, const Submission& submission) {
                  {"new", submission.make_new}};
     if (!submission.array.empty()) body["array"] = submission.array;
     if (!submission.lines.empty()) body["lines"] = json::parse(submission.lines);
+    if (!submission.member.array.empty())
+        body["array_member"] = {{"array", submission.member.array}, {"index", submission.member.index}};
     for (int left = tries;; --left) {
         Result<json> run = api.post("/v1/runs", body);
         if (run || left == 1 || run.error().code != ErrorCode::unreachable) return run;

@@ -9,6 +9,10 @@
 
 namespace rtrain::cmd {
 
+struct ArrayMember {    // of a run that goes on: which one of its job array it is
+    std::string array;  // empty: none
+    std::uint32_t index = 0;
+};
 struct Submission {
     spec::Job job;
     std::string code_sha256;   // the head has it already; empty: no code
@@ -17,6 +21,7 @@ struct Submission {
     bool make_new = false;  // a taken name becomes name-2
     std::string array;      // "1-8%2": a run for each; empty: one run
     std::string lines{};    // JobFile::lines
+    ArrayMember member{};
 };
 
 // Whether the environment has the secrets that the job names.

@@ -4,9 +4,11 @@
 
 #include "cmd/job_file.hpp"
 #include "cmd/reasons.hpp"
+#include "cmd/run_store.hpp"
 #include "cmd/status_text.hpp"
 #include "cmd/submission.hpp"
 #include "cmd/units.hpp"
+#include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -46,6 +48,18 @@ Result<JobFile> driver_job(Invocation& call) {
     if (!checked) return checked.error();
     return JobFile{
         .job = std::move(*checked), .folder = program.parent_path().string(), .stem = program.stem().string()};
+}
+
+// --resume of an array's run: its directory, if this machine sees it, says which one it is. (The head knows it of runs
+// that it has a record of.)
+ArrayMember member_so_far(Invocation& call, const spec::Job& job) {
+    const std::string& above = job.storage_path;
+    const bool on_head = above.empty() || above.starts_with("cluster://");
+    if (!on_head && !above.starts_with('/')) return {};
+    const Result<RunStore> place = open_run_store(call, on_head ? "cluster://" + job.name : above + "/" + job.name);
+    if (!place) return {};
+    const auto claim = storage::newest_claim(*place->store, place->run_name);
+    return claim ? ArrayMember{.array = claim->array, .index = claim->array_index} : ArrayMember{};
 }
 
 // What would become of it; none: nobody answers, so nobody knows. What the head would refuse is refused.
@@ -122,6 +136,7 @@ Result<int> submit(Invocation& call) {
         if (!shipped) return shipped.error();
         submission.code_sha256 = *shipped;
     }
+    if (submission.resume) submission.member = member_so_far(call, submission.job);
     Result<json> run = hand_over(*api, submission);
     if (!run) return with_line(run.error(), *file, path);
     return told_and_followed(call, *api, *run);

@@ -104,6 +104,8 @@ void submit_one(Change& change, const RunSubmitted& event, std::optional<std::ui
     run.submitted_wall_ms = event.wall_ms;
     run.warnings = event.warnings;
     run.after = still_to_come(change.seen(), event.spec);
+    run.array = event.member_of;
+    run.array_index = event.member_index;
     if (index) {
         run.array = event.name;
         run.array_index = *index;

@@ -372,7 +372,9 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
                           .nodes = {},
                           .job_json = prepare.job_json,
                           .wall_ms = wall_ms,
-                          .code_sha256 = prepare.code_sha256};
+                          .code_sha256 = prepare.code_sha256,
+                          .array = prepare.array,
+                          .array_index = prepare.array_index};
     for (const protocol::PeerNode& peer : prepare.nodes) wanted.nodes.push_back(peer.node);
     // What is downloaded to be checked is what the workers start from: `fetch_checkpoint` finds it there.
     auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from,

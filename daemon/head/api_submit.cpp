@@ -18,6 +18,7 @@ struct Submission {
     json secrets = json::object(), lines = json::object();
     bool resume = false, fresh_name = false;
     JobArray array;
+    ArrayMember member;
 };
 enum class For { submit, plan };  // a plan may be of a job without a name; secrets are nothing to it
 
@@ -76,6 +77,7 @@ Submission read_submission(const Head& head, const json& body, For use, Problems
         if (!parsed)
             problems.push_back({.path = "array", .message = parsed.error().message, .suggestion = parsed.error().next});
     }
+    if (body.contains("array_member")) out.member = array_member(body["array_member"], problems);
     if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
     if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
         problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
@@ -140,10 +142,23 @@ const Run* made_before(const Head& head, const std::string& key, const std::stri
     return nullptr;
 }
 
+// Who goes on with an array's run goes on as that one of the array.
+ArrayMember member_of(const Head& head, const Submission& submission) {
+    if (!submission.resume || !submission.member.array.empty()) return submission.member;
+    const std::string path = submission.job.storage_path.empty() ? "cluster://" : submission.job.storage_path;
+    ArrayMember found;
+    for (const RunId id : head.names.named(submission.job.name)) {
+        const Run& run = head.cluster.runs.at(id);
+        if (run.storage_path == path) found = {.array = run.array, .index = run.array_index};
+    }
+    return found;
+}
+
 RunSubmitted event_of(const Head& head, const Submission& submission, const std::vector<After>& after,
                       const std::string& user) {
     RunSpec spec = spec::run_spec(submission.job);
     spec.after = after;
+    const ArrayMember member = member_of(head, submission);
     return {.name = submission.job.name,
             .user = user,
             .submit_key = submission.key,
@@ -155,7 +170,9 @@ RunSubmitted event_of(const Head& head, const Submission& submission, const std:
             .warnings = warnings_for(head, submission.job),
             .wall_ms = wall_ms(),
             .array = submission.array.indices,
-            .array_parallel = submission.array.parallel};
+            .array_parallel = submission.array.parallel,
+            .member_of = member.array,
+            .member_index = member.index};
 }
 
 void accept(Ask& ask, const Submission& submission) {

@@ -56,6 +56,17 @@ Result<JobArray> parse_array(const std::string& text) {
     return array;
 }
 
+ArrayMember array_member(const json& said, Problems& problems) {
+    constexpr std::uint64_t index_at_most = 999'999;
+    const auto field = [&](const char* name) { return said.is_object() ? said.value(name, json()) : json(); };
+    const json array = field("array"), index = field("index");
+    if (array.is_string() && index.is_number_unsigned() && index.get<std::uint64_t>() <= index_at_most)
+        return {.array = array.get<std::string>(), .index = index.get<std::uint32_t>()};
+    problems.push_back({.path = "array_member",
+                        .message = "must be {\"array\": NAME, \"index\": NUMBER}, of the run that is to go on"});
+    return {};
+}
+
 Result<std::vector<After>> predecessors(const Head& head, const std::vector<std::string>& after) {
     std::vector<After> out;
     for (const std::string& text : after) {
@@ -84,7 +95,7 @@ std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& 
 json submitted_json(const Head& head, RunId first) {
     const Run& run = head.cluster.runs.at(first);
     json out = full_run_json(head, run);
-    if (run.array.empty()) return out;
+    if (run.array.empty() || run.resume) return out;  // who goes on with one of an array made that one
     json members = json::array();
     for (const RunId id : head.names.submitted(run.submit_key)) {
         const Run& other = head.cluster.runs.at(id);

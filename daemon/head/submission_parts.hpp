@@ -15,6 +15,11 @@ struct JobArray {
     std::uint32_t parallel = 0;          // 0: any number at a time
 };
 Result<JobArray> parse_array(const std::string& text);  // "1-8", "1,3,5-7", "1-8%2"
+struct ArrayMember {                                    // of a run that goes on: which one of its array it is
+    std::string array;                                  // empty: none
+    std::uint32_t index = 0;
+};
+ArrayMember array_member(const json& said, Problems& problems);  // {"array", "index"}
 
 Result<std::vector<After>> predecessors(const Head& head, const std::vector<std::string>& after);
 std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& job);  // warnings

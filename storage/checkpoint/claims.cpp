@@ -24,6 +24,7 @@ json claim_fields(const Claim& claim) {
                {"job", embedded(claim.job_json)},
                {"wall_ms", claim.wall_ms}};
     if (claim.code_sha256) value["code_sha256"] = *claim.code_sha256;
+    if (!claim.array.empty()) value["array"] = {{"name", claim.array}, {"index", claim.array_index}};
     return value;
 }
 
@@ -123,6 +124,7 @@ Result<Claim> decode_claim(const std::string& text, const std::string& path) {
     try {
         std::optional<std::string> code;
         if (value->contains("code_sha256")) code = value->at("code_sha256").get<std::string>();
+        const json array = value->value("array", json::object());
         return Claim{.number = value->at("number").get<std::uint32_t>(),
                      .cluster_id = value->at("cluster_id").get<std::string>(),
                      .run_id = value->at("run_id").get<std::string>(),
@@ -130,7 +132,9 @@ Result<Claim> decode_claim(const std::string& text, const std::string& path) {
                      .nodes = value->at("nodes").get<std::vector<std::string>>(),
                      .job_json = extracted(value->at("job")),
                      .wall_ms = value->at("wall_ms").get<std::int64_t>(),
-                     .code_sha256 = std::move(code)};
+                     .code_sha256 = std::move(code),
+                     .array = array.value("name", std::string()),
+                     .array_index = array.value("index", std::uint32_t{0})};
     } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
 }
 
@@ -166,6 +170,14 @@ Result<std::vector<Claim>> read_claims(Store& store, const std::string& run_name
     std::vector<Claim> claims;
     for (const auto& [number, claim] : listing->claims) claims.push_back(claim);
     return claims;
+}
+
+std::optional<Claim> newest_claim(Store& store, const std::string& run_name) {
+    const auto claims = read_claims(store, run_name);
+    if (!claims) return std::nullopt;
+    const auto found =
+        std::find_if(claims->rbegin(), claims->rend(), [](const Claim& one) { return !one.job_json.empty(); });
+    return found == claims->rend() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace rtrain::storage

@@ -25,6 +25,8 @@ struct Claim {  // attempts/NNNNNN.json: created exclusively; beginning of an at
     std::int64_t wall_ms = 0;
     bool begun = false;                        // `from` is decided; workers may have started
     std::optional<std::string> code_sha256{};  // the code in force, may be empty; older claims do not say
+    std::string array{};                       // the job array it belongs to; empty: none
+    std::uint32_t array_index = 0;
 };
 
 struct ManifestFile {
@@ -69,6 +71,8 @@ struct ClaimAnswer {
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim wanted, const std::string& restore_from,
                                   const std::string& keep_in = {});
 Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // by number
+// The newest claim that can be read: what is in force. None: the run has no claim yet.
+std::optional<Claim> newest_claim(Store&, const std::string& run_name);
 
 struct CommittedCheckpoint {
     Manifest manifest;

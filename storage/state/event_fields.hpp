@@ -19,7 +19,8 @@ struct Fields<RunSubmitted> {
         RTRAIN_FIELD(RunSubmitted, job_json), RTRAIN_FIELD(RunSubmitted, storage_path),
         RTRAIN_FIELD(RunSubmitted, spec), RTRAIN_FIELD(RunSubmitted, resume), RTRAIN_FIELD(RunSubmitted, restore_from),
         RTRAIN_FIELD(RunSubmitted, warnings), RTRAIN_FIELD(RunSubmitted, wall_ms), RTRAIN_FIELD(RunSubmitted, array),
-        RTRAIN_FIELD(RunSubmitted, array_parallel));
+        RTRAIN_FIELD(RunSubmitted, array_parallel), RTRAIN_FIELD(RunSubmitted, member_of),
+        RTRAIN_FIELD(RunSubmitted, member_index));
 };
 template <>
 struct Fields<RunStopAsked> {

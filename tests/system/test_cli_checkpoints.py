@@ -88,6 +88,36 @@ def test_a_run_goes_on_from_its_path_on_a_cluster_that_never_saw_it(trained, tmp
         fresh.stop()
 
 
+def test_an_arrays_run_goes_on_as_the_one_it_was_and_waits_for_no_predecessor(tmp_path):
+    runs = tmp_path / "runs"
+    say = ["sh", "-c", 'echo "I am $RTRAIN_ARRAY_INDEX of $RTRAIN_ARRAY"']
+    first = LocalCluster(tmp_path / "first", nodes=1, resources="CPU=1")
+    try:
+        first.rtrain("submit", write_job(tmp_path, "prepare", ["true"]))
+        grid = write_job(tmp_path, "grid", say, storage_path=str(runs), after=["prepare"])
+        first.rtrain("submit", grid, "--array", "3")
+        first.wait_state("grid-3", "SUCCEEDED")
+        member = write_job(tmp_path, "grid-3", say, storage_path=str(runs))
+        for again in ("submit", member, "--resume", "-f"), ("restore", "grid-3", "-f"):
+            done = first.run(*again)
+            assert done.returncode == 0 and "I am 3 of grid" in done.stdout, done.stderr + done.stdout
+        first.rtrain("restore", runs / "grid-3", "--set", "after=[prepare]")  # said anew, it waits
+        first.wait_state("grid-3", "SUCCEEDED")
+    finally:
+        first.stop()
+    fresh = LocalCluster(tmp_path / "fresh", nodes=1, resources="CPU=1")
+    try:
+        for again in ("restore", runs / "grid-3", "-f"), ("submit", member, "--resume", "-f"):
+            done = fresh.run(*again)
+            assert done.returncode == 0 and "I am 3 of grid" in done.stdout, done.stderr + done.stdout
+            run = fresh.json("describe", "grid-3")
+            assert (run["array"], run["array_index"], run["after"]) == ("grid", 3, [])
+        wrong = fresh.run("submit", member, "--resume", "--array", "1-2")
+        assert wrong.returncode == 2
+    finally:
+        fresh.stop()
+
+
 def test_restore_says_what_is_damaged_and_what_it_takes_instead(trained, tmp_path):
     cluster, runs = trained
     copy = shutil.copytree(runs / "path", tmp_path / "runs" / "path")

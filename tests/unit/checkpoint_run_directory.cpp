@@ -64,6 +64,23 @@ struct RunFolder {  // a store with the run "r" in it
 };
 using Names = std::vector<std::string>;
 
+TEST_CASE("a claim says which one of its job array the run is, and the newest that can be read is in force") {
+    RunFolder run;
+    CHECK_FALSE(newest_claim(*run.store, "r"));
+    for (const char* job : {"{\"name\":\"a\"}", "{\"name\":\"b\"}"}) {
+        Claim wanted{.number = 1, .cluster_id = "c0ffee", .run_id = "c0ffee-1", .job_json = job};
+        wanted.array = "grid";
+        wanted.array_index = 3;
+        REQUIRE(claim_attempt(*run.store, "r", wanted, "").ok());
+    }
+    run.claim();
+    REQUIRE(run.store->put("r/attempts/000003.json", "{\"torn").ok());
+    const auto newest = newest_claim(*run.store, "r");
+    REQUIRE(newest);
+    CHECK((newest->number == 2 && newest->array == "grid" && newest->array_index == 3));
+    CHECK(newest->job_json == "{\"name\":\"b\"}");
+}
+
 class FarStore final : public Store {  // the same files, reached as those of a store on another machine
   public:
     explicit FarStore(Store& near) : near_(near) {}

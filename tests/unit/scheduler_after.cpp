@@ -54,6 +54,22 @@ TEST_CASE("a predecessor that cannot succeed any more ends those that wait for i
     CHECK(world.run(cleanup).state == RunState::starting);
 }
 
+TEST_CASE("a run that goes on as one of an array has its index, and waits for none of the others", "[after]") {
+    World world;
+    world.nodes(2);
+    world.tell(array_of({1, 2}, 1));
+    RunSubmitted restored = submission({.name = "grid-3"});
+    restored.resume = true;
+    restored.member_of = "grid";
+    restored.member_index = 3;
+    world.tell(restored);
+    const Run& run = world.run(*world.last.created);
+    CHECK((run.name == "grid-3" && run.array == "grid" && run.array_index == 3));
+    CHECK(live_names(world.cluster) == std::vector<std::string>{"grid-1", "grid-3"});
+    ends(world, run.id, exit_code(0));
+    CHECK(live_names(world.cluster) == std::vector<std::string>{"grid-1"});
+}
+
 TEST_CASE("a stopped predecessor stops those that wait for it", "[after]") {
     World world;
     const RunId first = world.submit({.name = "prepare"});
