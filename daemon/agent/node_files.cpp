@@ -89,7 +89,8 @@ Status make_directory(const std::string& path, std::uint32_t mode) {
         if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) == 0) return Done{};
     }
     if (errno != EEXIST) return failed("creating directory", path, errno);
-    if (!std::filesystem::is_directory(path)) return failed("creating directory", path, ENOTDIR);
+    std::error_code unseen;
+    if (!std::filesystem::is_directory(path, unseen)) return failed("creating directory", path, ENOTDIR);
     return Done{};
 }
 

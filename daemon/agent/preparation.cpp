@@ -49,7 +49,8 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
 
 // One archive is fetched once, however many attempts want it: under `code_turn`.
 Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::string& archive) {
-    if (fs::exists(archive)) return Done{};
+    std::error_code unseen;
+    if (fs::exists(archive, unseen)) return Done{};
     const std::string aside = archive + ".new";
     auto answer = net::Client(facts.head).call({.target = "/v1/blobs/" + sha256, .save_to = aside});
     if (!answer) return answer.error();
@@ -72,7 +73,8 @@ Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha
         return Error{ErrorCode::invalid, "'" + sha256 + "' is not a hash", ""};
     const std::lock_guard turn(code_turn);
     const std::string place = facts.files.code(sha256);
-    if (fs::is_directory(place)) {
+    std::error_code unseen;
+    if (fs::is_directory(place, unseen)) {
         used_now(place);
         return place;
     }
@@ -96,8 +98,8 @@ bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.p
 std::string missing_probe(const AttemptGear& gear) {
     std::set<std::string> there;
     std::error_code failed;
-    for (const auto& entry : fs::directory_iterator(probe_directory(gear), failed))
-        there.insert(entry.path().filename().string());
+    for (fs::directory_iterator at(probe_directory(gear), failed), end; !failed && at != end; at.increment(failed))
+        there.insert(at->path().filename().string());
     for (const protocol::PeerNode& peer : gear.prepare.nodes)
         if (!there.contains(peer.node)) return peer.node;
     return {};

@@ -301,6 +301,7 @@ void Service::clear(const protocol::Clear& order) {
     if (const std::string why = drop_rests(order); !why.empty())
         return send(protocol::Cleared{.id = order.id, .error = why});
     offload([facts = facts(), order] { return clear_run(facts, order); },
+            [id = order.id](const Error& error) { return protocol::Cleared{.id = id, .error = error.message}; },
             [this](const protocol::Cleared& cleared) { send(cleared); });
 }
 
@@ -345,7 +346,7 @@ void Service::connect() {
 // A refusal may come from a stranger in the head's place; what the head itself says ends the workers here.
 void Service::ask_whether_turned_away() {
     if (state_.attempts.empty()) return;
-    offload([identity = identity_] { return turned_away(identity); },
+    offload([identity = identity_] { return turned_away(identity); }, [](const Error&) { return false; },
             [this](bool away) {
                 if (away) feed(HeadSaid{protocol::Refuse{.message = "this node has left the cluster", .left = true}});
             });

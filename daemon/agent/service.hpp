@@ -8,6 +8,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "daemon/agent/beginning.hpp"
 #include "daemon/agent/cgroup.hpp"
@@ -77,7 +79,11 @@ class Service {
     void end_workers();
     NodeFacts facts() const;
     template <class Work, class Then>
-    void offload(Work work, Then then);  // `then` gets what `work` returned, on the loop
+    void offload(Work work, Then then);  // `then` gets what `work` returned, on the loop; work that threw: its trouble
+    template <class Work, class Failed, class Then>
+    void offload(Work work, Failed failed, Then then) {  // answers that cannot hold an Error: `failed` makes one of it
+        loop_.offload(std::move(work), std::move(failed), std::move(then));
+    }
 
     // service_perform.cpp, service_workers.cpp: outputs
     void perform(Output output);
@@ -179,9 +185,13 @@ std::int64_t wall_ms();
 template <class Work, class Then>
 void Service::offload(Work work, Then then) {
     using Answer = decltype(work());
-    auto answer = std::make_shared<std::optional<Answer>>();
-    loop_.offload([answer, work = std::move(work)]() mutable { answer->emplace(work()); },
-                  [answer, then = std::move(then)]() mutable { then(std::move(**answer)); });
+    const auto failed = [](const Error& error) -> Answer {
+        if constexpr (std::is_constructible_v<Answer, Error>)
+            return error;
+        else
+            return Trouble{error.message, false};
+    };
+    loop_.offload(std::move(work), failed, std::move(then));
 }
 
 }  // namespace rtrain::agent

@@ -94,7 +94,7 @@ void Service::on(SendHeartbeat& out) {
 void Service::sample_gpus() {
     if (sampling_gpus_ || !has_real_gpus(inventory_.devices)) return;
     sampling_gpus_ = true;
-    offload([] { return gpu_stats(); },
+    offload([] { return gpu_stats(); }, [](const Error&) { return std::vector<GpuStats>{}; },
             [this](const std::vector<GpuStats>& stats) {
                 sampling_gpus_ = false;
                 gpus_ = gpu_pulses(stats, inventory_.devices);
@@ -122,6 +122,12 @@ void Service::on(const StartPreparation& out) {
 void Service::await_probes(const Gear& gear, const ProbeWait& wait) {
     if (gear->prepare.nodes.size() < 2) return set_up(gear);
     offload([gear, wait, facts = facts()] { return look_for_probes(*gear, facts, wait, boot_ms()); },
+            [wait](const Error& error) {
+                ProbeWait failed = wait;
+                failed.missing = "the other nodes (" + error.message + ")";
+                failed.looked_ms = boot_ms();
+                return failed;
+            },
             [this, gear](const ProbeWait& seen) {
                 if (seen.missing.empty()) return set_up(gear);
                 const AttemptKey key = key_of(gear->prepare.attempt);
@@ -199,6 +205,9 @@ void Service::on(const FetchCheckpoint& out) {
             if (!manifest) return {"checkpoint " + from + ": " + manifest.error().message, "", ""};
             return {"", *path, manifest->metrics_json};
         },
+        [from = out.from](const Error& error) -> Fetched {
+            return {"checkpoint " + from + ": " + error.message, "", ""};
+        },
         [this, key = out.attempt](const Fetched& fetched) {
             Beginning begin{.checkpoint_path = fetched.path};
             if (!fetched.metrics.empty()) begin.checkpoint_metrics = fetched.metrics;
@@ -241,6 +250,12 @@ void Service::on(const ListStaged& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
     offload([gear = one->gear, out] { return list_staged(*gear, out); },
+            [out](const Error& error) {
+                return StagedListed{.attempt = out.attempt,
+                                    .index = out.index,
+                                    .why = error.message,
+                                    .reason = storage_reason(error.code)};
+            },
             [this](StagedListed listed) {
                 if (Held* one = held(listed.attempt)) {
                     one->staged_bytes = 0;
@@ -260,14 +275,25 @@ void Service::on(const Upload& out) {
     const auto moved = [this, key = out.attempt, index = out.index](std::int64_t bytes) {
         loop_.post([this, key, index, bytes] { feed(UploadMoved{key, index, bytes}); });
     };
-    offload([gear = one->gear, out, moved] { return upload(*gear, out, moved); },
-            [this](Uploaded done) { feed(std::move(done)); });
+    offload(
+        [gear = one->gear, out, moved] { return upload(*gear, out, moved); },
+        [out](const Error& error) {
+            return Uploaded{
+                .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
+        },
+        [this](Uploaded done) { feed(std::move(done)); });
 }
 
 void Service::on(const WriteManifest& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
     offload([gear = one->gear, out] { return commit(*gear, out); },
+            [out](const Error& error) {
+                return ManifestWritten{.attempt = out.attempt,
+                                       .index = out.manifest.report,
+                                       .why = error.message,
+                                       .reason = storage_reason(error.code)};
+            },
             [this](ManifestWritten done) { feed(std::move(done)); });
 }
 
@@ -407,6 +433,9 @@ void Service::on(const ForgetAttempt& out) {
 
 void Service::on(const RemoveCheckpoint& out) {
     offload([facts = facts(), order = out.order] { return remove_checkpoint(facts, order); },
+            [order = out.order](const Error& error) {
+                return CheckpointGone{.run = order.run, .directory = order.directory, .why = error.message};
+            },
             [this](CheckpointGone gone) { feed(std::move(gone)); });
 }
 

@@ -172,6 +172,7 @@ void Service::measure_scratch() {
             for (const auto& [key, place] : places) measured.bytes[key] = bytes_below(place);
             return measured;
         },
+        [](const Error&) { return ScratchMeasured{}; },
         [this](ScratchMeasured measured) {
             feed(std::move(measured));
             loop_.after(scratch_every_ms, [this] {

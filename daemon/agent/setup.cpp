@@ -197,7 +197,8 @@ std::map<std::string, std::string> environment_of(const SetupOrder& order) {
 
 SetupResult result_of(const std::string& place) {
     SetupResult out{.why = "", .working_dir = place + "/work", .virtual_env = place + "/venv"};
-    if (!fs::exists(out.virtual_env + "/bin/python")) out.virtual_env.clear();
+    std::error_code unseen;
+    if (!fs::exists(out.virtual_env + "/bin/python", unseen)) out.virtual_env.clear();
     return out;
 }
 
@@ -213,7 +214,8 @@ std::string setup_key(const SetupOrder& order) {
 std::optional<SetupResult> kept_setup(const std::string& setups_dir, const SetupOrder& order) {
     const std::string place = setups_dir + "/" + setup_key(order);
     const std::lock_guard lock(setups_turn);
-    if (!fs::exists(place + "/done")) return std::nullopt;
+    std::error_code unseen;
+    if (!fs::exists(place + "/done", unseen)) return std::nullopt;
     used_now(place + "/done");
     return result_of(place);
 }
@@ -275,8 +277,10 @@ void SetupRunner::next() {
     busy_ = true;
     if (thread_.joinable()) thread_.join();  // the one before has posted its result, and ends
     thread_ = std::thread([this, order = waiting_.front().order, cancelled = waiting_.front().cancelled] {
-        auto result = *cancelled ? SetupResult{.why = "was given up before it began"}
-                                 : carry_out(setups_dir_, order, patience_ms, *cancelled);
+        auto result = SetupResult{.why = "was given up before it began"};
+        try {
+            if (!*cancelled) result = carry_out(setups_dir_, order, patience_ms, *cancelled);
+        } catch (const std::exception& wrong) { result.why = net::thrown(wrong, "it").message; }
         loop_.post([this, result = std::move(result)] {
             const Waiting one = std::move(waiting_.front());
             waiting_.pop_front();

@@ -155,7 +155,8 @@ Status seal_code(const std::string& directory) {
 
 Result<std::string> start_directory(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t rank) {
     const std::string place = facts.files.worker(key_of(gear.prepare.attempt), rank) + "/cwd";
-    if (fs::is_directory(place)) return place;
+    std::error_code unseen;
+    if (fs::is_directory(place, unseen)) return place;
     const std::string aside = place + ".new";
     remove_tree(aside);  // of an agent that died over it
     if (Status filled = fill(gear, facts, aside); !filled) {

@@ -1,5 +1,8 @@
 // Errors as HTTP answers, and how people name runs.
 #include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "daemon/head/routes.hpp"
@@ -8,6 +11,7 @@ namespace rtrain::head {
 namespace {
 
 using nlohmann::json;
+constexpr auto replaced = json::error_handler_t::replace;
 
 // "<6 of the cluster's id>-<counter>"
 std::optional<RunId> with_id(const Head& head, const std::string& text) {
@@ -92,7 +96,7 @@ std::string error_body(const Error& error, const Problems& problems) {
                        {"message", error.message},
                        {"problems", std::move(list)},
                        {"next", error.next}};
-    return body.dump(-1, ' ', false, json::error_handler_t::replace);
+    return body.dump(-1, ' ', false, replaced);
 }
 
 void reply(Ask& ask, int status, std::string body) {
@@ -105,6 +109,21 @@ void refuse(Ask& ask, const Error& error, const Problems& problems) {
     net::Response answer{.status = http_status(error), .body = error_body(error, problems)};
     if (answer.status == 401) answer.headers["www-authenticate"] = "Bearer";
     ask.responder->send(std::move(answer));
+}
+
+void guarded(Ask& ask, const std::function<void()>& answer) {
+    try {
+        answer();
+    } catch (const std::bad_alloc&) {
+        throw;  // nothing can be relied on any more
+    } catch (const std::exception& wrong) {
+        const std::string what = ask.request.method + " " + json(ask.request.path).dump(-1, ' ', false, replaced);
+        const Error error = net::thrown(wrong, what);
+        std::fprintf(stderr, "rtrain head: %s\n", error.message.c_str());
+        std::error_code ignored;
+        if (!ask.request.body_file.empty()) std::filesystem::remove(ask.request.body_file, ignored);
+        refuse(ask, error);
+    }
 }
 
 Result<RunId> find_run(const Head& head, const std::string& text) {

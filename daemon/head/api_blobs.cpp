@@ -56,7 +56,8 @@ void head_blob(Ask& ask) {
 void get_blob(Ask& ask) {
     const std::string path = named_blob(ask);
     if (path.empty()) return;
-    if (!fs::exists(path)) return refuse(ask, {ErrorCode::not_found, "no archive has this hash", ""});
+    std::error_code none;
+    if (!fs::is_regular_file(path, none)) return refuse(ask, {ErrorCode::not_found, "no archive has this hash", ""});
     ask.responder->send(net::Response{.status = 200, .content_type = "application/zstd", .file = path});
 }
 
@@ -64,15 +65,16 @@ void put_blob(Ask& ask) {
     const std::string path = named_blob(ask), upload = ask.request.body_file;
     if (path.empty()) return;
     if (upload.empty()) return refuse(ask, {ErrorCode::usage, "an upload needs a body", ""});
-    auto settled = std::make_shared<Status>(Done{});
-    ask.head.loop.offload(
+    on_pool(
+        ask,
         [=, wanted = ask.variables["sha256"]] {
-            *settled = settle(upload, path, wanted);
+            const Status settled = settle(upload, path, wanted);
             std::error_code ignored;
-            if (!*settled) fs::remove(upload, ignored);
+            if (!settled) fs::remove(upload, ignored);
+            return settled;
         },
-        [kept = ask, settled]() mutable {
-            if (!*settled) return refuse(kept, settled->error());
+        [](Ask& kept, const Status& settled) {
+            if (!settled) return refuse(kept, settled.error());
             reply_json(kept, 201, {{"sha256", kept.variables["sha256"]}});
         });
 }

@@ -135,8 +135,10 @@ void answer_file(Ask& ask, const std::string& path) {
     const auto size = std::filesystem::file_size(path, unknown);
     net::Response answer{.status = 200, .content_type = "application/jsonl"};
     if (!unknown && size <= in_memory_at_most) {
-        answer.body = read_file(path).value();
+        auto text = read_file(path);
         std::filesystem::remove(path, unknown);
+        if (!text) return refuse(ask, text.error());
+        answer.body = std::move(*text);
     } else {
         answer.file = path;
         ask.head.loop.after(file_kept_ms, [path] {
@@ -162,12 +164,11 @@ void get_logs(Ask& ask) {
     if (!question) return refuse(ask, question.error());
     if (ask.asked("follow")) return follow(ask, *run, *question);
     const std::string path = ask.head.scratch_path();
-    auto written = std::make_shared<Status>(Done{});
-    ask.head.loop.offload(
-        [=, question = *question, files = ask.head.logs.files(*run)] { *written = write_lines(files, question, path); },
-        [kept = ask, written, path]() mutable {
-            if (!*written) return refuse(kept, written->error());
-            answer_file(kept, path);
+    on_pool(
+        ask,
+        [path, question = *question, files = ask.head.logs.files(*run)] { return write_lines(files, question, path); },
+        [path](Ask& kept, const Status& written) {
+            written ? answer_file(kept, path) : refuse(kept, written.error());
         });
 }
 

@@ -27,7 +27,8 @@ std::string local_directory(const Head& head, const Run& run) {
     const std::string base = uri->scheme == storage::Scheme::cluster ? head.options.storage_root : uri->path;
     const std::string directory = base + "/" + run.name;
     const bool here = uri->scheme == storage::Scheme::cluster || uri->scheme == storage::Scheme::file;
-    return here && std::filesystem::exists(directory + "/run.json") ? directory : "";
+    std::error_code unseen;
+    return here && std::filesystem::is_regular_file(directory + "/run.json", unseen) ? directory : "";
 }
 
 std::vector<RunId> in_the_same_place(const Head& head, const Run& run) {  // itself as well, the oldest first
@@ -121,14 +122,11 @@ void remove_here(const Shared& removal, const std::string& directory) {
     const auto aside = storage::set_aside(directory);
     if (!aside) return refuse(removal->ask, aside.error());
     remove_record(removal, {directory, *aside}, [removal, directory] {
-        auto failed = std::make_shared<std::string>();
-        removal->ask.head.loop.offload(
-            [directory, failed] {
-                if (const auto gone = storage::remove_aside(directory); !gone) *failed = gone.error().message;
-            },
-            [removal, failed] {
-                if (!failed->empty()) removal->answer["files_error"] = *failed;
-                reply_json(removal->ask, 200, removal->answer);
+        on_pool(
+            removal->ask, [directory] { return storage::remove_aside(directory); },
+            [removal](Ask& kept, const Result<bool>& gone) {
+                if (!gone) removal->answer["files_error"] = gone.error().message;
+                reply_json(kept, 200, removal->answer);
             });
     });
 }

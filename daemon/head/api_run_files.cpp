@@ -112,9 +112,12 @@ std::size_t values_that_count(const Head& head, RunId run) {
 }
 
 void answer_listing(Ask& ask, const std::string& directory, const std::string& path) {
-    auto items = std::make_shared<json>();
-    ask.head.loop.offload([items, directory, path] { *items = listed(directory, path); },
-                          [kept = ask, items]() mutable { reply_json(kept, 200, {{"items", std::move(*items)}}); });
+    on_pool(
+        ask, [directory, path] { return Result<json>(listed(directory, path)); },
+        [](Ask& kept, Result<json> items) {
+            if (!items) return refuse(kept, items.error());
+            reply_json(kept, 200, {{"items", std::move(*items)}});
+        });
 }
 
 }  // namespace
@@ -142,9 +145,13 @@ void get_values(Ask& ask) {
     with_run(ask, [&](const Run& run) {
         json items = json::array();
         std::error_code none;
-        for (const auto& entry : fs::directory_iterator(values_directory(ask.head, run.id), none))
-            if (const std::string key = entry.path().filename(); is_key(key))
-                items.push_back({{"key", key}, {"bytes", entry.file_size(none)}});
+        for (fs::directory_iterator at(values_directory(ask.head, run.id), none), end; !none && at != end;
+             at.increment(none)) {
+            std::error_code gone;
+            const auto bytes = at->file_size(gone);
+            if (const std::string key = at->path().filename(); is_key(key) && !gone)
+                items.push_back({{"key", key}, {"bytes", bytes}});
+        }
         reply_json(ask, 200, {{"items", std::move(items)}});
     });
 }
@@ -175,7 +182,7 @@ void put_value(Ask& ask) {
         fs::create_directories(directory, failed);
         const std::size_t there = values_that_count(ask.head, run.id);
         if (gone) return reply_json(ask, 200, {{"key", key}, {"bytes", 0}});
-        const bool counts = !key.starts_with(validation_prefix) && !fs::exists(directory + "/" + key);
+        const bool counts = !key.starts_with(validation_prefix) && !fs::exists(directory + "/" + key, failed);
         if (counts && there >= values_max)
             return refuse(ask, {ErrorCode::full, "run " + run.name + " has 1000 values already",
                                 "write over those that are not needed any more"});

@@ -73,13 +73,13 @@ void post_backup(Ask& ask) {
         return refuse(
             ask, {ErrorCode::usage, "file is an absolute path on the head's machine", "rtrain head backup /path/file"});
     const std::string to = file.get<std::string>(), from = ask.head.options.data_dir;
-    auto saved = std::make_shared<Status>(Done{});
-    ask.head.loop.offload([to, from, saved] { *saved = state::SqliteJournal::backup(from, to); },
-                          [kept = ask, saved, to]() mutable {
-                              if (!*saved) return refuse(kept, saved->error());
-                              std::error_code unknown;
-                              reply_json(kept, 200, {{"file", to}, {"bytes", std::filesystem::file_size(to, unknown)}});
-                          });
+    on_pool(
+        ask, [to, from] { return state::SqliteJournal::backup(from, to); },
+        [to](Ask& kept, const Status& saved) {
+            if (!saved) return refuse(kept, saved.error());
+            std::error_code unknown;
+            reply_json(kept, 200, {{"file", to}, {"bytes", std::filesystem::file_size(to, unknown)}});
+        });
 }
 
 void post_head_stop(Ask& ask) {

@@ -81,7 +81,8 @@ Submission read_submission(const Head& head, const json& body, For use, Problems
     if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
     if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
         problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
-    else if (!out.code_sha256.empty() && !std::filesystem::exists(head.blob_path(out.code_sha256)))
+    else if (std::error_code none;
+             !out.code_sha256.empty() && !std::filesystem::exists(head.blob_path(out.code_sha256), none))
         problems.push_back({.path = "code_sha256",
                             .message = "this archive was not uploaded",
                             .suggestion = "PUT /v1/blobs/" + out.code_sha256 + " first"});
@@ -102,7 +103,9 @@ bool taken(const Head& head, const spec::Job& job, const std::string& name) {
         const Run& run = head.cluster.runs.at(id);
         if (!terminal(run.state) || run.storage_path == path) return true;
     }
-    return on_cluster_storage(job) && std::filesystem::exists(head.options.storage_root + "/" + name + "/run.json");
+    std::error_code unseen;
+    return on_cluster_storage(job) &&
+           std::filesystem::exists(head.options.storage_root + "/" + name + "/run.json", unseen);
 }
 
 std::string free_name(const Head& head, const spec::Job& job) {

@@ -42,10 +42,11 @@ void add_hashes(const std::string& text, std::set<std::string>& into) {
 }
 
 void add_values(const std::string& directory, std::set<std::string>& into) {
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(directory, none)) {
-        if (entry.file_size(none) > naming_value_bytes) continue;
-        if (const auto text = read_file(entry.path())) add_hashes(*text, into);
+    std::error_code failed;
+    for (fs::directory_iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) {
+        std::error_code none;
+        if (at->file_size(none) > naming_value_bytes) continue;
+        if (const auto text = read_file(at->path())) add_hashes(*text, into);
     }
 }
 
@@ -81,11 +82,12 @@ void collect_blobs(Head& head) {
     if (auto erased = head.journal->erase_settings(keep.settings_gone); !erased)
         std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
     std::error_code none;
-    for (const auto& entry : fs::directory_iterator(head.options.data_dir + "/blobs", none)) {
-        if (keep.blobs.contains(entry.path().filename()) || age_ms(entry.path()) < keep.oldest_ms) continue;
+    for (fs::directory_iterator at(head.options.data_dir + "/blobs", none), end; !none && at != end;
+         at.increment(none)) {
+        if (keep.blobs.contains(at->path().filename()) || age_ms(at->path()) < keep.oldest_ms) continue;
         std::error_code failed;
-        if (!fs::remove(entry.path(), failed) || failed)
-            std::fprintf(stderr, "rtrain head: %s stays: %s\n", entry.path().c_str(), failed.message().c_str());
+        if (!fs::remove(at->path(), failed) || failed)
+            std::fprintf(stderr, "rtrain head: %s stays: %s\n", at->path().c_str(), failed.message().c_str());
     }
 }
 

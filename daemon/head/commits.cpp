@@ -177,7 +177,7 @@ void Head::once_durable(std::function<void()> task) {
 
 bool Head::ended_for_good(const Run& run) const { return terminal(run.state) && !queue_.about(run.id); }
 
-void Head::settle() {
+void Head::settle() noexcept {
     queue_.newest().then.emplace_back([] {});
     turn();
     while (queue_.under_way() && !*failure) committed(outcome_.get());

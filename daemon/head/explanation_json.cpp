@@ -5,12 +5,14 @@
 namespace rtrain::head {
 namespace {
 
-// "job.yaml:14", of the field or of the nearest one above it.
+// "job.yaml:14", of the field or of the nearest one above it. Lines are what the client sent: anything.
 json line_of(const json& lines, std::string field) {
     const json at = lines.is_object() ? lines.value("at", json::object()) : json::object();
+    const json file = lines.is_object() ? lines.value("file", json()) : json();
     for (; !field.empty(); field.erase(std::min(field.rfind('.'), field.size())))
         if (at.is_object() && at.contains(field) && at[field].is_number_integer())
-            return lines.value("file", "job.yaml") + ":" + std::to_string(at[field].get<std::int64_t>());
+            return (file.is_string() ? file.get<std::string>() : "job.yaml") + ":" +
+                   std::to_string(at[field].get<std::int64_t>());
         else if (field.find('.') == std::string::npos)
             break;
     return nullptr;

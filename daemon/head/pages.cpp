@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "daemon/head/view_json.hpp"
+#include "storage/checkpoint/json_depth.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -22,6 +23,7 @@ Result<std::size_t> number_of(const Ask& ask, const std::string& name, std::size
 }  // namespace
 
 json parsed_or_null(const std::string& text) {
+    if (storage::nests_too_deep(text)) return {};
     json value = json::parse(text, nullptr, false);
     return value.is_discarded() ? json() : value;
 }
@@ -62,6 +64,11 @@ void reply_list(Ask& ask, std::size_t count, const std::function<json(std::size_
 
 Result<json> body_of(const Ask& ask) {
     if (ask.request.body.empty()) return json(json::object());
+    if (storage::nests_too_deep(ask.request.body))
+        return Error{ErrorCode::usage,
+                     "the body of " + ask.request.method + " " + ask.request.path + " is nested deeper than " +
+                         std::to_string(storage::json_levels_most) + " levels",
+                     "see /openapi.json"};
     json body = json::parse(ask.request.body, nullptr, false);
     if (!body.is_object())
         return Error{ErrorCode::usage,

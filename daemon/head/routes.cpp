@@ -203,23 +203,42 @@ const char* to_text(Access access) {
 
 std::span<const Route> routes() { return table; }
 
-void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> responder) {
-    Found found = find_route(request);
-    auto caller = admit(head, request, found);
-    const std::string leftover = request.body_file;
-    Ask ask{head, std::move(request), std::move(responder)};
+namespace {
+
+void answer(Ask& ask) {
+    Head& head = ask.head;
+    Found found = find_route(ask.request);
+    const auto caller = admit(head, ask.request, found);
+    const std::string leftover = ask.request.body_file;
     if (!caller) return refuse(ask, caller.error());
     head.saw(*caller);
     ask.caller = *caller;
     ask.variables = std::move(found.variables);
     const auto run = ask.variables.find("run");
     if (!allowed(head, ask.caller, *found.route, run == ask.variables.end() ? "" : run->second)) {
-        if (!leftover.empty()) std::filesystem::remove(leftover);
+        std::error_code ignored;
+        if (!leftover.empty()) std::filesystem::remove(leftover, ignored);
         net::Response answer{.status = 403, .body = error_body(forbidden(ask.caller, *found.route), {})};
         return ask.responder->send(std::move(answer));
     }
     ask.responder = timed(head, std::move(ask.responder), *found.route);
     found.route->answer(ask);
+}
+
+Result<std::string> place_of_upload(const Head& head, const net::Request& request) {
+    if (!streamed(request)) return std::string{};
+    const Found found = find_route(request);
+    auto caller = admit(head, request, found);
+    if (!caller) return caller.error();
+    if (!allowed(head, *caller, *found.route, "")) return forbidden(*caller, *found.route);
+    return upload_place(head, request);
+}
+
+}  // namespace
+
+void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> responder) {
+    Ask ask{head, std::move(request), std::move(responder)};
+    guarded(ask, [&ask] { answer(ask); });
 }
 
 // Streamed uploads are checked before a byte of them is taken. Runs on the server's threads: only what is safe there.
@@ -230,12 +249,9 @@ net::ServerOptions server_options(Head& head) {
     options.identity = head.identity.tls();
     options.connections_max = head.connections_max;
     options.upload_file = [&head](const net::Request& request) -> Result<std::string> {
-        if (!streamed(request)) return std::string{};
-        const Found found = find_route(request);
-        auto caller = admit(head, request, found);
-        if (!caller) return caller.error();
-        if (!allowed(head, *caller, *found.route, "")) return forbidden(*caller, *found.route);
-        return upload_place(head, request);
+        try {
+            return place_of_upload(head, request);
+        } catch (const std::exception& wrong) { return net::thrown(wrong, "taking an upload"); }
     };
     return options;
 }

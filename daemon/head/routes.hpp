@@ -2,6 +2,7 @@
 // is made from this table.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -54,6 +55,18 @@ net::ServerOptions server_options(Head& head);
 void reply(Ask& ask, int status, std::string body);
 void refuse(Ask& ask, const Error& error);
 void refuse(Ask& ask, const Error& error, const Problems& problems);
+// Runs what answers a request. What it throws is answered with 500 and told on standard error, and the head goes on: at
+// that point nothing has been decided. What it handed over to be decided is decided all the same, outside of this.
+void guarded(Ask& ask, const std::function<void()>& answer);
+// Runs `work`, which gives a Result, on the pool, and `then(ask, result)` on the loop; neither ends the head.
+template <class Work, class Then>
+void on_pool(const Ask& ask, Work work, Then then) {
+    ask.head.loop.offload(
+        std::move(work), [](const Error& error) { return error; },
+        [kept = ask, then = std::move(then)](auto result) mutable {
+            guarded(kept, [&] { then(kept, std::move(result)); });
+        });
+}
 int http_status(const Error& error);
 const char* code_text(ErrorCode code);
 std::string error_body(const Error& error, const Problems& problems);

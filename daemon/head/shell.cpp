@@ -159,8 +159,8 @@ void Head::later_sync_logs(const LogName& name, const ToAcknowledge& to) {
 
 void Head::sync_logs() {
     auto batch = std::make_shared<Unsynced>(std::exchange(unsynced_, {}));
-    auto synced = std::make_shared<Status>(Done{});
-    loop.offload([this, synced] { *synced = logs.sync(); }, [this, batch, synced] { logs_synced(*batch, *synced); });
+    loop.offload([this] { return logs.sync(); }, [](const Error& error) { return error; },
+                 [this, batch](const Status& synced) { logs_synced(*batch, synced); });
 }
 
 void Head::logs_synced(const Unsynced& batch, const Status& synced) {

@@ -52,8 +52,10 @@ struct Head {
     void once_durable(std::function<void()> task);
     bool all_durable() { return queue_.last_decided() == nullptr; }
     bool ended_for_good(const Run& run) const;  // it is terminal, and on disk
-    void settle();                              // what came is on disk when this returns: before metrics are read
-    void turn_when_full();                      // news came that may wait, but not too many of them
+    // What came is on disk when this returns: before metrics are read. An exception in here ends the head, whoever
+    // asks: it would leave half of what was decided undone.
+    void settle() noexcept;
+    void turn_when_full();  // news came that may wait, but not too many of them
     void note(state::Notice notice) { queue_.newest().add(std::move(notice)); }
     struct ToAcknowledge {
         std::string node;

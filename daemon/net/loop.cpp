@@ -7,6 +7,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
@@ -95,6 +96,11 @@ struct Loop::Body {
     }
 };
 
+Error thrown(const std::exception& wrong, const std::string& doing) {
+    return {ErrorCode::internal, doing + " failed in a way that nobody had thought of: " + wrong.what(),
+            "this is a bug of rtrain: please report it, with what was asked and the daemon's log"};
+}
+
 Loop::Loop() : body_(std::make_unique<Body>()) {}
 
 Loop::~Loop() {
@@ -156,7 +162,11 @@ void Loop::on_signal(int signal, Task task) {
 
 void Loop::offload(Task work, Task done) {
     body_->pool->add([body = body_.get(), work = std::move(work), done = std::move(done)]() mutable {
-        work();
+        try {
+            work();
+        } catch (const std::exception& wrong) {
+            std::fprintf(stderr, "rtrain: %s\n", thrown(wrong, "background work").message.c_str());
+        }
         asio::post(body->io, [body, done = std::move(done)] { body->run(done); });
     });
 }

@@ -4,10 +4,20 @@
 
 #include <csignal>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "scheduler/result.hpp"
 
 namespace rtrain::net {
+
+// What our code threw where one piece of work may fail and the daemon goes on: a full disk's odd answer, a file that is
+// not what it should be, or a bug. `doing` is the work.
+Error thrown(const std::exception& wrong, const std::string& doing);
 
 class Loop {
   public:
@@ -30,8 +40,21 @@ class Loop {
     void watch_readable(int descriptor, Task ready);
     void unwatch(int descriptor);           // the descriptor stays the caller's
     void on_signal(int signal, Task task);  // SIGTERM, SIGINT, SIGHUP
-    // Runs `work` on a small pool of threads, then `done` on the loop: file system and blocking network calls.
+    // Runs `work` on a small pool of threads, then `done` on the loop: file system and blocking network calls. What it
+    // throws is told on standard error, and `done` still comes.
     void offload(Task work, Task done);
+    // The same for work that answers: `then` gets the answer, which is `failed(Error)` for work that threw.
+    template <class Work, class Failed, class Then>
+    void offload(Work work, Failed failed, Then then) {
+        auto answer = std::make_shared<std::optional<decltype(work())>>();
+        offload(
+            [answer, work = std::move(work), failed = std::move(failed)]() mutable {
+                try {
+                    answer->emplace(work());
+                } catch (const std::exception& wrong) { answer->emplace(failed(thrown(wrong, "background work"))); }
+            },
+            [answer, then = std::move(then)]() mutable { then(std::move(**answer)); });
+    }
 
     void* io_context();  // boost::asio::io_context*, for daemon/net alone
 

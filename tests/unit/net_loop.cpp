@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -185,6 +186,29 @@ TEST_CASE("offloaded work runs beside the loop, and its end comes back to it") {
     run_bounded(loop);
     CHECK(worked == 50);
     CHECK(on_loop == 0);
+}
+
+TEST_CASE("what offloaded work throws ends nobody: it is an error of the answer, and what follows still comes") {
+    Loop loop;
+    std::string said;
+    int ended = 0;
+    const auto end = [&] {
+        if (++ended == 2) loop.stop();
+    };
+    loop.offload([]() { throw std::runtime_error("no such luck"); }, end);
+    loop.offload([]() -> rtrain::Result<int> { throw std::runtime_error("stale file handle"); },
+                 [](const rtrain::Error& error) { return error; },
+                 [&](const rtrain::Result<int>& answer) {
+                     said = answer ? "an answer" : answer.error().message;
+                     loop.offload([] { return rtrain::Result<int>(7); },
+                                  [](const rtrain::Error& error) { return error; },
+                                  [&](const rtrain::Result<int>& next) {
+                                      CHECK(next.value() == 7);
+                                      end();
+                                  });
+                 });
+    run_bounded(loop);
+    CHECK(said.find("stale file handle") != std::string::npos);
 }
 
 TEST_CASE("a loop that ends waits for work that has begun and drops the rest") {
