@@ -1,4 +1,6 @@
 // Tokens and certificates: who may come in. A join token opens exactly one thing: signing a node's certificate.
+#include <algorithm>
+
 #include "daemon/head/api.hpp"
 #include "daemon/head/view_json.hpp"
 
@@ -128,6 +130,15 @@ void delete_token(Ask& ask) {
     if (!row)
         return refuse(ask,
                       {ErrorCode::not_found, "there is no token '" + ask.variables["id"] + "'", "rtrain token list"});
+    const auto rows = ask.head.tokens.rows();
+    const auto lets_admins_in = [now = wall_ms()](const state::TokenRow& one) {
+        return one.role == to_text(Role::admin) && opens(one, now);
+    };
+    if (lets_admins_in(*row) && std::count_if(rows.begin(), rows.end(), lets_admins_in) == 1)
+        return refuse(ask, {ErrorCode::conflict,
+                            "token " + row->id + " is the last one of role admin: without it nobody could make another",
+                            "make one first, and come in with it: rtrain token create --role admin --user " +
+                                (row->user.empty() ? "NAME" : row->user)});
     row->revoked = true;
     ask.head.tokens.set(*row);
     ask.head.save({.tokens = {*row}, .settings = {}, .done = [kept = ask, row = *row]() mutable {

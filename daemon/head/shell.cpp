@@ -69,14 +69,18 @@ Status Head::open() {
     return Done{};
 }
 
-// The first way in. Its text is known to nobody but whom this start tells: as long as nobody has come in with it, each
-// start makes it anew, so that a first start that failed half-way, or could keep no context, locks nobody out.
+// The first way in, also when those there were have all expired or were revoked. Its text is known to nobody but whom
+// this start tells: as long as nobody has come in with it, each start makes it anew, so that a first start that failed
+// half-way, or could keep no context, locks nobody out.
 Status Head::make_admin_token() {
     const auto rows = tokens.rows();
-    const bool first = std::none_of(rows.begin(), rows.end(), [](const auto& row) { return row.role == "admin"; });
+    const bool none = std::none_of(rows.begin(), rows.end(), [now = wall_ms()](const state::TokenRow& row) {
+        return row.role == to_text(Role::admin) && opens(row, now);
+    });
     unused_admin_ = setting_or(*journal, unused_admin_key);
     const auto unused = tokens.row(unused_admin_);
-    if (!first && (!unused || unused->revoked)) return Done{};
+    if (unused && unused->revoked) unused_admin_.clear();
+    if (!none && (!unused || unused->revoked)) return Done{};
     const FreshToken fresh =
         make_token({.role = Role::admin, .user = "admin", .now_wall_ms = wall_ms(), .id = unused_admin_});
     unused_admin_ = fresh.row.id;

@@ -52,6 +52,10 @@ FreshToken make_token(const TokenWish& wish) {
     return {row, security::to_text(token)};
 }
 
+bool opens(const state::TokenRow& row, std::int64_t wall_ms) {
+    return !row.revoked && row.uses_left != 0 && (row.expires_wall_ms == 0 || wall_ms < row.expires_wall_ms);
+}
+
 void TokenBook::open(std::vector<state::TokenRow> rows, std::string run_key) {
     const std::lock_guard lock(guard_);
     for (state::TokenRow& row : rows) rows_[row.id] = std::move(row);

@@ -40,6 +40,7 @@ struct TokenWish {
     std::string id;              // empty: a new one; else it takes the place of the token that had it
 };
 FreshToken make_token(const TokenWish& wish);
+bool opens(const state::TokenRow& row, std::int64_t wall_ms);  // neither revoked, expired nor used up
 
 class TokenBook {
   public:

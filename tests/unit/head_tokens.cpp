@@ -1,6 +1,7 @@
 // Who may come in: tokens that are wrong, used, expired or revoked open nothing, and each says why.
 #include "daemon/head/tokens.hpp"
-#include "tests/unit/catch.hpp"
+#include "daemon/security/security.hpp"
+#include "tests/unit/head_fixture.hpp"
 
 using namespace rtrain;
 using namespace rtrain::head;
@@ -77,4 +78,43 @@ TEST_CASE("a certificate names its node; any other name is nobody") {
     CHECK(book.authenticate(request, 0).value().node == "n1");
     request.peer.certificate_name = "rtrain-head";
     CHECK_FALSE(book.authenticate(request, 0).ok());
+}
+
+TEST_CASE("the last admin token that opens is not revoked, and the refusal says what to do first") {
+    const test::TemporaryFolder folder;
+    test::HeadUnderTest head({.data_dir = folder.path});
+    const std::string first = security::parse_token(head.admin)->id;
+    const auto revoke = [&](const std::string& id) { return head.call("DELETE", "/v1/tokens/" + id); };
+    const test::Answer passing =
+        head.call("POST", "/v1/tokens", {{"role", "admin"}, {"user", "ann"}, {"expires_ms", 1}});
+    REQUIRE(passing.status == 201);
+    CHECK(revoke(security::parse_token(head.make_token("user", "bob"))->id).status == 200);
+    REQUIRE(test::eventually([&] {  // one that has expired opens nothing
+        return head.call_as(passing.body["token"], "GET", "/v1/status").status == 401;
+    }));
+    const test::Answer last = revoke(first);
+    CHECK(last.status == 409);
+    CHECK(last.body["next"].get<std::string>().find("rtrain token create --role admin") != std::string::npos);
+    CHECK(head.call("GET", "/v1/tokens").status == 200);
+
+    const std::string other = head.make_token("admin", "ann");
+    CHECK(revoke(first).status == 200);
+    CHECK(head.call("GET", "/v1/tokens").status == 401);
+    CHECK(head.call_as(other, "GET", "/v1/tokens").status == 200);
+    head.admin = other;  // stops the head
+}
+
+TEST_CASE("a head whose admin tokens have all expired or were revoked makes one at its next start") {
+    const test::TemporaryFolder folder;
+    { const test::HeadUnderTest head({.data_dir = folder.path}); }
+    {
+        const auto journal = state::SqliteJournal::open(folder.path).value();
+        for (state::TokenRow row : journal->tokens()) {
+            row.revoked = row.role == "admin";
+            REQUIRE(journal->save_token(row).ok());
+        }
+    }
+    const test::HeadUnderTest again({.data_dir = folder.path});
+    REQUIRE_FALSE(again.started.admin_token.empty());
+    CHECK(again.call("GET", "/v1/tokens").status == 200);
 }
