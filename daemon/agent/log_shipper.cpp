@@ -151,6 +151,7 @@ std::uint64_t LogShipper::held_to_limit(File& file) {
 
 bool LogShipper::pump_file(File& file) {
     const std::uint64_t size = held_to_limit(file);
+    if (file.later) return true;
     while (file.sent < size && file.sent - file.acknowledged < window) {
         const auto seen = std::find_if(file.seen.begin(), file.seen.end(),
                                        [&](const File::Seen& one) { return one.bytes > file.sent; });
@@ -189,8 +190,8 @@ void LogShipper::pump(AttemptKey attempt) {
 
 void LogShipper::settle(Followed& followed) {
     if (!followed.done) return;
-    const bool sent =
-        std::all_of(followed.files.begin(), followed.files.end(), [](const File& file) { return file.last_sent; });
+    const bool sent = std::all_of(followed.files.begin(), followed.files.end(),
+                                  [](const File& file) { return file.last_sent || file.later; });
     if (connected_ && !sent) return;
     const auto done = std::exchange(followed.done, nullptr);
     done();
@@ -218,10 +219,16 @@ void LogShipper::acknowledged(const protocol::LogAck& ack) {
         if (file.rank == ack.rank && file.stream == ack.stream) {
             file.acknowledged = std::max(file.acknowledged, ack.offset);
             file.sent = std::max(file.sent, file.acknowledged);  // sent before it was followed anew
+            if (std::exchange(file.later, ack.later) || ack.later) send_again(file);
         }
     remember(key, found->second);
     pump(key);
     if (complete(key)) loop_.post([this, key] { on_complete(key); });
+}
+
+void LogShipper::send_again(File& file) {
+    file.sent = file.acknowledged;
+    file.last_sent = false;
 }
 
 bool LogShipper::complete(AttemptKey attempt) const {
@@ -245,8 +252,8 @@ void LogShipper::resend() {
     connected_ = true;
     for (auto& [key, followed] : followed_) {
         for (File& file : followed.files) {
-            file.sent = file.acknowledged;
-            file.last_sent = false;
+            send_again(file);
+            file.later = false;
         }
         schedule(key);
     }

@@ -26,8 +26,8 @@ class LogShipper {
                 std::uint64_t bytes_max = 0);
     void follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank);  // before there are workers
     void hold_to_limits(AttemptKey attempt);  // before its files are copied, once no process writes any more
-    // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on
-    // (then it follows when there is).
+    // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on,
+    // or no room on the head (then it follows when there is).
     void finish(AttemptKey attempt, std::function<void()> done);
     void acknowledged(const protocol::LogAck& ack);
     void resend();  // a new connection: from the acknowledged offsets on
@@ -50,8 +50,10 @@ class LogShipper {
         bool ended = false, last_sent = false;
         std::uint64_t bytes_max = 0;
         bool cut = false;
+        bool later = false;  // the head has no room for it now, and says when it has
     };
     static std::uint64_t held_to_limit(File& file);  // the size that counts
+    static void send_again(File& file);              // from where the head has it
     struct Followed {
         std::vector<File> files;
         int watch = -1;

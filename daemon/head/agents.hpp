@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/head/addresses.hpp"
+#include "daemon/head/log_store.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/protocol/messages.hpp"
 #include "scheduler/controller.hpp"
@@ -77,6 +78,13 @@ class Agents {
     void take_news(const std::string& node, const protocol::News& news);
     void notice(const std::string& node, const protocol::Notice& said);
     void take_log(const std::string& node, const protocol::LogChunk& chunk);
+    struct LogSource {
+        std::string node;
+        protocol::AttemptRef attempt;  // as the agent calls it
+    };
+    void put_off(const LogName& name, const LogSource& from, const Error& why);
+    void ask_for_logs();  // that were put off
+    void tell_of_room();
     void cleared(const std::string& node, const protocol::Cleared& said);
     void check_leases();
     void hang_up(const std::string& node, const std::string& why);
@@ -98,6 +106,8 @@ class Agents {
     std::map<std::string, Inbox> inboxes_;
     std::set<std::string> unsaved_;         // nodes whose number has changed since the last batch was closed
     std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
+    std::map<LogName, LogSource> put_off_;  // logs that could not be written
+    bool told_of_no_room_ = false;
     std::vector<std::string> revoked_;
     std::pair<std::string, std::string> newest_code_;  // by the key of its submission: a gang's nodes ask in a row
     struct Clearing {

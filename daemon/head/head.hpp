@@ -22,8 +22,10 @@ struct HeadOptions {
     std::int64_t heartbeat_ms = 1'000;
     std::int64_t join_token_ms = 3'600'000;    // validity of the join token made at each start
     std::int64_t storage_reserve = 2LL << 30;  // bytes that uploads must leave free below the storage root
-    std::optional<Queues> queues{};            // none: those it has
-    std::string queues_file{};                 // where they were read, for people
+    std::int64_t logs_reserve = 512LL << 20;   // bytes that workers' logs must leave free for the state beside them
+    std::function<std::uint64_t(const std::string& directory)> free_bytes{};  // none: ask the file system
+    std::optional<Queues> queues{};                                           // none: those it has
+    std::string queues_file{};                                                // where they were read, for people
 };
 
 // What is known once the head listens: enough for the join line and for the first user's context.

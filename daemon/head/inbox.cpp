@@ -10,6 +10,8 @@
 namespace rtrain::head {
 namespace {
 
+constexpr std::int64_t put_off_ms = 2'000;
+
 std::string seen_setting(const std::string& node) { return "news_seen/" + node; }
 
 // When the node saw it; a clock that runs ahead of ours is not believed.
@@ -166,12 +168,50 @@ void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) 
     // A run that was removed: nobody will ask for it, so the agent may let go of it.
     const bool wanted = head_.cluster.runs.contains(piece.name.run);
     const auto size = wanted ? head_.logs.take(piece) : Result<std::uint64_t>(chunk.offset + chunk.bytes.size());
-    if (!size) {
-        std::fprintf(stderr, "rtrain head: log of %s: %s\n", node.c_str(), size.error().message.c_str());
-        return;  // not acknowledged: the agent keeps it and sends it again
-    }
+    if (!size) return put_off(piece.name, {.node = node, .attempt = chunk.attempt}, size.error());
     head_.later_sync_logs(piece.name, {.node = node, .attempt = chunk.attempt, .offset = *size});
     head_.feeds.poke();
+}
+
+// Not acknowledged: the agent keeps it, and sends it again when it is asked for.
+void Agents::put_off(const LogName& name, const LogSource& from, const Error& why) {
+    if (why.code == ErrorCode::invalid) {  // it will not be better another time
+        std::fprintf(stderr, "rtrain head: log of %s: %s\n", from.node.c_str(), why.message.c_str());
+        return;
+    }
+    if (put_off_.empty()) {
+        std::fprintf(stderr, "rtrain head: log of %s: %s\n", from.node.c_str(), why.message.c_str());
+        head_.loop.after(put_off_ms, [this] { ask_for_logs(); });
+    }
+    put_off_[name] = from;
+    tell_of_room();
+    send(from.node, protocol::LogAck{
+                        .attempt = from.attempt, .rank = name.rank, .stream = name.stream, .offset = 0, .later = true});
+}
+
+void Agents::ask_for_logs() {
+    const bool wait = head_.logs.waits_for_room();
+    tell_of_room();
+    if (wait) {
+        head_.loop.after(put_off_ms, [this] { ask_for_logs(); });
+        return;
+    }
+    for (const auto& [name, from] : std::exchange(put_off_, {}))
+        send(from.node,
+             protocol::LogAck{.attempt = from.attempt, .rank = name.rank, .stream = name.stream, .offset = 0});
+}
+
+// Once when there is none, and once when there is again.
+void Agents::tell_of_room() {
+    const bool wait = head_.logs.waiting();
+    if (std::exchange(told_of_no_room_, wait) == wait) return;
+    const std::string disk = "the disk of the head's data directory (" + head_.options.data_dir + ")";
+    const std::string text = wait ? disk +
+                                        " is nearly full: workers' logs stay on their nodes until there is room; "
+                                        "make some, for example: rtrain runs rm of old runs"
+                                  : disk + " has room again: the logs that waited on their nodes are taken";
+    head_.note({.wall_ms = wall_ms(), .text = text, .about_run = std::nullopt, .about_node = std::nullopt});
+    head_.later_acknowledge();
 }
 
 void Agents::add_numbers(Pending& batch) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "storage/uri/descriptor.hpp"
 
@@ -79,6 +81,17 @@ bool parse(const fs::path& path, LogName& name) {
 
 }  // namespace
 
+std::uint64_t free_bytes(const std::string& directory) {
+    struct statvfs disk{};
+    if (::statvfs(directory.c_str(), &disk) != 0) return std::numeric_limits<std::uint64_t>::max();
+    return static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+}
+
+bool LogStore::waits_for_room() {
+    waits_ = free_(directory_) < (waits_ ? reserve_ + reserve_ / 4 : reserve_);
+    return waits_;
+}
+
 std::string LogStore::path_of(const LogName& name) const {
     char text[96];
     std::snprintf(text, sizeof text, "/%llu/attempt-%06u/rank-%05u.%s", static_cast<unsigned long long>(name.run.value),
@@ -95,6 +108,10 @@ Result<std::uint64_t> LogStore::take(const Piece& piece) {
     if (piece.offset > have) return have;
     const std::uint64_t known = have - piece.offset;
     if (known > piece.bytes.size() || (known == piece.bytes.size() && !piece.last)) return have;
+    if (waits_for_room())
+        return Error{ErrorCode::full,
+                     "less than " + std::to_string(reserve_ >> 20) + " MiB would be free in " + directory_,
+                     "make room on the disk of the head's data directory"};
     std::error_code failed_to;
     fs::create_directories(fs::path(path).parent_path(), failed_to);
     if (auto done = append(path, piece.bytes.data() + known, piece.bytes.size() - known, have); !done) {

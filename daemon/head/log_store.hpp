@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler/ids.hpp"
@@ -27,9 +29,14 @@ struct LogFile {
     bool complete = false;  // the node has sent its last byte
 };
 
+std::uint64_t free_bytes(const std::string& directory);  // of its file system; one that does not say is roomy
+
 class LogStore {
   public:
-    explicit LogStore(std::string directory) : directory_(std::move(directory)) {}
+    using FreeBytes = std::function<std::uint64_t(const std::string& directory)>;
+    // `reserve`: bytes that logs leave free on their disk.
+    explicit LogStore(std::string directory, std::uint64_t reserve = 0, FreeBytes free = free_bytes)
+        : directory_(std::move(directory)), reserve_(reserve), free_(std::move(free)) {}
 
     struct Piece {
         LogName name;
@@ -38,8 +45,11 @@ class LogStore {
         bool last = false;
         std::int64_t wall_ms = 0;
     };
-    Result<std::uint64_t> take(const Piece& piece);  // the file's size afterwards
-    std::vector<LogFile> files(RunId run) const;     // by attempt, rank, stream
+    Result<std::uint64_t> take(const Piece& piece);  // the file's size afterwards; full: the reserve is reached
+    // Since the reserve was reached there has not been a quarter more than it.
+    bool waits_for_room();
+    bool waiting() const { return waits_; }       // as it was last seen
+    std::vector<LogFile> files(RunId run) const;  // by attempt, rank, stream
     void forget(RunId run) const;
     Status sync() const;  // everything taken so far is on disk; blocks: for the pool
     const std::string& directory() const { return directory_; }
@@ -47,6 +57,9 @@ class LogStore {
   private:
     std::string path_of(const LogName& name) const;
     std::string directory_;
+    std::uint64_t reserve_;
+    FreeBytes free_;
+    bool waits_ = false;
 };
 
 // When the byte at an offset came, from the index.

@@ -34,7 +34,8 @@ Head::Head(HeadOptions options_in, std::unique_ptr<state::SqliteJournal> journal
       identity(std::move(identity_in)),
       clock(journal->opened().meta.now),
       cluster(journal->opened()),
-      logs(options.data_dir + "/logs"),
+      logs(options.data_dir + "/logs", static_cast<std::uint64_t>(options.logs_reserve),
+           options.free_bytes ? options.free_bytes : free_bytes),
       feeds(loop),
       agents(*this),
       started_wall_ms(wall_ms()) {}

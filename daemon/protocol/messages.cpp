@@ -101,7 +101,7 @@ void fields(V& v, NewsAck& m) {
 }
 template <class V>
 void fields(V& v, LogAck& m) {
-    v("attempt", m.attempt), v("rank", m.rank), v("stream", m.stream), v("offset", m.offset);
+    v("attempt", m.attempt), v("rank", m.rank), v("stream", m.stream), v("offset", m.offset), v("later", m.later);
 }
 template <class V>
 void fields(V& v, PeerNode& m) {

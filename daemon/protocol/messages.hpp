@@ -138,8 +138,8 @@ struct NewsAck {
     std::uint64_t seq = 0;
     bool operator==(const NewsAck&) const = default;
 };
-struct LogAck {
-    AttemptRef attempt{}; std::uint32_t rank = 0; std::string stream{}; std::uint64_t offset = 0;
+struct LogAck {  // `later`: what came behind `offset` was not taken; the node keeps it until it is told without
+    AttemptRef attempt{}; std::uint32_t rank = 0; std::string stream{}; std::uint64_t offset = 0; bool later = false;
     bool operator==(const LogAck&) const = default;
 };
 // Orders about attempts and runs: orders.hpp.

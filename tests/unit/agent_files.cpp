@@ -240,6 +240,37 @@ TEST_CASE("a new connection gets the logs from the last acknowledged offset on, 
     CHECK(sent[0].offset == 4);
 }
 
+TEST_CASE("logs that the head has no room for stay here, hold up no attempt's end, and go once it asks for them") {
+    LogStory story;
+    story.shipper.resend();
+    story.write("one\ntwo\n");
+    story.shipper.follow({17, 1, 1}, {0});
+    REQUIRE(story.until([&] { return story.received() == "one\ntwo\n"; }));
+    protocol::LogAck ack{.attempt = {17, 1, 1}, .rank = 0, .stream = "out", .offset = 4};
+    story.shipper.acknowledged(ack);
+    story.sent.clear();
+    ack.offset = 0;
+    ack.later = true;
+    story.shipper.acknowledged(ack);
+    ack.stream = "err";
+    story.shipper.acknowledged(ack);
+    story.write("three\n");
+    bool done = false;
+    story.shipper.finish(attempt_1, [&] { done = true; });
+    REQUIRE(story.until([&] { return done; }));
+    CHECK(story.received().empty());
+    CHECK_FALSE(story.shipper.complete(attempt_1));
+
+    ack.later = false;
+    story.shipper.acknowledged(ack);
+    ack.stream = "out";
+    story.shipper.acknowledged(ack);
+    REQUIRE(story.until([&] { return story.received() == "two\nthree\n"; }));
+    ack.offset = 14;
+    story.shipper.acknowledged(ack);
+    CHECK(story.shipper.complete(attempt_1));
+}
+
 TEST_CASE("no more than a window is under way, and the end is told once all is sent") {
     LogStory story;
     story.shipper.resend();

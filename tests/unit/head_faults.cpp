@@ -1,7 +1,10 @@
 // What breaks under the head: a disk that takes no more bytes. Nothing is done that is not on disk.
 #include <sys/resource.h>
 
+#include <atomic>
 #include <csignal>
+#include <memory>
+#include <set>
 
 #include "tests/unit/head_agent.hpp"
 
@@ -60,6 +63,52 @@ TEST_CASE("a commit that fails ends the head with the reason, and nothing of it 
     again.admin = admin;
     CHECK(again.call("GET", "/v1/runs?all=true").body["items"].empty());
     CHECK(again.call("GET", "/v1/nodes").body["items"].size() == 1);
+}
+
+TEST_CASE(
+    "logs leave room for the state: below the reserve nodes keep them, and it is said once, and once when they come") {
+    const TemporaryFolder folder;
+    const auto free = std::make_shared<std::atomic<std::uint64_t>>(1'000);
+    HeadUnderTest head({.data_dir = folder.path, .logs_reserve = 1'000, .free_bytes = [free](const std::string&) {
+                            return free->load();
+                        }});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("chatty", 2)}}).status == 201);
+    const auto attempt = start_attempt(agent, 2);
+    const auto events_that_say = [&](const std::string& words) {
+        const std::string text = head.call("GET", "/v1/events?limit=1000").text;
+        std::size_t count = 0;
+        for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+        return count;
+    };
+    const auto say = [&](std::uint32_t rank) {
+        agent.say(
+            protocol::LogChunk{.attempt = attempt, .rank = rank, .stream = "out", .offset = 0, .bytes = "hello\n"});
+    };
+    free->store(999);
+    for (int i = 0; i < 3; ++i) {
+        say(0);
+        const auto put_off = agent.expect<protocol::LogAck>();
+        CHECK((put_off.later && put_off.offset == 0));
+    }
+    say(1);
+    CHECK(agent.expect<protocol::LogAck>().later);
+    CHECK(eventually([&] { return events_that_say("is nearly full") == 1; }));
+    CHECK(head.call("GET", "/v1/runs/chatty/logs?rank=all").text.empty());
+
+    free->store(1'000'000);
+    std::set<std::uint32_t> asked_for;
+    for (int i = 0; i < 2; ++i) {
+        const auto wanted = agent.expect<protocol::LogAck>();
+        CHECK_FALSE(wanted.later);
+        asked_for.insert(wanted.rank);
+    }
+    CHECK(asked_for == std::set<std::uint32_t>{0, 1});
+    say(0);
+    CHECK(agent.expect<protocol::LogAck>().offset == 6);
+    CHECK(eventually([&] { return events_that_say("has room again") == 1; }));
+    CHECK(events_that_say("is nearly full") == 1);
 }
 
 TEST_CASE("uploads stop at the reserve with `full`, before a byte of them is taken") {

@@ -43,6 +43,7 @@ class HeadUnderTest {
     explicit HeadUnderTest(HeadOptions options) {
         options.port = 0;
         if (options.storage_reserve == HeadOptions{}.storage_reserve) options.storage_reserve = 0;
+        if (options.logs_reserve == HeadOptions{}.logs_reserve) options.logs_reserve = 0;
         std::promise<HeadStarted_> ready;
         auto started_soon = ready.get_future();
         thread_ = std::thread([options, ready = std::move(ready), this]() mutable {

@@ -48,6 +48,22 @@ TEST_CASE("a repeated piece is written once, an overlapping one only its new par
     CHECK(content(store) == "hello world");
 }
 
+TEST_CASE("below the reserve no log is taken, until there is a quarter more than it; what is there is answered") {
+    const Folder folder;
+    std::uint64_t free = 1'000;
+    LogStore store(folder.path, 1'000, [&](const std::string&) { return free; });
+    CHECK(store.take(piece(name(0), 0, "hello ")).value() == 6);
+    free = 999;
+    const auto refused = store.take(piece(name(0), 6, "world"));
+    CHECK(refused.error().code == ErrorCode::full);
+    CHECK(store.take(piece(name(0), 0, "hello ")).value() == 6);
+    free = 1'249;
+    CHECK_FALSE(store.take(piece(name(0), 6, "world")).ok());
+    free = 1'250;
+    CHECK(store.take(piece(name(0), 6, "world")).value() == 11);
+    CHECK(content(store) == "hello world");
+}
+
 TEST_CASE("a file is complete when its last piece came, also when that one was empty or came twice") {
     const Folder folder;
     LogStore store(folder.path);

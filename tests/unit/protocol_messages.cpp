@@ -105,7 +105,7 @@ std::vector<FromHead> head_words(Draw& d) {
     return {Welcome{.cluster_id = d.text(), .heartbeat_ms = d.wide(), .news_seen = d.number(~0ull)},
             Refuse{d.text(), d.text(), d.coin()},
             NewsAck{d.number(~0ull)},
-            LogAck{d.attempt(), small(d), d.text(), d.number(~0ull)},
+            LogAck{d.attempt(), small(d), d.text(), d.number(~0ull), d.coin()},
             Prepare{.attempt = d.attempt(),
                     .cluster_id = d.text(),
                     .run_id = d.text(),
