@@ -7,20 +7,25 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 #include <utility>
+
+#include "daemon/security/security.hpp"
 
 namespace rtrain::agent {
 namespace {
 
 using nlohmann::json;
 constexpr std::int64_t piece_bytes = 8 << 20;
-constexpr int tries_per_piece = 4;
+constexpr int tries_per_piece = 6;
+constexpr std::chrono::milliseconds pause_first{100};  // doubled with each try: the head may still write the piece
 constexpr std::size_t connections_kept = 4;
 
 std::string encoded(std::string_view path) {
@@ -66,8 +71,8 @@ Error refused(const std::string& doing, const std::string& path, const net::Resp
     Error error{.code = code_of(answer.status), .message = {}, .next = {}};
     std::string why = "status " + std::to_string(answer.status);
     if (body.is_object()) {
-        why = body.value("message", why);
-        error.next = body.value("next", std::string{});
+        if (const json said = body.value("message", json()); said.is_string()) why = said.get<std::string>();
+        if (const json next = body.value("next", json()); next.is_string()) error.next = next.get<std::string>();
     }
     error.message = doing + " cluster://" + path + ": " + why;
     return error;
@@ -168,8 +173,13 @@ class ClusterStore final : public storage::Store {
         if (!body.is_object() || !body.contains("items"))
             return Error{ErrorCode::io, "listing cluster://" + prefix + ": the head's answer is not a list", ""};
         std::vector<storage::StoreEntry> entries;
-        for (const json& item : body["items"])
-            entries.push_back({item.value("path", ""), item.value("bytes", std::int64_t{0})});
+        for (const json& item : body["items"]) {
+            const json name = item.is_object() ? item.value("path", json()) : json();
+            const json bytes = item.is_object() ? item.value("bytes", json()) : json();
+            if (!name.is_string() || !bytes.is_number_unsigned())
+                return Error{ErrorCode::io, "listing cluster://" + prefix + ": the head's answer is not a list", ""};
+            entries.push_back({name.get<std::string>(), bytes.get<std::int64_t>()});
+        }
         std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
         return entries;
     }
@@ -218,21 +228,26 @@ class ClusterStore final : public storage::Store {
         return Done{};
     }
 
-    // How much of this upload the head has on its disk.
-    std::int64_t present(const std::string& path, const std::string& id) const {
+    // How much of this upload the head has on its disk, and whether the file is in its place. None: it does not say.
+    struct Present {
+        std::int64_t bytes = 0;
+        bool done = false;
+    };
+    std::optional<Present> present(const std::string& path, const std::string& id) const {
         const auto answer = ask({.target = target(path) + "?upload=" + id});
-        if (!answer || answer->status != 200) return 0;
+        if (!answer || answer->status != 200) return std::nullopt;
         const json body = json::parse(answer->body, nullptr, false);
-        return body.is_object() ? body.value("bytes", std::int64_t{0}) : 0;
+        const json bytes = body.is_object() ? body.value("bytes", json()) : json();
+        if (!bytes.is_number_unsigned()) return std::nullopt;
+        return Present{bytes.get<std::int64_t>(), body.value("done", json()) == json(true)};
     }
 
     Status upload(const LocalFile& file, const std::string& path, std::int64_t total,
                   const storage::Progress& progress) const {
-        static std::atomic<std::uint64_t> counter{0};
-        const std::string id = std::to_string(::getpid()) + "-" + std::to_string(++counter);
+        const std::string id = security::random_hex(12);  // a number that comes again would go on from another's pieces
         std::int64_t offset = 0;
         int tries = 0;
-        do {
+        for (;;) {
             const std::int64_t bytes = std::min(piece_bytes, total - offset);
             auto piece = file.piece(offset, bytes);
             if (!piece) return piece.error();
@@ -241,16 +256,18 @@ class ClusterStore final : public storage::Store {
             auto answer = ask({.method = "PUT", .target = target(path) + query, .body = *piece});
             if (!answer || answer->status == 409) {  // broken off, or the head has another offset: ask where to go on
                 if (++tries >= tries_per_piece) return answer ? refused("uploading", path, *answer) : answer.error();
-                offset = std::min(present(path, id), total);
-                if (offset == total && total > 0) return Done{};
-                continue;
+                std::this_thread::sleep_for(pause_first * (1 << tries));
+                const auto there = present(path, id);
+                if (there && there->done) return Done{};
+                if (there) offset = std::min(there->bytes, total);
+                continue;  // all bytes there, and not in its place: a piece without bytes has it put there
             }
             if (answer->status >= 300) return refused("uploading", path, *answer);
             offset += bytes;
             tries = 0;
             if (progress) progress(offset, total);
-        } while (offset < total);
-        return Done{};
+            if (offset == total) return Done{};
+        }
     }
 
     net::Endpoint head_;

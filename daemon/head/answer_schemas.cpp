@@ -67,7 +67,7 @@ constexpr Kind kinds[] = {
     {"Values", "items:[Value]"},
     {"FileList", "items:[StorageEntry]"},
     {"StorageEntry", "path:text bytes:int"},
-    {"StorageDone", "bytes?:int items?:[StorageEntry]"},
+    {"StorageDone", "bytes?:int done?:bool items?:[StorageEntry]"},
 };
 
 struct RouteAnswer {

@@ -1,10 +1,11 @@
 // cluster://, the head's storage root over HTTPS. Writes are durable when answered. Uploads in pieces are appended to a
 // file of their own below <root>/.uploads and moved into place with the last piece, so a reader sees a file whole or
 // not.
-#include <sys/statvfs.h>
-
 #include <charconv>
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "daemon/head/api.hpp"
 #include "daemon/head/view_json.hpp"
@@ -54,6 +55,7 @@ struct Outcome {
     int status = 200;
     std::optional<Error> error;
     json body = json::object();
+    bool in_place = false;  // the last piece of an upload: the file has its name
 };
 Outcome failed(Error error) { return {.status = http_status(error), .error = std::move(error)}; }
 Outcome done(const Status& status, int code) {
@@ -61,21 +63,31 @@ Outcome done(const Status& status, int code) {
     return {.status = code};
 }
 
+void answer_with(Ask& ask, Outcome outcome) {
+    if (!outcome.error) return reply_json(ask, outcome.status, std::move(outcome.body));
+    if (outcome.status != 412) return refuse(ask, *outcome.error);
+    ask.responder->send(net::Response{.status = 412, .body = error_body(*outcome.error, {})});
+}
+
+void remove_upload(const std::string& body_file) {
+    std::error_code ignored;
+    if (!body_file.empty()) fs::remove(body_file, ignored);
+}
+
+// `first` runs on the loop before the answer is made.
 template <class Work>
-void on_pool(Ask& ask, Work work) {
-    auto outcome = std::make_shared<Outcome>();
-    const std::string root = ask.head.options.storage_root, leftover = ask.request.body_file;
+void on_store(const Ask& ask, Work work, std::function<void(const Outcome&)> first = [](const Outcome&) {}) {
     ask.head.loop.offload(
-        [outcome, root, leftover, work] {
+        [root = ask.head.options.storage_root, leftover = ask.request.body_file, work] {
             auto store = storage::open_file_store(root);
-            *outcome = store ? work(**store) : failed(store.error());
-            std::error_code ignored;
-            if (!leftover.empty()) fs::remove(leftover, ignored);
+            Outcome outcome = store ? work(**store) : failed(store.error());
+            remove_upload(leftover);
+            return outcome;
         },
-        [kept = ask, outcome]() mutable {
-            if (!outcome->error) return reply_json(kept, outcome->status, std::move(outcome->body));
-            if (outcome->status != 412) return refuse(kept, *outcome->error);
-            kept.responder->send(net::Response{.status = 412, .body = error_body(*outcome->error, {})});
+        failed,
+        [kept = ask, first = std::move(first)](Outcome outcome) mutable {
+            first(outcome);
+            guarded(kept, [&] { answer_with(kept, std::move(outcome)); });
         });
 }
 
@@ -84,7 +96,8 @@ struct Piece {
     std::uint64_t offset = 0, total = 0;
 };
 
-// Pieces come in order; one that comes twice is answered with how much is there.
+// Pieces come in order; one that comes twice is answered with how much is there. Where all bytes are there and the file
+// is not in its place (its move failed, or this head ended before it), a last piece without bytes moves it.
 Outcome take_piece(storage::Store& store, const Piece& piece) {
     const std::uint64_t have = size_of(piece.part);
     if (piece.offset != have)
@@ -100,7 +113,8 @@ Outcome take_piece(storage::Store& store, const Piece& piece) {
     if (have + bytes->size() == piece.total)
         if (auto moved = store.put_file(piece.part, piece.path, /*may_move=*/true, {}); !moved)
             return failed(moved.error());
-    return {.status = 200, .error = {}, .body = {{"bytes", have + bytes->size()}}};
+    const bool whole = have + bytes->size() == piece.total;
+    return {.status = 200, .error = {}, .body = {{"bytes", have + bytes->size()}, {"done", whole}}, .in_place = whole};
 }
 
 Outcome create_only(storage::Store& store, const std::string& path, const std::string& body_file) {
@@ -134,13 +148,41 @@ Outcome listing(storage::Store& store, const std::string& prefix) {
 
 void put_piece(Ask& ask) {
     const auto offset = number_of(ask, "offset"), total = number_of(ask, "total");
-    if (!offset) return refuse(ask, offset.error());
-    if (!total) return refuse(ask, total.error());
-    const Piece piece{upload_file(ask), ask.variables["path"], ask.request.body_file, *offset, *total};
-    on_pool(ask, [piece](storage::Store& store) { return take_piece(store, piece); });
+    const Piece piece{upload_file(ask), ask.variables["path"], ask.request.body_file, offset ? *offset : 0,
+                      total ? *total : 0};
+    const bool readable = offset && total;
+    const bool alone = readable && ask.head.parts.begin(piece.part, piece.offset);
+    if (!alone) remove_upload(piece.body_file);
+    if (!readable) return refuse(ask, offset ? total.error() : offset.error());
+    if (!alone)
+        return refuse(ask, {ErrorCode::conflict, "a piece of this upload is still being written",
+                            "ask in a moment how much of it is here"});
+    on_store(
+        ask, [piece](storage::Store& store) { return take_piece(store, piece); },
+        [&parts = ask.head.parts, part = piece.part](const Outcome& outcome) {
+            parts.end(part);
+            if (outcome.in_place) parts.in_place(part);
+        });
+}
+
+bool untouched(const fs::path& file, std::int64_t for_ms) {
+    std::error_code gone;
+    const auto written = fs::last_write_time(file, gone);
+    return !gone && fs::file_time_type::clock::now() - written > std::chrono::milliseconds(for_ms);
 }
 
 }  // namespace
+
+// Its client gave up on an upload, or is gone; one that goes on does so within seconds.
+void sweep_uploads(const std::string& storage_root, std::int64_t untouched_ms) {
+    std::error_code failed;
+    for (fs::directory_iterator at(storage_root + uploads, failed), end; !failed && at != end; at.increment(failed)) {
+        if (!untouched(at->path(), untouched_ms)) continue;
+        std::error_code stays;
+        if (!fs::remove(at->path(), stays) || stays)
+            std::fprintf(stderr, "rtrain head: %s stays: %s\n", at->path().c_str(), stays.message().c_str());
+    }
+}
 
 // On the server's threads, before the body comes: is there room, and where does it go?
 Result<std::string> upload_place(const Head& head, const net::Request& request) {
@@ -149,25 +191,25 @@ Result<std::string> upload_place(const Head& head, const net::Request& request) 
     const std::string length = request.header("content-length");
     std::uint64_t bytes = 0;
     std::from_chars(length.data(), length.data() + length.size(), bytes);
-    struct statvfs disk{};
-    if (::statvfs(root.c_str(), &disk) == 0) {
-        const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
-        const auto reserve = static_cast<std::uint64_t>(head.options.storage_reserve);
-        if (free < reserve || free - reserve < bytes)
-            return Error{ErrorCode::full,
-                         root + " on the head has " + std::to_string(free >> 20) + " MiB free; " +
-                             std::to_string(reserve >> 20) + " MiB stay in reserve, " + std::to_string(bytes >> 20) +
-                             " MiB were to be written",
-                         "make room on the head, or give the runs a storage_path of their own"};
-    }
+    const std::uint64_t free = head.options.free_bytes ? head.options.free_bytes(root) : free_bytes(root);
+    const auto reserve = static_cast<std::uint64_t>(head.options.storage_reserve);
+    if (free < reserve || free - reserve < bytes)
+        return Error{ErrorCode::full,
+                     root + " on the head has " + std::to_string(free >> 20) + " MiB free; " +
+                         std::to_string(reserve >> 20) + " MiB stay in reserve, " + std::to_string(bytes >> 20) +
+                         " MiB were to be written",
+                     "make room on the head, or give the runs a storage_path of their own"};
     return blob ? head.scratch_path() : head.options.storage_root + uploads + "/" + security::random_hex(12) + ".whole";
 }
 
 void get_storage(Ask& ask) {
     const std::string path = ask.variables["path"];
     if (!safe_path(path) && !(path.empty() && ask.asked("list"))) return refuse(ask, bad_path(path));
-    if (ask.asked("list")) return on_pool(ask, [path](storage::Store& store) { return listing(store, path); });
-    if (!ask.query("upload").empty()) return reply_json(ask, 200, {{"bytes", size_of(upload_file(ask))}});
+    if (ask.asked("list")) return on_store(ask, [path](storage::Store& store) { return listing(store, path); });
+    if (!ask.query("upload").empty()) {
+        const std::string part = upload_file(ask);
+        return reply_json(ask, 200, {{"bytes", size_of(part)}, {"done", ask.head.parts.done(part)}});
+    }
     const std::string file = ask.head.options.storage_root + "/" + path;
     std::error_code none;
     if (!fs::is_regular_file(file, none))
@@ -178,23 +220,22 @@ void get_storage(Ask& ask) {
 void put_storage(Ask& ask) {
     const std::string path = ask.variables["path"], body_file = ask.request.body_file;
     if (!safe_path(path)) {
-        std::error_code ignored;
-        if (!body_file.empty()) fs::remove(body_file, ignored);
+        remove_upload(body_file);
         return refuse(ask, bad_path(path));
     }
     if (!ask.query("upload").empty()) return put_piece(ask);
     if (ask.request.header("if-none-match") == "*")
-        return on_pool(ask, [=](storage::Store& store) { return create_only(store, path, body_file); });
+        return on_store(ask, [=](storage::Store& store) { return create_only(store, path, body_file); });
     if (ask.asked("append"))
-        return on_pool(ask, [=](storage::Store& store) { return append_to(store, path, body_file); });
-    on_pool(ask, [=](storage::Store& store) { return whole_file(store, path, body_file); });
+        return on_store(ask, [=](storage::Store& store) { return append_to(store, path, body_file); });
+    on_store(ask, [=](storage::Store& store) { return whole_file(store, path, body_file); });
 }
 
 void delete_storage(Ask& ask) {
     const std::string path = ask.variables["path"];
     if (!safe_path(path)) return refuse(ask, bad_path(path));
     const bool tree = ask.asked("tree");
-    on_pool(ask, [path, tree](storage::Store& store) {
+    on_store(ask, [path, tree](storage::Store& store) {
         return done(tree ? store.remove_tree(path) : store.remove(path), 200);
     });
 }

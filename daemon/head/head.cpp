@@ -36,7 +36,13 @@ Status make_directories(const HeadOptions& options) {
     for (const char* name : {"", "/tmp", "/secrets", "/blobs", "/logs"})
         if (auto made = make_directory(options.data_dir + name, 0700); !made) return made;
     if (auto made = make_directory(options.storage_root, 0755); !made) return made;
-    return make_directory(options.storage_root + "/.uploads", 0700);
+    const std::string uploads = options.storage_root + "/.uploads";
+    if (auto made = make_directory(uploads, 0700); !made) return made;
+    std::vector<fs::path> cut_off;  // uploads in one piece; those in pieces go on where they were
+    for (fs::directory_iterator at(uploads, ignored), end; !ignored && at != end; at.increment(ignored))
+        if (at->path().extension() == ".whole") cut_off.push_back(at->path());
+    for (const fs::path& file : cut_off) fs::remove(file, ignored);
+    return Done{};
 }
 
 // RTRAIN_QUARANTINE: "off", or failures/runs/hours such as 3/2/1. None: as the core has it.

@@ -74,6 +74,7 @@ std::string error_body(const Error& error, const Problems& problems);
 // A run by id, by name (the live one, else the newest), or by an unambiguous prefix of its id.
 Result<RunId> find_run(const Head& head, const std::string& text);
 
+void sweep_uploads(const std::string& storage_root, std::int64_t untouched_ms);  // to cluster://, that nobody finished
 void prune_logs(Head& head);  // of runs that ended longer ago than their logs.keep
 
 // Where a streamed upload is written: beside its target, so that moving it there is a rename; refused (full) below the

@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t acknowledge_pause_ms = 50;  // news that come within this share one write
 constexpr std::int64_t log_sync_pause_ms = 200;
 constexpr std::int64_t sweep_pause_ms = 24LL * 3'600'000;
+constexpr std::int64_t uploads_kept_ms = 3'600'000;
 constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
 constexpr std::size_t recalled_at_most = 100;                   // runs
 constexpr const char* unused_admin_key = "unused_admin_token";  // its id
@@ -190,6 +191,7 @@ void Head::tidy_up() {
     const auto swept = [root = options.storage_root] {  // removals that a head before this one did not finish
         if (const auto done = storage::sweep_aside(root); !done)
             std::fprintf(stderr, "rtrain head: %s\n", done.error().message.c_str());
+        sweep_uploads(root, uploads_kept_ms);
     };
     loop.offload(swept, [] {});
 }

@@ -22,6 +22,7 @@
 #include "daemon/head/head.hpp"
 #include "daemon/head/identity.hpp"
 #include "daemon/head/log_store.hpp"
+#include "daemon/head/part_uploads.hpp"
 #include "daemon/head/reports.hpp"
 #include "daemon/head/revocation.hpp"
 #include "daemon/head/run_names.hpp"
@@ -81,6 +82,7 @@ struct Head {
     RunNames names;
     Agents agents;
     Revocations revocations{*this};
+    PartUploads parts;  // of cluster://
     metrics::Metrics metrics{RTRAIN_VERSION};
     std::unique_ptr<net::Server> server;
     std::string storage_warning;  // the storage root does not survive a reboot

@@ -165,6 +165,69 @@ TEST_CASE("cluster storage: exclusive creation, appending, uploads in pieces, li
     CHECK(std::filesystem::is_empty(folder.path + "/storage/.uploads"));
 }
 
+TEST_CASE(
+    "an upload whose file could not be put in its place is not done, until a piece without bytes has it put there") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const net::Endpoint node = join(head, "n1");
+    const std::string target = "/v1/storage/run/sub/model?upload=u1";
+    const auto present = [&] { return HeadUnderTest::send(node, {.target = target}).body; };
+    const std::string blocker = folder.path + "/storage/run";
+    std::ofstream(blocker) << "a file where a directory should be";
+
+    CHECK(put(node, target + "&offset=0&total=10", "01234").status == 200);
+    CHECK(put(node, target + "&offset=5&total=10", "56789").status >= 500);
+    CHECK(present()["bytes"] == 10);
+    CHECK(present()["done"] == false);
+    std::filesystem::remove(blocker);
+    CHECK(put(node, target + "&offset=10&total=10", "").status == 200);
+    CHECK(present()["done"] == true);
+    CHECK(HeadUnderTest::send(node, {.target = "/v1/storage/run/sub/model"}).text == "0123456789");
+}
+
+TEST_CASE("one piece that comes several times at once is taken once") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const net::Endpoint node = join(head, "n1");
+    const std::string piece(4 << 20, 'x');
+    for (int round = 0; round < 8; ++round) {
+        const std::string target = "/v1/storage/run/f" + std::to_string(round) + "?upload=u";
+        std::vector<std::future<int>> answers;
+        for (int i = 0; i < 4; ++i)
+            answers.push_back(std::async(std::launch::async, [&] {
+                net::Client client(node);
+                const auto answer =
+                    client.call({.method = "PUT", .target = target + "&offset=0&total=99999999", .body = piece});
+                return answer ? answer->status : 0;
+            }));
+        int taken = 0;
+        for (auto& answer : answers) {
+            const int status = answer.get();
+            taken += status == 200;
+            CHECK((status == 200 || status == 409));
+        }
+        CHECK(taken == 1);
+        CHECK(HeadUnderTest::send(node, {.target = target}).body["bytes"] == piece.size());
+    }
+}
+
+TEST_CASE("what cut-off uploads left is removed at the next start, but not what may still go on") {
+    const TemporaryFolder folder;
+    namespace fs = std::filesystem;
+    const fs::path uploads = folder.path + "/storage/.uploads";
+    fs::create_directories(uploads);
+    for (const char* name : {"old.part", "fresh.part", "fresh.whole"}) std::ofstream(uploads / name) << "bytes";
+    fs::last_write_time(uploads / "old.part", fs::file_time_type::clock::now() - std::chrono::hours(2));
+    HeadUnderTest head({.data_dir = folder.path});
+    CHECK(eventually([&] { return !fs::exists(uploads / "old.part"); }));
+    CHECK_FALSE(fs::exists(uploads / "fresh.whole"));
+    CHECK(fs::exists(uploads / "fresh.part"));
+
+    const net::Endpoint node = join(head, "n1");  // refused after its body came: nothing of it stays
+    CHECK(put(node, "/v1/storage/run/x?upload=u&offset=none&total=3", "abc").status == 400);
+    CHECK(std::distance(fs::directory_iterator(uploads), fs::directory_iterator()) == 1);
+}
+
 TEST_CASE("followed events come as they happen, with ids to go on from; followed logs end with the run") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});

@@ -1,0 +1,34 @@
+// Uploads to cluster:// in pieces, by the file that collects them. Of one upload a single piece is written at a time: a
+// client that gave up on an answer may send it again while the first is still being written. What was put in place is
+// remembered for a while, so that a client whose last answer was lost learns it. Of the loop alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+
+namespace rtrain::head {
+
+class PartUploads {
+  public:
+    // False: a piece of it is being written. A first piece makes it another upload than one of that name before.
+    bool begin(const std::string& part, std::uint64_t offset) {
+        if (offset == 0) std::erase(done_, part);
+        return writing_.insert(part).second;
+    }
+    void end(const std::string& part) { writing_.erase(part); }
+    void in_place(const std::string& part) {
+        done_.push_back(part);
+        if (done_.size() > remembered_at_most) done_.pop_front();
+    }
+    bool done(const std::string& part) const { return std::find(done_.begin(), done_.end(), part) != done_.end(); }
+
+  private:
+    static constexpr std::size_t remembered_at_most = 1'000;
+    std::set<std::string> writing_;
+    std::deque<std::string> done_;
+};
+
+}  // namespace rtrain::head
