@@ -249,20 +249,19 @@ void Service::begin_with(AttemptKey key, Beginning begin, std::string why) {
 void Service::on(const ListStaged& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
-    offload([gear = one->gear, out] { return list_staged(*gear, out); },
-            [out](const Error& error) {
-                return StagedListed{.attempt = out.attempt,
-                                    .index = out.index,
-                                    .why = error.message,
-                                    .reason = storage_reason(error.code)};
-            },
-            [this](StagedListed listed) {
-                if (Held* one = held(listed.attempt)) {
-                    one->staged_bytes = 0;
-                    for (const protocol::StagedFile& file : listed.files) one->staged_bytes += file.bytes;
-                }
-                feed(std::move(listed));
-            });
+    offload(
+        [gear = one->gear, out] { return list_staged(*gear, out); },
+        [out](const Error& error) {
+            return StagedListed{
+                .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
+        },
+        [this](StagedListed listed) {
+            if (Held* one = held(listed.attempt)) {
+                one->staged_bytes = 0;
+                for (const protocol::StagedFile& file : listed.files) one->staged_bytes += file.bytes;
+            }
+            feed(std::move(listed));
+        });
 }
 
 void Service::on(const DropStaged& out) {
@@ -367,6 +366,7 @@ void Service::on(const FinishLogs& out) {
             done.logs = copy_logs(*gear, facts, number);
             return done;
         },
+        [](const Error& error) { return Delivered{.metrics = error, .logs = error}; },
         [this, key = out.attempt, rest = Rest{.gear = one->gear, .number = one->number, .journal = one->journal}](
             const Delivered& done) mutable {
             rest.logs = !done.logs;

@@ -84,6 +84,7 @@ void Service::deliver_rest(AttemptKey key) {
             if (tried.all && end) tried.all = storage::write_end(*gear->store, gear->prepare.run_name, *end);
             return tried;
         },
+        [](const Error& error) { return Tried{.all = error}; },
         [this, key, end = rest.end](const Tried& tried) {
             const auto at = rests_.find(key);
             if (at == rests_.end()) return;  // nobody wants it any more
