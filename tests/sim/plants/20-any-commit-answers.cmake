@@ -2,4 +2,5 @@
 set(PLANT_FILE scheduler/asks.cpp)
 set(PLANT_FROM [==[    if (answers && *answers != change.seen().attempts.at(id).ask->asked) return;
 ]==])
-set(PLANT_TO [==[]==])
+set(PLANT_TO [==[    static_cast<void>(answers);
+]==])
