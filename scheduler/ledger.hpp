@@ -184,9 +184,8 @@ class Ledger {
     std::vector<Doors> behind_;  // of `views_`
     std::set<Release> ends_;
     std::map<AttemptId, Release> end_of_;
-    Sums free_;  // on ready nodes
-    Sums totals_;
-    FreeIndex index_;  // of `views_`
+    Sums free_, totals_;  // on ready nodes; of all that are not lost
+    FreeIndex index_;     // of `views_`
     std::map<std::uint32_t, bool> ever_;
     bool in_step_ = false;
 };

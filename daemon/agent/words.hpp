@@ -115,10 +115,8 @@ struct Uploaded {
     AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{};  // as storage_reason
     bool operator==(const Uploaded&) const = default;
 };
-struct UploadMoved {  // now and then, while an upload is running: how far its try has come
-    AttemptKey attempt{}; std::uint64_t index = 0; std::int64_t bytes = 0;
-    bool operator==(const UploadMoved&) const = default;
-};
+// Now and then, while an upload is running: how far its try has come.
+struct UploadMoved { AttemptKey attempt{}; std::uint64_t index = 0; std::int64_t bytes = 0; bool operator==(const UploadMoved&) const = default; };
 struct ManifestWritten {
     AttemptKey attempt{}; std::uint64_t index = 0; std::string why{}, reason{};
     bool operator==(const ManifestWritten&) const = default;

@@ -143,12 +143,12 @@ def test_the_first_start_has_no_checkpoint(agent, start):
 def test_a_wish_for_a_checkpoint_is_seen_and_ends_when_one_is_brought(agent, start):
     worker = start(
         """
-        import sys, time, rtrain.train as t
+        import os, sys, time, rtrain.train as t
         print(t.should_checkpoint(), flush=True)
         sys.stdin.readline()
         until = time.monotonic() + 30  # a wish is told by the way: its frame may still be unread here
         while not t.should_checkpoint() and time.monotonic() < until:
-            time.sleep(0.001)
+            os.sched_yield()
         print(t.should_checkpoint())
         t.report({})
         print(t.should_checkpoint())
