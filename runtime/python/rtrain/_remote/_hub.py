@@ -79,6 +79,7 @@ class Slot:
     explained: str = ""
     dialled: str = ""
     constructed: bool = False  # an actor's worker holds its object
+    gone: bool = False  # that object is: the run is being stopped
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     # -- from .remote() -------------------------------------------------------------------------------------------------
@@ -101,8 +102,10 @@ class Slot:
     # -- with a worker ------------------------------------------------------------------------------------------------
     def connected(self, channel: Channel) -> None:
         """A worker is there: the first one, or one that the run was given in the place of another."""
-        if self.constructed and not self.dead:
+        if self.constructed:
+            channel.close()
             self.hub.object_gone(self)
+            return
         with self.changed:
             if self.dead:
                 channel.close()
@@ -252,9 +255,18 @@ class Hub:
             raise TimeoutError(f"{slot.what} (run {slot.run_id}) is still {state} after {_GONE_WITHIN_S:.0f} s")
 
     def object_gone(self, slot: Slot) -> None:
-        """Its worker was ended while the run goes on: another worker has nothing of the object."""
-        slot.died(f"{self.why_ended(slot)}; its state is gone with that worker, and its run is stopped: make a new actor")
-        self.stop_run(slot, wait=False)
+        """Its worker was ended while the run goes on: another worker has nothing of the object. The run is stopped first:
+        whoever hears of it may end this process at once."""
+        with slot.changed:
+            if slot.gone or slot.dead:
+                return
+            slot.gone = True
+        why = "its worker was ended"
+        try:
+            why = self.why_ended(slot)
+            self.stop_run(slot, wait=False)
+        finally:
+            slot.died(f"{why}; its state is gone with that worker, and its run is stopped: make a new actor")
 
     def why_ended(self, slot: Slot) -> str:
         """Of the worker that the run had before."""
@@ -317,6 +329,8 @@ class Hub:
                 with self._lock:
                     self._slots.pop(slot.name, None)
             return
+        if slot.gone:
+            return
         try:
             run = self.head.get(f"/v1/runs/{part(slot.run_id)}")
             if run["state"] in _ENDED:
@@ -353,8 +367,8 @@ class Hub:
             text = (
                 f"{slot.what} runs on {address} and neither side reaches the other: {error}; run the driver with `rtrain submit`"
             )
+            self.stop_run(slot, wait=False)  # first: whoever hears of it may end this process at once
             slot.died(text)
-            self.stop_run(slot, wait=False)
 
 
 _hub: Hub | None = None
