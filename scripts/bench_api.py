@@ -67,6 +67,15 @@ def measured(python, library, what, folder, environment, count=0):
 
 def torchrun_seconds(environment):
     begin = time.time()
-    command = [ROOT / ".venv/bin/python", "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()), JOBS / "api_torchrun.py"]
+    command = [
+        ROOT / ".venv/bin/python",
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        str(free_port()),
+        JOBS / "api_torchrun.py",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, timeout=120)
     return float(re.search(r"first_report ([0-9.]+)", done.stdout)[1]) - begin

@@ -67,7 +67,9 @@ def rows_of(directory):
 
 def size_of(folder):
     """Bytes on disk, without the daemons' own logs."""
-    return sum(file.stat().st_blocks * 512 for file in pathlib.Path(folder).rglob("*") if file.is_file() and file.suffix != ".log")
+    return sum(
+        file.stat().st_blocks * 512 for file in pathlib.Path(folder).rglob("*") if file.is_file() and file.suffix != ".log"
+    )
 
 
 def pss_mib(pid):

@@ -63,7 +63,9 @@ def main():
     results = tuner.fit()
     best = results.get_best_result()
     epochs = sum(one.metrics["training_iteration"] for one in results)
-    print(f"best of {len(results)}: accuracy {best.metrics['accuracy']:.3f} with lr {best.config['lr']:.2g}, width {best.config['width']}")
+    print(
+        f"best of {len(results)}: accuracy {best.metrics['accuracy']:.3f} with lr {best.config['lr']:.2g}, width {best.config['width']}"
+    )
     print(f"{epochs} epochs were trained of {given.samples * given.epochs}")
     print(f"the best model was saved after epoch {best.checkpoint.to_dict()['epoch']} in {best.checkpoint.path}")
 

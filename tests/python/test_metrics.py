@@ -71,7 +71,9 @@ def test_what_cannot_be_stored_is_named(metrics, named):
 
 def test_a_tensor_of_a_device_is_named_with_it():
     """Of a device that every machine has: `meta`, whose tensors hold no data."""
-    with pytest.raises(TypeError, match=r"metrics\['loss'\]\['a'\] is a Tensor of shape \(2,\) on meta, which cannot be a metric.*\.item\(\)"):
+    with pytest.raises(
+        TypeError, match=r"metrics\['loss'\]\['a'\] is a Tensor of shape \(2,\) on meta, which cannot be a metric.*\.item\(\)"
+    ):
         _metrics.encode({"loss": {"a": torch.ones(2, device="meta")}})
     with pytest.raises(TypeError, match=r"metrics\['loss'\] is a Tensor of shape \(\) on meta, whose value cannot be had"):
         _metrics.encode({"loss": torch.ones((), device="meta")})

@@ -88,7 +88,9 @@ def test_stack_prints_where_each_rank_is_and_ends_nobody(cluster, tmp_path):
     assert one.count("where it is:") == 1 and "threading.py" in one and "rank 0" not in one, one
     whole = cluster.json("stack", "where")["items"]
     assert {line["rank"] for line in whole} == {0, 1} and any("threading.py" in line["line"] for line in whole)
-    assert all(json.loads(line)["rank"] == 1 for line in cluster.rtrain("stack", "where", "--rank", "1", "-o", "jsonl").splitlines())
+    assert all(
+        json.loads(line)["rank"] == 1 for line in cluster.rtrain("stack", "where", "--rank", "1", "-o", "jsonl").splitlines()
+    )
     assert cluster.run("stack", "where", "--rank", "2").returncode == 2
     cluster.rtrain("submit", write_job(tmp_path, "mute", ["sleep", "600"]))
     cluster.wait_state("mute", "RUNNING", "STARTING")

@@ -168,7 +168,11 @@ def test_plan_names_every_problem_of_a_described_cluster_with_its_place(rtrain, 
 
 def test_completion_is_a_script_for_shells_and_a_document_where_that_is_asked_for(rtrain):
     script = rtrain("completion", "bash").stdout
-    assert json.loads(rtrain("completion", "bash", "-o", "json").stdout) == {"schema_version": 1, "shell": "bash", "script": script}
+    assert json.loads(rtrain("completion", "bash", "-o", "json").stdout) == {
+        "schema_version": 1,
+        "shell": "bash",
+        "script": script,
+    }
     assert rtrain("completion", "bash", RTRAIN_OUTPUT="json").stdout == script
 
 

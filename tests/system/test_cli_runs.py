@@ -312,7 +312,9 @@ def test_a_wrong_token_is_6_and_a_wrong_context_3(cluster):
 
 
 def test_what_a_spec_asks_for_and_this_version_does_not_do_is_said_beside_the_run(cluster, tmp_path):
-    cluster.rtrain("submit", job(tmp_path, "asks", "true", python={"preload": ["math"]}, scaling={"trainer_resources": {"CPU": 1}}))
+    cluster.rtrain(
+        "submit", job(tmp_path, "asks", "true", python={"preload": ["math"]}, scaling={"trainer_resources": {"CPU": 1}})
+    )
     warnings = "\n".join(cluster.json("describe", "asks")["warnings"])
     assert "python.preload is not carried out by this version" in warnings
     assert "scaling.trainer_resources is not carried out" in warnings

@@ -62,7 +62,15 @@ def checkpoint(config):
                     shutil.copytree(source, pathlib.Path(folder) / "copy")
                 times[what].append((time.perf_counter() - begin) * 1e3)
     # The best of each: pages of a virtual machine come from its host, and one copy took 27 to 400 ms on a quiet machine.
-    tell(config, {"copy_ms": min(times["copy"]), "blocked_ms": min(times["report"]), "copy_median_ms": statistics.median(times["copy"]), "blocked_median_ms": statistics.median(times["report"])})
+    tell(
+        config,
+        {
+            "copy_ms": min(times["copy"]),
+            "blocked_ms": min(times["report"]),
+            "copy_median_ms": statistics.median(times["copy"]),
+            "blocked_median_ms": statistics.median(times["report"]),
+        },
+    )
 
 
 def tell(config, found):
@@ -96,7 +104,10 @@ def trainer():
     config = {"library": LIBRARY, "what": WHAT, "folder": FOLDER, "count": COUNT, "told": TOLD}
     kept = RunConfig(storage_path=f"{FOLDER}/runs", checkpoint_config=CheckpointConfig(num_to_keep=1))
     return TorchTrainer(
-        loop, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 1}), run_config=kept
+        loop,
+        train_loop_config=config,
+        scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 1}),
+        run_config=kept,
     )
 
 

@@ -99,7 +99,11 @@ def test_a_loop_behind_a_plain_decorator_gets_the_config():
         (lambda: RunConfig(stop={"epoch": "3"}), TypeError, "stop"),
         (lambda: RunConfig(worker_runtime_env={"pip": ["x"]}), ValueError, "install what the loop needs"),
         (lambda: RunConfig(worker_runtime_env={"env_vars": ["A=1"]}), TypeError, "it is a dict of names and texts"),
-        (lambda: rtrain.init(runtime_env={"pip": ["x"]}), ValueError, r"init\(runtime_env=\)\['pip'\] .*install what the loop needs"),
+        (
+            lambda: rtrain.init(runtime_env={"pip": ["x"]}),
+            ValueError,
+            r"init\(runtime_env=\)\['pip'\] .*install what the loop needs",
+        ),
         (lambda: rtrain.init(runtime_env={"py_modules": ["x"]}), ValueError, "keep the modules beside the driver's script"),
         (lambda: rtrain.init(runtime_env="env.yaml"), TypeError, "it is a dict of env_vars and working_dir"),
         (lambda: RunConfig(stop=3), TypeError, "stop"),
@@ -201,7 +205,9 @@ def test_a_cluster_of_another_major_version_is_refused_and_of_another_minor_one_
     ours = _package.header()["rtrain"]
     major, minor = ours.split(".")[:2]
     monkeypatch.setattr("rtrain.__version__", f"{int(major) + 1}.0.0")
-    with pytest.raises(RuntimeError, match=rf"this process has rtrain {int(major) + 1}\.0\.0 and the cluster {ours}: install the package"):
+    with pytest.raises(
+        RuntimeError, match=rf"this process has rtrain {int(major) + 1}\.0\.0 and the cluster {ours}: install the package"
+    ):
         DataParallelTrainer(nothing).fit()
     monkeypatch.setattr("rtrain.__version__", f"{major}.{int(minor) + 1}.0")
     name = cluster.name("minor")
@@ -304,7 +310,12 @@ def test_older_shapes_are_accepted_and_remarked_upon_once(capfd):
 
 def test_what_changes_nothing_is_accepted_and_said_once(capfd):
     train._warnings._said.clear()
-    limits = {"controller_failure_limit": 2, "max_preemption_failures": 1, "relax_collectives_on_preemption": True, "preemption_grace_s": 3}
+    limits = {
+        "controller_failure_limit": 2,
+        "max_preemption_failures": 1,
+        "relax_collectives_on_preemption": True,
+        "preemption_grace_s": 3,
+    }
     options = DataConfig.default_ingest_options()
     options.resource_limits.object_store_memory = 10e9
     with pytest.warns(DeprecationWarning, match="changes nothing"):

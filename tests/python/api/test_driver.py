@@ -186,7 +186,9 @@ def test_stop_ends_every_rank_at_the_report_that_reaches_it(cluster, tmp_path, s
             train.report(metrics, Checkpoint.from_dict({"epoch": epoch}) if rank == 0 else None)
 
     name = cluster.name("stop")
-    result = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=name, stop=stop)).fit()
+    result = DataParallelTrainer(
+        loop, scaling_config=ScalingConfig(num_workers=2), run_config=RunConfig(name=name, stop=stop)
+    ).fit()
     assert result.metrics == {"epoch": 4, "deep": {"epoch": 4}}
     assert result.checkpoint.to_dict() == {"epoch": 4}
     assert [(tmp_path / f"rank-{rank}").read_text() for rank in (0, 1)] == ["4", "4"]
@@ -195,7 +197,11 @@ def test_stop_ends_every_rank_at_the_report_that_reaches_it(cluster, tmp_path, s
 
 @pytest.mark.parametrize(
     ("asked", "out", "err"),
-    [(True, "stdout.log", "stderr.log"), ("both.txt", "both.txt", "both.txt"), (("mine.txt", "errors.txt"), "mine.txt", "errors.txt")],
+    [
+        (True, "stdout.log", "stderr.log"),
+        ("both.txt", "both.txt", "both.txt"),
+        (("mine.txt", "errors.txt"), "mine.txt", "errors.txt"),
+    ],
     ids=["true", "name", "pair"],
 )
 def test_log_to_file_keeps_what_each_rank_prints(cluster, tmp_path, asked, out, err):

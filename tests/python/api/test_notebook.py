@@ -34,7 +34,10 @@ def kernel(cluster: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
     (tmp_path / "beside.py").write_text("def double(x):\n    return 2 * x\n")
     for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(tmp_path / "jupyter"))
-    environment = {**cluster.environment, **{"JUPYTER_RUNTIME_DIR": str(tmp_path / "jupyter"), "IPYTHONDIR": str(tmp_path / "jupyter")}}
+    environment = {
+        **cluster.environment,
+        **{"JUPYTER_RUNTIME_DIR": str(tmp_path / "jupyter"), "IPYTHONDIR": str(tmp_path / "jupyter")},
+    }
     manager, client = jupyter.manager.start_new_kernel(startup_timeout=120, cwd=str(tmp_path), env=environment)
 
     def cell(code: str, interrupt_at: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:

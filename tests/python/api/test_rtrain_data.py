@@ -105,7 +105,9 @@ def test_a_run_goes_on_in_mid_epoch_with_more_workers(cluster, parquet):
         told = Told()
         run = RunConfig(name=name, callbacks=[told])
         scaling = ScalingConfig(num_workers=workers)
-        DataParallelTrainer(resumable, train_loop_config={}, datasets={"train": rows}, scaling_config=scaling, run_config=run).fit()
+        DataParallelTrainer(
+            resumable, train_loop_config={}, datasets={"train": rows}, scaling_config=scaling, run_config=run
+        ).fit()
         return [row for rank in told.ranks for row in rank["seen"]]
 
     with pytest.raises(train.WorkerGroupError):

@@ -60,7 +60,8 @@ def test_asha_stops_trials_that_are_behind_and_each_ends_at_max_t_exactly(cluste
         slow,
         param_space={"slope": tune.grid_search([4, 1, 2, 3])},
         tune_config=tune.TuneConfig(
-            scheduler=ASHAScheduler(metric="acc", mode="max", max_t=30, grace_period=3, reduction_factor=4), max_concurrent_trials=1
+            scheduler=ASHAScheduler(metric="acc", mode="max", max_t=30, grace_period=3, reduction_factor=4),
+            max_concurrent_trials=1,
         ),
         run_config=sweep(cluster, tmp_path),
     ).fit()
@@ -78,11 +79,16 @@ def test_a_trainer_makes_one_gang_for_each_trial_and_its_best_checkpoint_can_be_
             train.report({"loss": total, "ranks": train.get_context().get_world_size()}, checkpoint=folder)
 
     trainer = DataParallelTrainer(
-        loop, train_loop_config={"lr": 1, "scale": 10}, scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 1})
+        loop,
+        train_loop_config={"lr": 1, "scale": 10},
+        scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 1}),
     )
     grid = tune.Tuner(
         trainer,
-        param_space={"train_loop_config": {"lr": tune.grid_search([3, 2])}, "scaling_config": {"num_workers": tune.grid_search([1, 2])}},
+        param_space={
+            "train_loop_config": {"lr": tune.grid_search([3, 2])},
+            "scaling_config": {"num_workers": tune.grid_search([1, 2])},
+        },
         tune_config=tune.TuneConfig(metric="loss", mode="min"),
         run_config=sweep(cluster, tmp_path),
     ).fit()
@@ -146,7 +152,9 @@ def test_a_trial_that_is_stopped_by_hand_is_an_error_and_a_name_may_be_made(clus
         trial_name_creator=lambda trial: f"x={trial.config['x']}", trial_dirname_creator=lambda trial: f"x{trial.config['x']}"
     )
     grid = tune.Tuner(waits, param_space={"x": tune.grid_search([1, 2])}, tune_config=naming, run_config=config).fit()
-    assert [one.trial_name for one in grid] == ["x=1", "x=2"] and grid[0].path == str(tmp_path / config.name / f"{config.name}-x1")
+    assert [one.trial_name for one in grid] == ["x=1", "x=2"] and grid[0].path == str(
+        tmp_path / config.name / f"{config.name}-x1"
+    )
     assert isinstance(grid[0].error, train.TrainingStoppedError) and grid[1].error is None
 
 
@@ -222,7 +230,10 @@ def test_a_trainable_class_steps_and_is_kept_at_its_last_step(cluster, tmp_path)
         Doubling,
         param_space={"start": tune.grid_search([1, 3])},
         run_config=sweep(
-            cluster, tmp_path, stop={"training_iteration": 5}, checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=2, checkpoint_at_end=True)
+            cluster,
+            tmp_path,
+            stop={"training_iteration": 5},
+            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=2, checkpoint_at_end=True),
         ),
     ).fit()
     assert [one.metrics["value"] for one in grid] == [32, 96]
@@ -258,7 +269,11 @@ def test_population_based_training_moves_a_trial_to_another_s_checkpoint(cluster
             pause.wait(0.05)
 
     scheduler = PopulationBasedTraining(
-        "training_iteration", perturbation_interval=20, hyperparam_mutations={"slope": [1, 10, 100]}, resample_probability=0, seed=1
+        "training_iteration",
+        perturbation_interval=20,
+        hyperparam_mutations={"slope": [1, 10, 100]},
+        resample_probability=0,
+        seed=1,
     )
     grid = tune.Tuner(
         climb,
@@ -370,7 +385,9 @@ def test_a_time_budget_ends_a_sweep(cluster, tmp_path):
             threading.Event().wait(0.05)
 
     tuner = tune.Tuner(
-        endless, tune_config=tune.TuneConfig(num_samples=-1, time_budget_s=1.5, max_concurrent_trials=2), run_config=sweep(cluster, tmp_path)
+        endless,
+        tune_config=tune.TuneConfig(num_samples=-1, time_budget_s=1.5, max_concurrent_trials=2),
+        run_config=sweep(cluster, tmp_path),
     )
     grid = tuner.fit()
     assert len(grid) == 2 and grid.num_terminated == 2 and tuner.get_results() is grid

@@ -317,7 +317,9 @@ def test_files_that_a_slow_rank_still_puts_into_a_directory_of_the_run_come_alon
         run_config=RunConfig(name=cluster.name("slow"), storage_path=runs),
     ).fit()
     assert result.return_value == []
-    kept = [sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name != ".manifest.json") for c, _ in result.best_checkpoints]
+    kept = [
+        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name != ".manifest.json") for c, _ in result.best_checkpoints
+    ]
     assert kept == [[f"of-0-{step}", f"of-1-{step}"] for step in (1, 2, "step-3", "step-4")]
 
 

@@ -41,7 +41,9 @@ def test_batches_in_each_format():
 
 def test_tensors_of_rows_survive_arrow_and_files(tmp_path: pathlib.Path):
     images = np.random.default_rng(0).random((30, 4, 4)).astype(np.float32)
-    dataset = data.from_numpy(images, column="image").add_column("label", lambda batch: np.arange(len(batch["image"])), batch_format="numpy")
+    dataset = data.from_numpy(images, column="image").add_column(
+        "label", lambda batch: np.arange(len(batch["image"])), batch_format="numpy"
+    )
     dataset.write_parquet(tmp_path / "out")
     back = data.read_parquet(str(tmp_path / "out"))
     assert np.array_equal(back.take_batch(30)["image"], images)
@@ -52,7 +54,9 @@ def test_tensors_of_rows_survive_arrow_and_files(tmp_path: pathlib.Path):
 
 def test_a_local_shuffle_moves_rows_within_its_buffer():
     dataset = data.range(1000)
-    rows = [int(value) for batch in dataset.iter_batches(local_shuffle_buffer_size=100, local_shuffle_seed=1) for value in batch["id"]]
+    rows = [
+        int(value) for batch in dataset.iter_batches(local_shuffle_buffer_size=100, local_shuffle_seed=1) for value in batch["id"]
+    ]
     assert sorted(rows) == list(range(1000)) and rows != sorted(rows)
     assert all(value // 100 == place // 100 for place, value in enumerate(rows))
 
@@ -78,9 +82,14 @@ def test_tensors_for_the_loop():
     dataset = data.from_items([{"x": float(one), "y": one, "image": np.full((2, 3), one, np.uint8)} for one in range(5)])
     batch = next(iter(dataset.iter_torch_batches(batch_size=3, dtypes={"x": torch.float32})))
     assert (batch["x"].dtype, batch["y"].dtype, batch["image"].shape) == (torch.float32, torch.int64, (3, 2, 3))
-    pairs = list(dataset.iter_torch_batches(batch_size=2, collate_fn=lambda columns: (torch.as_tensor(columns["x"]), columns["y"].sum())))
+    pairs = list(
+        dataset.iter_torch_batches(batch_size=2, collate_fn=lambda columns: (torch.as_tensor(columns["x"]), columns["y"].sum()))
+    )
     assert [(len(x), int(y)) for x, y in pairs] == [(2, 1), (2, 5), (1, 4)]
-    with pytest.raises(TypeError, match="the column 't' is no tensor: it holds values of type str; leave it out by drop_columns, or give collate_fn"):
+    with pytest.raises(
+        TypeError,
+        match="the column 't' is no tensor: it holds values of type str; leave it out by drop_columns, or give collate_fn",
+    ):
         list(data.from_items([{"t": "a"}]).iter_torch_batches())
     with pytest.raises(TypeError, match="of different shapes; give collate_fn to pad them"):
         list(data.from_items([{"t": [1]}, {"t": [1, 2]}]).iter_torch_batches())
@@ -88,7 +97,9 @@ def test_tensors_for_the_loop():
         list(dataset.iter_torch_batches(dtypes={"z": torch.float32}))
     features, label = next(iter(dataset.select_columns(["x", "y"]).to_torch(label_column="y", batch_size=5)))
     assert features.shape == (5, 1) and label.shape == (5, 1)
-    loader = torch.utils.data.DataLoader(dataset.select_columns("y").to_torch(batch_size=2, unsqueeze_feature_tensors=False), batch_size=None)
+    loader = torch.utils.data.DataLoader(
+        dataset.select_columns("y").to_torch(batch_size=2, unsqueeze_feature_tensors=False), batch_size=None
+    )
     assert [features.tolist() for features, _ in loader] == [[0, 1], [2, 3], [4]]
 
 
@@ -199,7 +210,9 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return file
 
 
-@pytest.mark.parametrize(("then", "limit"), [("", 40), (".random_shuffle(window_bytes=16 << 20)", 150)], ids=["in order", "shuffled"])
+@pytest.mark.parametrize(
+    ("then", "limit"), [("", 40), (".random_shuffle(window_bytes=16 << 20)", 150)], ids=["in order", "shuffled"]
+)
 def test_a_large_file_is_never_in_memory_whole(then, limit, big: pathlib.Path):
     script = MEMORY.format(path=sys.path, file=str(big), then=then)
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

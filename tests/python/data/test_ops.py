@@ -36,7 +36,10 @@ def test_batches_by_functions_in_every_format():
     assert column(ten.map_batches(numpy, batch_size=4)) == list(range(1, 11)) and seen == [4, 4, 2]
     assert column(ten) == list(range(10))
     assert column(ten.map_batches(lambda frame: frame.assign(x=frame["id"] * 2), batch_format="pandas"), "x")[9] == 18
-    assert column(ten.map_batches(lambda table: table.append_column("x", pa.array([1] * len(table))), batch_format="pyarrow"), "x") == [1] * 10
+    assert (
+        column(ten.map_batches(lambda table: table.append_column("x", pa.array([1] * len(table))), batch_format="pyarrow"), "x")
+        == [1] * 10
+    )
 
     def twice(batch):
         yield batch
@@ -86,12 +89,18 @@ def test_a_function_runs_once_for_each_batch_also_before_a_shuffle(parquet):
 
 def test_columns():
     dataset = data.from_items([{"a": 1, "b": 2, "c": 3}])
-    assert dataset.add_column("d", lambda batch: batch["a"] + 1, batch_format="numpy").take(1) == [{"a": 1, "b": 2, "c": 3, "d": 2}]
+    assert dataset.add_column("d", lambda batch: batch["a"] + 1, batch_format="numpy").take(1) == [
+        {"a": 1, "b": 2, "c": 3, "d": 2}
+    ]
     assert dataset.drop_columns(["a", "c"]).take(1) == [{"b": 2}]
     assert dataset.select_columns(["c", "a"]).columns() == ["c", "a"]
     assert dataset.rename_columns({"a": "x"}).take(1) == [{"x": 1, "b": 2, "c": 3}]
     assert dataset.rename_columns(["x", "y", "z"]).columns() == ["x", "y", "z"]
-    for change in (lambda: dataset.drop_columns("z"), lambda: dataset.select_columns("z"), lambda: dataset.rename_columns({"z": "a"})):
+    for change in (
+        lambda: dataset.drop_columns("z"),
+        lambda: dataset.select_columns("z"),
+        lambda: dataset.rename_columns({"z": "a"}),
+    ):
         with pytest.raises(KeyError, match="there is no column 'z'; there are: a, b, c"):
             change()
     with pytest.raises(ValueError, match="two columns would have one name"):
@@ -169,7 +178,9 @@ def parse(row):
 
 
 def test_a_function_that_fails_is_named_with_its_line():
-    with pytest.raises(data.UserCodeError, match=r"map\(parse\) failed: ZeroDivisionError: .*test_ops.py:\d+ in parse: return \{.x.: 1 / row") as caught:
+    with pytest.raises(
+        data.UserCodeError, match=r"map\(parse\) failed: ZeroDivisionError: .*test_ops.py:\d+ in parse: return \{.x.: 1 / row"
+    ) as caught:
         data.range(3).map(parse).take_all()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -188,7 +199,10 @@ def test_a_function_that_gives_the_wrong_thing():
         three.flat_map(lambda row: row).take_all()
     with pytest.raises(TypeError, match=r"filter\(<lambda>\): the function gives True or False, and gave a str"):
         three.filter(lambda row: "yes").take_all()
-    with pytest.raises(TypeError, match=r"map_batches\(<lambda>\): a batch is a dict of arrays, a pandas DataFrame or a pyarrow Table, not ndarray"):
+    with pytest.raises(
+        TypeError,
+        match=r"map_batches\(<lambda>\): a batch is a dict of arrays, a pandas DataFrame or a pyarrow Table, not ndarray",
+    ):
         three.map_batches(lambda batch: batch["id"]).take_all()
     with pytest.raises(TypeError, match="the column 'x' is a single value"):
         three.map_batches(lambda batch: {"x": np.asarray(3.0)}).take_all()

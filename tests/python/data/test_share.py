@@ -102,7 +102,9 @@ def test_resuming_gives_no_row_twice_and_none_too_few(made, options, parquet):
     dataset = {
         "range": lambda: data.range(1000).random_shuffle(),
         "parquet": lambda: data.read_parquet(str(parquet)).random_shuffle(seed=2, window_bytes=1),
-        "filtered": lambda: data.read_parquet(str(parquet)).filter(lambda row: row["id"] >= 17).map(lambda row: {"id": row["id"]}),
+        "filtered": lambda: (
+            data.read_parquet(str(parquet)).filter(lambda row: row["id"] >= 17).map(lambda row: {"id": row["id"]})
+        ),
     }[made]()
     everything = [one for one in range(1000) if made != "filtered" or one >= 17]
     chance = random.Random(f"{made} {options}")

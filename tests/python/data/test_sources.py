@@ -133,13 +133,17 @@ def test_a_plan_travels_as_a_plan(parquet: pathlib.Path):
 
 def test_what_is_imported():
     check = "import sys, rtrain; a = 'pyarrow' in sys.modules; import rtrain.data; print(a, 'torch' in sys.modules, 'pandas' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {check}"], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {check}"], capture_output=True, text=True, check=True
+    )
     assert said.stdout.split() == ["False", "False", "False"]
 
 
 def test_without_pyarrow_the_message_says_what_to_install():
     check = "import sys; sys.modules['pyarrow'] = None\nimport rtrain\ntry:\n    rtrain.data\nexcept ImportError as error:\n    print(error)"
-    said = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{check}"], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{check}"], capture_output=True, text=True, check=True
+    )
     assert "pip install 'rtrain[data]'" in said.stdout
 
 

@@ -85,7 +85,9 @@ def test_a_loop_that_trains_gets_the_callback_and_its_config(kept, tmp_path):
         trainer(tmp_path).train()
 
     assert TransformersLoop(loop, makes_trainer=False)({"lr": 1}) is None
-    assert seen == [{"lr": 1}] and len(kept.metrics) == 1 and kept.metrics[0]["epoch"] == 1 and "train_loss" not in kept.metrics[0]
+    assert (
+        seen == [{"lr": 1}] and len(kept.metrics) == 1 and kept.metrics[0]["epoch"] == 1 and "train_loss" not in kept.metrics[0]
+    )
     assert "checkpoint/model.safetensors" in kept.files[0] and "checkpoint/rng_state.pth" in kept.files[0]
     assert Trainer.train.__name__ == "train" and not hasattr(Trainer.train, "__wrapped__")  # put back
 

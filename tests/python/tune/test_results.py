@@ -16,7 +16,16 @@ from rtrain.tune._trial_loop import takes_config
 def result(name, losses, status="TERMINATED", error=None, **config):
     rows = [{"loss": loss, "nested": {"acc": -loss}, "training_iteration": place + 1} for place, loss in enumerate(losses)]
     last = {**rows[-1], "config": config} if rows else {"config": config}
-    return TrialResult(metrics=last, all_metrics=rows, trial_id=name, trial_name=name, params=config, status=status, error=error, path=f"/r/{name}")
+    return TrialResult(
+        metrics=last,
+        all_metrics=rows,
+        trial_id=name,
+        trial_name=name,
+        params=config,
+        status=status,
+        error=error,
+        path=f"/r/{name}",
+    )
 
 
 @pytest.fixture
@@ -50,7 +59,9 @@ def test_the_best_by_scope(grid):
 
 
 def test_a_metric_that_is_not_there_is_named_with_those_that_are(grid):
-    with pytest.raises(RuntimeError, match="no trial has reported a number as 'los'; reported were: loss, nested, training_iteration"):
+    with pytest.raises(
+        RuntimeError, match="no trial has reported a number as 'los'; reported were: loss, nested, training_iteration"
+    ):
         grid.get_best_result("los", "min")
     with pytest.raises(ValueError, match="needs a metric and a mode"):
         ResultGrid(grid._results, "/r").get_best_result()
@@ -101,13 +112,19 @@ def trainer(**options):
         (lambda: tune.Tuner(nothing, tune_config={}), "tune_config is {}"),
         (lambda: tune.Tuner(nothing, run_config=3), "run_config is 3"),
         (lambda: tune.Tuner(nothing, run_config=tune.RunConfig(callbacks=[3])), "3 is not a rtrain.tune.Callback"),
-        (lambda: tune.Tuner(trainer(), param_space={"lr": 1}), "param_space names 'lr'; of a trainer there are 'train_loop_config'"),
+        (
+            lambda: tune.Tuner(trainer(), param_space={"lr": 1}),
+            "param_space names 'lr'; of a trainer there are 'train_loop_config'",
+        ),
         (lambda: tune.Tuner(DataParallelTrainer(nothing, scaling_config=ScalingConfig(num_workers=0))), "num_workers is 0"),
         (lambda: tune.Tuner(trainer(run_config=train.RunConfig(callbacks=[train.UserCallback()]))), "would hear nothing"),
         (lambda: tune.with_resources(trainer(), {"cpu": 1}), "a trainer has its ScalingConfig"),
         (lambda: tune.with_resources(nothing, {"cpu": -1}), "'cpu' is -1"),
         (lambda: tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 1}]), "has 2 bundles"),
-        (lambda: tune.Tuner(tune.with_parameters(nothing, data=1)), "with_parameters gives data, which the trainable does not take"),
+        (
+            lambda: tune.Tuner(tune.with_parameters(nothing, data=1)),
+            "with_parameters gives data, which the trainable does not take",
+        ),
         (
             lambda: tune.Tuner(nothing, tune_config=tune.TuneConfig(scheduler=tune.schedulers.ASHAScheduler())),
             "AsyncHyperBandScheduler compares trials: it needs a metric and a mode",

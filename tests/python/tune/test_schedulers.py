@@ -117,7 +117,13 @@ def test_the_median_rule_waits_for_enough_others():
 
 def population(**options):
     return PopulationBasedTraining(
-        "training_iteration", "acc", "max", perturbation_interval=2, hyperparam_mutations={"lr": [0.1, 0.2, 0.4]}, seed=1, **options
+        "training_iteration",
+        "acc",
+        "max",
+        perturbation_interval=2,
+        hyperparam_mutations={"lr": [0.1, 0.2, 0.4]},
+        seed=1,
+        **options,
     )
 
 
@@ -143,11 +149,15 @@ def test_a_trial_without_a_checkpoint_is_no_donor():
 
 def test_numbers_are_multiplied_and_what_is_drawn_comes_from_the_domain():
     changing = PopulationBasedTraining(
-        hyperparam_mutations={"lr": tune.uniform(0, 1), "deep": {"n": tune.randint(1, 5)}, "f": lambda: 7}, resample_probability=0, seed=2
+        hyperparam_mutations={"lr": tune.uniform(0, 1), "deep": {"n": tune.randint(1, 5)}, "f": lambda: 7},
+        resample_probability=0,
+        seed=2,
     )
     found = changing.explore({"lr": 0.5, "deep": {"n": 10}, "f": 100, "other": 1})
     assert found["lr"] in (0.4, 0.6) and found["deep"]["n"] in (8, 12) and found["f"] in (80, 120) and found["other"] == 1
-    drawing = PopulationBasedTraining(hyperparam_mutations={"lr": tune.uniform(0, 1), "f": lambda: 7}, resample_probability=1, seed=2)
+    drawing = PopulationBasedTraining(
+        hyperparam_mutations={"lr": tune.uniform(0, 1), "f": lambda: 7}, resample_probability=1, seed=2
+    )
     found = drawing.explore({"lr": 50, "f": 1})
     assert 0 <= found["lr"] <= 1 and found["f"] == 7
 

@@ -123,7 +123,9 @@ def test_a_metric_that_nobody_reports_is_named_with_those_that_are():
     here = sweep()
     here.to_start()
     here.reported("abc_00000", {"Loss": 1, "acc": 2, "training_iteration": 1})
-    with pytest.raises(tune.TuneError, match="the metric 'loss' was never reported: trial abc_00000 ended, and reported: Loss, acc"):
+    with pytest.raises(
+        tune.TuneError, match="the metric 'loss' was never reported: trial abc_00000 ended, and reported: Loss, acc"
+    ):
         here.ended("abc_00000", "succeeded")
     other = sweep()
     other.to_start()
@@ -182,7 +184,9 @@ def test_an_unknown_decision_is_refused():
 
 
 def test_a_sweep_s_file_brings_back_what_it_kept(tmp_path):
-    here = sweep({"f": tune.grid_search([len, max]), "n": tune.uniform(0, 1)}, scheduler=ASHAScheduler(max_t=8, reduction_factor=2))
+    here = sweep(
+        {"f": tune.grid_search([len, max]), "n": tune.uniform(0, 1)}, scheduler=ASHAScheduler(max_t=8, reduction_factor=2)
+    )
     here.to_start()
     here.reported("abc_00000", {"loss": float("nan"), "training_iteration": 1})
     here.ended("abc_00001", "failed", ValueError("bad"))

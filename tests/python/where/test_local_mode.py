@@ -402,7 +402,9 @@ def say(text):
 
 
 def test_under_torchrun_with_a_restart(home: Home) -> None:
-    (home.folder / "train.py").write_text(SAY_A_LINE + """
+    (home.folder / "train.py").write_text(
+        SAY_A_LINE
+        + """
 import rtrain.train as train
 from rtrain.train import RunConfig, ScalingConfig
 from rtrain.train.torch import TorchTrainer
@@ -422,7 +424,8 @@ def loop():
 result = TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(storage_path="runs")).fit()
 files = sorted(one for one in os.listdir(result.checkpoint.path) if not one.startswith("."))
 say(f"result {result.metrics} {result.return_value} {len(result.all_metrics)} {files} {result.path}")
-""")
+"""
+    )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
     out = finish(home.run([*command, "train.py"]), seconds=300)
     assert sorted(re.findall(r"rank \d of 2 starts at \d", out)) == [
@@ -462,7 +465,9 @@ def test_loaders_and_models_in_local_mode_are_as_on_a_cluster(home: Home) -> Non
 
 
 def test_under_torchrun_ranks_wait_for_each_other_and_share_plain_data(home: Home) -> None:
-    (home.folder / "train.py").write_text(SAY_A_LINE + """
+    (home.folder / "train.py").write_text(
+        SAY_A_LINE
+        + """
 import time
 import rtrain.train as train
 from rtrain.train import RunConfig, ScalingConfig
@@ -479,7 +484,8 @@ def loop():
 datasets = {"train": [1, 2, 3, 4, 5], "made": lambda: iter("abc")}
 run = RunConfig(storage_path="runs")
 TorchTrainer(loop, datasets=datasets, scaling_config=ScalingConfig(num_workers=0), run_config=run).fit()
-""")
+"""
+    )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
     out = finish(home.run(command), seconds=300)
     assert sorted(line for line in out.splitlines() if " has " in line) == [
@@ -491,7 +497,9 @@ TorchTrainer(loop, datasets=datasets, scaling_config=ScalingConfig(num_workers=0
     ]
 
 
-UNEQUAL = SAY_A_LINE + """
+UNEQUAL = (
+    SAY_A_LINE
+    + """
 import json, pathlib, sys
 import rtrain.train as train
 from rtrain.train import RunConfig, ScalingConfig
@@ -509,6 +517,7 @@ except RuntimeError as error:
     told = json.loads(pathlib.Path("runs/unequal/result.json").read_text()) if int(os.environ["RANK"]) == 0 else {"state": "-"}
     say(f"rank {os.environ['RANK']} {told['state']}: {error}")
 """
+)
 
 
 @pytest.mark.parametrize("longer", [0, 1])
@@ -517,12 +526,19 @@ def test_under_torchrun_ranks_that_report_unequally_often_are_all_told(home: Hom
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py", str(longer)]
     out = finish(home.run(command), seconds=300)
     doing = {longer: "in report 3", 1 - longer: "has ended after 2 reports"}
-    parted = f"the ranks have parted (rank 0: {doing[0]}; rank 1: {doing[1]}): every rank must call report() the same number of times"
-    assert [line.partition(", and")[0] for line in sorted(out.splitlines())] == [f"rank 0 FAILED: {parted}", f"rank 1 -: {parted}"]
+    parted = (
+        f"the ranks have parted (rank 0: {doing[0]}; rank 1: {doing[1]}): every rank must call report() the same number of times"
+    )
+    assert [line.partition(", and")[0] for line in sorted(out.splitlines())] == [
+        f"rank 0 FAILED: {parted}",
+        f"rank 1 -: {parted}",
+    ]
 
 
 def test_under_torchrun_rank_0_alone_is_asked_whether_to_stop(home: Home) -> None:
-    (home.folder / "train.py").write_text(SAY_A_LINE + """
+    (home.folder / "train.py").write_text(
+        SAY_A_LINE
+        + """
 import rtrain.train as train
 from rtrain.train import RunConfig, ScalingConfig
 from rtrain.train.torch import TorchTrainer
@@ -538,7 +554,8 @@ def stop(name, metrics):  # such as one that looks at the clock: the ranks would
 run = RunConfig(storage_path="runs", stop=stop)
 result = TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=run).fit()
 say(f"rank {os.environ['RANK']} ends with {result.metrics}")
-""")
+"""
+    )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
     out = finish(home.run(command), seconds=300)
     of_each = ["ends with {'step': 1}", "step 0", "step 1"]
@@ -548,7 +565,9 @@ say(f"rank {os.environ['RANK']} ends with {result.metrics}")
 
 
 def test_under_torchrun_on_two_nodes(home: Home) -> None:
-    (home.folder / "train.py").write_text(SAY_A_LINE + """
+    (home.folder / "train.py").write_text(
+        SAY_A_LINE
+        + """
 import rtrain.train as train
 from rtrain.train import RunConfig, ScalingConfig
 from rtrain.train.torch import TorchTrainer
@@ -566,7 +585,8 @@ run = RunConfig(storage_path="runs", name="both")
 result = TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=run).fit()
 files = sorted(one for one in os.listdir(result.checkpoint.path) if not one.startswith("."))
 say(f"result {result.metrics} {result.return_value} {files}")
-""")
+"""
+    )
     port = _free_port()
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "two"]

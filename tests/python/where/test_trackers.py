@@ -122,12 +122,18 @@ def wandb_steps(folder: pathlib.Path) -> list[int]:
 def test_a_loop_that_logs_itself_gets_the_same_run_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    loop = LOOP.replace("checkpoint = rtrain.train.get_checkpoint()", """
+    loop = LOOP.replace(
+        "checkpoint = rtrain.train.get_checkpoint()",
+        """
 from rtrain.integrations.mlflow import setup_mlflow
 mlflow = setup_mlflow({"lr": 0.1}, experiment_name="mine", tags={"team": "x"})
-checkpoint = rtrain.train.get_checkpoint()""").replace("    if step == 3:", """
+checkpoint = rtrain.train.get_checkpoint()""",
+    ).replace(
+        "    if step == 3:",
+        """
     mlflow.log_metrics({"own": step}, step=step)
-    if step == 3:""")
+    if step == 3:""",
+    )
     folder = run(home, "", loop)
     client = mlflow.MlflowClient((folder / "mlruns").as_uri())
     runs = client.search_runs([client.get_experiment_by_name("mine").experiment_id])

@@ -271,7 +271,9 @@ def _joined(name: str, columns: list[Any]) -> Any:
         return pa.concat_tables(tables, promote_options="permissive").column(0)
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         kinds = " and ".join(dict.fromkeys(str(chunk.type) for chunk in chunks))
-        raise TypeError(f"the column {name!r} holds {kinds} in different rows, which go into no common batch; convert it by map") from error
+        raise TypeError(
+            f"the column {name!r} holds {kinds} in different rows, which go into no common batch; convert it by map"
+        ) from error
 
 
 def _as_series(column: Any) -> Any:

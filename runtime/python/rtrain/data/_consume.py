@@ -190,7 +190,9 @@ class Reading:
         """One Table of all rows."""
         return _block.concat(self._blocks()).arrow()
 
-    def write_parquet(self, path: str | os.PathLike[str], *, filesystem: Any = None, num_rows_per_file: int | None = None, **options: Any) -> None:
+    def write_parquet(
+        self, path: str | os.PathLike[str], *, filesystem: Any = None, num_rows_per_file: int | None = None, **options: Any
+    ) -> None:
         """`part-00000.parquet` and so on in the folder `path`, which must have no such files yet. options: row_group_size,
         and those of pyarrow's ParquetWriter."""
         _write.parquet(self._blocks(), path, filesystem, num_rows_per_file, options)

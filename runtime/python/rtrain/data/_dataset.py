@@ -50,14 +50,28 @@ class Dataset(Reading):
 
     # -- rows by functions --------------------------------------------------------------------------------------------
     def map(
-        self, fn: Any, *, fn_args: Any = None, fn_kwargs: Any = None, fn_constructor_args: Any = None, fn_constructor_kwargs: Any = None, **placing: Any
+        self,
+        fn: Any,
+        *,
+        fn_args: Any = None,
+        fn_kwargs: Any = None,
+        fn_constructor_args: Any = None,
+        fn_constructor_kwargs: Any = None,
+        **placing: Any,
     ) -> Dataset:
         """`fn` of each row, a dict; it gives a dict. A class is made once in each process and called."""
         check_placing("map", placing)
         return self._with(MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
 
     def flat_map(
-        self, fn: Any, *, fn_args: Any = None, fn_kwargs: Any = None, fn_constructor_args: Any = None, fn_constructor_kwargs: Any = None, **placing: Any
+        self,
+        fn: Any,
+        *,
+        fn_args: Any = None,
+        fn_kwargs: Any = None,
+        fn_constructor_args: Any = None,
+        fn_constructor_kwargs: Any = None,
+        **placing: Any,
     ) -> Dataset:
         """`fn` of each row gives a list of rows."""
         check_placing("flat_map", placing)
@@ -80,7 +94,9 @@ class Dataset(Reading):
             raise ValueError("filter needs either fn or expr")
         if expr is not None:
             if not isinstance(expr, pc.Expression):
-                raise TypeError(f"filter: expr is a {type(expr).__name__}; it is an expression such as pyarrow.compute.field('x') > 3")
+                raise TypeError(
+                    f"filter: expr is a {type(expr).__name__}; it is an expression such as pyarrow.compute.field('x') > 3"
+                )
             return self._with(FilterExpression(expr))
         return self._with(Filter(Function("filter", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
 
@@ -110,7 +126,9 @@ class Dataset(Reading):
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise ValueError(f"map_batches: batch_size is {batch_size!r}; it is a whole number from 1 on, or None")
         function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
-        return self._with(MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=not udf_modifying_row_count))
+        return self._with(
+            MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=not udf_modifying_row_count)
+        )
 
     def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
         """Each row with the chance `fraction`: the same rows in every epoch."""
@@ -171,7 +189,9 @@ class Dataset(Reading):
         return found
 
     # -- order, parts ---------------------------------------------------------------------------------------------------
-    def random_shuffle(self, *, seed: int | None = None, num_blocks: object = None, window_bytes: int = WINDOW_BYTES, **placing: Any) -> Dataset:
+    def random_shuffle(
+        self, *, seed: int | None = None, num_blocks: object = None, window_bytes: int = WINDOW_BYTES, **placing: Any
+    ) -> Dataset:
         """All rows in a random order, another one in each epoch of a shard; `seed` makes it the same in each run.
 
         Rows in memory are permuted as a whole. Of files the row groups (or files) come in a random order, and rows are
@@ -186,7 +206,14 @@ class Dataset(Reading):
         """Row groups, files or pieces in a random order; the rows of each stay together. Costs nothing."""
         return Dataset(BlockOrder(self._node, _seed("randomize_block_order", seed)))
 
-    def repartition(self, num_blocks: int | None = None, *, target_num_rows_per_block: int | None = None, shuffle: bool = False, **placing: Any) -> Dataset:
+    def repartition(
+        self,
+        num_blocks: int | None = None,
+        *,
+        target_num_rows_per_block: int | None = None,
+        shuffle: bool = False,
+        **placing: Any,
+    ) -> Dataset:
         """Accepted, and nothing changes: pieces are as large as memory allows, and every number of ranks shares them evenly."""
         check_placing("repartition", placing)
         return self.random_shuffle() if shuffle else self
@@ -274,7 +301,9 @@ class Dataset(Reading):
         elif isinstance(test_size, int) and not isinstance(test_size, bool) and 0 < test_size < rows:
             test = test_size
         else:
-            raise ValueError(f"train_test_split: test_size is {test_size!r}; it lies between 0 and 1, or is a number of rows below {rows}")
+            raise ValueError(
+                f"train_test_split: test_size is {test_size!r}; it lies between 0 and 1, or is a number of rows below {rows}"
+            )
         return _slice(whole, 0, rows - test), _slice(whole, rows - test, None)
 
     def materialize(self) -> Dataset:

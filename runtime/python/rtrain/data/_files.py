@@ -232,7 +232,9 @@ class Npy(OfFiles):
         return ["data", *(["path"] if self.include_paths else [])]
 
     def found(self) -> list[Group]:
-        return [Group(cut(len(array), self._each(array)), array.nbytes) for array in map(self._array, range(len(self.files.paths)))]
+        return [
+            Group(cut(len(array), self._each(array)), array.nbytes) for array in map(self._array, range(len(self.files.paths)))
+        ]
 
     def _each(self, array: Any) -> int:
         return piece_rows(len(array), array.nbytes)
@@ -257,7 +259,9 @@ class Npy(OfFiles):
 class WholeFiles(OfFiles):
     """A row for each file. Each group is one piece: some files that are small together."""
 
-    def __init__(self, reader: str, files: Files, row: Callable[[bytes], dict[str, Any]], most: int, *, include_paths: bool) -> None:
+    def __init__(
+        self, reader: str, files: Files, row: Callable[[bytes], dict[str, Any]], most: int, *, include_paths: bool
+    ) -> None:
         super().__init__(reader, files, include_paths=include_paths)
         self.row, self.most = row, most
         self._parts: list[tuple[int, int]] = []

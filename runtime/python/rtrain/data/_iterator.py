@@ -80,7 +80,14 @@ class DataIterator:
 
         def begin() -> Iterator[Any]:
             return self._epoch(
-                self._share, made, batch_size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, _finalize_fn
+                self._share,
+                made,
+                batch_size,
+                prefetch_batches,
+                drop_last,
+                local_shuffle_buffer_size,
+                local_shuffle_seed,
+                _finalize_fn,
             )
 
         return Batches(begin)
@@ -178,7 +185,9 @@ class DataIterator:
         return _torch.Batches(self._share, begin)
 
     def to_tf(self, *_args: Any, **_kwargs: Any) -> Any:
-        raise NotImplementedError("to_tf is not there; iter_batches gives NumPy arrays, which tf.data.Dataset.from_generator takes")
+        raise NotImplementedError(
+            "to_tf is not there; iter_batches gives NumPy arrays, which tf.data.Dataset.from_generator takes"
+        )
 
     def _epoch(
         self,

@@ -140,7 +140,9 @@ class _ZipRun:
         if not self.node.children[1].assumes and self.node.children[1].rows() is not None:
             self.node.rows()
         elif self.right is not None and self.right.place == place and self.right.more():
-            raise ValueError(f"zip: {self.node.children[1].says()} has more than the {place} rows of {self.node.children[0].says()}")
+            raise ValueError(
+                f"zip: {self.node.children[1].says()} has more than the {place} rows of {self.node.children[0].says()}"
+            )
 
     def outline(self) -> Iterator[Piece]:
         return self.pieces()

@@ -41,7 +41,9 @@ def find(reader: str, paths: Paths, filesystem: Any, suffixes: tuple[str, ...]) 
             raise TypeError(f"{reader}: a path is a text or a pathlib.Path, not {type(one).__name__}")
         own, path = _located(os.fspath(one), system)
         if found and type(own) is not type(found[0][0]):
-            raise ValueError(f"{reader}: {os.fspath(one)} lies on another file system than {os.fspath(given[0])}; read each apart and `union` them")
+            raise ValueError(
+                f"{reader}: {os.fspath(one)} lies on another file system than {os.fspath(given[0])}; read each apart and `union` them"
+            )
         found.extend((own, info) for info in _expanded(reader, own, path, os.fspath(one), suffixes))
     return Files(found[0][0], [info.path for _, info in found], [info.size or 0 for _, info in found])
 

@@ -16,7 +16,15 @@ from rtrain.data._plan import Read
 from rtrain.data._source import Counting, Indexed, InMemory, Source, Streamed
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
-_IGNORED = {"override_num_blocks", "parallelism", "ray_remote_args", "file_extensions", "partitioning", "shuffle", "meta_provider"}
+_IGNORED = {
+    "override_num_blocks",
+    "parallelism",
+    "ray_remote_args",
+    "file_extensions",
+    "partitioning",
+    "shuffle",
+    "meta_provider",
+}
 
 
 def from_items(items: Sequence[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> Dataset:
@@ -72,7 +80,9 @@ def from_huggingface(dataset: Any, **ignored: Any) -> Dataset:
     """A `datasets.Dataset`, read from where it lies when rows are asked for; an IterableDataset is iterated anew for each epoch."""
     _check("from_huggingface", ignored)
     if isinstance(dataset, Mapping):
-        raise TypeError(f"from_huggingface takes one dataset, and this is several: {', '.join(map(str, dataset))}; name one of them")
+        raise TypeError(
+            f"from_huggingface takes one dataset, and this is several: {', '.join(map(str, dataset))}; name one of them"
+        )
     if hasattr(dataset, "with_format") and hasattr(dataset, "__len__"):
         return _dataset(Indexed("from_huggingface", len(dataset), functools.partial(_arrow_rows, dataset), 4096))
     if hasattr(dataset, "__iter__") and hasattr(dataset, "features"):
@@ -101,7 +111,12 @@ def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), **ignored: Any) -> Da
 
 # -- files --------------------------------------------------------------------------------------------------------------
 def read_parquet(
-    paths: _paths.Paths, *, filesystem: Any = None, columns: Sequence[str] | None = None, include_paths: bool = False, **ignored: Any
+    paths: _paths.Paths,
+    *,
+    filesystem: Any = None,
+    columns: Sequence[str] | None = None,
+    include_paths: bool = False,
+    **ignored: Any,
 ) -> Dataset:
     """Row group by row group, a few MiB at a time. columns: which to read. Folders of `key=value` give no column of that key."""
     _check("read_parquet", ignored)
@@ -133,7 +148,9 @@ def read_csv(
         convert_options.include_columns = list(columns)
     options = {"read_options": read_options, "parse_options": parse_options, "convert_options": convert_options}
     found = _paths.find("read_csv", paths, filesystem, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
-    return _dataset(_files.Csv(found, {name: value for name, value in options.items() if value is not None}, include_paths=include_paths))
+    return _dataset(
+        _files.Csv(found, {name: value for name, value in options.items() if value is not None}, include_paths=include_paths)
+    )
 
 
 def read_json(
@@ -149,7 +166,9 @@ def read_json(
     """An object in each line, or a file that is one list of objects. Types are found anew for each MiB;
     parse_options=pyarrow.json.ParseOptions(explicit_schema=...) fixes them."""
     _check("read_json", ignored)
-    options = {name: value for name, value in (("read_options", read_options), ("parse_options", parse_options)) if value is not None}
+    options = {
+        name: value for name, value in (("read_options", read_options), ("parse_options", parse_options)) if value is not None
+    }
     found = _paths.find("read_json", paths, filesystem, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
     parsed = functools.partial(_files.parse_json, options=options)
     return _dataset(_files.JsonLines("read_json", found, parsed, include_paths=include_paths))
@@ -167,7 +186,9 @@ def read_text(
     """The column `text`, a row for each line."""
     _check("read_text", ignored)
     if "\n".encode(encoding) != b"\n":
-        raise ValueError(f"read_text: the encoding {encoding} does not end lines with one byte; convert the files, or use read_binary_files")
+        raise ValueError(
+            f"read_text: the encoding {encoding} does not end lines with one byte; convert the files, or use read_binary_files"
+        )
     found = _paths.find("read_text", paths, filesystem, ())
     parsed = functools.partial(_files.parse_text, encoding=encoding, drop_empty_lines=drop_empty_lines)
     return _dataset(_files.Lines("read_text", found, parsed, include_paths=include_paths))

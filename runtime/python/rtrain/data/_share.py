@@ -151,11 +151,15 @@ def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
 def agreed(share: Share, exchange: Exchange) -> None:
     """Counts what is to be counted, every rank its part, and sees that all ranks have the same rows. Every rank calls it."""
     if share.rank == 0 and share.node.rows() is None:
-        print(f"rtrain: counts the rows of {share.node.says()} before {share.world} ranks share them", file=sys.stderr, flush=True)
+        print(
+            f"rtrain: counts the rows of {share.node.says()} before {share.world} ranks share them", file=sys.stderr, flush=True
+        )
     count_all(share.node, share.rank, share.world, exchange)
     rows = share.node.rows()
     said = share.node.says()
-    layout = zlib.crc32(repr([piece.rows for piece in share.node.start(Order(strict=True)).pieces()] if share.node.steady else []).encode())
+    layout = zlib.crc32(
+        repr([piece.rows for piece in share.node.start(Order(strict=True)).pieces()] if share.node.steady else []).encode()
+    )
     for rank, (others, their_layout) in enumerate(exchange((rows, layout))):
         if (others, their_layout) != (rows, layout):
             raise ValueError(

@@ -15,7 +15,7 @@ Dtypes = torch.dtype | Mapping[str, torch.dtype] | None
 
 
 def device_of(device: str | torch.device | None) -> torch.device | None:
-    """"auto" is this worker's device in a run, the CPU elsewhere. None: tensors stay where they are made."""
+    """ "auto" is this worker's device in a run, the CPU elsewhere. None: tensors stay where they are made."""
     if device is None:
         return None
     if device != "auto":

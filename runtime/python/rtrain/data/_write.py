@@ -66,7 +66,13 @@ def _as_json(value: Any) -> Any:
 
 
 def _write_parts(
-    caller: str, suffix: str, parts: Iterator[Any], path: Any, filesystem: Any, rows: int | None, write: Callable[[Any, Iterator[Any]], None]
+    caller: str,
+    suffix: str,
+    parts: Iterator[Any],
+    path: Any,
+    filesystem: Any,
+    rows: int | None,
+    write: Callable[[Any, Iterator[Any]], None],
 ) -> None:
     """A file for each `rows` rows, else for each 256 MiB."""
     system, folder = _paths.located(os.fspath(path), filesystem)

@@ -126,5 +126,6 @@ __all__.extend(_LAZY)
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_MODULES})
 
+
 _worker.install_failure_hook()
 _worker.install_stack_handler()

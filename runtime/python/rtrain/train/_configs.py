@@ -18,8 +18,14 @@ _TRACKERS = ("mlflow", "tensorboard", "wandb")
 _UNLIMITED: dict[str, tuple[float, str]] = {  # of FailureConfig: the default, and why another value changes nothing
     "controller_failure_limit": (-1, "attempts that could not be begun do not count, and five in a row end the run"),
     "max_preemption_failures": (-1, "an attempt that a preemption or a drain ended does not count, however often"),
-    "relax_collectives_on_preemption": (False, "reports stay barriers over all ranks; should_checkpoint() says when one is wanted"),
-    "preemption_grace_s": (0.0, "how long a run has is the cluster's to say: `preemption_grace` of its queues, or a drain's deadline"),
+    "relax_collectives_on_preemption": (
+        False,
+        "reports stay barriers over all ranks; should_checkpoint() says when one is wanted",
+    ),
+    "preemption_grace_s": (
+        0.0,
+        "how long a run has is the cluster's to say: `preemption_grace` of its queues, or a drain's deadline",
+    ),
 }
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -385,7 +391,9 @@ class RunConfig:
 def _log_names(given: object) -> tuple[str, str]:
     names = tuple(given) if isinstance(given, tuple | list) else ()
     if len(names) != 2 or not all(isinstance(one, str) and one.strip(".") and "/" not in one for one in names):
-        raise ValueError(f"log_to_file is {given!r}; it is True, a file's name, or (stdout's name, stderr's name), without folders")
+        raise ValueError(
+            f"log_to_file is {given!r}; it is True, a file's name, or (stdout's name, stderr's name), without folders"
+        )
     return names[0], names[1]
 
 

@@ -28,7 +28,9 @@ class Shards:
         found = self._found(name)
         if state_dict is not None:
             if not hasattr(found, "load_state_dict"):
-                raise TypeError(f"get_dataset_shard(state_dict=): a share of type {type(found).__name__} has no load_state_dict; rtrain.data's have")
+                raise TypeError(
+                    f"get_dataset_shard(state_dict=): a share of type {type(found).__name__} has no load_state_dict; rtrain.data's have"
+                )
             found.load_state_dict(state_dict)
         return found
 

@@ -143,7 +143,9 @@ class LocalSession:
                 committed = f"rank 0: {error}"
             else:
                 status, metrics = self._after_commit(call, found)
-        refused, metrics, status = self._ranks.broadcast((committed, metrics, status), f"committing the checkpoint of report {self._index}")
+        refused, metrics, status = self._ranks.broadcast(
+            (committed, metrics, status), f"committing the checkpoint of report {self._index}"
+        )
         if refused:
             faults.append(refused)
         if faults:
@@ -174,7 +176,9 @@ class LocalSession:
         if not call.validation or self.validate is None:
             return None, {}
         try:
-            found = _metrics.decode(json.loads(_metrics.encode(self.validate(Checkpoint(self._directory.path / name), call.validation))))
+            found = _metrics.decode(
+                json.loads(_metrics.encode(self.validate(Checkpoint(self._directory.path / name), call.validation)))
+            )
         except Exception:
             print(f"rtrain: the validation of {name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
             return ReportedCheckpointStatus.VALIDATION_FAILED, {}

@@ -82,7 +82,9 @@ def _status(answer: dict[str, Any] | None) -> ReportedCheckpointStatus:
 
 
 def resize_info(facts: Facts) -> ResizeInfo:
-    workers = _worker.head().get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
+    workers = (
+        _worker.head().get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
+    )
     least, most = limits(workers)
     return ResizeInfo(facts.world_size, facts.previous_world_size, least, most)
 

@@ -102,7 +102,9 @@ def wants_config(loop: Any) -> bool:
             f"train_loop_per_worker takes no argument or one (the config), and this one needs {len(required)}: {', '.join(required)}; "
             "put the values into train_loop_config"
         )
-    if required or any(p.kind is p.VAR_POSITIONAL for p in parameters):  # `*args`: a plain decorator's wrapper hands on what it gets
+    if required or any(
+        p.kind is p.VAR_POSITIONAL for p in parameters
+    ):  # `*args`: a plain decorator's wrapper hands on what it gets
         return True
     return bool(positional and positional[0].name in ("config", "train_loop_config"))
 

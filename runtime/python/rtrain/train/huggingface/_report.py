@@ -39,9 +39,7 @@ class RTrainReportCallback(TrainerCallback):
             )
         return control
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any
-    ) -> TrainerControl:
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_unused: Any) -> TrainerControl:
         saved = pathlib.Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         metrics = _newest(state)
         self._reported = True

@@ -30,9 +30,7 @@ class TransformersTrainer(TorchTrainer):
     ) -> None:
         function = train_loop_per_worker or trainer_init_per_worker
         if function is None or (train_loop_per_worker and trainer_init_per_worker):
-            raise ValueError(
-                "TransformersTrainer needs one function: train_loop_per_worker, or trainer_init_per_worker"
-            )
+            raise ValueError("TransformersTrainer needs one function: train_loop_per_worker, or trainer_init_per_worker")
         if not callable(function):
             raise ValueError(f"train_loop_per_worker is {function!r}; it is a function")
         if preprocessor is not None:
