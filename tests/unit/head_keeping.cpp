@@ -49,14 +49,16 @@ TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which 
     agent.register_node();
     REQUIRE(head.call("POST", "/v1/runs", {{"job", job("validates")}}).status == 201);
     const auto attempt = start_attempt(agent, 1);
-    for (int i = 0; i <= 1'000; ++i)
-        agent.tell(
-            protocol::Committed{.attempt = attempt, .directory = "checkpoint_" + std::to_string(i), .world_size = 1});
     const std::string place = folder.path + "/values/" + std::to_string(attempt.run),
                       route = "/v1/runs/validates/values/";
     const auto put = [&](const std::string& key, const json& value) { return head.call("PUT", route + key, value); };
     const json pending = {{"status", "PENDING_VALIDATION"}}, said = {{"status", "VALIDATED"}, {"metrics", {{"a", 1}}}};
-    REQUIRE(eventually([&] { return put("validation-checkpoint_1000", pending).status == 200; }));
+    for (int i = 0; i <= 1'000; ++i) {
+        const std::string directory = "checkpoint_" + std::to_string(i);
+        agent.tell(protocol::Committed{.attempt = attempt, .directory = directory, .world_size = 1});
+        if (i % 50 == 0)  // a debug build counts all of them again for each
+            REQUIRE(eventually([&] { return put("validation-" + directory, pending).status == 200; }));
+    }
     for (int i = 0; i < 1'000; ++i) {
         std::ofstream(place + "/validation-checkpoint_" + std::to_string(i)) << said.dump();
         if (i < 999) std::ofstream(place + "/other-" + std::to_string(i)) << "1";

@@ -158,7 +158,9 @@ TEST_CASE("values of wrong types in any field of any body are answered, and the 
             ask("POST", "/v1/plan", changed.dump());
         }
     CHECK(head.call("GET", "/v1/status").status == 200);
-    for (const json& run : head.call("GET", "/v1/runs?limit=1000&all=true").body["items"])
+    const json runs = head.call("GET", "/v1/runs?limit=1000&all=true").body.at("items");
+    CHECK_FALSE(runs.empty());
+    for (const json& run : runs)
         CHECK(ask("GET", "/v1/runs/" + run["run_id"].get<std::string>() + "/explain", "") == 200);
 }
 
