@@ -304,10 +304,10 @@ def test_files_that_a_slow_rank_still_puts_into_a_directory_of_the_run_come_alon
         for step in (1, 2):
             fill(step)
             train.report({"step": step}, Checkpoint(str(latest)), checkpoint_upload_mode=placed)
-        for step in (3, 4):
+        for step, waits in ((3, None), (4, CheckpointUploadMode.SYNC)):
             own = Checkpoint.from_dict({"step": step})
-            train.report({"step": step}, own, f"step-{step}", checkpoint_upload_fn=bring)
-        train.flush()
+            train.report({"step": step}, own, f"step-{step}", checkpoint_upload_mode=waits, checkpoint_upload_fn=bring)
+        assert (run_path / "step-4" / ".manifest.json").exists()
         return sorted(one.name for one in run_path.iterdir() if "latest" in one.name)
 
     runs = tmp_path / "runs"

@@ -25,12 +25,15 @@ def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str
     No rank asks another here: any subset of them may bring files this way. `index` counts this rank's reports, `fresh`
     gives a staged directory.
     """
+    in_place = call.upload is CheckpointUploadMode.NO_UPLOAD
+    if in_place:
+        call = dataclasses.replace(call, upload=None)
     if call.directory is None:
-        return dataclasses.replace(call, upload=None) if call.upload is CheckpointUploadMode.NO_UPLOAD else call
+        return call
     if call.upload_fn is not None:
         _check_place("checkpoint_upload_fn", facts)
         return _uploaded(call, facts, index, fresh)
-    if call.upload is CheckpointUploadMode.NO_UPLOAD:
+    if in_place:
         _check_place("CheckpointUploadMode.NO_UPLOAD", facts)
         return _in_place(call, facts, index, fresh)
     return _without_code(call, fresh)
@@ -73,15 +76,15 @@ def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
             staged = pathlib.Path(fresh())
             out.write(str(staged / _TAKEN))
     except FileExistsError:  # a rank that was quicker brings it, what this one has put there included
-        return dataclasses.replace(call, directory=None, upload=None, mark=str(mark))
+        return dataclasses.replace(call, directory=None, mark=str(mark))
     except FileNotFoundError:
-        return dataclasses.replace(call, directory=None, upload=None)
+        return dataclasses.replace(call, directory=None)
     if staged.stat().st_dev != given.stat().st_dev:  # the storage is nearly full: the files are copied, and that is done now
         mine = given.with_name(f".{given.name}.rank-{facts.world_rank}-{index}")
         given.rename(mine)
-        return dataclasses.replace(call, directory=str(mine), owned=True, upload=None)
+        return dataclasses.replace(call, directory=str(mine), owned=True)
     (staged / _NOTE).write_text(str(given))
-    return dataclasses.replace(call, directory=str(staged), owned=True, upload=None, mark=str(mark))
+    return dataclasses.replace(call, directory=str(staged), owned=True, mark=str(mark))
 
 
 def take_over(mark: str) -> None:
