@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import http.server
 import pathlib
+import select
 import sys
 import threading
 
@@ -12,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
+from rtrain import _http
 from rtrain._http import Head, HeadError, Unreachable
 from rtrain._settings import ConfigurationError, Place, current_place, read_yaml, split_address
 
@@ -113,6 +115,49 @@ def test_a_download_that_the_head_cut_short_is_asked_for_again(monkeypatch, tmp_
         CutsTheFirst.asked = 0
         Head(Place(f"127.0.0.1:{port}"), patience_s=30).download("/v1/file", tmp_path / "whole")
         assert (tmp_path / "whole").read_text() == "0123456789"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class ClosesQuietOnes(http.server.BaseHTTPRequestHandler):
+    """Closes a connection after an answer to `/closes`, without having said so, as a head does after 75 s."""
+
+    protocol_version = "HTTP/1.1"
+    connections, posted = 0, 0
+
+    def setup(self):
+        type(self).connections += 1
+        super().setup()
+
+    def do_POST(self):
+        type(self).posted += 1
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+        self.close_connection = self.path == "/closes"
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_post_does_not_go_out_on_a_connection_that_the_head_has_closed_meanwhile(monkeypatch):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), ClosesQuietOnes)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(
+        _http, "_Connection", lambda host, port, _tls, timeout: http.client.HTTPConnection(host, port, timeout=timeout)
+    )
+    monkeypatch.setattr(_http, "_tls", lambda place: place)
+    head = Head(Place(f"127.0.0.1:{server.server_address[1]}"))
+    try:
+        head.post("/stays")
+        head.post("/closes")
+        assert (ClosesQuietOnes.posted, ClosesQuietOnes.connections) == (2, 1)  # one that is open is used again
+        assert select.select([head._idle[0].sock], [], [], 60)[0]  # its end has come
+        head.post("/stays")
+        assert (ClosesQuietOnes.posted, ClosesQuietOnes.connections) == (3, 2)
     finally:
         server.shutdown()
         server.server_close()

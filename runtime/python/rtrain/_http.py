@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import select
 import ssl
 import threading
 import time
@@ -359,8 +360,11 @@ class Head:
 
     def _connection(self, timeout: float = _ANSWER_S, *, fresh: bool = False) -> _Connection:
         with self._lock:
-            if self._idle and not fresh:
-                return self._idle.pop()
+            while self._idle and not fresh:
+                connection = self._idle.pop()
+                if not _closed_there(connection):
+                    return connection
+                connection.close()
             if self._tls is None:
                 self._tls = _tls(self.place)
         host, port = self.place.host_port
@@ -375,6 +379,13 @@ class Head:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Head, (self.place,)
+
+
+def _closed_there(connection: _Connection) -> bool:
+    """Nothing is to be read on an idle connection but its end; a head closes what was quiet for 75 s."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def part(text: str) -> str:
