@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pathlib
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
-from rtrain._http import Conflict
+from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable
+from rtrain._remote import _hub
+from rtrain._remote._api import ActorHandle, kill
 from rtrain._remote._channel import ChannelError
-from rtrain._remote._errors import ActorDiedError
+from rtrain._remote._errors import ActorDiedError, TaskCancelledError
 from rtrain._remote._hub import Call, Hub, Slot
 from rtrain._remote._refs import ObjectRef
 from rtrain._settings import Place
@@ -26,9 +30,11 @@ class FakeHead:
     def __init__(self, run: dict[str, Any], ref: ObjectRef) -> None:
         self.run, self.ref = run, ref
         self.heard_at_stop: list[bool] = []
-        self.refuses = False
+        self.refusal: HeadError | None = None  # of a stop
+        self.says: Callable[[str], None] = lambda _: None  # before an answer to a GET
 
     def get(self, path: str) -> dict[str, Any]:
+        self.says(path)
         return self.run
 
     def items(self, path: str) -> list[dict[str, Any]]:
@@ -37,13 +43,13 @@ class FakeHead:
     def post(self, path: str) -> dict[str, Any]:
         assert path == "/v1/runs/r-1/stop"
         self.heard_at_stop.append(self.ref.done())
-        if self.refuses:
-            raise Conflict("conflict", "it is not to be stopped")
+        if self.refusal is not None:
+            raise self.refusal
         return {"state": "STOPPING"}
 
 
 class Closed:
-    """A channel of a worker that came anew."""
+    """A channel of a worker that has gone."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -92,12 +98,13 @@ def test_a_worker_that_comes_anew_for_it_is_sent_away(actor) -> None:
     assert "new kernel" in cause(ref)
 
 
-def test_a_stop_that_is_refused_leaves_nobody_waiting(actor) -> None:
+def test_a_stop_that_is_refused_is_said_and_leaves_nobody_waiting(actor, capfd) -> None:
     head, hub, slot, ref = actor
-    head.refuses = True
-    with pytest.raises(Conflict):
-        slot.connected(Closed())
+    head.refusal = Conflict("conflict", "it is not to be stopped")
+    slot.connected(Closed())
     assert "its state is gone" in cause(ref)
+    said = capfd.readouterr().err
+    assert "could not be stopped: Actor (run r-1): it is not to be stopped\nnext: rtrain stop r-1" in said
 
 
 def test_one_whose_worker_cannot_be_reached_is_stopped_before_its_caller_hears_of_it(actor) -> None:
@@ -106,3 +113,111 @@ def test_one_whose_worker_cannot_be_reached_is_stopped_before_its_caller_hears_o
     hub._look(slot)
     assert head.heard_at_stop == [False]
     assert "neither side reaches the other" in cause(ref)
+
+
+def handle_of(slot: Slot) -> ActorHandle:
+    return ActorHandle(slot, object)
+
+
+def test_a_killed_actor_s_run_is_stopped_before_its_caller_hears_of_it(actor) -> None:
+    head, hub, slot, ref = actor
+    head.run["state"] = "STOPPED"
+    kill(handle_of(slot))
+    assert head.heard_at_stop == [False]
+    assert "it was killed" in cause(ref)
+
+
+def test_kill_tells_when_the_head_could_not_be_asked_and_may_be_called_again(actor) -> None:
+    head, hub, slot, ref = actor
+    head.refusal = Unreachable("unreachable", "away")
+    one = handle_of(slot)
+    with pytest.raises(Unreachable):
+        kill(one)
+    assert "it was killed" in cause(ref)
+    head.refusal, head.run["state"] = None, "STOPPED"
+    kill(one)
+    assert len(head.heard_at_stop) == 2
+
+
+def test_a_driver_that_ends_stops_its_runs_before_anybody_hears_of_it(actor) -> None:
+    head, hub, slot, ref = actor
+    slot.channel = channel = Closed()
+    hub._slots[slot.name] = slot
+    hub.close()
+    assert head.heard_at_stop == [False] and channel.closed
+    with pytest.raises(TaskCancelledError):
+        ref._get(0)
+
+
+def test_what_could_not_be_stopped_is_tried_again_at_the_end_and_named(actor, capfd) -> None:
+    head, hub, slot, ref = actor
+    slots = [slot, Slot("other()", False, {}, hub, run_id="r-2")]
+    hub._slots = {one.name: one for one in slots}
+    for one in slots:
+        one.died("it was killed")
+    hub._look(slot)
+    assert slot.name in hub._slots
+    head.refusal = Unreachable("unreachable", "away")
+    hub.close()
+    assert len(head.heard_at_stop) == 1  # a head that is away is not asked run by run
+    assert "could not be stopped: Actor (run r-1), other() (run r-2): away" in capfd.readouterr().err
+
+
+def test_a_head_that_will_not_answer_once_ends_no_call(actor) -> None:
+    head, hub, slot, ref = actor
+
+    def refuses(path: str) -> None:
+        raise HeadError("internal", "something is wrong")
+
+    head.says = refuses
+    hub._look(slot)
+    assert not ref.done() and head.heard_at_stop == []
+    slot.refused = time.monotonic() - 3600
+    hub._look(slot)
+    assert head.heard_at_stop == [False]
+    assert "something is wrong" in cause(ref)
+
+
+def test_a_call_that_waits_does_not_need_to_be_explained(actor) -> None:
+    head, hub, slot, ref = actor
+    head.run["state"], slot.constructed = "QUEUED", False
+
+    def refuses(path: str) -> None:
+        if path.endswith("/explain"):
+            raise HeadError("internal", "something is wrong")
+
+    head.says = refuses
+    hub._look(slot)
+    assert not slot.refused and not slot.dead
+
+
+def test_a_run_that_was_removed_ends_its_calls_at_once(actor) -> None:
+    head, hub, slot, ref = actor
+
+    def refuses(path: str) -> None:
+        raise NotFound("not_found", "there is no run r-1")
+
+    head.says = refuses
+    hub._look(slot)
+    assert "there is no run r-1" in cause(ref)
+    assert not slot.needs_stop()
+
+
+def test_a_worker_whose_slot_went_during_the_handshake_is_sent_away(actor, monkeypatch) -> None:
+    head, hub, slot, ref = actor
+    channel = Closed()
+    monkeypatch.setattr(_hub, "answer", lambda connection, keys: (slot.name, channel))
+    hub._answer(object())
+    assert channel.closed
+
+
+def test_the_hub_asks_a_head_that_does_not_answer_again(actor, monkeypatch) -> None:
+    head, hub, slot, ref = actor
+    monkeypatch.setattr(_hub._where, "ensure", lambda: None)
+    monkeypatch.setattr(Head, "current", lambda: Head(head.place))
+    monkeypatch.setattr(_hub, "_hub", None)
+    made = _hub.hub()
+    try:
+        assert made.head.patience_s > 0
+    finally:
+        _hub.close()

@@ -42,8 +42,8 @@ class RemoteFunction:
         try:
             return get(refs[0], timeout=seconds)
         except GetTimeoutError:
+            slot.hub.let_go(slot)
             slot.died(f"it took longer than {seconds} s")
-            slot.hub.stop_run(slot, wait=False)
             raise
 
     def _started(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Slot, list[ObjectRef]]:
@@ -155,12 +155,17 @@ def remote(*target: Any, **options: Any) -> Any:
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """Ends an actor by force. Returns when its process is gone and its GPU is free; calls not answered raise ActorDiedError.
 
-    TimeoutError when it is not gone after a minute. Actors are not restarted, so `no_restart` is always true.
+    TimeoutError when it is not gone after a minute; Unreachable when the head could not be asked, so that it may live on.
+    Actors are not restarted, so `no_restart` is always true.
     """
     if not isinstance(actor, ActorHandle):
         raise TypeError(f"rtrain.kill takes an actor's handle, not {type(actor).__name__}")
-    actor._slot.died("it was killed")
-    actor._slot.hub.stop_run(actor._slot, wait=True)
+    slot = actor._slot
+    try:
+        slot.hub.stop_run(slot)
+    finally:
+        slot.died("it was killed")
+    slot.hub.until_gone(slot)
 
 
 def _made(target: Any, options: Options) -> RemoteFunction | RemoteClass:

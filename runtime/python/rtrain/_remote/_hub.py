@@ -36,6 +36,8 @@ from rtrain._remote._refs import ObjectRef, settled
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # of a run that had a worker
 _EXPLAIN_AFTER_S = 3.0
+_PATIENCE_S = 5.0  # with a head that does not answer: what is posted here may be posted twice
+_REFUSED_S = 30.0  # a head that will not say for so long how a run is
 _GONE_WITHIN_S = 60.0
 
 
@@ -79,7 +81,9 @@ class Slot:
     explained: str = ""
     dialled: str = ""
     constructed: bool = False  # an actor's worker holds its object
-    gone: bool = False  # that object is: the run is being stopped
+    stopping: bool = False  # the run is being asked to end, by one who then tells why
+    ends: bool = False  # the run has ended, or the head has been asked to end it
+    refused: float = 0.0  # since when the head does not say how the run is
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     # -- from .remote() -------------------------------------------------------------------------------------------------
@@ -107,7 +111,7 @@ class Slot:
             self.hub.object_gone(self)
             return
         with self.changed:
-            if self.dead:
+            if self.dead or self.stopping:
                 channel.close()
                 return
             before, self.channel = self.channel, channel
@@ -199,11 +203,11 @@ class Slot:
         for ref in call.refs:
             settled(ref, error=kind(f"{call.what}: {self.dead}"))
 
-    def over(self) -> bool:
-        return bool(self.dead) and self.channel is None
-
-    def idle(self) -> bool:
-        return not self.sent and not self.calls
+    def needs_stop(self) -> bool:
+        """Its run does not end by itself, as it does when all is answered and no more calls come."""
+        with self.changed:
+            answered = self.ending and not (self.dead or self.sent or self.calls)
+            return bool(self.run_id) and not self.ends and not answered
 
 
 class Hub:
@@ -214,7 +218,7 @@ class Hub:
         self._slots: dict[str, Slot] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._closed = False
+        self._closing = self._closed = False
         here = _address_towards(head.place.host_port)
         self._door = socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET, backlog=64)
         self.address = f"{here}:{self._door.getsockname()[1]}"
@@ -240,31 +244,40 @@ class Hub:
     def wake(self) -> None:
         self._wake.set()
 
-    def stop_run(self, slot: Slot, *, wait: bool) -> None:
-        """The run is ended by force; with `wait`, returns when its process is gone and what it held is free."""
+    def stop_run(self, slot: Slot) -> None:
+        """The run is ended by force. HeadError when the head could not be asked, or refuses."""
+        slot.stopping = True
+        with contextlib.suppress(NotFound):  # removed, so it has ended
+            self.head.post(f"/v1/runs/{part(slot.run_id)}/stop")
+        slot.ends = True
+
+    def let_go(self, slot: Slot) -> None:
+        """`stop_run` where nobody could take the error: it is said."""
         try:
-            state = self.head.post(f"/v1/runs/{part(slot.run_id)}/stop")["state"]
-            deadline = time.monotonic() + _GONE_WITHIN_S
-            while wait and state not in _ENDED and time.monotonic() < deadline:
+            self.stop_run(slot)
+        except HeadError as error:
+            _not_stopped([slot], error)
+
+    def until_gone(self, slot: Slot) -> None:
+        """Returns when the process of the stopped run is gone and what it held is free. TimeoutError, HeadError."""
+        deadline = time.monotonic() + _GONE_WITHIN_S
+        with contextlib.suppress(NotFound):
+            while (state := self.head.get(f"/v1/runs/{part(slot.run_id)}")["state"]) not in _ENDED:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{slot.what} (run {slot.run_id}) is still {state} after {_GONE_WITHIN_S:.0f} s")
                 time.sleep(0.05)
-                state = self.head.get(f"/v1/runs/{part(slot.run_id)}")["state"]
-        except (NotFound, Unreachable) as error:
-            print(f"rtrain: {slot.what} could not be stopped: {error}", file=sys.stderr)
-            return
-        if wait and state not in _ENDED:
-            raise TimeoutError(f"{slot.what} (run {slot.run_id}) is still {state} after {_GONE_WITHIN_S:.0f} s")
 
     def object_gone(self, slot: Slot) -> None:
         """Its worker was ended while the run goes on: another worker has nothing of the object. The run is stopped first:
         whoever hears of it may end this process at once."""
         with slot.changed:
-            if slot.gone or slot.dead:
+            if slot.stopping or slot.dead:
                 return
-            slot.gone = True
+            slot.stopping = True
         why = "its worker was ended"
         try:
             why = self.why_ended(slot)
-            self.stop_run(slot, wait=False)
+            self.let_go(slot)
         finally:
             slot.died(f"{why}; its state is gone with that worker, and its run is stopped: make a new actor")
 
@@ -277,27 +290,36 @@ class Hub:
         return "its worker was ended" + (f": {cause}" if cause else f" (rtrain describe {slot.run_id})")
 
     def close(self) -> None:
-        """Ends everything that this process started; nothing is waited for but the head's answers."""
-        self._closed = True
+        """Ends everything that this process started, at the head first: who hears of it here may end this process at once.
+        Nothing is waited for but the head's answers."""
+        self._closing = True
         self._wake.set()
         self._door.close()
         with self._lock:
             slots = list(self._slots.values())
+        by_force = [slot for slot in slots if slot.needs_stop()]
+        self._stop_all(by_force)
+        self._closed = True
         for slot in slots:
-            unfinished = not slot.over() and not (slot.idle() and slot.ending)
             slot.end()
-            channel = slot.channel
             slot.died("the connection to the cluster was ended", TaskCancelledError)
-            if channel is not None and not unfinished:
-                continue  # it is about to end by itself
-            if channel is not None:
+            channel = slot.channel
+            if channel is not None and slot in by_force:
                 channel.close()
-            if unfinished and slot.run_id:
-                self.stop_run(slot, wait=False)
+
+    def _stop_all(self, slots: list[Slot]) -> None:
+        for number, slot in enumerate(slots):
+            try:
+                self.stop_run(slot)
+            except Unreachable as error:
+                _not_stopped(slots[number:], error)
+                return
+            except HeadError as error:
+                _not_stopped([slot], error)
 
     # -- threads -----------------------------------------------------------------------------------------------------------
     def _accept(self) -> None:
-        while not self._closed:
+        while not self._closing:
             try:
                 connection = self._door.accept()[0]
             except OSError:
@@ -309,46 +331,68 @@ class Hub:
             with self._lock:
                 keys = {name: slot.key for name, slot in self._slots.items()}
             name, channel = answer(connection, keys)
-            self._slots[name].connected(channel)
         except (ChannelError, OSError):
             return  # a stranger, or one that has gone again
+        with self._lock:
+            slot = self._slots.get(name)
+        if slot is None or self._closing:
+            channel.close()  # its run has ended meanwhile
+            return
+        slot.connected(channel)
 
     def _watch(self) -> None:
-        while not self._closed:
+        while not self._closing:
             self._wake.wait(0.5)
             self._wake.clear()
             with self._lock:
                 slots = list(self._slots.values())
             for slot in slots:
-                if slot.channel is None and not self._closed:
+                if slot.channel is None and not self._closing:
                     self._look(slot)
 
     def _look(self, slot: Slot) -> None:
-        if slot.dead or not slot.run_id:
-            if slot.dead:
-                with self._lock:
-                    self._slots.pop(slot.name, None)
-            return
-        if slot.gone:
+        if slot.dead and slot.ends:
+            with self._lock:
+                self._slots.pop(slot.name, None)
+        if slot.dead or slot.stopping or not slot.run_id:
             return
         try:
-            run = self.head.get(f"/v1/runs/{part(slot.run_id)}")
-            if run["state"] in _ENDED:
-                slot.died(_cause(self.head, run))
-            elif slot.constructed and run["state"] in _PLACED_ANEW:
-                self.object_gone(slot)
-            elif run["state"] == "QUEUED":
-                self._explain(slot)
-            else:
-                self._dial(slot, run)
+            self._look_at(slot)
+            slot.refused = 0.0
+        except Unreachable:
+            return
+        except NotFound as error:
+            slot.ends = True
+            slot.died(str(error))
         except HeadError as error:
-            if not isinstance(error, Unreachable):
-                slot.died(str(error))
+            self._refused(slot, error)
+
+    def _look_at(self, slot: Slot) -> None:
+        run = self.head.get(f"/v1/runs/{part(slot.run_id)}")
+        if run["state"] in _ENDED:
+            slot.ends = True
+            slot.died(_cause(self.head, run))
+        elif slot.constructed and run["state"] in _PLACED_ANEW:
+            self.object_gone(slot)
+        elif run["state"] == "QUEUED":
+            self._explain(slot)
+        else:
+            self._dial(slot, run)
+
+    def _refused(self, slot: Slot, error: HeadError) -> None:
+        """An answer that is no answer may be one the next time."""
+        slot.refused = slot.refused or time.monotonic()
+        if time.monotonic() - slot.refused > _REFUSED_S:
+            self.let_go(slot)
+            slot.died(f"for {_REFUSED_S:.0f} s the head did not say how its run is, so it is stopped: {error}")
 
     def _explain(self, slot: Slot) -> None:
         if time.monotonic() - slot.submitted < _EXPLAIN_AFTER_S:
             return
-        said = self.head.get(f"/v1/runs/{part(slot.run_id)}/explain")
+        try:
+            said = self.head.get(f"/v1/runs/{part(slot.run_id)}/explain")
+        except HeadError:
+            return
         text = str(said.get("verdict") or said.get("headline") or "")
         if text != slot.explained:
             slot.explained = text
@@ -367,7 +411,7 @@ class Hub:
             text = (
                 f"{slot.what} runs on {address} and neither side reaches the other: {error}; run the driver with `rtrain submit`"
             )
-            self.stop_run(slot, wait=False)  # first: whoever hears of it may end this process at once
+            self.let_go(slot)  # first: whoever hears of it may end this process at once
             slot.died(text)
 
 
@@ -381,7 +425,7 @@ def hub() -> Hub:
     _where.ensure()
     with _making:
         if _hub is None:
-            _hub = Hub(Head.current())
+            _hub = Hub(Head(Head.current().place, patience_s=_PATIENCE_S))
             _closing.before_shutdown(close)
         return _hub
 
@@ -405,6 +449,12 @@ def checker(slot: Slot) -> Callable[[], None]:
             slot.died("the connection to the cluster was ended", TaskCancelledError)
 
     return check
+
+
+def _not_stopped(slots: list[Slot], error: HeadError) -> None:
+    what = ", ".join(f"{slot.what} (run {slot.run_id})" for slot in slots)
+    ends = "; ".join(f"rtrain stop {slot.run_id}" for slot in slots)
+    print(f"rtrain: could not be stopped: {what}: {error.message}\nnext: {ends}", file=sys.stderr, flush=True)
 
 
 def _settle(call: Call, counts: list[int], parts: list[bytearray]) -> None:
