@@ -203,6 +203,7 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
 def test_restore_goes_on_in_the_directory_that_it_is_given(cluster, tmp_path):
     name, storage, moved = cluster.name("stays"), tmp_path / "runs", tmp_path / "moved" / "elsewhere-1"
     trainer(name, storage, epochs=2).fit()
+    wait_for("its result", lambda: (storage / name / "result.json").exists())
     shutil.copytree(storage / name, moved)
     before = sorted((storage / name).iterdir())
     result = DataParallelTrainer.restore(moved, train_loop_config={"epochs": 3}).fit()
