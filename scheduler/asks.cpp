@@ -51,6 +51,7 @@ void ask_as_before(Change& change, AttemptId id) {
                       .why = "asked for " + std::to_string(run.workers_asked) + " workers instead of " +
                              std::to_string(attempt.workers.size()),
                       .workers = run.workers_asked};
+    if (run.resize_within) ask.deadline = change.now() + *run.resize_within;
     ask_checkpoint(change, id, std::move(ask));
 }
 
@@ -79,7 +80,9 @@ void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask) {
     Attempt& attempt = change.edit(id);
     if (asks_pending(attempt) && attempt.ask->reason > ask.reason) return;  // more follows that one
     if (asks_pending(attempt) && attempt.ask->room_for.value != 0 && ask.room_for.value == 0) change.look_for_room();
-    ask.asked = change.now();
+    const bool again =
+        asks_pending(attempt) && attempt.ask->reason == ask.reason && attempt.ask->workers == ask.workers;
+    ask.asked = again ? attempt.ask->asked : change.now();  // a commit that answers the first answers both
     attempt.ask = std::move(ask);
     change.about(id.run);
     change.note(name_of(change.seen(), id.run) + " is asked for a checkpoint, then it " + what_follows(*attempt.ask) +

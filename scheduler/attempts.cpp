@@ -168,10 +168,12 @@ void place_attempt(Change& change, RunId id, const Seats& seats) {
         const Attempt& left = change.seen().attempts.at({.run = id, .number = run.attempts});
         run.gave_way.ms += (change.now() - left.ended_at).ms;
     }
+    const auto before = change.seen().attempts.find({.run = id, .number = run.attempts});
+    const bool has_grown = before != change.seen().attempts.end() && seats.size() > before->second.workers.size();
+    if (has_grown || seats.size() == workers_max(run)) run.resize_within.reset();
     Attempt attempt;
     attempt.id = {.run = id, .number = ++run.attempts};
     run.grow_since.reset();
-    if (seats.size() >= workers_max(run)) run.resize_within.reset();
     attempt.incarnation = static_cast<std::uint32_t>(change.edit_meta().next_incarnation++);
     attempt.placed_at = change.now();
     for (const Seat& seat : seats) {

@@ -86,9 +86,10 @@ Sums demand_of_all(const Run& run, std::uint32_t workers) {
 }
 
 // What the quotas say while an attempt's own workers make room for others of its run.
-Quotas quotas_without(const Cluster& cluster, const Attempt& attempt) {
+Quotas quotas_without(Change& change, const Attempt& attempt) {
+    const Cluster& cluster = change.seen();
     Quotas quotas(cluster);
-    claim_lent(quotas, cluster);
+    claim_lent(quotas, change);
     quotas.uncount(cluster.runs.at(attempt.id.run).spec.queue, held_by(cluster, attempt));
     return quotas;
 }
@@ -143,8 +144,8 @@ bool would_lose_seats(Change& change, const Attempt& attempt) {
     Ledger& ledger = change.ledger();
     if (ledger.waiting().empty() || ledger.waiting().begin()->first.priority <= run.spec.priority) return false;
     Quotas now(change.seen());
-    claim_lent(now, change.seen());
-    const Quotas then = quotas_without(change.seen(), attempt);
+    claim_lent(now, change);
+    const Quotas then = quotas_without(change, attempt);
     const auto could_use_one = [&](const GangRequest& gang) {
         return std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
             const NodeView* node = ledger.node(worker.seat.node);
@@ -245,7 +246,7 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
     give_back(nodes, run.spec, attempt);
     const std::string meanwhile = "now, it goes on with " + std::to_string(attempt.workers.size());
     if (place(nodes, gang).verdict == Verdict::feasible_now) {
-        if (auto over = beyond_quota(quotas_without(change.seen(), attempt), run, workers, meanwhile)) return over;
+        if (auto over = beyond_quota(quotas_without(change, attempt), run, workers, meanwhile)) return over;
         if (place(nodes_left_to(change, attempt, any_priority), gang).verdict == Verdict::feasible_now)
             return std::nullopt;
         return Error{
@@ -295,10 +296,11 @@ void resize_live(Change& change, const RunResizeAsked& event, const Attempt& att
     const Run& run = change.seen().runs.at(event.run);
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
     drop_resize(change, attempt);
-    if (run.resize_within) change.edit(event.run).resize_within.reset();
-    if (event.workers == now) return;
+    if (event.workers == now) {
+        change.edit(event.run).resize_within.reset();
+        return;
+    }
     if (event.workers > now && run.spec.elastic) {  // it grows as soon as there is room
-        change.edit(event.run).resize_within = event.deadline;
         change.edit(event.run).grow_since = Time{change.now().ms - run.spec.elastic->grow_after.ms};
         return change.look_for_room();
     }
@@ -345,7 +347,7 @@ std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std:
     change.settle();
     if (would_lose_seats(change, attempt)) return {};
     Quotas quotas(change.seen());
-    claim_lent(quotas, change.seen());
+    claim_lent(quotas, change);
     return room_for(change, unwanted_nodes(change, quotas, priority), change.seen().runs.at(attempt.id.run), attempt);
 }
 
@@ -370,7 +372,7 @@ bool still_resizes(Change& change, const Attempt& attempt) {
     const std::vector<NodeView> nodes = nodes_left_to(change, attempt, any_priority);
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
     const std::uint32_t least = std::min(run.spec.elastic ? now + 1 : attempt.ask->workers, workers_max(run));
-    const auto over = quotas_without(change.seen(), attempt).refuses(run.spec.queue, demand_of_all(run, least));
+    const auto over = quotas_without(change, attempt).refuses(run.spec.queue, demand_of_all(run, least));
     const Sized sized = place_largest(nodes, wanted_gang(run, workers_max(run)), least);
     if (!over && sized.answer.verdict == Verdict::feasible_now) return true;
     change.note(run.name + " keeps " + counted(now) + ": the room for " + std::to_string(attempt.ask->workers) +
@@ -394,6 +396,7 @@ void on(Change& change, const RunResizeAsked& event) {
         error = never_room(change, run, event.workers);
     if (error) return change.refuse(*std::move(error));
     take_size(change, event.run, event.workers);
+    change.edit(event.run).resize_within = event.deadline;
     change.about(event.run);
     change.note(run.name + " is to have " + counted(event.workers) + ", asked by " + event.by);
     if (attempt == nullptr)

@@ -37,7 +37,7 @@ Quotas quotas_at_turn(const Cluster& cluster, const Run& run, const std::vector<
         if (id == run.id) break;
         const Run& other = cluster.runs.at(id);
         if (other.nodes_reserved.empty()) continue;
-        const auto over = quotas.refuses(other.spec.queue, demand_of(other));
+        const auto over = quotas.refuses(other.spec.queue, demand_of(other), borrower(other, cluster.meta.now));
         if (!over) continue;
         quotas.starts(id);
         quotas.promise(other.spec.queue, demand_of(other));
@@ -87,7 +87,8 @@ bool kept_out_by_quota(const Cluster& cluster, const Run& run) {
     if (cluster.queues.rules.empty()) return false;
     Cluster made;
     const Cluster& all = with_ledger(cluster, made);
-    return quotas_at_turn(all, run, queue_order(all)).refuses(run.spec.queue, demand_of(run)).has_value();
+    const Quotas quotas = quotas_at_turn(all, run, queue_order(all));
+    return quotas.refuses(run.spec.queue, demand_of(run), borrower(run, all.meta.now)).has_value();
 }
 
 std::vector<std::string> queue_rules(const Cluster& cluster, const Run& run, Time now) {
@@ -96,7 +97,7 @@ std::vector<std::string> queue_rules(const Cluster& cluster, const Run& run, Tim
     const std::vector<RunId> order = queue_order(all);
     const Quotas quotas = quotas_at_turn(all, run, order);
     std::vector<std::string> lines;
-    const auto over = quotas.refuses(run.spec.queue, demand_of(run));
+    const auto over = quotas.refuses(run.spec.queue, demand_of(run), borrower(run, now));
     lines.push_back(over ? "quota: " + to_text(*over) : quota_text(all, run.spec.queue, quotas));
     lines.push_back(before_text(all, run, order));
     lines.push_back(reservation_text(run, now));

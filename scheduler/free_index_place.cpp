@@ -183,6 +183,7 @@ Seats FreeIndex::seats(const Shape& shape, const Picks& picks, std::uint32_t cou
 
 std::vector<std::string> FreeIndex::faults_of(const Shape& shape) const {
     Shape recount = shape;
+    recount.seen = 0;  // as if no node had been counted: all are counted again
     rebuild(recount);
     std::vector<std::string> wrong;
     const auto expect = [&](bool holds, const std::string& what) {

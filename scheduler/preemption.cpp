@@ -76,7 +76,7 @@ std::optional<Time> gone_by(const Cluster& cluster, const Quotas& quotas, const 
 // Its quota would keep it out even if all had gone whom it may take from: known without a look at any node.
 bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now,
                         const Victims& whole) {
-    if (!quotas.refuses(taker.run.spec.queue, taker.demand)) return false;
+    if (!quotas.refuses(taker.run.spec.queue, taker.demand, borrower(taker.run, now))) return false;
     Quotas then = quotas;
     const auto uncount = [&](AttemptId id) {
         then.uncount(cluster.runs.at(id.run).spec.queue, held_by(cluster, cluster.attempts.at(id)));
@@ -84,7 +84,7 @@ bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Take
     for (const AttemptId id : cluster.ledger.live_attempts())
         if (keeps_anyway(cluster, cluster.attempts.at(id), now)) uncount(id);
     for (const Victim& victim : whole) uncount(victim.attempt);
-    return then.refuses(taker.run.spec.queue, taker.demand).has_value();
+    return then.refuses(taker.run.spec.queue, taker.demand, borrower(taker.run, now)).has_value();
 }
 
 // What there will be once some have gone.
@@ -93,7 +93,11 @@ class Prospect {
     // `stays`: does not go, though it was asked.
     Prospect(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now, Doors open,
              std::optional<AttemptId> stays = {})
-        : cluster_(cluster), taker_(taker), nodes_(cluster.ledger.nodes(open)), quotas_(quotas) {
+        : cluster_(cluster),
+          taker_(taker),
+          who_(borrower(taker.run, now)),
+          nodes_(cluster.ledger.nodes(open)),
+          quotas_(quotas) {
         scarce_ = amount_of(taker.demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
         lacks_ = amount_of(taker.demand, scarce_).ticks;
         for (const AttemptId id : cluster.ledger.live_attempts())
@@ -118,11 +122,11 @@ class Prospect {
         return gone >= lacks_;
     }
     bool fits_without(const Victims& victims) const {
-        Prospect then(cluster_, taker_, quotas_, kept_);
+        Prospect then(*this, Bare{});
         std::vector<Attempt> parts;
         for (const Victim& victim : victims)
             if (then.may_go(victim)) parts.push_back(then.part_of(victim));
-        if (then.quotas_.refuses(taker_.run.spec.queue, taker_.demand)) return false;
+        if (then.quotas_.refuses(taker_.run.spec.queue, taker_.demand, who_)) return false;
         then.nodes_ = nodes_;
         for (const Attempt& part : parts) give_back(then.nodes_, cluster_.runs.at(part.id.run).spec, part);
         return place(then.nodes_, request_of(taker_.run)).verdict == Verdict::feasible_now;
@@ -130,7 +134,7 @@ class Prospect {
 
     // Those of them whom it may still take from once those before them have gone: no more than was lent is taken back.
     Victims going(const Victims& victims) const {
-        Prospect then(cluster_, taker_, quotas_, kept_);
+        Prospect then(*this, Bare{});
         Victims all;
         for (const Victim& victim : victims)
             if (then.may_go(victim)) then.part_of(victim), all.push_back(victim);
@@ -138,9 +142,13 @@ class Prospect {
     }
 
   private:
-    Prospect(const Cluster& cluster, const Taker& taker, const Quotas& quotas,
-             const std::map<AttemptId, std::uint32_t>& kept)
-        : cluster_(cluster), taker_(taker), quotas_(quotas), kept_(kept) {}
+    struct Bare {};
+    Prospect(const Prospect& other, Bare /*without nodes*/)
+        : cluster_(other.cluster_),
+          taker_(other.taker_),
+          who_(other.who_),
+          quotas_(other.quotas_),
+          kept_(other.kept_) {}
     bool may_go(const Victim& victim) const {
         return may_take(cluster_, quotas_, taker_, cluster_.runs.at(victim.attempt.run));
     }
@@ -173,6 +181,7 @@ class Prospect {
 
     const Cluster& cluster_;
     const Taker& taker_;
+    Borrower who_;
     std::vector<NodeView> nodes_;
     Quotas quotas_;
     std::map<AttemptId, std::uint32_t> kept_;  // workers that those who go still have
@@ -258,19 +267,20 @@ Victims chosen_of(const Cluster& cluster, const Prospect& prospect, const Victim
 }
 
 // Strictly: with the nodes and the quota only that nobody else has reserved. Who asked may have reckoned with more:
-// then he keeps what he asked for as long as it could help.
+// then he keeps what he asked for as long as it could help. `claimed`: the quotas as a pass begins with.
 enum class Reckoned { as_asked, strictly };
-bool needs(const Cluster& cluster, const Taker& taker, AttemptId gives, Time now, Reckoned how) {
+bool needs(const Cluster& cluster, const Quotas& claimed, const Taker& taker, AttemptId gives, Time now, Reckoned how) {
     Doors open = every_door;
-    Quotas least(cluster);
+    Quotas least = claimed;
     for (const RunId id : cluster.ledger.reserving()) {
         if (id == taker.run.id) continue;
         open &= ~cluster.ledger.kept().door_of(id);
+        least.starts(id);  // counted as a promise now
         least.promise(cluster.runs.at(id).spec.queue, demand_of(cluster.runs.at(id)));
     }
     if (Prospect(cluster, least, taker, now, open, gives).fits_without({})) return false;
     return how == Reckoned::strictly ? Prospect(cluster, least, taker, now, open).fits_without({})
-                                     : Prospect(cluster, Quotas(cluster), taker, now, every_door).fits_without({});
+                                     : Prospect(cluster, claimed, taker, now, every_door).fits_without({});
 }
 
 void ask_to_go(Change& change, const Victim& victim, const Run& taker) {
@@ -309,12 +319,16 @@ std::optional<RunId> still_wanted_by(Change& change, const Attempt& attempt, std
     const Quotas quotas(cluster);
     const Run& holder = cluster.runs.at(attempt.id.run);
     const RunId asked_for = attempt.ask->room_for;
+    std::optional<Quotas> claimed;  // made for who comes so far
     const auto lacks_it = [&](RunId id, std::uint32_t shape, Reckoned how) {
         const Taker taker{.run = cluster.runs.at(id), .demand = ledger.shape(shape).total};
         if (!may_take(cluster, quotas, taker, holder) ||
             !would_help(cluster, quotas, taker.run, ledger.shape(shape).gang, attempt))
             return false;
-        return looks == 0 || (--looks, needs(cluster, taker, attempt.id, change.now(), how));
+        if (looks == 0) return true;
+        --looks;
+        if (!claimed) claim_lent(claimed.emplace(cluster), change);
+        return needs(cluster, *claimed, taker, attempt.id, change.now(), how);
     };
     if (ledger.waits(asked_for) && lacks_it(asked_for, ledger.shape_of(asked_for), Reckoned::as_asked))
         return asked_for;

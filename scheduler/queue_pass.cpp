@@ -80,6 +80,7 @@ class Pass {
     Next blocked(const Turn& turn);
     std::optional<Next> refused_by_quota(const Turn& turn, const Run& run);
     bool others_leave_quota(const Turn& turn, const Run& run);
+    bool shorter_may_borrow(const Turn& turn, const OverQuota& over) const;
     std::size_t doors_for(std::optional<Duration> limit) const;
     bool passes(const Held& held, std::optional<Duration> limit) const;
     Doors open_to(std::optional<Duration> limit) const;
@@ -135,12 +136,22 @@ Doors Pass::open_to(std::optional<Duration> limit) const {
 }
 
 std::optional<Pass::Next> Pass::refused_by_quota(const Turn& turn, const Run& run) {
-    const auto over = quotas_.refuses(turn.line->queue, ledger_.shape(turn.shape).total);
+    const auto over = quotas_.refuses(turn.line->queue, ledger_.shape(turn.shape).total, borrower(run, change_.now()));
     if (!over) return std::nullopt;
     if (run.state == RunState::queued && run.reason != to_text(*over)) give_reason(run.id, to_text(*over));
     if (run.retry_at > change_.now()) return Next::skip;
     const bool may = over->lent() || rules_of(change_.seen().queues, turn.line->queue).preempt;
-    return may && others_leave_quota(turn, run) ? Next::on : Next::skip;
+    if (may && others_leave_quota(turn, run)) return Next::on;
+    return shorter_may_borrow(turn, *over) && ++too_long_[turn.shape] < too_long_at_most ? Next::on : Next::skip;
+}
+
+// What is kept back for a reservation may be lent to who has ended by then: the shortest of the same shape?
+bool Pass::shorter_may_borrow(const Turn& turn, const OverQuota& over) const {
+    if (!over.claimed) return false;
+    const Duration shortest = ledger_.waiting().at(*turn.line).at(turn.shape).by_length.begin()->first;
+    if (shortest == for_ever) return false;
+    const Borrower who{.over_by = change_.now() + shortest};
+    return !quotas_.refuses(turn.line->queue, ledger_.shape(turn.shape).total, who);
 }
 
 // Lower priorities give way within a quota too, and who was lent to gives back. What they leave is kept for it, in the
@@ -248,11 +259,14 @@ std::size_t Pass::heads() const {
 // It waits for room alone: what it, and those behind it, were told of their quota holds no more.
 void Pass::within_quota(const Turn& turn) {
     const LedgerBatch& batch = ledger_.waiting().at(*turn.line).at(turn.shape);
+    std::string reason;  // the same for all of them
     for (auto at = batch.by_age.lower_bound({change_.seen().runs.at(turn.run).submitted, turn.run});
          at != batch.by_age.end(); ++at) {
         const Run& run = change_.seen().runs.at(at->id);
+        if (run.state != RunState::queued) continue;
         if (!told_of_quota(run.reason)) return;
-        give_reason(run.id, reason_of(run, turn.shape));
+        if (reason.empty()) reason = reason_of(run, turn.shape);
+        give_reason(run.id, reason);
     }
 }
 
@@ -278,7 +292,7 @@ PlacementAnswer Pass::grown(const Run& run, PlacementAnswer smallest, Doors open
     GangRequest largest = gang_of(run.spec, workers_max(run));
     largest.nodes_avoided.insert(largest.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     const auto allowed = [&](std::uint32_t workers) {
-        return !quotas_.refuses(run.spec.queue, demand_of_first(run, workers));
+        return !quotas_.refuses(run.spec.queue, demand_of_first(run, workers), borrower(run, change_.now()));
     };
     Sized sized = place_largest(ledger_.nodes(open), largest, workers_min(run), allowed);
     return sized.answer.verdict == Verdict::feasible_now ? std::move(sized.answer) : std::move(smallest);
@@ -350,7 +364,8 @@ bool Pass::some_may_pass(const Turn& turn) {
 }
 
 std::string Pass::reason_of(const Run& run, std::uint32_t shape) const {
-    if (const auto over = quotas_.refuses(run.spec.queue, ledger_.shape(shape).total)) return to_text(*over);
+    const auto over = quotas_.refuses(run.spec.queue, ledger_.shape(shape).total, borrower(run, change_.now()));
+    if (over) return to_text(*over);
     if (!ledger_.ever(shape)) return never_fits(ledger_.nodes(), ledger_.shape(shape).gang);
     return no_room;
 }
@@ -398,7 +413,7 @@ void Pass::let_go_of_others() {
 }
 
 void Pass::run() {
-    claim_lent(quotas_, change_.seen());
+    claim_lent(quotas_, change_);
     Order order(ledger_, FairShare(change_.seen(), ledger_, change_.now()), change_.now());
     while (const auto turn = order.next())
         if (consider(*turn) == Next::skip) order.skip(*turn);

@@ -5,6 +5,9 @@
 #include <array>
 #include <set>
 
+#include "scheduler/machine.hpp"
+#include "scheduler/placement.hpp"
+
 namespace rtrain::core {
 namespace {
 
@@ -139,21 +142,34 @@ void Quotas::promise(const std::string& queue, const Sums& demand) {
     for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(promised_[*at], demand);
 }
 
-void Quotas::keep_back(RunId run, const std::string& queue, const Sums& demand) {
-    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
-        if (const std::string& above = rules_of(queues_, *at).parent; !above.empty() && own(*at, demand))
-            kept_back_[above].emplace(run, demand);
+Borrower borrower(const Run& run, Time now) {
+    const std::optional<Duration>& limit = run.spec.wall_time_limit;
+    return {.run = run.id, .over_by = limit ? std::optional(now + *limit) : std::nullopt};
+}
+
+void Quotas::keep_back(RunId run, const std::string& queue, const Sums& demand, Time from) {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
+        const std::string& above = rules_of(queues_, *at).parent;
+        Sums with = own_kept_[*at];
+        add(with, demand);
+        if (above.empty() || !own(*at, with)) continue;
+        own_kept_[*at] = std::move(with);
+        kept_back_[above].try_emplace(run, KeptBack{.demand = demand, .from = from});
+    }
 }
 
 void Quotas::starts(RunId run) {
     for (auto& [above, runs] : kept_back_) runs.erase(run);
 }
 
-Sum Quotas::kept_back(const std::string& above, const std::string& name) const {
+Sum Quotas::kept_back(const std::string& above, const std::string& name, const Borrower& who) const {
     Sum sum;
     const auto found = kept_back_.find(above);
     if (found == kept_back_.end()) return sum;
-    for (const auto& [run, demand] : found->second) sum = sum + amount_of(demand, name);
+    for (const auto& [run, kept] : found->second) {
+        const bool over_before = who.over_by && kept.from.ms != 0 && *who.over_by <= kept.from;
+        if (run != who.run && !over_before) sum = sum + amount_of(kept.demand, name);
+    }
     return sum;
 }
 
@@ -214,7 +230,7 @@ bool Quotas::borrowed(const std::string& queue) const {
 
 // Each queue on the way up has its say. Where one is beyond its quota, what is above it must lend; and who was lent to
 // gets nothing more while a lender claims its own back.
-std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand) const {
+std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand, const Borrower& who) const {
     bool beyond_below = false;
     std::string lender;
     for (const std::string* next = &queue; !next->empty(); next = &rules_of(queues_, *next).parent) {
@@ -229,7 +245,7 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& d
             const bool room = has + promised + asked <= quota;
             const bool claimed =
                 beyond_below && (std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end() ||
-                                 (room && has + promised + asked + kept_back(at, name) > quota));
+                                 (room && has + promised + asked + kept_back(at, name, who) > quota));
             if (room && !claimed) continue;
             if (at != queue && !beyond_below && lender.empty()) lender = at;
             beyond = true;
@@ -248,15 +264,33 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& d
     return std::nullopt;
 }
 
-void claim_lent(Quotas& quotas, const Cluster& cluster) {
+namespace {
+
+template <class Ever>
+void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
     if (cluster.queues.rules.empty()) return;
     const Ledger& ledger = cluster.ledger;
     for (const RunId id : ledger.reserving())
-        quotas.keep_back(id, ledger.line_of(id).queue, ledger.shape(ledger.shape_of(id)).total);
+        quotas.keep_back(id, ledger.line_of(id).queue, ledger.shape(ledger.shape_of(id)).total,
+                         cluster.runs.at(id).reserved_from);
     for (const auto& [line, batches] : ledger.waiting())
         for (const auto& [shape, batch] : batches)
-            if (const auto over = quotas.refuses(line.queue, ledger.shape(shape).total); over && over->lent())
+            if (const auto over = quotas.refuses(line.queue, ledger.shape(shape).total);
+                over && over->lent() && ever(shape))
                 quotas.claim_back(over->lender);
+}
+
+}  // namespace
+
+void claim_lent(Quotas& quotas, Change& change) {
+    claim(quotas, change.seen(), [&](std::uint32_t shape) { return change.ledger().ever(shape); });
+}
+
+void claim_lent(Quotas& quotas, const Cluster& cluster) {
+    const Ledger& ledger = cluster.ledger;
+    claim(quotas, cluster, [&](std::uint32_t shape) {
+        return place(ledger.nodes(), ledger.shape(shape).gang).verdict != Verdict::infeasible;
+    });
 }
 
 std::string to_text(const OverQuota& over) {

@@ -10,6 +10,8 @@
 
 namespace rtrain::core {
 
+class Change;
+
 // 2^-(passed / half_life) as a count of 1/2^32.
 std::uint64_t decay(Duration passed, Duration half_life);
 // The mean as it is at `now`, given that `held` has not changed since `at`.
@@ -46,10 +48,15 @@ struct OverQuota {
     bool claimed = false;  // it could be borrowed, but a lender waits for it
     bool lent() const { return !lender.empty(); }
 };
+struct Borrower {  // nothing is kept back from a run for itself, nor for those who begin when it is over
+    RunId run{};
+    std::optional<Time> over_by{};
+};
+Borrower borrower(const Run& run, Time now);
 class Quotas {
   public:
     explicit Quotas(const Cluster& cluster);
-    std::optional<OverQuota> refuses(const std::string& queue, const Sums& demand) const;
+    std::optional<OverQuota> refuses(const std::string& queue, const Sums& demand, const Borrower& who = {}) const;
     bool own(const std::string& queue, const Sums& demand) const;  // fits below the queue's own quota
     bool borrows(const std::string& queue) const;                  // holds more than its own quota
     bool borrowed(const std::string& queue) const;                 // it, or a queue above it
@@ -61,23 +68,29 @@ class Quotas {
     void uncount(const std::string& queue, const Sums& demand);
     // Kept for a run that others give way to, until it starts: nobody else may have it.
     void promise(const std::string& queue, const Sums& demand);
-    // For a run that has nodes reserved, until it starts: where its side of a queue stays within its own quota, so much
-    // is lent to nobody else.
-    void keep_back(RunId run, const std::string& queue, const Sums& demand);
+    // For a run that has nodes reserved, until it starts: where its side of a queue, with those before it, stays within
+    // its own quota, so much is lent to nobody else. `from`: when it is expected to start; zero: nobody knows.
+    void keep_back(RunId run, const std::string& queue, const Sums& demand, Time from);
     void starts(RunId run);
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }  // lends nothing until it is met
     const Sums& held(const std::string& queue) const;                              // with the queues below it
 
   private:
-    Sum kept_back(const std::string& above, const std::string& name) const;
+    struct KeptBack {
+        Sums demand;
+        Time from;
+    };
+    Sum kept_back(const std::string& above, const std::string& name, const Borrower& who) const;
     const std::string& child_towards(const std::string& queue, const std::string& above) const;
 
     const Queues& queues_;
-    std::map<std::string, Sums> held_, promised_;
-    std::map<std::string, std::map<RunId, Sums>> kept_back_;
+    std::map<std::string, Sums> held_, promised_, own_kept_;
+    std::map<std::string, std::map<RunId, KeptBack>> kept_back_;
     std::vector<std::string> claimed_back_;
 };
-// Queues that wait below their own quota while its room is lent to others: these are lent nothing more.
+// Queues that wait below their own quota while its room is lent to others: these are lent nothing more. A run that no
+// present nodes could ever hold claims nothing.
+void claim_lent(Quotas& quotas, Change& change);
 void claim_lent(Quotas& quotas, const Cluster& cluster);
 std::string to_text(const OverQuota& over);
 

@@ -347,3 +347,37 @@ TEST_CASE("a run that has borrowed does not grow by what its lender claims back"
     REQUIRE(world.last.refused);
     CHECK(world.last.refused->message.find("claims its own back") != std::string::npos);
 }
+
+TEST_CASE("the deadline of a resize ends with the first growth, or with another size", "[elastic]") {
+    World world;
+    world.nodes(4, 1);
+    const RunId run = world.running({.workers = 8, .max_failures = 5, .workers_min = 1});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 8, .deadline = Duration{300'000}});
+    CHECK(world.run(run).resize_within == Duration{300'000});
+    SECTION("it grew by a part: from then on at its commits") {
+        for (const char* name : {"n5", "n6"}) world.tell(node(name, 1));
+        world.pass(330'000);
+        restarts(world, run, "");
+        REQUIRE(size_of(world, run) == 6);
+        world.tell(node("n7", 1));
+        world.pass(30'000);
+        REQUIRE(world.attempt(run).ask);
+        CHECK_FALSE(world.attempt(run).ask->deadline);
+    }
+    SECTION("it came again as it was: the deadline stays") {
+        world.exits(run, 0, exit_code(1));
+        world.empties(run);
+        world.pass(60'000);
+        REQUIRE(world.run(run).state == RunState::starting);
+        CHECK(world.run(run).resize_within == Duration{300'000});
+    }
+    SECTION("another size, asked for while there are no workers") {
+        world.exits(run, 0, exit_code(1));
+        world.empties(run);
+        REQUIRE(world.run(run).state == RunState::recovering);
+        world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 7});
+        CHECK_FALSE(world.run(run).resize_within);
+        world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 6, .deadline = Duration{60'000}});
+        CHECK(world.run(run).resize_within == Duration{60'000});
+    }
+}

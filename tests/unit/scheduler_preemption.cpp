@@ -5,6 +5,7 @@
 #include <random>
 
 #include "scheduler/preemption_choice.hpp"
+#include "scheduler/shares.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -509,4 +510,66 @@ TEST_CASE("within a team what one queue has lent to the other comes back too", "
     world.pass(60'000);
     world.empties(gives_way(world, one) ? one : two);
     CHECK(world.run(mine).state == RunState::starting);
+}
+
+TEST_CASE("who was asked for a run that may borrow nothing leaves at its commit", "[preemption]") {
+    World world;
+    Queues queues = lab(8, 4);
+    queues.rules.at("text").preempt = true;
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.tell(node("n1", 64, 4));
+    runs_in(world, "default", {.name = "in-the-way", .gpus = units(3)});
+    for (const char* name : {"n2", "n3", "n4", "n5"}) world.tell(node(name, 64, 2));
+    const RunId low = runs_in(world, "text", {.name = "low", .workers = 4, .gpus = units(1), .priority = 10});
+    runs_in(world, "text", {.name = "high", .gpus = units(2), .priority = 90});
+    submit_to(world, "vision", {.name = "claims", .gpus = units(4)});
+    const RunId mine = submit_to(world, "text", {.name = "mine", .gpus = units(2), .priority = 90});
+    REQUIRE(gives_way(world, low));
+    world.pass(10'000);
+    world.commits(low, "checkpoint_000001-a001");
+    CHECK(world.attempt(low).state == AttemptState::stopping);
+    world.empties(low);
+    CHECK(world.run(mine).state == RunState::starting);
+}
+
+TEST_CASE("a run that no present nodes could hold claims nothing back", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = lab(8, 4), .by = ""});
+    world.nodes(4, 64, 2);
+    runs_in(world, "text", {.name = "own", .workers = 5, .gpus = units(1)});
+    submit_to(world, "vision", {.name = "never", .gpus = units(4)});
+    const RunId borrows = submit_to(world, "text", {.name = "borrows", .gpus = units(1)});
+    CHECK(world.run(borrows).state == RunState::starting);
+}
+
+TEST_CASE("what waits for nodes is not lent meanwhile, but to who has ended by then", "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = lab(16, 8), .by = ""});
+    world.nodes(2, 64, 8);
+    constexpr std::int64_t six_hours = 6 * 3'600'000;
+    for (const char* name : {"a", "b"})
+        runs_in(world, "text",
+                {.name = name, .gpus = units(4), .placement = Strategy::spread, .wall_time = Duration{six_hours}});
+    const RunId waits = submit_to(world, "vision", {.name = "waits", .gpus = units(8)});
+    REQUIRE_FALSE(world.run(waits).nodes_reserved.empty());
+    const RunId for_long = submit_to(world, "text", {.name = "for-long", .gpus = units(4)});
+    CHECK(world.run(for_long).reason.find("claims its own back") != std::string::npos);
+    const RunId is_short =
+        submit_to(world, "text", {.name = "short", .gpus = units(4), .wall_time = Duration{600'000}});
+    CHECK(world.run(is_short).state == RunState::starting);
+}
+
+TEST_CASE("no more is kept back for the runs of a queue than its own quota, and for none of them from itself",
+          "[preemption]") {
+    World world;
+    world.tell(QueuesConfigured{.queues = lab(24, 8), .by = ""});
+    const Sums eight{{"GPU", Sum{units(8).ticks}}}, nine{{"GPU", Sum{units(9).ticks}}};
+    core::Quotas quotas(world.cluster);
+    quotas.count("text", eight);
+    for (const std::uint64_t run : {1, 2}) quotas.keep_back({run}, "vision", eight, {});
+    CHECK_FALSE(quotas.refuses("text", eight));
+    CHECK(quotas.refuses("text", nine)->claimed);
+    quotas.count("vision", eight);
+    CHECK(quotas.refuses("vision", eight));
+    CHECK_FALSE(quotas.refuses("vision", eight, {.run = {1}}));
 }
