@@ -163,8 +163,7 @@ struct Run {
     std::uint32_t array_index = 0, array_parallel = 0;  // 0: any number at a time
     Time let_go;        // nothing has held it back since (predecessors, its array's limit); 0: since it was submitted
     Duration gave_way;  // so long it has waited for other seats after it had to leave its own: no part of its wall_time
-    std::optional<Duration>
-        resize_within;  // of a resize that is not done yet: until its checkpoint, from when it can be
+    std::optional<Duration> resize_within;  // for the checkpoint of a resize, counted from when there is room
     bool operator==(const Run&) const = default;
 };
 

@@ -30,7 +30,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_for(what, condition, seconds=60, pause=0.1):
+def wait_for(what, condition, seconds=180, pause=0.1):
     """Asks `condition` until it gives something true and returns that; raises Failed after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -114,7 +114,7 @@ def test_stack_says_which_ranks_do_not_answer_and_keeps_to_one_document(cluster,
     pid = cluster.json("describe", "held")["attempt_list"][0]["workers"][1]["pid"]
     os.kill(pid, signal.SIGSTOP)
     for form in ("json", "jsonl", "yaml"):
-        late = cluster.run("stack", "held", "--timeout", "2s", "-o", form)
+        late = cluster.run("stack", "held", "--timeout", "5s", "-o", form)
         assert late.returncode == 8 and "rank 1 has not answered" in late.stderr, late.stderr
         assert late.stderr.count("rank 0") == 0 and "SIGSTOP" in late.stderr
         if form == "json":
@@ -122,7 +122,7 @@ def test_stack_says_which_ranks_do_not_answer_and_keeps_to_one_document(cluster,
             assert told["silent"] == [1] and any("in held_in_c" in line["line"] for line in told["items"])
         if form == "jsonl":
             assert all(json.loads(line)["schema_version"] for line in late.stdout.splitlines())
-    people = cluster.run("stack", "held", "--timeout", "2s")
+    people = cluster.run("stack", "held", "--timeout", "5s")
     assert people.returncode == 8 and "in held_in_c" in people.stdout and "rank 1 has not answered" in people.stderr
     os.kill(pid, signal.SIGCONT)
     assert cluster.json("stack", "held")["silent"] == []

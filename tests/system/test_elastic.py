@@ -46,7 +46,7 @@ def wait_running_with(cluster, run, workers):
 
 
 def test_an_elastic_run_shrinks_with_a_lost_node_and_grows_with_a_new_one(cluster, tmp_path):
-    cluster.rtrain("submit", elastic_job(tmp_path, "llama", "1..2", steps=400, failure={"max_failures": 0}))
+    cluster.rtrain("submit", elastic_job(tmp_path, "llama", "1..2", steps=4000, failure={"max_failures": 0}))
     wait_running_with(cluster, "llama", 2)
     before = committed(cluster, "llama")[-1]["directory"]
     cluster.kill("node-2")

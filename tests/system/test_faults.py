@@ -18,7 +18,7 @@ from small_disk import fill, small_disk
 
 @pytest.fixture
 def cluster(tmp_path):
-    made = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2")
+    made = Patient(tmp_path / "cluster", nodes=2, resources="CPU=2")
     yield made
     made.stop()
 
@@ -63,7 +63,7 @@ def test_a_killed_worker_takes_its_peers_along_and_the_run_goes_on_from_its_chec
 
 
 def test_a_killed_shim_kills_its_worker_and_the_run_recovers(cluster, tmp_path):
-    cluster.rtrain("submit", ranks_job(tmp_path, "shim", 20, 0.1, workers=2, max_failures=3, storage_path=str(tmp_path)))
+    cluster.rtrain("submit", ranks_job(tmp_path, "shim", 20, 0.2, workers=2, max_failures=3, storage_path=str(tmp_path)))
     wait_for("a checkpoint", lambda: checkpoints_of(cluster, "shim"))
     worker = workers_of(cluster, "shim")[0]["pid"]
     os.kill(parent(worker), signal.SIGKILL)
@@ -106,7 +106,7 @@ def test_a_run_that_ends_while_the_head_is_dead_has_succeeded_when_it_is_back(cl
 
 @pytest.mark.parametrize("others", [(), ("node-1", "node-2")])
 def test_what_a_run_kept_on_the_head_lacks_when_it_ends_without_it_comes_once_it_is_back(cluster, tmp_path, others):
-    cluster.rtrain("submit", ranks_job(tmp_path, "late", 15, 0.1, workers=4))
+    cluster.rtrain("submit", ranks_job(tmp_path, "late", 15, 0.3, workers=4))
     wait_for("a report", lambda: reported(cluster, "late") >= 1)
     pids = [w["pid"] for w in workers_of(cluster, "late")]
     run = pathlib.Path(cluster.json("status")["storage_root"]) / "late"
@@ -133,12 +133,14 @@ def test_what_a_run_kept_on_the_head_lacks_when_it_ends_without_it_comes_once_it
 
 def test_logs_that_a_storage_did_not_take_come_with_the_next_agent(cluster, tmp_path):
     own = 'mkdir -p "$RTRAIN_SCRATCH_DIR/.rtrain-logs" && echo mine > "$RTRAIN_SCRATCH_DIR/.rtrain-logs/rank-00000-own.txt"'
-    job = ranks_job(tmp_path, "kept", 5, 0.1, storage_path=str(tmp_path), before=f'{own}; exec "$@"')
-    cluster.rtrain("submit", job)
-    wait_for("a report", lambda: reported(cluster, "kept") >= 1)
+    gate = tmp_path / "gate"
+    before = f'{own}; until [ -e {gate} ]; do sleep 0.05; done; exec "$@"'
+    cluster.rtrain("submit", ranks_job(tmp_path, "kept", 5, 0.1, storage_path=str(tmp_path), before=before))
+    cluster.wait_state("kept", "RUNNING", "FAILED")
     node = workers_of(cluster, "kept")[0]["node"]
     logs, attempts = tmp_path / "kept" / "logs", cluster.folder / node / "attempts"
     logs.write_text("in the way")
+    gate.touch()
     cluster.wait_state("kept", "SUCCEEDED", "FAILED")
     assert cluster.json("describe", "kept")["state"] == "SUCCEEDED"
     wait_for("a try in vain", lambda: "logs are not beside the run" in (cluster.folder / f"{node}.log").read_text())
@@ -149,7 +151,7 @@ def test_logs_that_a_storage_did_not_take_come_with_the_next_agent(cluster, tmp_
     wait_for("its files to go", lambda: not list(attempts.iterdir()))
     assert (copied / "rank-00000.out").read_text().endswith("rank 0 is through\n")
     assert (copied / "rank-00000-own.txt").read_text() == "mine\n"
-    assert not list((cluster.folder / node / "scratch").iterdir())
+    wait_for("the scratch to go", lambda: not list((cluster.folder / node / "scratch").iterdir()))
 
 
 @pytest.mark.parametrize("dead", [("node-1",), ("node-2",), ("node-2", "node-1"), ("head", "node-1", "node-2")])
@@ -173,7 +175,7 @@ def test_workers_that_end_while_their_agent_is_dead_have_ended_well(cluster, tmp
     "order", [("worker", "agent"), ("agent", "worker"), ("shim", "head", "agent"), ("agent", "head", "shim")]
 )
 def test_a_worker_that_dies_with_its_daemons_is_started_again(cluster, tmp_path, order):
-    cluster.rtrain("submit", ranks_job(tmp_path, "dead", 20, 0.1, workers=4, max_failures=3, storage_path=str(tmp_path)))
+    cluster.rtrain("submit", ranks_job(tmp_path, "dead", 20, 0.2, workers=4, max_failures=3, storage_path=str(tmp_path)))
     wait_for("a checkpoint", lambda: checkpoints_of(cluster, "dead"))
     worker = next(w["pid"] for w in workers_of(cluster, "dead") if w["node"] == "node-1")
     kill = {
@@ -254,8 +256,8 @@ def test_an_entrypoint_that_is_not_there_is_named(cluster, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
 def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, tmp_path):
-    with small_disk(tmp_path / "small", "4m") as small:
-        cluster.rtrain("submit", ranks_job(tmp_path, "full", 200, 0.1, storage_path=str(small)))
+    with small_disk(tmp_path / "small", "16m") as small:
+        cluster.rtrain("submit", ranks_job(tmp_path, "full", 1000, 0.1, storage_path=str(small)))
         wait_for("a checkpoint", lambda: checkpoints_of(cluster, "full"))
         with open(small / "in-the-way", "wb", buffering=0) as file:
             fill(file)

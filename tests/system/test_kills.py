@@ -27,7 +27,7 @@ def test_one_run_survives_kills_in_any_order(tmp_path, seed):
         for _ in range(ROUNDS):
             wait_for("progress", lambda: ended(cluster) or training(cluster))
             strike(cluster, dice)
-        cluster.wait_state("chaos", "SUCCEEDED", "FAILED", seconds=90)
+        cluster.wait_state("chaos", "SUCCEEDED", "FAILED", seconds=300)
         facts = cluster.json("describe", "chaos")
         assert facts["state"] == "SUCCEEDED", facts["reason"]
         holds_together(cluster, facts)

@@ -30,17 +30,17 @@ def test_checkpoints_of_nodes_without_a_shared_disk_meet_on_the_head(cluster, tm
 
 
 def test_a_lost_node_costs_the_attempt_and_the_run_goes_on_from_the_head_s_checkpoint(cluster, tmp_path):
-    cluster.rtrain("submit", ranks_job(tmp_path, "lost", steps=400, pause=0.1, workers=1, max_failures=3))
+    cluster.rtrain("submit", ranks_job(tmp_path, "lost", steps=4000, pause=0.1, workers=1, max_failures=3))
     wait_for("two checkpoints", lambda: len(cluster.json("checkpoints", "list", "lost")["items"]) >= 2)
     first = cluster.json("describe", "lost")["attempt_list"][-1]["workers"][0]["node"]
     cluster.cut(first)
-    wait_for("a second attempt", lambda: len(cluster.json("describe", "lost")["attempt_list"]) >= 2, 60)
-    wait_for("it to run elsewhere", lambda: cluster.json("describe", "lost")["state"] == "RUNNING", 60)
+    wait_for("a second attempt", lambda: len(cluster.json("describe", "lost")["attempt_list"]) >= 2, 180)
+    wait_for("it to run elsewhere", lambda: cluster.json("describe", "lost")["state"] == "RUNNING", 180)
     second = cluster.json("describe", "lost")["attempt_list"][-1]
     assert second["from"].startswith("checkpoint_")
     assert second["workers"][0]["node"] != first
     cluster.mend(first)
-    wait_for("the node's return", lambda: cluster.ready_nodes() == 2, 60)
+    wait_for("the node's return", lambda: cluster.ready_nodes() == 2, 180)
     cluster.rtrain("stop", "lost")
     cluster.wait_state("lost", "STOPPED")
 
@@ -59,7 +59,7 @@ def test_ranks_meet_at_the_address_on_the_route_between_their_nodes(cluster, tmp
 def test_a_pair_of_nodes_that_cannot_talk_is_named_before_any_worker_starts(cluster, tmp_path, how):
     getattr(cluster, how)("node-2", "node-1")
     cluster.rtrain("submit", ranks_job(tmp_path, "pair", steps=1, workers=2))
-    wait_for("an attempt to end", lambda: cluster.json("describe", "pair")["attempt_list"][0]["ended"], 60)
+    wait_for("an attempt to end", lambda: cluster.json("describe", "pair")["attempt_list"][0]["ended"], 180)
     told = cluster.rtrain("describe", "pair")
     assert re.search(r"node-(1 cannot reach node-2 at 10.77.0.3|2 cannot reach node-1 at 10.77.0.2):\d+: ", told), told
     assert cluster.rtrain("logs", "pair", "--rank", "all", "--attempt", "1") == ""

@@ -100,7 +100,9 @@ def test_a_node_known_at_loopback_beside_one_that_is_not_is_warned_of_until_it_i
     checks = cluster.json("doctor")["items"]
     found = [check for check in checks if check["check"] == "node node-1" and check["state"] == "warn"]
     assert [check["text"] for check in found] == [warning] and "node join --address" in found[0]["next"]
-    cluster.daemons.pop("node-1").terminate()
+    before = cluster.daemons.pop("node-1")
+    before.terminate()
+    before.wait(60)
     cluster.start("node-1", *cluster.join_arguments["node-1"], "--address", "192.0.2.8")
     wait_for("its new address", lambda: cluster.json("describe", "node-1")["address"] == "192.0.2.8")
     assert cluster.json("describe", "node-1")["warnings"] == []

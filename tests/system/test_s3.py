@@ -78,7 +78,7 @@ def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_p
 
 
 def test_a_server_that_goes_in_mid_run_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, s3, tmp_path):
-    cluster.rtrain("submit", ranks_job(tmp_path, "gap", 300, 0.1, workers=2, storage_path="s3://runs/gap"))
+    cluster.rtrain("submit", ranks_job(tmp_path, "gap", 3000, 0.1, workers=2, storage_path="s3://runs/gap"))
     wait_for("a checkpoint", lambda: newest_of_head(cluster, "gap"))
     s3.stop()
     address = f"no answer from http://127.0.0.1:{s3.port}"

@@ -62,7 +62,7 @@ def test_a_run_is_stopped_while_its_setup_hangs(cluster, tmp_path):
     cluster.rtrain("submit", write_job(tmp_path, "hanging", "true", setup="echo begun; exec tail -f /dev/null"))
     cluster.rtrain("events", "--run", "hanging")
     cluster.rtrain("stop", "hanging")
-    assert cluster.wait_state("hanging", "STOPPED", seconds=30)
+    assert cluster.wait_state("hanging", "STOPPED", seconds=120)
 
 
 def test_logs_show_says_which_ranks_a_follower_sees(cluster, tmp_path):

@@ -31,6 +31,7 @@ def counts(cluster):
 
 def test_fifty_nodes_run_two_hundred_gangs_and_are_lost_with_their_process(cluster, tmp_path):
     simulate(cluster, "--run-seconds", 1, "--label", "rack=r7")
+    wait_for("its line", lambda: (cluster.folder / "nodes.log").read_text().endswith("\n"))
     told = json.loads((cluster.folder / "nodes.log").read_text().splitlines()[-1])
     assert (told["nodes"], told["first"], told["last"]) == (NODES, "sim-0001", "sim-0050")
     node = cluster.json("describe", "sim-0050")

@@ -46,7 +46,7 @@ struct LogStory {
             loop.after(2, look);
         };
         loop.post(look);
-        const auto limit = loop.after(10'000, [&] {
+        const auto limit = loop.after(60'000, [&] {
             in_time = false;
             loop.stop();
         });

@@ -25,7 +25,7 @@ __attribute__((constructor)) void become_shim(int argc, char** argv) {
 }
 
 constexpr AttemptKey attempt{17, 1};
-constexpr std::int64_t patience_ms = 10'000;
+constexpr std::int64_t patience_ms = 60'000;
 
 // A launcher on a loop, and what it has told.
 struct Story {

@@ -19,7 +19,7 @@
 namespace rtrain::test {
 
 using nlohmann::json;
-inline constexpr std::chrono::seconds patience{10};
+inline constexpr std::chrono::seconds patience{60};
 
 struct TemporaryFolder {
     TemporaryFolder() {
@@ -43,6 +43,7 @@ class HeadUnderTest {
     explicit HeadUnderTest(HeadOptions options) {
         options.port = 0;
         if (options.storage_reserve == HeadOptions{}.storage_reserve) options.storage_reserve = 0;
+        if (options.node_timeout_ms == HeadOptions{}.node_timeout_ms) options.node_timeout_ms = 600'000;
         if (options.logs_reserve == HeadOptions{}.logs_reserve) options.logs_reserve = 0;
         std::promise<HeadStarted_> ready;
         auto started_soon = ready.get_future();

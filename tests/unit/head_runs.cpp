@@ -81,7 +81,7 @@ TEST_CASE("news are acknowledged once durable, repeats change nothing, and a res
 
 TEST_CASE("silence for node_timeout loses the node, a broken connection alone does not") {
     const TemporaryFolder folder;
-    HeadUnderTest head({.data_dir = folder.path, .node_timeout_ms = 1'200});
+    HeadUnderTest head({.data_dir = folder.path, .node_timeout_ms = 3'000});
     const net::Endpoint node = join(head, "n1");
     const auto node_state = [&] { return head.call("GET", "/v1/nodes/n1").body.value("state", ""); };
     {

@@ -20,7 +20,7 @@ using rtrain::net::Loop;
 
 namespace {
 
-constexpr int deadline_ms = 10'000;
+constexpr int deadline_ms = 60'000;
 
 // Runs the loop until something calls stop(); a test that hangs fails instead.
 void run_bounded(Loop& loop) {

@@ -168,7 +168,7 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
             run_config=RunConfig(name="{name}", storage_path="{storage}")).fit()
         """
     process = driver(script, helper="def last(epoch):\n    return epoch\n")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert "travels along: 2 files" in err
     shutil.rmtree(tmp_path / "project-0")

@@ -380,7 +380,7 @@ def test_the_worker_s_own_directory_as_a_checkpoint_leaves_the_code_behind(clust
             storage_path="{storage}", failure_config=FailureConfig(max_failures=1))).fit()
         """
     process = driver(script, helper="x = 1\n")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     checkpoints = sorted((storage / name).glob("checkpoint_*"))
     assert len(checkpoints) == 2

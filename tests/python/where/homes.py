@@ -18,7 +18,7 @@ PACKAGE = ROOT / "runtime" / "python"
 BINARY = os.environ.get("RTRAIN_BINARY", str(ROOT / "build" / "release" / "rtrain"))
 
 
-def wait_for(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
+def wait_for(what: str, condition: Callable[[], Any], seconds: float = 180) -> Any:
     deadline, pause = time.monotonic() + seconds, threading.Event()
     while time.monotonic() < deadline:
         found = condition()

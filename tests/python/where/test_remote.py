@@ -47,7 +47,7 @@ def test_functions(home: Home) -> None:
         def adds():
             return [one for one in Head.current().items("/v1/runs", {"all": "true"}) if one["name"].startswith("add-")]
 
-        while any(one["state"] == "RUNNING" for one in adds()):
+        while any(one["state"] not in ("FAILED", "SUCCEEDED", "STOPPED") for one in adds()):
             pass
         runs = adds()
         print({one["state"] for one in runs}, {one["labels"]["rtrain.remote"] for one in runs})
@@ -141,12 +141,16 @@ def test_errors_come_back_with_their_traceback(home: Home) -> None:
             rtrain.get(rtrain.remote(lambda lock: 1).remote(__import__("threading").Lock()))
         except TypeError as error:
             print("an argument of" in str(error))
-        run = next(one for one in Head.current().items("/v1/runs", {"all": "true"}) if one["name"].startswith("fails-"))
+        def failing():
+            return next(one for one in Head.current().items("/v1/runs", {"all": "true"}) if one["name"].startswith("fails-"))
+
+        while (run := failing())["state"] not in ("FAILED", "SUCCEEDED", "STOPPED"):
+            pass
         attempt = Head.current().items(f"/v1/runs/{run['run_id']}/attempts")[0]
         print(run["state"], "Own" in str(attempt))
     """)
     assert out.splitlines() == ["True (7, 'seven')", "True True", "slow() has no value yet", "True", "FAILED True"]
-    assert processes_below(home.folder) == []  # `slow` went with its driver's cluster
+    wait_for("`slow` to go with its driver's cluster", lambda: processes_below(home.folder) == [])
 
 
 def test_actors(home: Home) -> None:
@@ -203,7 +207,7 @@ def test_actors(home: Home) -> None:
         del two
         gc.collect()
         pid = rtrain.get(last)  # what was called is answered, then it ends
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while state("two") != "SUCCEEDED" and time.monotonic() < until:
             gc.collect()
         print(alive(pid), state("two"))
@@ -333,7 +337,7 @@ def test_a_call_that_waits_says_why_and_goes_with_its_driver(home: Home) -> None
             refs = [runs.options(name="runs").remote(), large.options(name="large").remote()]
             rtrain.wait(refs, timeout=8)
         """)
-        _, err = driver.communicate(timeout=60)
+        _, err = driver.communicate(timeout=240)
         assert driver.returncode == 0, err
         assert "large() waits:" in err
         states = wait_for("both to be stopped", lambda: _ended(home))
@@ -383,17 +387,17 @@ def test_a_drained_node_s_calls_are_done_again_elsewhere_and_its_actors_die(home
                     came("actor")
                     threading.Event().wait()
 
-            print(rtrain.get(task.options(name="task").remote(7), timeout=60), flush=True)
+            print(rtrain.get(task.options(name="task").remote(7), timeout=240), flush=True)
 
             slow = Actor.options(name="slow").remote("slow")
-            print(rtrain.get([slow.add.remote(1), slow.add.remote(2)], timeout=60), flush=True)
+            print(rtrain.get([slow.add.remote(1), slow.add.remote(2)], timeout=240), flush=True)
 
             actor = Actor.options(name="actor").remote()
             assert rtrain.get(actor.add.remote(1)) == 2
             waits, later = actor.wait.remote(), actor.add.remote(2)
             for ref in (waits, later):
                 try:
-                    rtrain.get(ref, timeout=60)
+                    rtrain.get(ref, timeout=240)
                 except rtrain.exceptions.ActorDiedError as error:
                     print(error, flush=True)
             """,

@@ -7,7 +7,7 @@ import pathlib
 import signal
 
 import pytest
-from homes import Home, finish, wait_for
+from homes import Home, finish, processes_below, wait_for
 
 SWEEP = """
 import pathlib, sys, threading
@@ -73,6 +73,8 @@ def test_a_sweep_whose_driver_was_killed_goes_on_without_its_finished_trials(hom
         wait_for("two trials to be done, two to wait", lambda: two_wait_and_two_are_done(home), 120)
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
+        if mode == "local":
+            wait_for("its cluster to end", lambda: processes_below(home.folder) == [])
         (home.folder / "gate").touch()
         path = home.folder / "storage" / "sweep"
         out = home.script(SWEEP, str(home.folder), mode, str(path))
