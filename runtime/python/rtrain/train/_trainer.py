@@ -180,11 +180,14 @@ class Submission:
 
     def start(self) -> dict[str, Any]:
         """The run, submitted, or joined where this program's is alive."""
-        job, driver_pkl = self._job()
+        job, payload = self._job()
         live = self._live_run(job)
         if live is not None:
             return live
-        run = self._submit(job, driver_pkl)
+        if job["name"] != self.name:
+            job["name"] = self.name
+            payload.parts["trainer"] = self._dumps(self._rest(), "the trainer")
+        run = self._submit(job, payload.to_bytes())
         self.warnings = [str(one) for one in run.get("warnings") or []]
         return run
 
@@ -203,7 +206,7 @@ class Submission:
         return finished(self.head, run, self.callbacks, context)
 
     # -- what is sent -------------------------------------------------------------------------------------------------
-    def _job(self) -> tuple[dict[str, Any], bytes]:
+    def _job(self) -> tuple[dict[str, Any], _package.Payload]:
         trainer, config = self.trainer, self.trainer.run_config
         runtime = runtime_of(config)
         payload = self._payload()
@@ -242,7 +245,7 @@ class Submission:
             job["backend"] = {"timeout_s": int(timeout_s)}
         if backend in ("nccl", "gloo"):
             job.setdefault("backend", {})["name"] = backend
-        return job, payload.to_bytes()
+        return job, payload
 
     def _storage_path(self) -> str | None:
         """None: the head's own storage, also for a run restored from there by its path on this machine."""
@@ -309,25 +312,36 @@ class Submission:
 
     # -- the run ------------------------------------------------------------------------------------------------------
     def _live_run(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        """A live run of this name: joined when its driver was this one and it is kept where this one's is, else a Conflict."""
+        """A live run of this name: joined when its driver was this one and it is kept where this one's is, else a Conflict.
+        Without a name of its own this `fit()` takes the next one then, and goes on from nobody else's checkpoint."""
+        unnamed = self.trainer.run_config.name is None  # the name says which fit() of this program it is, in any attempt
+        while (found := self._found()) is not None:
+            theirs = ((found.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID")
+            same_path = same_storage(found["storage_path"], job.get("storage_path"))
+            mine = same_path and theirs == job["env"]["RTRAIN_DRIVER_ID"]
+            if unnamed and not mine:
+                self.name = _names.run_name(None)
+                continue
+            if found["state"] in TERMINAL and not (unnamed and found["state"] == "SUCCEEDED"):
+                self.before = found
+                return None
+            if not mine:
+                raise self._conflict(found, same_path=same_path)
+            say(f"run {self.name} is {found['state']}: this driver joins it")
+            return found
+        return None
+
+    def _found(self) -> dict[str, Any] | None:
+        """The newest run of this name."""
         try:
             found: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
         except NotFound:
             return None
-        if found["name"] != self.name:
-            return None
-        theirs = ((found.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID")
-        same_path = same_storage(found["storage_path"], job.get("storage_path"))
-        mine = same_path and theirs == job["env"]["RTRAIN_DRIVER_ID"]
-        again = self.trainer.run_config.name is None  # the name says which fit() of this program it is, in any attempt
-        if found["state"] in TERMINAL and not (mine and again and found["state"] == "SUCCEEDED"):
-            self.before = found
-            return None
-        if mine:
-            say(f"run {self.name} is {found['state']}: this driver joins it")
-            return found
+        return found if found["name"] == self.name else None
+
+    def _conflict(self, found: dict[str, Any], *, same_path: bool) -> Conflict:
         unlike = "training function or config" if same_path else f"storage path ({found['storage_path']})"
-        raise Conflict(
+        return Conflict(
             "conflict",
             f"a run named {self.name} of {found['user']} is {found['state']}, with another {unlike}",
             f"rtrain.train.attach({self.name!r}) waits for it, `rtrain stop {self.name}` ends it, or take another name",

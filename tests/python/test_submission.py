@@ -1,0 +1,89 @@
+"""Which run a `fit()` submits, joins or goes on from, by the runs that the head knows already."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+
+from rtrain._http import Conflict, NotFound
+from rtrain.train import DataParallelTrainer, RunConfig, _names
+from rtrain.train._package import Payload
+from rtrain.train._trainer import Project, Submission
+
+
+class FakeHead:
+    """Keeps what was submitted, by name."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, dict[str, Any]] = {}
+        self.blobs: list[bytes] = []
+
+    def get(self, path: str) -> dict[str, Any]:
+        name = path.removeprefix("/v1/runs/")
+        if name not in self.runs:
+            raise NotFound("not_found", f"there is no run {name}")
+        return self.runs[name]
+
+    def upload_blob(self, content: bytes) -> str:
+        self.blobs.append(content)
+        return "0" * 64
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        job, path = body["job"], f"/storage/{len(self.blobs)}"
+        run = {"name": job["name"], "state": "RUNNING", "user": "me", "storage_path": "", "run_path": path, "job": job}
+        self.runs[job["name"]] = run
+        return run
+
+
+@pytest.fixture
+def attempt(monkeypatch, tmp_path):
+    """Begins another attempt of the driver, on another node."""
+    monkeypatch.setenv("RTRAIN_RUN_ID", "r-7")
+    monkeypatch.delenv("RANK", raising=False)
+
+    def begin() -> None:
+        scratch = tmp_path / f"scratch-{len(list(tmp_path.iterdir()))}"
+        scratch.mkdir()
+        monkeypatch.setenv("RTRAIN_SCRATCH_DIR", str(scratch))
+        monkeypatch.setattr(_names, "_fits", 0)
+
+    begin()
+    return begin
+
+
+def submission(head: FakeHead, config: dict[str, Any], name: str | None = None) -> Submission:
+    trainer = DataParallelTrainer(lambda given: None, train_loop_config=config, run_config=RunConfig(name=name))
+    return Submission(trainer, head, Project(None))
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED", "FAILED"])
+def test_a_fit_without_a_name_has_nothing_of_another_training_under_its_number(attempt, state) -> None:
+    head = FakeHead()
+    for what in ("first", "second"):
+        submission(head, {"what": what}).start()
+    head.runs["rtrain_run-r-7-1"]["state"] = head.runs["rtrain_run-r-7-2"]["state"] = state
+    attempt()  # which skips the first, since it is done
+    again = submission(head, {"what": "second"})
+    run = again.start()
+    assert run["name"] == again.name == "rtrain_run-r-7-2"
+    other = submission(head, {"what": "third"})
+    assert other.start()["name"] == other.name == "rtrain_run-r-7-3"
+    assert other.before is None
+    assert Payload.from_bytes(head.blobs[-1], "it").part("trainer")["run_config"].name == other.name
+    assert head.runs["rtrain_run-r-7-1"]["job"]["env"]["RTRAIN_DRIVER_ID"] != run["job"]["env"]["RTRAIN_DRIVER_ID"]
+
+
+def test_a_fit_with_a_name_goes_on_from_its_last_run_and_never_joins_another_s(attempt) -> None:
+    head = FakeHead()
+    submission(head, {"what": "first"}, "mine").start()
+    with pytest.raises(Conflict, match="with another training function or config"):
+        submission(head, {"what": "second"}, "mine").start()
+    head.runs["mine"]["state"] = "SUCCEEDED"
+    again = submission(head, {"what": "second"}, "mine")
+    assert again.start()["state"] == "RUNNING"
+    assert again.before is not None and again.before["state"] == "SUCCEEDED"
