@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+import pickle
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable
-from rtrain._remote import _hub
+from rtrain._remote import _hub, _values, _worker
 from rtrain._remote._api import ActorHandle, kill
 from rtrain._remote._channel import ChannelError
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError
@@ -221,3 +223,72 @@ def test_the_hub_asks_a_head_that_does_not_answer_again(actor, monkeypatch) -> N
         assert made.head.patience_s > 0
     finally:
         _hub.close()
+
+
+class Worker:
+    """The channel of a worker that is there and answers nothing; `slow` is how long a message takes to be sent."""
+
+    def __init__(self, slow: float = 0.0) -> None:
+        self.slow, self.sent = slow, []
+        self.closed = threading.Event()
+
+    def send(self, parts: list[bytes]) -> None:
+        threading.Event().wait(self.slow)
+        self.sent.append(pickle.loads(parts[0]))
+
+    def receive(self) -> object:
+        self.closed.wait()
+        raise ChannelError("closed")
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_an_actor_that_could_not_be_constructed_is_let_go(actor) -> None:
+    head, hub, slot, ref = actor
+    slot.constructed, worker = False, Worker()
+    made = ObjectRef("Actor()")
+    slot.call(Call("construct", "Actor()", object, (), {}, [made]))
+    construct = slot.calls[-1]
+    slot.sent.clear()
+    slot.connected(worker)
+    slot._raised(construct, _values.pack(("OSError: no disk", None), "it"))
+    until = time.monotonic() + 60
+    while {"op": "end"} not in worker.sent and time.monotonic() < until:
+        threading.Event().wait(0.01)
+    assert worker.sent[-1] == {"op": "end"}  # its GPU is free again
+    assert not slot.needs_stop()
+    assert "no disk" in cause(made)
+    worker.close()
+
+
+def test_a_driver_that_ends_waits_until_its_actors_know_that_they_may(actor, monkeypatch) -> None:
+    head, hub, slot, ref = actor
+    monkeypatch.setattr(_hub, "_SENT_WITHIN_S", 60.0, raising=False)
+    slot.constructed, worker = False, Worker(slow=0.3)
+    slot.sent.clear()
+    slot.connected(worker)
+    slot.constructed = True
+    hub._slots[slot.name] = slot
+    slot.end()  # as the end of its last handle does
+    hub.close()
+    assert worker.sent == [{"op": "end"}] and head.heard_at_stop == []
+    worker.close()
+
+
+def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(_worker, "_tell_cause", told.append)
+
+    class Driver:
+        def send(self, parts: list[Any]) -> None:
+            assert "no disk" in told[0]
+            told.append("answered")
+
+    def fails() -> None:
+        raise OSError("no disk")
+
+    head = {"op": "function", "id": 1, "what": "fails()", "returns": 1}
+    parts = [bytearray(part) for part in _values.pack((fails, (), {}), "it")]
+    _worker._Server(Driver())._answer(head, parts)
+    assert told[-1] == "answered"

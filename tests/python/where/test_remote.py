@@ -217,6 +217,10 @@ def test_actors(home: Home) -> None:
             rtrain.get(three.pid.remote())
         except rtrain.exceptions.ActorDiedError as error:
             print("no disk" in str(error))
+        until = time.monotonic() + 60
+        while state("three") != "FAILED" and time.monotonic() < until:
+            pass
+        print(state("three"))
 
         four = Counter.options(name="four").remote(0)
         os.kill(rtrain.get(four.pid.remote()), signal.SIGKILL)
@@ -236,6 +240,7 @@ def test_actors(home: Home) -> None:
         "True",
         "False SUCCEEDED",
         "True",
+        "FAILED",
         "True",
         "Counter has no method 'nothing'",
     ]

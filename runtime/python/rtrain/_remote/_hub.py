@@ -39,6 +39,7 @@ _EXPLAIN_AFTER_S = 3.0
 _PATIENCE_S = 5.0  # with a head that does not answer: what is posted here may be posted twice
 _REFUSED_S = 30.0  # a head that will not say for so long how a run is
 _GONE_WITHIN_S = 60.0
+_SENT_WITHIN_S = 1.0
 
 
 @dataclass
@@ -75,6 +76,7 @@ class Slot:
     sent: dict[int, Call] = field(default_factory=dict)  # not answered yet
     channel: Channel | None = None
     ending: bool = False  # no more calls come: the worker may end when it has answered
+    told: bool = False  # it knows
     dead: str = ""  # why
     numbers: int = 0
     submitted: float = 0.0
@@ -139,6 +141,9 @@ class Slot:
             try:
                 if call is None:
                     channel.send([pickle.dumps({"op": "end"})])
+                    with self.changed:
+                        self.told = True
+                        self.changed.notify_all()
                     return
                 self._send(channel, call)
             except ChannelError:
@@ -183,6 +188,8 @@ class Slot:
         error: BaseException = task_error(text, cause)
         if call.op == "construct":
             error = ActorDiedError(f"{self.what} could not be constructed: {text}")
+            self.ends = True  # by itself: it has failed, and is told that nothing more comes
+            self.end()
             self.died(str(error))
         for ref in call.refs:
             settled(ref, error=error)
@@ -208,6 +215,9 @@ class Slot:
         with self.changed:
             answered = self.ending and not (self.dead or self.sent or self.calls)
             return bool(self.run_id) and not self.ends and not answered
+
+    def knows_its_end(self) -> bool:
+        return self.told or self.channel is None
 
 
 class Hub:
@@ -291,7 +301,7 @@ class Hub:
 
     def close(self) -> None:
         """Ends everything that this process started, at the head first: who hears of it here may end this process at once.
-        Nothing is waited for but the head's answers."""
+        Nothing is waited for but the head's answers, and that workers who may end by themselves know it."""
         self._closing = True
         self._wake.set()
         self._door.close()
@@ -306,6 +316,13 @@ class Hub:
             channel = slot.channel
             if channel is not None and slot in by_force:
                 channel.close()
+        self._until_told([slot for slot in slots if slot not in by_force])
+
+    def _until_told(self, slots: list[Slot]) -> None:
+        deadline = time.monotonic() + _SENT_WITHIN_S
+        for slot in slots:
+            with slot.changed:
+                slot.changed.wait_for(slot.knows_its_end, deadline - time.monotonic())
 
     def _stop_all(self, slots: list[Slot]) -> None:
         for number, slot in enumerate(slots):

@@ -101,9 +101,9 @@ class _Server:
             replies = [_values.pack(one, f"what {name} returned") for one in answers]
         except BaseException as error:
             self._failed = self._failed or head["op"] != "method"
-            self._channel.send([pickle.dumps({"id": number, "ok": False}), *_packed_error(name, error)])
             if head["op"] != "method" and not head.get("retried"):
-                _tell_cause("".join(_user_traceback(error)))
+                _tell_cause("".join(_user_traceback(error)))  # first: a driver that hears of it may end, and this process with it
+            self._channel.send([pickle.dumps({"id": number, "ok": False}), *_packed_error(name, error)])
             if not isinstance(error, Exception):
                 raise
             return
