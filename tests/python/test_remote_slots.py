@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import pickle
+import socket
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable
 from rtrain._remote import _hub, _values, _worker
 from rtrain._remote._api import ActorHandle, kill
-from rtrain._remote._channel import ChannelError
+from rtrain._remote._channel import ChannelError, answer, dial
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError
 from rtrain._remote._hub import Call, Hub, Slot
 from rtrain._remote._refs import ObjectRef
@@ -292,3 +293,21 @@ def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch)
     parts = [bytearray(part) for part in _values.pack((fails, (), {}), "it")]
     _worker._Server(Driver())._answer(head, parts)
     assert told[-1] == "answered"
+
+
+def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
+    key, found = b"k" * 32, []
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        listener = threading.Thread(target=lambda: found.append(answer(door.accept()[0], {"s" * 16: key})[1]))
+        listener.start()
+        found.append(dial(door.getsockname(), "s" * 16, key, 60.0))
+        listener.join()
+    for channel in found:
+        asked = {
+            name: channel._socket.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_KEEP{name}"))
+            for name in ("IDLE", "INTVL", "CNT")
+        }
+        assert channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert asked["IDLE"] + asked["CNT"] * asked["INTVL"] <= 30
+        channel.close()
+    assert len(found) == 2

@@ -26,6 +26,9 @@ SLOT_CHARACTERS = 16
 _PROOF_BYTES = 32
 _MOST_PARTS = 1 << 20
 _HANDSHAKE_S = 10.0
+# A side that fell silent is noticed after 30 s, as daemons notice each other. No TCP_USER_TIMEOUT: it would also end the connection
+# to one that is there and does not read for so long (its interpreter is held, or it was suspended).
+_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}  # TCP_KEEPALIVE: on macOS
 _MAGIC = b"rtrain-remote-2\n"
 
 Part = bytes | bytearray | memoryview
@@ -115,6 +118,9 @@ def _opened(connection: socket.socket, stream: Stream) -> Channel:
     connection.settimeout(None)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return Channel(connection, stream)
 
 
