@@ -35,7 +35,8 @@ class FakeHead:
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         job, path = body["job"], f"/storage/{len(self.blobs)}"
-        run = {"name": job["name"], "state": "RUNNING", "user": "me", "storage_path": "", "run_path": path, "job": job}
+        run = {"run_id": f"r-{len(self.runs)}", "name": job["name"], "state": "RUNNING", "user": "me", "job": job}
+        run |= {"storage_path": "", "run_path": path}
         self.runs[job["name"]] = run
         return run
 

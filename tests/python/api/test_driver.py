@@ -374,6 +374,42 @@ def test_ctrl_c_stops_the_run(cluster, driver, tmp_path):
     assert cluster.json("describe", name)["state"] == "STOPPED"
 
 
+INTERRUPTED = """
+    import os, signal, threading
+    from rtrain._http import Head
+    from rtrain.train import DataParallelTrainer, RunConfig, UserCallback
+    def loop():
+        threading.Event().wait()
+    def interrupt(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+    class Interrupts(UserCallback):
+        before_run = interrupt
+    post = Head.post
+    def answered_too_late(head, path, *given):
+        answer = post(head, path, *given)
+        if path == "/v1/runs":
+            interrupt()
+        return answer
+    callbacks = []
+    {how}
+    DataParallelTrainer(loop, run_config=RunConfig(name={name!r}, callbacks=callbacks)).fit()
+    """
+
+
+@pytest.mark.parametrize("how", ["callbacks.append(Interrupts())", "Head.post = answered_too_late"])
+def test_ctrl_c_stops_a_run_that_is_not_followed_yet(cluster, driver, how):
+    name = cluster.name("early")
+    process = driver(INTERRUPTED.format(name=name, how=how))
+    try:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode != 0
+        assert "KeyboardInterrupt" in err
+        wait_for("its end", lambda: cluster.json("describe", name)["state"] == "STOPPED", 60)
+        assert f"stopping {name}" in err or f"{name} is being stopped" in err
+    finally:
+        cluster.daemons.run("stop", name)
+
+
 def test_cells_of_an_interactive_session_train_what_they_define_and_survive_an_interrupt(cluster, tmp_path):
     """No file has the source: functions, classes and lambdas of `__main__`, a closure, a module of the working directory."""
     (tmp_path / "beside.py").write_text("def double(x):\n    return 2 * x\n")

@@ -32,7 +32,8 @@ _EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that fo
 
 @dataclass
 class Driver:
-    """Follows one run until it is terminal. `follow` gives the run back as the head describes it then."""
+    """Follows one run until it is terminal. `follow` gives the run back as the head describes it then. `interrupts` are watched
+    by who follows."""
 
     head: Head
     run_id: str
@@ -51,6 +52,16 @@ class Driver:
     _notices_alike: dict[str, float] = field(default_factory=dict)  # without numbers: when such a one came last
     _run: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        by_hand = f"`rtrain stop {self.name}` ends it"
+        self.interrupts = Interrupts(
+            say=self.say,
+            what=self.name,
+            come_back=f"rtrain.train.attach({self.name!r}) comes back, {by_hand}",
+            by_hand=lambda: by_hand,
+            stop=lambda: threading.Thread(target=self._stop, daemon=True).start(),
+        )
+
     @property
     def route(self) -> str:
         return f"/v1/runs/{part(self.run_id)}"
@@ -66,13 +77,11 @@ class Driver:
             ranks = "all" if int(self._run.get("workers") or 1) <= RANKS_SHOWN else "0"
             threads.append(self._thread("logs", f"{self.route}/logs", {"rank": ranks}))
         try:
-            interrupts = self._interrupts()
-            with interrupts.watched():
-                self._until_terminal(printer)
-                for thread in threads[1:]:
-                    self._drain(thread, printer)
-                self._tell_reports()
-            if interrupts.count:
+            self._until_terminal(printer)
+            for thread in threads[1:]:
+                self._drain(thread, printer)
+            self._tell_reports()
+            if self.interrupts.count:
                 raise KeyboardInterrupt(f"run {self.name} was stopped")
         finally:
             self._ended.set()
@@ -268,17 +277,10 @@ class Driver:
                 for callback in self.callbacks:
                     callback.after_exception(self.context, told)
 
-    def _interrupts(self) -> Interrupts:
-        return Interrupts(
-            say=self.say,
-            what=self.name,
-            come_back=f"rtrain.train.attach({self.name!r}) comes back, `rtrain stop {self.name}` ends it",
-            stop=lambda: threading.Thread(target=self._stop, daemon=True).start(),
-        )
-
     def _stop(self) -> None:
         try:
             self.head.post(f"{self.route}/stop")
+            self.interrupts.told.set()
         except HeadError as error:
             self.say(f"{self.name} could not be stopped: {error}")
 

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 
 from rtrain.train import _names
@@ -21,13 +21,16 @@ class Detached(KeyboardInterrupt):
 
 @dataclass
 class Interrupts:
-    """`what` is named to people ("the sweep"); `come_back` says how to follow it again. `stop` returns at once."""
+    """`what` is named to people ("the sweep"); `come_back` says how to follow it again, `by_hand` how to end it. `stop` returns
+    at once; `told` is set when the head has answered it."""
 
     say: Callable[[str], None]
     what: str
     come_back: str
+    by_hand: Callable[[], str]
     stop: Callable[[], None]
     count: int = 0
+    told: threading.Event = field(default_factory=threading.Event)
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -50,5 +53,8 @@ class Interrupts:
             self.say(f"stopping {self.what}; press Ctrl-C twice more to leave it at once")
             self.stop()
         elif self.count >= 3:
-            self.say(f"left; {self.what} is being stopped")
+            if self.told.is_set():
+                self.say(f"left; {self.what} is being stopped")
+            else:
+                self.say(f"left; the head has not answered that {self.what} is to be stopped, so it may go on. {self.by_hand()}")
             os._exit(_EXIT_INTERRUPTED)

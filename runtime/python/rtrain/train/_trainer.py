@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain import _runtime_env
-from rtrain._http import Conflict, Head, NotFound, part
+from rtrain._http import Conflict, Head, HeadError, NotFound, part
 from rtrain.train import _names, _package, _warnings
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, FailureConfig, RunConfig, ScalingConfig, ValidationConfig
 from rtrain.train._driver import TERMINAL, Driver
+from rtrain.train._interrupts import Detached
 from rtrain.train._outcome import result_of
 from rtrain.train._restore import Origin, differences, same_storage
 from rtrain.train._result import Result
@@ -24,6 +26,7 @@ from rtrain.train._validation import Validator
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
 HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
+_TAKEN_WITHIN_S = 2.0  # a submission that was not answered
 Loop = Callable[[], Any] | Callable[[dict[str, Any]], Any]
 
 
@@ -177,6 +180,8 @@ class Submission:
         self.warnings: list[str] = []  # of the submitted run
         self.config = b""  # train_loop_config, pickled
         self.before: dict[str, Any] | None = None  # the newest run of this name, when it has ended
+        self.asked = ""  # RTRAIN_DRIVER_ID of the run, once the head is asked for it
+        self.run_id = ""  # once the head has answered
 
     def start(self) -> dict[str, Any]:
         """The run, submitted, or joined where this program's is alive."""
@@ -192,6 +197,15 @@ class Submission:
         return run
 
     def run(self) -> Result:
+        try:
+            return self._run()
+        except Detached:
+            raise
+        except KeyboardInterrupt:
+            self._stop_submitted()
+            raise
+
+    def _run(self) -> Result:
         run = self.start()
         for warning in self.warnings:
             say(f"{self.name}: {warning}")
@@ -316,9 +330,8 @@ class Submission:
         Without a name of its own this `fit()` takes the next one then, and goes on from nobody else's checkpoint."""
         unnamed = self.trainer.run_config.name is None  # the name says which fit() of this program it is, in any attempt
         while (found := self._found()) is not None:
-            theirs = ((found.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID")
             same_path = same_storage(found["storage_path"], job.get("storage_path"))
-            mine = same_path and theirs == job["env"]["RTRAIN_DRIVER_ID"]
+            mine = same_path and _driver_of(found) == job["env"]["RTRAIN_DRIVER_ID"]
             if unnamed and not mine:
                 self.name = _names.run_name(None)
                 continue
@@ -354,12 +367,46 @@ class Submission:
         if self.project.content:
             self.head.upload_blob(self.project.content)
         body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.project.digest, "resume": True}
+        self.asked = job["env"]["RTRAIN_DRIVER_ID"]
         run: dict[str, Any] = self.head.post("/v1/runs", body)
+        self.run_id = str(run["run_id"])
         if self.before is not None and self.before["run_path"] == run["run_path"]:
             changed = differences(self.head, self.before, run, self.config)
             end = f"{self.before['state']}, {self.before['checkpoints']} checkpoints"
             say(f"{self.name} goes on where it ended ({end})" + "".join(f"\n  {line}" for line in changed))
         return run
+
+    def _stop_submitted(self) -> None:
+        """Ctrl-C came when the run was, or may have been, submitted, and was not watched for."""
+        if not self.asked:
+            return
+        if _names.setting("ON_INTERRUPT", "stop") == "detach":
+            say(f"detached; {self.name} goes on if the head has taken it. rtrain.train.attach({self.name!r}) comes back")
+            return
+        try:
+            run_id = self.run_id or self._submitted_id()
+            if not run_id:
+                say(f"{self.name} was not submitted")
+            elif self.head.post(f"/v1/runs/{part(run_id)}/stop")["state"] not in TERMINAL:
+                say(f"{self.name} is being stopped: Ctrl-C came when it was submitted")
+        except HeadError as error:
+            say(
+                f"{self.name} may have been submitted and could not be stopped: {error.message}; `rtrain stop {self.name}` ends it"
+            )
+
+    def _submitted_id(self) -> str:
+        """Of the run whose submission was not answered; the head may still be at it."""
+        deadline = time.monotonic() + _TAKEN_WITHIN_S
+        while time.monotonic() < deadline:
+            found = self._found()
+            if found is not None and found["state"] not in TERMINAL and _driver_of(found) == self.asked:
+                return str(found["run_id"])
+            time.sleep(0.1)
+        return ""
+
+
+def _driver_of(run: dict[str, Any]) -> str:
+    return str(((run.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID"))
 
 
 def _texts(values: Any) -> dict[str, str]:
@@ -375,9 +422,10 @@ def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: Tra
     head = Head(head.place, patience_s=HEAD_AWAY_S)
     driver = Driver(head, run["run_id"], run["name"], callbacks, context)
     try:
-        driver.tell_begin()
-        validator = Validator(head, run)
-        ended = driver.follow()
+        with driver.interrupts.watched():
+            driver.tell_begin()
+            validator = Validator(head, run)
+            ended = driver.follow()
         validator.finish()
     finally:
         for callback in callbacks:

@@ -24,6 +24,7 @@ from rtrain.tune.callback import Callback
 _TICK_S = 0.2
 _POLL_S = 1.0
 _SAVE_S = 1.0
+_LEAVING_S = 10.0  # patience with the head of a driver that has failed
 
 
 class SweepDriver:
@@ -37,6 +38,7 @@ class SweepDriver:
             say=say,
             what="the sweep",
             come_back=f"Its trials do; rtrain.tune.Tuner.restore({str(file.folder)!r}, trainable) follows them again",
+            by_hand=lambda: _by_hand(self.sweep.live),
             stop=lambda: runs.news.put(Interrupt()),
         )
         self._before_s = sweep.elapsed_s
@@ -55,6 +57,7 @@ class SweepDriver:
         except Detached:
             raise
         except BaseException:
+            self.runs.head.patience_s = min(self.runs.head.patience_s, _LEAVING_S)
             self._stop(self.sweep.end("the driver failed", "interrupt"))
             raise
         finally:
@@ -103,10 +106,17 @@ class SweepDriver:
     def _donor_legs(self, trial: Trial) -> list[Any]:
         return self.sweep.trial(trial.leg.resume_from).legs if trial.leg.resume_from else []
 
-    def _stop(self, trials: list[Trial]) -> None:
-        for trial in trials:
-            with contextlib.suppress(Unreachable):
+    def _stop(self, trials: list[Trial]) -> bool:
+        """Whether the head was told of all; a head that is away is not asked trial by trial."""
+        for number, trial in enumerate(trials):
+            try:
                 self.runs.stop(trial)
+            except Unreachable as error:
+                left = trials[number:]
+                names = ", ".join(one.leg.run_name for one in left)
+                say(f"could not be stopped: {names}: {error.message}. {_by_hand(left)}")
+                return False
+        return True
 
     # -- news ---------------------------------------------------------------------------------------------------------
     def _take(self) -> None:
@@ -120,7 +130,8 @@ class SweepDriver:
         if isinstance(news, Fault):
             raise news.error
         if isinstance(news, Interrupt):
-            self._stop(self.sweep.end("interrupted", "interrupt"))
+            if self._stop(self.sweep.end("interrupted", "interrupt")):
+                self._interrupts.told.set()
             return
         trial = self.sweep.trial(news.trial_id)
         if news.leg != len(trial.legs) - 1 or trial.finished:
@@ -196,3 +207,7 @@ class SweepDriver:
             if str(error) != self._not_saved:
                 say(f"the sweep goes on, but {self.file.folder} could not be written: {error}")
             self._not_saved = str(error)
+
+
+def _by_hand(trials: list[Trial]) -> str:
+    return "; ".join(f"`rtrain stop {one.leg.run_name}` ends it" for one in trials if one.leg.run_id)

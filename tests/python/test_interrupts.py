@@ -1,0 +1,70 @@
+"""Ctrl-C three times: what is said of what was left depends on whether the head was told."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import types
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+
+from rtrain._http import Head, Unreachable
+from rtrain._settings import Place
+from rtrain.train._driver import Driver
+from rtrain.train._run_context import TrainRunContext
+from rtrain.tune._driver import SweepDriver
+
+PLACE = Place("127.0.0.1:9", "", "", "test")
+
+
+class Left(BaseException):
+    pass
+
+
+def left(status: int) -> None:
+    raise Left(status)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_who_leaves_a_run_hears_whether_it_is_being_stopped(monkeypatch, told) -> None:
+    said: list[str] = []
+    driver = Driver(Head(PLACE), "r-1", "mine", [], TrainRunContext("r-1", "mine", "/nowhere"), say=said.append)
+    monkeypatch.setattr(os, "_exit", left)
+    driver.interrupts.stop = driver._stop
+    if told:
+        monkeypatch.setattr(Head, "post", lambda head, path: {"state": "STOPPING"})
+    for _ in range(2):
+        driver.interrupts._taken(2, None)
+    with pytest.raises(Left):
+        driver.interrupts._taken(2, None)
+    assert ("mine is being stopped" in said[-1]) is told
+    assert ("`rtrain stop mine` ends it" in said[-1]) is not told
+
+
+class Runs:
+    """The head goes away after the first stop."""
+
+    def __init__(self) -> None:
+        self.head = Head(PLACE, patience_s=600)
+        self.asked: list[str] = []
+
+    def stop(self, trial: types.SimpleNamespace) -> None:
+        self.asked.append(trial.leg.run_name)
+        if len(self.asked) > 1:
+            raise Unreachable("unreachable", "away")
+
+
+def test_a_sweep_that_cannot_stop_its_trials_asks_once_and_names_them(capfd) -> None:
+    runs = Runs()
+    sweep = types.SimpleNamespace(elapsed_s=0.0)
+    file = types.SimpleNamespace(folder=pathlib.Path("/nowhere"))
+    driver = SweepDriver(sweep, runs, file, types.SimpleNamespace(), [], taken_up=False)
+    trials = [types.SimpleNamespace(leg=types.SimpleNamespace(run_name=name, run_id=f"r-{name}")) for name in ("a", "b", "c")]
+    driver._stop(trials)
+    assert runs.asked == ["a", "b"]
+    said = capfd.readouterr().err
+    assert "could not be stopped: b, c: away" in said
+    assert "`rtrain stop b` ends it; `rtrain stop c` ends it" in said
