@@ -81,8 +81,7 @@ Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha
     if (Status made = make_directory(facts.files.data_dir + "/code", 0755); !made) return made.error();
     const std::string archive = place + ".tar.zst";
     if (Status fetched = fetch_code(facts, sha256, archive); !fetched) return fetched.error();
-    if (Status unpacked = spec::unpack_archive(archive, place); !unpacked) return unpacked.error();
-    if (Status sealed = seal_code(place); !sealed) return sealed.error();
+    if (Status unpacked = spec::unpack_archive(archive, place, seal_code); !unpacked) return unpacked.error();
     return place;
 }
 

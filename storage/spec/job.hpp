@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -93,6 +94,8 @@ struct PackedCode {
     std::uint32_t files = 0;
 };
 Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory);
-Status unpack_archive(const std::string& archive, const std::string& to_directory);  // atomic: all or nothing
+// Atomic: all or nothing. `finish` does what belongs to it, on the files at the place where they wait for their name.
+using FinishUnpacking = std::function<Status(const std::string& directory)>;
+Status unpack_archive(const std::string& archive, const std::string& to_directory, const FinishUnpacking& finish = {});
 
 }  // namespace rtrain::spec

@@ -175,7 +175,7 @@ Status publish(const std::string& aside, const std::string& to_directory) {
 
 }  // namespace
 
-Status unpack_archive(const std::string& archive, const std::string& to_directory) {
+Status unpack_archive(const std::string& archive, const std::string& to_directory, const FinishUnpacking& finish) {
     std::error_code failed;
     if (!fs::exists(archive, failed)) return Error{ErrorCode::not_found, "archive " + archive + " does not exist", ""};
     const fs::path parent = fs::path(to_directory).parent_path();
@@ -185,6 +185,7 @@ Status unpack_archive(const std::string& archive, const std::string& to_director
     if (::mkdtemp(aside.data()) == nullptr) return failure("making", aside, errno);
     fs::permissions(aside, fs::perms(0755), failed);
     Status done = Unpacker(archive, aside).unpack();
+    if (done && finish) done = finish(aside);
     if (done) done = publish(aside, to_directory);
     fs::remove_all(aside, failed);  // gone already when all went well
     return done;

@@ -83,6 +83,24 @@ TEST_CASE("a directory comes back with its files, modes, links and empty directo
     CHECK(unpack_archive(packed->file, folder.path + "/cache/code").ok());  // a second agent, the same content
 }
 
+TEST_CASE("what belongs to unpacking is done before anybody finds the directory; where it fails nothing is there") {
+    Folder folder;
+    folder.write("src/train.py", "print()");
+    const auto packed = pack_directory(folder.path + "/src", folder.path + "/out");
+    REQUIRE(packed.ok());
+    const std::string code = folder.path + "/cache/code";
+    const auto fails = [](const std::string&) { return Status(Error{ErrorCode::io, "killed", ""}); };
+    CHECK(unpack_archive(packed->file, code, fails).error().message == "killed");
+    CHECK(fs::is_empty(folder.path + "/cache"));
+    const auto seals = [&](const std::string& directory) {
+        CHECK_FALSE(fs::exists(code));
+        fs::permissions(directory + "/train.py", fs::perms(0444));
+        return Status(Done{});
+    };
+    CHECK(unpack_archive(packed->file, code, seals).ok());
+    CHECK((fs::status(code + "/train.py").permissions() & fs::perms(0777)) == fs::perms(0444));
+}
+
 TEST_CASE("the same content has the same name, whatever its times, owners and order of creation") {
     Folder folder;
     folder.write("a/x", "1");
