@@ -217,6 +217,8 @@ Status join(const AgentOptions& options, const std::string& token_text) {
         return Error{ErrorCode::unauthorised, "this is a user's token; a node joins with a node token",
                      "rtrain token create --role node"};
     if (auto offer = agent::discover(agent::wishes(options)); !offer) return offer.error();
+    auto lock = agent::DirectoryLock::take(options.data_dir);  // an agent that runs here renews its identity
+    if (!lock) return lock.error();
     std::optional<std::string> turned_away;
     if (auto old = agent::load_identity(options.data_dir)) {
         const auto print = security::fingerprint(old->ca);
@@ -227,8 +229,6 @@ Status join(const AgentOptions& options, const std::string& token_text) {
             turned_away = old->node;
         }
     }
-    auto lock = agent::DirectoryLock::take(options.data_dir);
-    if (!lock) return lock.error();
     if (turned_away) end_given_up(options.data_dir, *turned_away);
     const agent::JoinWish wish{.node = options.node.empty() ? agent::host_name() : options.node,
                                .head_host = options.head_host,

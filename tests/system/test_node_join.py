@@ -107,3 +107,15 @@ def test_a_node_known_at_loopback_beside_one_that_is_not_is_warned_of_until_it_i
     wait_for("its new address", lambda: cluster.json("describe", "node-1")["address"] == "192.0.2.8")
     assert cluster.json("describe", "node-1")["warnings"] == []
     join.leave()
+
+
+def test_joining_beside_a_running_agent_leaves_its_identity_alone(cluster):
+    data = cluster.folder / "node-1"
+    before = (data / "identity" / "node.json").read_bytes()
+    (data / "agent.pid").unlink()  # as beside one that is just starting
+    token = cluster.json("token", "create", "--role", "node")["token"]
+    for how in ((), ("--detach",)):
+        done = cluster.run("node", "join", f"localhost:{cluster.port}", "--token", token, "--name", "node-1", "--data", data,
+                           "--peer-port", 0, "--allow-root-workers", "-o", "json", *how)  # fmt: skip
+        assert refused(done, "conflict", 7, f"serves from {data} already", "another --data directory")
+        assert (data / "identity" / "node.json").read_bytes() == before
