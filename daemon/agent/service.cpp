@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::chrono::seconds last_requests(5);  // to object stores, of an agent that stops
 constexpr std::int64_t reconnect_first_ms = 100, reconnect_last_ms = 2'000, refused_wait_ms = 30'000;
+constexpr std::int64_t clear_patience_ms = 10'000, clear_again_ms = 50;
 constexpr std::int64_t renew_margin_ms = 30LL * 24 * 3600 * 1000, renew_every_ms = 12LL * 3600 * 1000;
 
 std::int64_t clock_ms(clockid_t clock) {
@@ -286,23 +287,30 @@ void Service::set_timer() {
 void Service::obey(protocol::FromHead message) {
     if (const auto* stop = std::get_if<protocol::Stop>(&message)) setups_->cancel(key_of(stop->attempt));
     if (const auto* revoked = std::get_if<protocol::Revoked>(&message)) refuse_revoked(revoked->serials);
-    if (const auto* order = std::get_if<protocol::Clear>(&message)) clear(*order);
+    if (const auto* order = std::get_if<protocol::Clear>(&message)) clear(*order, boot_ms() + clear_patience_ms);
     feed(HeadSaid{std::move(message)});
 }
 
 // An attempt that still ends here would write into what is removed: the run's own, or one that goes on from its files.
-void Service::clear(const protocol::Clear& order) {
+// An end that is on its way there is waited for.
+void Service::clear(const protocol::Clear& order, std::int64_t until_ms) {
     for (const auto& [key, attempt] : state_.attempts)
         if (attempt.image.prepare.run_name == order.run_name &&
             storage::same_place(attempt.image.prepare.storage_path, order.storage_path))
             return send(protocol::Cleared{.id = order.id,
                                           .error = "attempt " + std::to_string(attempt.image.number) + " of run " +
                                                    attempt.image.prepare.run_id + " is still there"});
-    if (const std::string why = drop_rests(order); !why.empty())
-        return send(protocol::Cleared{.id = order.id, .error = why});
+    if (const std::string why = hold_rests(order); !why.empty()) {
+        if (boot_ms() >= until_ms) return send(protocol::Cleared{.id = order.id, .error = why});
+        loop_.after(clear_again_ms, [this, order, until_ms] { clear(order, until_ms); });
+        return;
+    }
     offload([facts = facts(), order] { return clear_run(facts, order); },
             [id = order.id](const Error& error) { return protocol::Cleared{.id = id, .error = error.message}; },
-            [this](const protocol::Cleared& cleared) { send(cleared); });
+            [this, order](const protocol::Cleared& cleared) {
+                release_rests(order, cleared.removed);
+                send(cleared);
+            });
 }
 
 // Kept on disk: this agent may start while the head is away.

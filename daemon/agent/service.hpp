@@ -22,6 +22,7 @@
 #include "daemon/agent/machine.hpp"
 #include "daemon/agent/ports.hpp"
 #include "daemon/agent/preparation.hpp"
+#include "daemon/agent/undelivered.hpp"
 #include "daemon/agent/worker_server.hpp"
 
 namespace rtrain::agent {
@@ -46,17 +47,6 @@ class Service {
         bool killed = false;          // some worker died of a signal: strays are looked for
     };
 
-    struct Rest {  // of an attempt that has ended: what is not beside its run yet
-        Gear gear;
-        std::uint32_t number = 0;
-        std::shared_ptr<Journal> journal;          // null: all metrics are
-        bool logs = false;                         // are not
-        std::optional<storage::AttemptEnd> end{};  // is not
-        std::int64_t since_wall_ms = 0, again_ms = 5'000;
-        net::Loop::TimerId timer = 0;
-        bool trying = false;
-    };
-
     Service(AgentOptions options, Identity identity, DirectoryLock lock, Outbox outbox);
     Status start();
     void adopt(const AttemptImage& image);
@@ -68,7 +58,7 @@ class Service {
     void refuse_foreign_stage(WorkerSaid& said);
     void set_timer();
     void obey(protocol::FromHead message);
-    void clear(const protocol::Clear& order);
+    void clear(const protocol::Clear& order, std::int64_t until_ms);
     void refuse_revoked(const std::vector<std::string>& serials);
     void connect();
     void ask_whether_turned_away();
@@ -136,6 +126,7 @@ class Service {
     Held* held(AttemptKey key);
 
     // service_rest.cpp: what storage did not take
+    void keep_rest(AttemptKey key, Rest rest);
     void leave_behind(AttemptKey key, Rest rest, const std::string& why);
     void find_rest(const AttemptImage& image);
     void deliver_rest_in(AttemptKey key, std::int64_t ms);
@@ -144,7 +135,8 @@ class Service {
     void rest_stays(AttemptKey key, Rest& rest, const std::string& why);
     void rest_is_gone(AttemptKey key);
     void let_go(AttemptKey key);
-    std::string drop_rests(const protocol::Clear& order);
+    std::string hold_rests(const protocol::Clear& order);
+    void release_rests(const protocol::Clear& order, bool removed);
 
     AgentOptions options_;
     Identity identity_;
@@ -175,7 +167,7 @@ class Service {
     std::shared_ptr<storage::Store> on_head_;
     std::optional<Cgroups> cgroups_;
     std::vector<protocol::GpuPulse> gpus_;  // as last sampled
-    bool sampling_gpus_ = false, measuring_scratch_ = false;
+    bool sampling_gpus_ = false, measuring_scratch_ = false, looking_at_rest_ = false;
 };
 
 std::int64_t boot_ms();  // CLOCK_BOOTTIME

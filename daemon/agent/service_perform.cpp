@@ -367,7 +367,8 @@ void Service::on(const FinishLogs& out) {
             return done;
         },
         [](const Error& error) { return Delivered{.metrics = error, .logs = error}; },
-        [this, key = out.attempt, rest = Rest{.gear = one->gear, .number = one->number, .journal = one->journal}](
+        [this, key = out.attempt,
+         rest = Rest{.prepare = one->gear->prepare, .gear = one->gear, .number = one->number, .journal = one->journal}](
             const Delivered& done) mutable {
             rest.logs = !done.logs;
             if (!done.logs)
@@ -379,21 +380,6 @@ void Service::on(const FinishLogs& out) {
         });
 }
 
-void Service::on(const WriteEnd& out) {
-    const Held* one = held(out.attempt);
-    if (!one) return;
-    if (const auto rest = rests_.find(out.attempt); rest != rests_.end()) {
-        rest->second.end = out.end;  // goes with the logs
-        return deliver_rest(out.attempt);
-    }
-    offload([gear = one->gear, end = out.end] { return storage::write_end(*gear->store, gear->prepare.run_name, end); },
-            [this, key = out.attempt,
-             rest = Rest{.gear = one->gear, .number = one->number, .end = out.end}](const Status& written) mutable {
-                if (!written)
-                    leave_behind(key, std::move(rest), "its end is not beside it: " + written.error().message);
-            });
-}
-
 void Service::on(const CloseAttempt& out) {
     workers_->dismiss(out.attempt);
     links_->close(out.attempt);
@@ -401,9 +387,11 @@ void Service::on(const CloseAttempt& out) {
     ::rename((folder + "/" + live_image).c_str(), (folder + "/" + ended_image).c_str());
     const Held* one = held(out.attempt);
     if (!one) return;
+    const auto rest = rests_.find(out.attempt);
     loop_.offload(
-        [gear = one->gear, folder, scratch = files_.scratch(out.attempt), restored = files_.restored(out.attempt),
-         groups = cgroups_, key = out.attempt, logs_stay = rests_.contains(out.attempt)] {
+        [gear = one->gear, scratch = files_.scratch(out.attempt),
+         restored = files_.restored(out.attempt), groups = cgroups_, key = out.attempt,
+         logs_stay = rest != rests_.end() && rest->second.logs] {
             if (logs_stay)
                 remove_all_but(scratch, named_logs_folder);
             else
@@ -426,9 +414,13 @@ void Service::on(const CloseAttempt& out) {
 
 void Service::on(const ForgetAttempt& out) {
     logs_->forget(out.attempt);
-    if (rests_.erase(out.attempt) > 0)  // its run was removed
-        loop_.offload([scratch = files_.scratch(out.attempt)] { remove_tree(scratch); }, [] {});
-    loop_.offload([folder = files_.attempt(out.attempt)] { remove_tree(folder); }, [] {});
+    rests_.erase(out.attempt);  // there is one: its run was removed
+    loop_.offload(
+        [scratch = files_.scratch(out.attempt), folder = files_.attempt(out.attempt)] {
+            remove_tree(scratch);
+            remove_tree(folder);
+        },
+        [] {});
 }
 
 void Service::on(const RemoveCheckpoint& out) {

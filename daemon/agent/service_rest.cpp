@@ -1,35 +1,59 @@
-// What storage would not take when an attempt ended: its last metrics, its logs, its end. They are tried again when the
-// head is back and with a growing pause, by the agent after this one as well; only then the attempt's files go.
+// What storage would not take when an attempt ended (undelivered.hpp). It is tried again when the head is back and with
+// a growing pause, by the agent after this one as well; only then the attempt's files go.
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <utility>
 
 #include "daemon/agent/environment.hpp"
-#include "daemon/agent/named_logs.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
-#include "daemon/agent/uploads.hpp"
 #include "storage/uri/removal.hpp"
 
 namespace rtrain::agent {
 namespace {
 
-constexpr std::int64_t again_first_ms = 5'000, again_last_ms = 600'000;
+constexpr std::int64_t again_first_ms = 5'000, again_last_ms = 600'000, turn_ms = 100;
 constexpr std::int64_t patience_ms = 14LL * 24 * 3600 * 1000;
+
+std::string name_of(const Rest& rest) { return "attempt " + attempt_text(rest.prepare, rest.number); }
+
+bool is_of(const Rest& rest, const protocol::Clear& order) {
+    return rest.prepare.run_name == order.run_name &&
+           storage::same_place(rest.prepare.storage_path, order.storage_path);
+}
 
 }  // namespace
 
-// Said once; the mark is for the agent after this one.
-void Service::leave_behind(AttemptKey key, Rest rest, const std::string& why) {
-    warn("attempt " + attempt_text(rest.gear->prepare, rest.number) + ": " + why +
-         "; they are kept here and tried again");
-    rest.since_wall_ms = wall_ms();
-    const std::string mark = files_.undelivered(key);
-    if (Status kept = write_whole(mark, std::to_string(rest.since_wall_ms), 0600, Durable::no); !kept)
-        warn("only as long as this agent lives: " + kept.error().message);
+// The mark is for the agent after this one.
+void Service::keep_rest(AttemptKey key, Rest rest) {
+    if (rest.since_wall_ms == 0) rest.since_wall_ms = wall_ms();
+    Status kept = make_directory(files_.attempt(key), 0711);
+    if (kept) kept = write_whole(files_.undelivered(key), encode_mark(rest), 0600, Durable::no);
+    if (!kept) warn(name_of(rest) + ": what storage does not take is lost with this agent: " + kept.error().message);
     rests_[key] = std::move(rest);
+}
+
+// Said once.
+void Service::leave_behind(AttemptKey key, Rest rest, const std::string& why) {
+    warn(name_of(rest) + ": " + why + "; they are kept here and tried again");
+    rest.told_of = true;
+    keep_rest(key, std::move(rest));
     deliver_rest_in(key, again_first_ms);
+}
+
+// Goes with the logs where they stay. Kept before it is tried, so that a try that fails finds all of the attempt's
+// files, and the head's words, which come meanwhile, are written behind the agent's own.
+void Service::on(const WriteEnd& out) {
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    const auto found = rests_.find(out.attempt);
+    Rest rest = found != rests_.end()
+                    ? found->second
+                    : Rest{.prepare = one->gear->prepare, .gear = one->gear, .number = one->number, .journal = nullptr};
+    rest.end = out.end;
+    keep_rest(out.attempt, std::move(rest));
+    deliver_rest(out.attempt);
 }
 
 // Of an attempt that ended before this agent's start.
@@ -37,16 +61,7 @@ void Service::find_rest(const AttemptImage& image) {
     const AttemptKey key = key_of(image.prepare.attempt);
     const auto mark = read_whole(files_.undelivered(key));
     if (!mark) return;
-    auto geared = gear_of_ended(facts(), image.prepare);
-    if (const auto* why = std::get_if<Trouble>(&geared)) {
-        warn("logs of attempt " + attempt_text(image.prepare, image.number) + " stay on this node: " + why->why);
-        return;
-    }
-    rests_[key] = {.gear = std::get<Gear>(geared),
-                   .number = image.number,
-                   .journal = std::make_shared<Journal>(files_.journal(key)),
-                   .logs = true,
-                   .since_wall_ms = std::strtoll(mark->c_str(), nullptr, 10)};
+    rests_[key] = rest_of(image, *mark, files_);
     deliver_rest(key);
 }
 
@@ -65,46 +80,43 @@ void Service::deliver_rests() {
     for (const AttemptKey key : keys) deliver_rest(key);
 }
 
+// Storage that hangs since before this agent's start takes one thread of the pool, not all.
 void Service::deliver_rest(AttemptKey key) {
     const auto found = rests_.find(key);
     if (found == rests_.end() || found->second.trying) return;
     Rest& rest = found->second;
+    const bool first = !rest.gear;
+    if (first && looking_at_rest_) return deliver_rest_in(key, turn_ms);
+    looking_at_rest_ = looking_at_rest_ || first;
     rest.trying = true;
-    struct Tried {
-        Status all{Done{}};
-        bool logs = false;
-    };
-    offload(
-        [gear = rest.gear, number = rest.number, journal = rest.journal, logs = rest.logs, end = rest.end,
-         facts = facts()] {
-            Tried tried;
-            if (journal) tried.all = deliver(*journal, *gear, number);
-            if (tried.all && logs) tried.all = copy_logs(*gear, facts, number);
-            tried.logs = logs && tried.all;
-            if (tried.all && end) tried.all = storage::write_end(*gear->store, gear->prepare.run_name, *end);
-            return tried;
-        },
-        [](const Error& error) { return Tried{.all = error}; },
-        [this, key, end = rest.end](const Tried& tried) {
-            const auto at = rests_.find(key);
-            if (at == rests_.end()) return;  // nobody wants it any more
-            Rest& now = at->second;
-            now.trying = false;
-            if (tried.logs) now.logs = false;
-            if (!tried.all) return rest_stays(key, now, tried.all.error().message);
-            if (now.end != end) return deliver_rest(key);  // the head's words came meanwhile
-            say("attempt " + attempt_text(now.gear->prepare, now.number) +
-                ": its last metrics and logs are beside its run");
-            rest_is_gone(key);
-        });
+    offload([rest, facts = facts()] { return deliver(rest, facts); },
+            [](const Error& error) { return Tried{.all = error, .gear = {}}; },
+            [this, key, first, end = rest.end](const Tried& tried) {
+                if (first) looking_at_rest_ = false;
+                const auto at = rests_.find(key);
+                if (at == rests_.end()) return;  // nobody wants it any more
+                Rest& now = at->second;
+                now.trying = false;
+                if (tried.gear) now.gear = tried.gear;
+                if (tried.logs) now.logs = false;
+                if (!tried.all) return rest_stays(key, now, tried.all.error().message);
+                if (now.end != end) return deliver_rest(key);  // the head's words came meanwhile
+                if (tried.run_is_gone)
+                    warn(name_of(now) + ": its run is not there any more; what was to come beside it is dropped");
+                else if (now.told_of)
+                    say(name_of(now) + ": what storage had not taken is beside its run");
+                rest_is_gone(key);
+            });
 }
 
 void Service::rest_stays(AttemptKey key, Rest& rest, const std::string& why) {
     if (wall_ms() - rest.since_wall_ms > patience_ms) {
-        warn("attempt " + attempt_text(rest.gear->prepare, rest.number) +
-             ": its last metrics and logs are given up: " + why);
+        warn(name_of(rest) + ": what is not beside its run is given up: " + why);
         return rest_is_gone(key);
     }
+    if (!std::exchange(rest.told_of, true))
+        warn(name_of(rest) + (rest.logs ? ": its logs are" : ": its end is") + " not beside the run: " + why +
+             "; kept here and tried again");
     deliver_rest_in(key, rest.again_ms);
     rest.again_ms = std::min(rest.again_ms * 2, again_last_ms);
 }
@@ -122,21 +134,28 @@ void Service::let_go(AttemptKey key) {
     if (!state_.attempts.contains(key) && !rests_.contains(key)) on(ForgetAttempt{key});
 }
 
-// Before the files of a run are removed: what is written into them later would bring them back. Not empty: why they
-// cannot be now.
-std::string Service::drop_rests(const protocol::Clear& order) {
-    const auto meant = [&](const Rest& rest) {
-        return rest.gear->prepare.run_name == order.run_name &&
-               storage::same_place(rest.gear->prepare.storage_path, order.storage_path);
-    };
+// While the files of a run are removed: what is written into them meanwhile would bring them back. Not empty: why they
+// cannot be removed now.
+std::string Service::hold_rests(const protocol::Clear& order) {
     for (const auto& [key, rest] : rests_)
-        if (meant(rest) && rest.trying)
-            return "logs of its attempt " + std::to_string(rest.number) + " are on their way there at this moment";
-    std::erase_if(rests_, [&](const auto& one) {
-        if (meant(one.second)) ::unlink(files_.undelivered(one.first).c_str());
-        return meant(one.second);
-    });
+        if (is_of(rest, order) && rest.trying)
+            return "what its attempt " + std::to_string(rest.number) + " left is on its way there at this moment";
+    for (auto& [key, rest] : rests_)
+        if (is_of(rest, order)) rest.trying = true;
     return {};
+}
+
+void Service::release_rests(const protocol::Clear& order, bool removed) {
+    std::vector<AttemptKey> keys;
+    for (auto& [key, rest] : rests_)
+        if (is_of(rest, order)) keys.push_back(key);
+    for (const AttemptKey key : keys) {
+        rests_.at(key).trying = false;
+        if (removed)
+            rest_is_gone(key);
+        else
+            deliver_rest(key);
+    }
 }
 
 }  // namespace rtrain::agent

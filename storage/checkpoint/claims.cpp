@@ -172,6 +172,12 @@ Result<std::vector<Claim>> read_claims(Store& store, const std::string& run_name
     return claims;
 }
 
+Result<Claim> read_claim(Store& store, const std::string& run_name, std::uint32_t number) {
+    const auto text = store.get(claim_path(run_name, number));
+    if (!text) return text.error();
+    return decode_claim(*text, claim_path(run_name, number));
+}
+
 std::optional<Claim> newest_claim(Store& store, const std::string& run_name) {
     const auto claims = read_claims(store, run_name);
     if (!claims) return std::nullopt;

@@ -25,7 +25,7 @@ json ranks_json(const AttemptEnd& end) {
 
 }  // namespace
 
-Status write_end(Store& store, const std::string& run_name, const AttemptEnd& end) {
+std::string encode(const AttemptEnd& end) {
     const json value = {{"schema_version", 1},
                         {"attempt", end.number},
                         {"state", end.state},
@@ -34,11 +34,15 @@ Status write_end(Store& store, const std::string& run_name, const AttemptEnd& en
                         {"ranks", ranks_json(end)},
                         {"started_wall_ms", end.started_wall_ms},
                         {"ended_wall_ms", end.ended_wall_ms}};
-    return store.put(end_path(run_name, end.number), file_text(value));
+    return file_text(value);
 }
 
-Result<AttemptEnd> read_end(Store& store, const std::string& run_name, std::uint32_t number) {
-    const auto value = read_object(store, end_path(run_name, number));
+Status write_end(Store& store, const std::string& run_name, const AttemptEnd& end) {
+    return store.put(end_path(run_name, end.number), encode(end));
+}
+
+Result<AttemptEnd> decode_end(const std::string& text, const std::string& path) {
+    const auto value = parse_object(text, path);
     if (!value) return value.error();
     try {
         AttemptEnd end{.number = value->at("attempt").get<std::uint32_t>(),
@@ -54,9 +58,13 @@ Result<AttemptEnd> read_end(Store& store, const std::string& run_name, std::uint
                 .signal = or_none<std::int32_t>(one.at("signal")),
                 .detail = one.at("detail").get<std::string>()};
         return end;
-    } catch (const std::exception& wrong) {
-        return Error{ErrorCode::damaged, end_path(run_name, number) + ": " + wrong.what(), ""};
-    }
+    } catch (const std::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
+}
+
+Result<AttemptEnd> read_end(Store& store, const std::string& run_name, std::uint32_t number) {
+    const auto text = store.get(end_path(run_name, number));
+    if (!text) return text.error();
+    return decode_end(*text, end_path(run_name, number));
 }
 
 Status write_result(Store& store, const std::string& run_name, const RunOutcome& outcome) {

@@ -71,6 +71,7 @@ struct ClaimAnswer {
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim wanted, const std::string& restore_from,
                                   const std::string& keep_in = {});
 Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // by number
+Result<Claim> read_claim(Store&, const std::string& run_name, std::uint32_t number);
 // The newest claim that can be read: what is in force. None: the run has no claim yet.
 std::optional<Claim> newest_claim(Store&, const std::string& run_name);
 
@@ -109,6 +110,8 @@ struct AttemptEnd {  // attempts/NNNNNN/end.json
     std::map<std::uint32_t, RankEnd> ranks;  // of rank 0's node
     bool operator==(const AttemptEnd&) const = default;
 };
+std::string encode(const AttemptEnd&);
+Result<AttemptEnd> decode_end(const std::string& text, const std::string& path);
 Status write_end(Store&, const std::string& run_name, const AttemptEnd&);
 Result<AttemptEnd> read_end(Store&, const std::string& run_name, std::uint32_t number);
 struct RunOutcome {  // result.json

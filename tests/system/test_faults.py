@@ -154,6 +154,94 @@ def test_logs_that_a_storage_did_not_take_come_with_the_next_agent(cluster, tmp_
     wait_for("the scratch to go", lambda: not list((cluster.folder / node / "scratch").iterdir()))
 
 
+def said_by(cluster, node, text):
+    return wait_for(f"{node} to say '{text}'", lambda: text in (cluster.folder / f"{node}.log").read_text(), 180)
+
+
+def without_its_logs(cluster, tmp_path, name):
+    """A run that has ended, whose storage did not take its logs; on which node they are."""
+    own = 'mkdir -p "$RTRAIN_SCRATCH_DIR/.rtrain-logs" && echo mine > "$RTRAIN_SCRATCH_DIR/.rtrain-logs/rank-00000-own.txt"'
+    job = ranks_job(tmp_path, name, 5, 0.1, storage_path=str(tmp_path / "runs"), before=f'{own}; exec "$@"')
+    (tmp_path / "runs" / "other").mkdir(parents=True)
+    (tmp_path / "runs" / "other" / "run.json").write_text("{}")
+    cluster.rtrain("submit", job)
+    wait_for("a report", lambda: reported(cluster, name) >= 1)
+    node = workers_of(cluster, name)[0]["node"]
+    (tmp_path / "runs" / name / "logs").write_text("in the way")
+    cluster.wait_state(name, "SUCCEEDED", "FAILED")
+    said_by(cluster, node, "logs are not beside the run")
+    return node
+
+
+def nothing_is_kept(cluster, node):
+    wait_for("its files to go", lambda: not list((cluster.folder / node / "attempts").iterdir()), 180)
+    wait_for("its scratch to go", lambda: not list((cluster.folder / node / "scratch").iterdir()), 180)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_storage_did_not_take_is_written_neither_into_a_removed_run_nor_into_the_next_of_its_name(cluster, tmp_path, again):
+    run = tmp_path / "runs" / "gone"
+    node = without_its_logs(cluster, tmp_path, "gone")
+    cluster.kill(node)
+    cluster.rtrain("runs", "rm", "gone", "--files", "--yes")
+    assert not run.exists()
+    if again:
+        other = "node-2" if node == "node-1" else "node-1"
+        fields = {"storage_path": str(run.parent), "scaling": {"nodes": [other]}}
+        cluster.rtrain("submit", write_job(tmp_path, "gone", ["echo", "of the next one"], **fields))
+        cluster.wait_state("gone", "SUCCEEDED", "FAILED")
+        nothing_is_kept(cluster, other)
+        assert (run / "logs" / "attempt-000001" / "rank-00000.out").read_text() == "of the next one\n"
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.name != "result.json" and path.is_file()}
+    cluster.restart(node)
+    nothing_is_kept(cluster, node)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.name != "result.json" and path.is_file()} == before
+    assert bool(before) == run.exists() == again
+
+
+@pytest.mark.parametrize("wrong", ["a file", "not mounted"])
+def test_logs_stay_while_their_storage_is_not_what_it_should_be_at_the_start_of_an_agent(cluster, tmp_path, wrong):
+    node = without_its_logs(cluster, tmp_path, "kept")
+    runs, aside = tmp_path / "runs", tmp_path / "aside"
+    cluster.kill(node)
+    (runs / "kept" / "logs").unlink()
+    runs.rename(aside)
+    runs.write_text("") if wrong == "a file" else runs.mkdir()
+    cluster.restart(node)
+    said_by(cluster, node, "it is a file, not a directory" if wrong == "a file" else "is it mounted?")
+    acknowledged = f"rank-00000.out {len('rank 0 is through') + 1}"
+    kept = cluster.folder / node / "attempts"
+    wait_for("the head to have all", lambda: any(acknowledged in file.read_text() for file in kept.glob("*/logs/acknowledged")))
+    cluster.rtrain("submit", write_job(tmp_path, "next", ["true"], scaling={"nodes": [node]}))
+    cluster.wait_state("next", "SUCCEEDED", "FAILED")
+    cluster.kill(node)
+    assert list((cluster.folder / node / "attempts").iterdir())
+    runs.rename(tmp_path / "was wrong")
+    aside.rename(runs)
+    cluster.restart(node)
+    nothing_is_kept(cluster, node)
+    copied = runs / "kept" / "logs" / "attempt-000001"
+    assert (copied / "rank-00000.out").read_text().endswith("rank 0 is through\n")
+    assert (copied / "rank-00000-own.txt").read_text() == "mine\n"
+
+
+def test_the_end_that_a_storage_did_not_take_comes_with_the_next_agent(cluster, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "ends", 5, 0.1, storage_path=str(tmp_path)))
+    wait_for("a report", lambda: reported(cluster, "ends") >= 1)
+    node = workers_of(cluster, "ends")[0]["node"]
+    end = tmp_path / "ends" / "attempts" / "000001" / "end.json"
+    (end / "in the way").mkdir(parents=True)
+    cluster.wait_state("ends", "SUCCEEDED", "FAILED")
+    said_by(cluster, node, "its end is not beside")
+    cluster.kill(node)
+    (end / "in the way").rmdir()
+    end.rmdir()
+    cluster.restart(node)
+    wait_for("its end", end.exists)
+    assert json.loads(end.read_text())["state"] == "SUCCEEDED"
+    nothing_is_kept(cluster, node)
+
+
 @pytest.mark.parametrize("dead", [("node-1",), ("node-2",), ("node-2", "node-1"), ("head", "node-1", "node-2")])
 def test_workers_that_end_while_their_agent_is_dead_have_ended_well(cluster, tmp_path, dead):
     script = 'while [ ! -e "$0" ]; do read -t 0.05 x <> <(:) || true; done'

@@ -65,6 +65,41 @@ def test_the_files_that_a_resumed_run_goes_on_from_are_removed_with_it_alone(clu
     assert on_node(cluster, tmp_path, "removed", f"ls -A {runs}") == ""
 
 
+def without_its_logs(cluster, folder, name, runs):
+    """A run on node-1 that has ended, whose storage did not take its logs."""
+    own = 'mkdir -p "$RTRAIN_SCRATCH_DIR/.rtrain-logs" && echo mine > "$RTRAIN_SCRATCH_DIR/.rtrain-logs/rank-00000-own.txt"'
+    blocked = f"{own}; echo in the way > {runs}/{name}/logs; echo through"
+    fields = {"storage_path": str(runs), "scaling": {"nodes": ["node-1"]}}
+    cluster.rtrain("submit", write_job(folder, name, ["sh", "-c", blocked], **fields))
+    cluster.wait_state(name, "SUCCEEDED", "FAILED")
+    said = f"attempt {cluster.json('describe', name)['run_id']}-a1: logs are not beside the run"
+    wait_for("a try in vain", lambda: said in (cluster.folder / "node-1.log").read_text())
+
+
+def test_logs_that_storage_did_not_take_are_dropped_when_their_run_is_removed_and_not_before(cluster, tmp_path):
+    runs = cluster.folder / "node-1" / "full"
+    own = f"find {cluster.folder}/node-1 -name rank-00000-own.txt"
+    without_its_logs(cluster, tmp_path, "stays", runs)
+    on_node(cluster, tmp_path, "hold", f"mount --bind {runs}/stays {runs}/stays")
+    refused = cluster.run("runs", "rm", "stays", "--files", "--yes")
+    assert refused.returncode != 0 and "node-1 could not remove" in refused.stderr, refused.stderr
+    kept = on_node(cluster, tmp_path, "release", f"umount {runs}/stays && rm {runs}/stays/logs && {own}")
+    assert kept.count("\n") == 1, kept
+    copied = f"{runs}/stays/logs/attempt-000001"
+    until = f"until [ -e {copied}/rank-00000-own.txt ]; do read -t 0.1 x <> <(:) || true; done"
+    cluster.rtrain("submit", write_job(tmp_path, "look", ["bash", "-c", until], scaling={"nodes": ["node-1"]}))
+    cluster.wait_state("look", "SUCCEEDED", "FAILED", seconds=300)
+    assert on_node(cluster, tmp_path, "read", f"cat {copied}/rank-00000.out") == "through\n"
+
+    without_its_logs(cluster, tmp_path, "goes", runs)
+    assert cluster.json("runs", "rm", "goes", "--files", "--yes")["files"] == f"{runs}/goes"
+    assert "stays" in on_node(cluster, tmp_path, "after-removal", f"ls {runs}")
+    until = f"while {own} -path '*/scratch/*' | grep .; do read -t 0.1 x <> <(:) || true; done; ls {runs}"
+    cluster.rtrain("submit", write_job(tmp_path, "look-again", ["bash", "-c", until], scaling={"nodes": ["node-1"]}))
+    cluster.wait_state("look-again", "SUCCEEDED", "FAILED")
+    assert cluster.rtrain("logs", "look-again", "--stream", "out").splitlines()[-1] == "stays"
+
+
 def test_files_whose_nodes_are_away_are_left_and_said_so(cluster, tmp_path):
     runs = cluster.folder / "node-2" / "mine"
     cluster.rtrain("submit", ranks_job(tmp_path, "gone", steps=1, storage_path=str(runs), scaling={"nodes": ["node-2"]}))
