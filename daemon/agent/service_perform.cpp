@@ -9,6 +9,7 @@
 #include "daemon/agent/named_logs.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
+#include "daemon/agent/start_directory.hpp"
 #include "daemon/agent/uploads.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -389,7 +390,7 @@ void Service::on(const CloseAttempt& out) {
     if (!one) return;
     const auto rest = rests_.find(out.attempt);
     loop_.offload(
-        [gear = one->gear, scratch = files_.scratch(out.attempt),
+        [gear = one->gear, facts = facts(), scratch = files_.scratch(out.attempt),
          restored = files_.restored(out.attempt), groups = cgroups_, key = out.attempt,
          logs_stay = rest != rests_.end() && rest->second.logs] {
             if (logs_stay)
@@ -399,6 +400,7 @@ void Service::on(const CloseAttempt& out) {
             remove_tree(gear->staging);
             remove_tree(gear->spool);
             remove_tree(restored);
+            remove_start_directories(*gear, facts);
             if (groups) groups->remove(key);
             const std::filesystem::path staging = gear->staging;
             if (!gear->store->local()) return;

@@ -167,6 +167,14 @@ Result<std::string> start_directory(const AttemptGear& gear, const NodeFacts& fa
     return place;
 }
 
+void remove_start_directories(const AttemptGear& gear, const NodeFacts& facts) {
+    const AttemptKey key = key_of(gear.prepare.attempt);
+    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+        for (const std::uint32_t rank : peer.ranks)
+            if (peer.node == facts.node)
+                for (const char* name : {"/cwd", "/cwd.new"}) remove_tree(facts.files.worker(key, rank) + name);
+}
+
 Status start_directories(const AttemptGear& gear, const NodeFacts& facts) {
     for (const protocol::PeerNode& peer : gear.prepare.nodes)
         for (const std::uint32_t rank : peer.ranks)

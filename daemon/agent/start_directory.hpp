@@ -17,5 +17,6 @@ Status seal_code(const std::string& directory);
 // an empty directory is one to write into. Returns its path.
 Result<std::string> start_directory(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t rank);
 Status start_directories(const AttemptGear& gear, const NodeFacts& facts);  // of all ranks on this node
+void remove_start_directories(const AttemptGear& gear, const NodeFacts& facts);
 
 }  // namespace rtrain::agent

@@ -225,6 +225,13 @@ def test_logs_stay_while_their_storage_is_not_what_it_should_be_at_the_start_of_
     assert (copied / "rank-00000-own.txt").read_text() == "mine\n"
 
 
+def test_start_directories_go_with_their_attempt_though_its_logs_stay(cluster, tmp_path):
+    node = without_its_logs(cluster, tmp_path, "kept")
+    attempts = cluster.folder / node / "attempts"
+    wait_for("its start directory to go", lambda: not list(attempts.glob("*/rank-*/cwd")))
+    assert list(attempts.glob("*/logs/rank-00000.out"))
+
+
 def test_the_end_that_a_storage_did_not_take_comes_with_the_next_agent(cluster, tmp_path):
     cluster.rtrain("submit", ranks_job(tmp_path, "ends", 5, 0.1, storage_path=str(tmp_path)))
     wait_for("a report", lambda: reported(cluster, "ends") >= 1)

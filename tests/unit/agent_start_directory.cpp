@@ -89,6 +89,18 @@ TEST_CASE("files of the code are sealed, and have times of their own that the co
     CHECK_FALSE(fs::exists(story.code));
 }
 
+TEST_CASE("the start directories of an attempt go, those of another stay") {
+    Code story;
+    const fs::path mine = story.of(0);
+    AttemptGear other = story.gear;
+    ++other.prepare.attempt.incarnation;
+    const fs::path others = start_directory(other, story.facts, 0).value();
+    put(mine.string() + ".new/model.pt", "ol");
+    remove_start_directories(story.gear, story.facts);
+    CHECK(fs::is_empty(mine.parent_path()));
+    CHECK(text_of(others / "model.pt") == "old");
+}
+
 TEST_CASE("what setup made is shared by links; an empty directory that it made is each rank's own") {
     Code story;
     const fs::path work = story.folder.path + "/setups/key/work";
