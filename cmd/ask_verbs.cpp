@@ -57,10 +57,15 @@ Result<int> stop(Invocation& call) {
         return Error{.code = ErrorCode::usage,
                      .message = "--deadline is about the checkpoint that is waited for",
                      .next = "rtrain stop RUN --checkpoint --deadline 5m"};
+    if (call.arguments.has("now") && call.arguments.has("checkpoint"))
+        return Error{.code = ErrorCode::usage,
+                     .message = "--now and --checkpoint contradict each other",
+                     .next = "rtrain stop RUN --checkpoint --deadline 5m"};
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     json body = asked(call);
     if (call.arguments.has("checkpoint")) body["checkpoint"] = true;
+    if (call.arguments.has("now")) body["now"] = true;
     Result<json> run = api->post("/v1/runs/" + url_part(call.arguments.argument(0)) + "/stop", body);
     if (!run && run.error().code == ErrorCode::not_found) return stop_array(call, *api, body, run.error());
     if (!run) return run.error();
@@ -135,6 +140,7 @@ std::vector<Command> ask_commands() {
                         .takes = Value::duration,
                         .shown = "TIME",
                         .help = "of --checkpoint: then without it"},
+                       {.name = "now", .help = "without its stop_grace; a checkpoint that is on its way is given up"},
                        {.name = "wait", .help = "until it has stopped"},
                        timeout},
              .handler = stop},

@@ -35,6 +35,7 @@ struct RunStopAsked {
     std::int64_t wall_ms = 0;
     bool checkpoint = false;           // once its next checkpoint is committed,
     std::optional<Duration> deadline;  // or this time has passed
+    bool now = false;                  // neither its grace nor what is on its way of a checkpoint is waited for
     bool operator==(const RunStopAsked&) const = default;
 };
 struct RunCheckpointAsked { RunId run; std::string by; bool operator==(const RunCheckpointAsked&) const = default; };
@@ -141,6 +142,7 @@ struct StopAttempt {  // end everything of this attempt on this node, answer Nod
     NodeId node;
     Duration grace;
     std::string why;
+    bool at_once = false;  // a checkpoint that is on its way is given up
     bool operator==(const StopAttempt&) const = default;
 };
 struct AskCheckpoint {  // the attempt's workers on this node are to bring a checkpoint soon (rtw_wanted)

@@ -174,6 +174,23 @@ void on(Change& change, const RunSubmitted& event) {
                 event.user);
 }
 
+namespace {
+
+// Also of an attempt that ends already, and has long been told to.
+void end_at_once(Change& change, RunId id) {
+    const Attempt* attempt = live_attempt(change.seen(), id);
+    if (attempt == nullptr || attempt->state != AttemptState::stopping) return;
+    for (const NodeId& node : attempt->nodes_waiting)
+        change.act(StopAttempt{.attempt = attempt->id,
+                               .incarnation = attempt->incarnation,
+                               .node = node,
+                               .grace = {},
+                               .why = attempt->cause,
+                               .at_once = true});
+}
+
+}  // namespace
+
 void on(Change& change, const RunStopAsked& event) {
     const auto found = change.seen().runs.find(event.run);
     if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
@@ -183,6 +200,7 @@ void on(Change& change, const RunStopAsked& event) {
                               "run " + text_of(change.seen(), run) + " is " + to_text(run.state) + " already",
                               "there is nothing to stop"});
     change.about(event.run);
+    if (run.state == RunState::stopping && event.now) return end_at_once(change, event.run);
     if (run.state == RunState::stopping && !run.stop_by.empty()) {  // asked twice: said again to its nodes
         if (const Attempt* attempt = live_attempt(change.seen(), event.run))
             for (const NodeId& node : attempt->nodes_waiting) stop_on_node(change, *attempt, node, attempt->cause);
@@ -190,8 +208,9 @@ void on(Change& change, const RunStopAsked& event) {
     }
     if (run.state == RunState::stopping) return;  // it is ending for a reason of its own
     change.edit(event.run).stop_by = event.by.empty() ? "someone" : event.by;
-    if (checkpoint_first(change, event)) return;
+    if (!event.now && checkpoint_first(change, event)) return;
     stop_run(change, event.run, AttemptState::stopped, "stopped by " + change.seen().runs.at(event.run).stop_by);
+    if (event.now) end_at_once(change, event.run);
 }
 
 void on(Change& change, const RunRemoved& event) {

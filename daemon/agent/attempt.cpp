@@ -248,6 +248,7 @@ void stop(Step& step, const Stop& order) {
     attempt->stop_why = order.why;
     attempt->end_as = order.end_as;
     const AttemptKey id = key(*attempt);
+    attempt->at_once = attempt->at_once || order.at_once;
     if (attempt->phase == Phase::preparing) return;  // settled when the preparation has ended
     end_workers(step, *attempt, order.grace_ms);
     attempt_time(step, *attempt);
@@ -285,6 +286,8 @@ void settle_end(Step& step, AttemptKey id) {
         attempt->logs_asked = true;
         step.out.push_back(FinishLogs{id});
     }
+    if (!uploads_settled(*attempt) && attempt->at_once)
+        abandon_uploads(step, *attempt, "the run was stopped at once (rtrain stop --now)");
     if (!uploads_settled(*attempt)) {
         if (!attempt->uploads_from) attempt->uploads_from = step.now;
         return;

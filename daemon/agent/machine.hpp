@@ -52,6 +52,7 @@ struct LocalAttempt {
     std::optional<Time> kill_at;       // SIGKILL for those that are left
     std::optional<Time> uploads_from;  // only files are waited for
     bool said_uploading = false;       // that they are
+    bool at_once = false;              // they are not: its user wants it gone
     std::optional<worker::Wanted>
         asked;  // the head wants a checkpoint; said to each rank, also to one that comes later
     bool logs_asked = false, logs_done = false;

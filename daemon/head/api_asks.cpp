@@ -76,10 +76,15 @@ void post_stop(Ask& ask) {
     if (!deadline) return refuse(ask, deadline.error());
     const json checkpoint = body->value("checkpoint", json(false));
     if (!checkpoint.is_boolean()) return refuse(ask, {ErrorCode::usage, "checkpoint must be true or false", ""});
+    const json now = body->value("now", json(false));
+    if (!now.is_boolean()) return refuse(ask, {ErrorCode::usage, "now must be true or false", ""});
+    if (now == json(true) && checkpoint == json(true))
+        return refuse(ask, {ErrorCode::usage, "now and checkpoint contradict each other", "give one of them"});
     const Run& run = ask.head.cluster.runs.at(*id);
     if (terminal(run.state)) return reply_json(ask, 200, full_run_json(ask.head, run));
     RunStopAsked event{.run = *id, .by = ask.caller.user, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
     if (*deadline) event.deadline = Duration{**deadline};
+    event.now = now.get<bool>();
     for (const RunId child : submitted_below(ask.head, *id)) {
         RunStopAsked same = event;
         same.run = child;

@@ -128,7 +128,8 @@ struct ToOrder {
                               .grace_ms = effect.grace.ms,
                               .why = effect.why,
                               .end_as = attempt ? to_text(attempt->end_as) : "",
-                              .alone = attempt && is_last(*attempt, effect.node)};
+                              .alone = attempt && is_last(*attempt, effect.node),
+                              .at_once = effect.at_once};
     }
 
     // Of the nodes of an attempt that ends: nobody waits for the others any more.

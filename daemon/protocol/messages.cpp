@@ -130,7 +130,7 @@ void fields(V& v, Launch& m) {
 template <class V>
 void fields(V& v, Stop& m) {
     v("attempt", m.attempt), v("grace_ms", m.grace_ms), v("why", m.why), v("end_as", m.end_as);
-    v("alone", m.alone);
+    v("alone", m.alone), v("at_once", m.at_once);
 }
 template <class V>
 void fields(V& v, Ask& m) {

@@ -51,6 +51,7 @@ struct Stop {
     AttemptRef attempt{}; std::int64_t grace_ms = 0; std::string why{};
     std::string end_as{};  // "FAILED" ...: what the attempt becomes; empty: the head has no record of it
     bool alone = false;    // every other node of the attempt is empty, or lost: nothing more comes from them
+    bool at_once = false;  // by its user's wish: a checkpoint that is on its way is given up
     bool operator==(const Stop&) const = default;
 };
 // The workers of the attempt on this node are to bring a checkpoint soon.

@@ -25,9 +25,9 @@ struct Fields<RunSubmitted> {
 template <>
 struct Fields<RunStopAsked> {
     static constexpr const char* type = "RunStopAsked";
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(RunStopAsked, run), RTRAIN_FIELD(RunStopAsked, by), RTRAIN_FIELD(RunStopAsked, wall_ms),
-                   RTRAIN_FIELD(RunStopAsked, checkpoint), RTRAIN_FIELD(RunStopAsked, deadline));
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(RunStopAsked, run), RTRAIN_FIELD(RunStopAsked, by),
+                                            RTRAIN_FIELD(RunStopAsked, wall_ms), RTRAIN_FIELD(RunStopAsked, checkpoint),
+                                            RTRAIN_FIELD(RunStopAsked, deadline), RTRAIN_FIELD(RunStopAsked, now));
 };
 template <>
 struct Fields<RunCheckpointAsked> {

@@ -97,6 +97,18 @@ def test_a_server_that_goes_in_mid_run_is_named_training_goes_on_and_the_next_ch
         back.stop()
 
 
+def test_a_last_checkpoint_that_storage_does_not_take_holds_a_run_no_longer_than_its_user_wants(cluster, s3, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "held", 3000, 0.1, workers=2, storage_path="s3://runs/held"))
+    wait_for("a checkpoint", lambda: newest_of_head(cluster, "held"))
+    s3.stop()
+    address = f"no answer from http://127.0.0.1:{s3.port}"
+    wait_for("the server to be named", lambda: address in cluster.rtrain("events", "--run", "held"))
+    cluster.rtrain("stop", "held", "--now", "--wait")
+    assert cluster.json("describe", "held")["state"] == "STOPPED"
+    told = cluster.rtrain("events", "--run", "held")
+    assert "the run was stopped at once (rtrain stop --now)" in told, told
+
+
 def newest_of_head(cluster, run):
     return cluster.json("describe", run)["latest_checkpoint"]
 

@@ -20,7 +20,8 @@ struct Text {
         return "launch " + name(effect.attempt) + " on " + effect.node.value;
     }
     std::string operator()(const StopAttempt& effect) const {
-        return "stop " + name(effect.attempt) + " on " + effect.node.value + ": " + effect.why;
+        return "stop " + name(effect.attempt) + " on " + effect.node.value + (effect.at_once ? " at once" : "") + ": " +
+               effect.why;
     }
     std::string operator()(const AskCheckpoint& effect) const {
         std::string text =

@@ -1,4 +1,6 @@
 // An attempt has ended while a checkpoint is on its way, and a part of it may never come: how long its run waits.
+#include <csignal>
+
 #include "daemon/agent/machine.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -118,6 +120,27 @@ TEST_CASE("a last checkpoint whose upload goes on is waited for, however long it
     const Outputs written = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(news<protocol::Committed>(written).size() == 1);
     CHECK(news<protocol::Emptied>(written).size() == 1);
+}
+
+TEST_CASE("a last checkpoint is given up at once when its user says so") {
+    const bool asked_first = GENERATE(true, false);
+    Machine machine = asked_first ? running() : storing();
+    const protocol::Stop now{.attempt = {17, 1, 1}, .why = "stopped by ana", .end_as = "STOPPED", .at_once = true};
+    Outputs given_up;
+    if (asked_first) {
+        for (const std::uint32_t rank : {0u, 1u}) machine.feed(report_with_files(rank, 1));
+        machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = own_file});
+        const Outputs killed = machine.head(now);
+        const auto signals = all<SignalWorker>(killed);
+        CHECK_FALSE(signals.empty());
+        for (const SignalWorker& one : signals) CHECK(one.signal == SIGKILL);
+        for (const std::uint32_t rank : {0u, 1u}) machine.feed(WorkerEnded{attempt_1, rank, {.signal = 9}, 1});
+        given_up = machine.feed(LogsDone{attempt_1});
+    } else {
+        CHECK(waits(machine.later(60'000)));
+        given_up = machine.head(now);
+    }
+    CHECK(news<protocol::Emptied>(given_up).size() == 1);
 }
 
 TEST_CASE("a try that neither moves nor fails is given up after five minutes") {

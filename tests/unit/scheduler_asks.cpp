@@ -189,3 +189,23 @@ TEST_CASE("asked once more for the same, a commit that answers the first answers
     world.tell(event);
     CHECK(world.attempt(run).state == AttemptState::stopping);
 }
+
+TEST_CASE("stopped at once, a run has no grace, however it was being ended before", "[asks]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2});
+    SECTION("it trains") {}
+    SECTION("it is asked for a checkpoint") { world.tell(RunStopAsked{.run = run, .by = "ana", .checkpoint = true}); }
+    SECTION("it stops") { world.tell(RunStopAsked{.run = run, .by = "ana"}); }
+    SECTION("it ends by itself") {
+        for (const std::uint32_t rank : {0, 1}) world.exits(run, rank, exit_code(0));
+        REQUIRE(world.attempt(run).state == AttemptState::stopping);
+    }
+    world.tell(RunStopAsked{.run = run, .by = "ana", .now = true});
+    auto orders = all_of<StopAttempt>(world.last);
+    std::erase_if(orders, [](const StopAttempt& one) { return !one.at_once; });
+    REQUIRE(orders.size() == 2);
+    CHECK(orders[0].grace == Duration{});
+    world.empties(run);
+    CHECK(terminal(world.run(run).state));
+}
