@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -96,21 +95,9 @@ def _import_path() -> str:
     return os.pathsep.join(dict.fromkeys([package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]))
 
 
-@contextlib.contextmanager
-def own_modules_by_value() -> Iterator[None]:
-    """While it lasts, modules that lie beside the driver script are pickled whole, so workers elsewhere need not have them."""
-    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
-
-    taken = []
-    for module in list(sys.modules.values()):
-        if _lies_beside_driver(module):
-            cloudpickle.register_pickle_by_value(module)
-            taken.append(module)
-    try:
-        yield
-    finally:
-        for module in taken:
-            cloudpickle.unregister_pickle_by_value(module)
+def own_modules() -> list[ModuleType]:
+    """Those that lie beside the driver script: workers elsewhere need not have them."""
+    return [module for module in list(sys.modules.values()) if _lies_beside_driver(module)]
 
 
 def _lies_beside_driver(module: ModuleType) -> bool:

@@ -7,8 +7,9 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
+from rtrain._by_value import by_value
 from rtrain._remote._channel import Part
-from rtrain._remote._options import own_modules_by_value
+from rtrain._remote._options import own_modules
 
 
 def pack(value: Any, what: str) -> list[Part]:
@@ -17,7 +18,7 @@ def pack(value: Any, what: str) -> list[Part]:
 
     buffers: list[pickle.PickleBuffer] = []
     try:
-        with own_modules_by_value():
+        with by_value(own_modules()):
             text = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     except Exception as error:  # whatever a __reduce__ raises
         raise TypeError(f"{what} cannot be sent to another process: {type(error).__name__}: {error}") from error

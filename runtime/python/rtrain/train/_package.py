@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rtrain._by_value import by_value
+
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 _FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
 _BLOCK = 128 << 10
@@ -250,20 +252,15 @@ def dumps(value: object, what: str, packed: pathlib.Path | None = None) -> bytes
         return value.content
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
-    by_value = _foreign_modules(value, packed)
-    for module in by_value:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        return bytes(cloudpickle.dumps(value))
-    except Exception as error:
-        place = _culprit(value, what, cloudpickle.dumps)
-        raise PackingError(
-            f"{place} cannot be sent to the workers: {type(error).__name__}: {error}. Make it inside of the training function, or "
-            "give what it is made from (a path, an address, a seed)"
-        ) from error
-    finally:
-        for module in by_value:
-            cloudpickle.unregister_pickle_by_value(module)
+    with by_value(_foreign_modules(value, packed)):
+        try:
+            return bytes(cloudpickle.dumps(value))
+        except Exception as error:
+            place = _culprit(value, what, cloudpickle.dumps)
+            raise PackingError(
+                f"{place} cannot be sent to the workers: {type(error).__name__}: {error}. Make it inside of the training function, "
+                "or give what it is made from (a path, an address, a seed)"
+            ) from error
 
 
 def fingerprint(loop: object, *pickles: bytes) -> str:

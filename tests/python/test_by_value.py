@@ -1,0 +1,72 @@
+"""Modules pickled by value, in several threads and beside what the program has registered itself."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import threading
+from types import ModuleType
+
+import cloudpickle
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+
+from rtrain._by_value import by_value
+
+
+@pytest.fixture
+def modules(monkeypatch) -> list[ModuleType]:
+    made = [ModuleType(name) for name in ("beside_a", "beside_b")]
+    for module in made:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return made
+
+
+def registered() -> set[str]:
+    return set(cloudpickle.list_registry_pickle_by_value())
+
+
+def test_who_ends_first_takes_nothing_from_the_other(modules) -> None:
+    first, second = by_value(modules), by_value(modules[:1])
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert registered() == {"beside_a"}
+    second.__exit__(None, None, None)
+    assert registered() == set()
+
+
+def test_what_the_program_registered_stays(modules) -> None:
+    cloudpickle.register_pickle_by_value(modules[0])
+    try:
+        with by_value(modules):
+            assert registered() == {"beside_a", "beside_b"}
+        assert registered() == {"beside_a"}
+    finally:
+        cloudpickle.unregister_pickle_by_value(modules[0])
+
+
+def test_threads_that_pickle_at_once_disturb_nobody(modules) -> None:
+    exec("def function():\n    return 7", vars(modules[0]))
+    failed: list[BaseException] = []
+
+    def pickles() -> None:
+        try:
+            for _ in range(300):
+                with by_value(modules):
+                    assert b"beside_a" in (text := cloudpickle.dumps(modules[0].function)) and len(text) > 200
+        except BaseException as error:
+            failed.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    threads = [threading.Thread(target=pickles) for _ in range(4)]
+    try:
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert failed == [] and registered() == set()
