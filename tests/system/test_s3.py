@@ -77,12 +77,16 @@ def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_p
         other.stop()
 
 
-def test_a_server_that_goes_in_mid_run_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, s3, tmp_path):
-    cluster.rtrain("submit", ranks_job(tmp_path, "gap", 3000, 0.1, workers=2, storage_path="s3://runs/gap"))
-    wait_for("a checkpoint", lambda: newest_of_head(cluster, "gap"))
+def train_until_the_server_has_gone(cluster, s3, tmp_path, run):
+    cluster.rtrain("submit", ranks_job(tmp_path, run, 3000, 0.1, workers=2, storage_path=f"s3://runs/{run}"))
+    wait_for("a checkpoint", lambda: newest_of_head(cluster, run))
     s3.stop()
     address = f"no answer from http://127.0.0.1:{s3.port}"
-    wait_for("the server to be named", lambda: address in cluster.rtrain("events", "--run", "gap"))
+    wait_for("the server to be named", lambda: address in cluster.rtrain("events", "--run", run))
+
+
+def test_a_server_that_goes_in_mid_run_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, s3, tmp_path):
+    train_until_the_server_has_gone(cluster, s3, tmp_path, "gap")
     seen, kept = reported(cluster, "gap"), newest_of_head(cluster, "gap")
     wait_for("training to go on", lambda: reported(cluster, "gap") > seen + 2)
     back = S3Server(port=s3.port)
@@ -98,11 +102,9 @@ def test_a_server_that_goes_in_mid_run_is_named_training_goes_on_and_the_next_ch
 
 
 def test_a_last_checkpoint_that_storage_does_not_take_holds_a_run_no_longer_than_its_user_wants(cluster, s3, tmp_path):
-    cluster.rtrain("submit", ranks_job(tmp_path, "held", 3000, 0.1, workers=2, storage_path="s3://runs/held"))
-    wait_for("a checkpoint", lambda: newest_of_head(cluster, "held"))
-    s3.stop()
-    address = f"no answer from http://127.0.0.1:{s3.port}"
-    wait_for("the server to be named", lambda: address in cluster.rtrain("events", "--run", "held"))
+    train_until_the_server_has_gone(cluster, s3, tmp_path, "held")
+    both = cluster.run("stop", "held", "--now", "--checkpoint")
+    assert both.returncode == 2 and "--now and --checkpoint contradict each other" in both.stderr
     cluster.rtrain("stop", "held", "--now", "--wait")
     assert cluster.json("describe", "held")["state"] == "STOPPED"
     told = cluster.rtrain("events", "--run", "held")

@@ -190,7 +190,9 @@ TEST_CASE("names: taken is 409 with the way out, `new` finds another, and the ru
     CHECK(head.call("GET", "/v1/runs/nobody").status == 404);
     CHECK(head.call("GET", "/v1/runs?limit=1").body["next_cursor"].is_string());
     CHECK(head.call("DELETE", "/v1/runs/same").status == 409);
-    CHECK(head.call("POST", "/v1/runs/same/stop").status == 202);
+    CHECK(head.call("POST", "/v1/runs/same/stop", {{"now", 1}}).status == 400);
+    CHECK(head.call("POST", "/v1/runs/same/stop", {{"now", true}, {"checkpoint", true}}).status == 400);
+    CHECK(head.call("POST", "/v1/runs/same/stop", {{"now", true}}).status == 202);
     CHECK(head.call("DELETE", "/v1/runs/same?dry_run=true").body["name"] == "same");
     CHECK(head.call("DELETE", "/v1/runs/same").status == 200);
     CHECK(head.call("GET", "/v1/runs/" + id).status == 404);
