@@ -1,0 +1,159 @@
+// See beneath.hpp. glibc 2.36 has no wrapper for openat2, so it is called by number.
+#include "storage/uri/beneath.hpp"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "storage/uri/disk.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+constexpr int exchanged_tries = 16;  // EAGAIN: a name on the way was exchanged while the kernel looked
+
+// What a descriptor is called, for messages.
+std::string name_of(const Descriptor& top, const std::string& path) {
+    char name[4096];
+    const std::string link = "/proc/self/fd/" + std::to_string(top.number());
+    const ssize_t length = ::readlink(link.c_str(), name, sizeof name);
+    const std::string directory = length > 0 ? std::string(name, static_cast<std::size_t>(length)) : "(a directory)";
+    return path.empty() ? directory : directory + "/" + path;
+}
+
+Error failure(const Descriptor& top, const std::string& path, const std::string& doing, int error_number) {
+    const std::string shown = name_of(top, path);
+    if (error_number == ELOOP || error_number == EXDEV)
+        return {ErrorCode::unauthorised,
+                doing + " " + shown + ": a part of this path is a link, and links are not followed here",
+                "put the directory itself in the link's place"};
+    return disk::failure(doing, shown, error_number);
+}
+
+// The parts of `path`; empty: it is not a path beneath a directory.
+std::vector<std::string> parts_of(const std::string& path) {
+    std::vector<std::string> parts;
+    for (std::size_t begin = 0; begin <= path.size();) {
+        const std::size_t end = std::min(path.find('/', begin), path.size());
+        std::string part = path.substr(begin, end - begin);
+        if (part.empty() || part == "." || part == ".." || part.find('\0') != std::string::npos) return {};
+        parts.push_back(std::move(part));
+        begin = end + 1;
+    }
+    return parts;
+}
+
+Error not_a_path(const std::string& path) {
+    return {ErrorCode::invalid, "\"" + path + "\" is not a path beneath a directory",
+            "use relative paths without empty, '.' or '..' parts"};
+}
+
+// A directory on the way, or an errno. O_DIRECTORY makes a link there ENOTDIR instead of ELOOP: it is told apart.
+Descriptor step_into(int directory, const std::string& name, int& error) {
+    Descriptor next(::openat(directory, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    error = next.open() ? 0 : errno;
+    struct stat seen{};
+    if (error == ENOTDIR && ::fstatat(directory, name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISLNK(seen.st_mode))
+        error = ELOOP;
+    return next;
+}
+
+Descriptor walk_each_part(const Descriptor& top, const std::vector<std::string>& parts, int flags, unsigned int mode,
+                          int& error) {
+    Descriptor at(::dup(top.number()));
+    error = at.open() ? 0 : errno;
+    for (std::size_t i = 0; i + 1 < parts.size() && error == 0; ++i) at = step_into(at.number(), parts[i], error);
+    if (error != 0) return Descriptor();
+    Descriptor file(::openat(at.number(), parts.back().c_str(), flags | O_NOFOLLOW | O_CLOEXEC, mode));
+    error = file.open() ? 0 : errno;
+    struct stat seen{};
+    if (error == ENOTDIR && ::fstatat(at.number(), parts.back().c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISLNK(seen.st_mode))
+        error = ELOOP;
+    return file;
+}
+
+Descriptor ask_kernel(const Descriptor& top, const std::string& path, int flags, unsigned int mode, int& error) {
+    open_how how{};
+    how.flags = static_cast<std::uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
+    // A mode where nothing is made is an error of its own.
+    how.mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    for (int tries = 0; tries < exchanged_tries; ++tries) {
+        Descriptor file(static_cast<int>(::syscall(SYS_openat2, top.number(), path.c_str(), &how, sizeof how)));
+        error = file.open() ? 0 : errno;
+        if (error != EAGAIN && error != EINTR) return file;
+    }
+    return Descriptor();
+}
+
+}  // namespace
+
+Result<Descriptor> open_top(const std::string& directory) {
+    Descriptor top(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!top.open() && errno == EACCES)  // passing through is enough where names are known
+        top = Descriptor(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!top.open()) return disk::failure("opening", directory, errno);
+    return top;
+}
+
+Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,
+                                   unsigned int mode) {
+    int error = 0;
+    if (path.empty()) {
+        Descriptor again(::openat(top.number(), ".", flags | O_CLOEXEC, mode));
+        if (!again.open()) return failure(top, path, "opening", errno);
+        return again;
+    }
+    const std::vector<std::string> parts = parts_of(path);
+    if (parts.empty()) return not_a_path(path);
+    Descriptor file;
+    if (walk == Walk::kernel) file = ask_kernel(top, path, flags, mode, error);
+    // EPERM may be a container's filter that forbids the call, or the file's own: then the walk says it again. The
+    // kernel's ENOTDIR does not tell a link from a file; the walk does.
+    const bool again = error == ENOSYS || error == EPERM || error == EAGAIN || error == ENOTDIR;
+    if (walk == Walk::each_part || again) file = walk_each_part(top, parts, flags, mode, error);
+    struct stat seen{};  // O_PATH with O_NOFOLLOW opens a link itself
+    if (error == 0 && (flags & O_PATH) != 0 && ::fstat(file.number(), &seen) == 0 && S_ISLNK(seen.st_mode))
+        error = ELOOP;
+    if (error != 0) return failure(top, path, (flags & O_ACCMODE) == O_RDONLY ? "reading" : "writing", error);
+    return file;
+}
+
+Result<Descriptor> open_beneath(const Descriptor& top, const std::string& path, int flags, unsigned int mode) {
+    return open_beneath_by(Walk::kernel, top, path, flags, mode);
+}
+
+Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode) {
+    constexpr int directory = O_RDONLY | O_DIRECTORY;
+    if (path.empty()) return open_beneath(top, path, directory);
+    auto there = open_beneath(top, path, directory);
+    if (there || there.error().code != ErrorCode::not_found) return there;
+    const std::size_t slash = path.rfind('/');
+    auto parent = make_beneath(top, slash == std::string::npos ? "" : path.substr(0, slash), mode);
+    if (!parent) return parent;
+    const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+    if (::mkdirat(parent->number(), name.c_str(), mode) != 0 && errno != EEXIST)
+        return failure(*parent, name, "making", errno);
+    // Some network file systems cannot sync a directory; they make names durable at once.
+    if (::fsync(parent->number()) != 0 && errno != EINVAL && errno != EROFS)
+        return failure(*parent, "", "bringing to the disk", errno);
+    return open_beneath(*parent, name, directory);
+}
+
+Result<Place> place_beneath(const Descriptor& top, const std::string& path) {
+    if (path.empty() || parts_of(path).empty()) return not_a_path(path);
+    const std::size_t slash = path.rfind('/');
+    auto directory = open_beneath(top, slash == std::string::npos ? "" : path.substr(0, slash), O_RDONLY | O_DIRECTORY);
+    if (!directory) return directory.error();
+    return Place{std::move(*directory), slash == std::string::npos ? path : path.substr(slash + 1)};
+}
+
+}  // namespace rtrain::storage

@@ -1,0 +1,36 @@
+// Files reached from the descriptor of a directory. No part of a path may be a link, also when somebody exchanges names
+// at the same moment, so that a path never leads out of the directory.
+#pragma once
+
+#include <string>
+
+#include "scheduler/result.hpp"
+#include "storage/uri/descriptor.hpp"
+
+namespace rtrain::storage {
+
+// The directory itself. Links on the way to it are followed: its name comes from an operator, or was checked before.
+Result<Descriptor> open_top(const std::string& directory);
+
+// Opens `path` beneath `top` with `flags` of open(2) (O_NOFOLLOW and O_CLOEXEC are added); `mode` is that of a file
+// that O_CREAT makes. A path is relative and '/'-separated, without empty, "." or ".." parts; "" is `top` itself.
+// Errors: invalid (the path), unauthorised (a link, or no permission), not_found, full, io.
+Result<Descriptor> open_beneath(const Descriptor& top, const std::string& path, int flags, unsigned int mode = 0);
+
+// Opens the directory `path` beneath `top` and makes what is missing of it. Each new directory is on the disk when this
+// returns. `mode` is less the umask.
+Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode = 0777);
+
+// The parent directory of `path` beneath `top`, and the last part of the path: for openat, renameat, unlinkat.
+struct Place {
+    Descriptor directory;
+    std::string name;
+};
+Result<Place> place_beneath(const Descriptor& top, const std::string& path);
+
+// How a path is opened. `each_part` is for kernels without openat2, and for containers that forbid it.
+enum class Walk { kernel, each_part };
+Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,
+                                   unsigned int mode);
+
+}  // namespace rtrain::storage

@@ -1,0 +1,134 @@
+// Paths beneath a directory: no link is followed, by the kernel's own walk and by ours.
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "storage/uri/beneath.hpp"
+#include "tests/unit/catch.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {  // a directory of its own, gone at the end
+    std::string path;
+    Folder() {
+        std::string text = (fs::temp_directory_path() / "rtrain-beneath-XXXXXX").string();
+        path = ::mkdtemp(text.data());
+    }
+    ~Folder() { fs::remove_all(path); }
+    Folder(const Folder&) = delete;
+};
+
+std::string content(const Descriptor& file) {
+    char text[64];
+    const ssize_t got = ::read(file.number(), text, sizeof text);
+    return got < 0 ? "" : std::string(text, static_cast<std::size_t>(got));
+}
+
+constexpr Walk both[] = {Walk::kernel, Walk::each_part};
+
+TEST_CASE("a path beneath a directory is opened, and a missing one is not found", "[beneath]") {
+    const Folder folder;
+    fs::create_directories(folder.path + "/a/b");
+    std::ofstream(folder.path + "/a/b/file") << "inside";
+    const auto top = open_top(folder.path);
+    REQUIRE(top.ok());
+    for (const Walk walk : both) {
+        const auto file = open_beneath_by(walk, *top, "a/b/file", O_RDONLY, 0);
+        REQUIRE(file.ok());
+        CHECK(content(*file) == "inside");
+        CHECK(open_beneath_by(walk, *top, "a/x/file", O_RDONLY, 0).error().code == ErrorCode::not_found);
+        CHECK(open_beneath_by(walk, *top, "", O_RDONLY | O_DIRECTORY, 0).ok());
+        CHECK(open_beneath_by(walk, *top, walk == Walk::kernel ? "new1" : "new2", O_WRONLY | O_CREAT | O_EXCL, 0600)
+                  .ok());
+    }
+}
+
+TEST_CASE("a link at any part of a path is refused and named", "[beneath]") {
+    const Folder folder, outside;
+    fs::create_directories(folder.path + "/a/b");
+    std::ofstream(outside.path + "/secret") << "outside";
+    fs::create_directory_symlink(outside.path, folder.path + "/a/out");
+    fs::create_symlink(outside.path + "/secret", folder.path + "/a/b/file");
+    fs::create_symlink("b", folder.path + "/a/inside");
+    const auto top = open_top(folder.path);
+    REQUIRE(top.ok());
+    for (const Walk walk : both)
+        for (const char* path : {"a/out/secret", "a/b/file", "a/inside/x", "a/out"})
+            for (const int flags : {O_RDONLY, O_WRONLY | O_CREAT, O_PATH, O_RDONLY | O_DIRECTORY}) {
+                const auto file = open_beneath_by(walk, *top, path, flags, 0600);
+                REQUIRE(!file.ok());
+                INFO(path << " " << flags << ": " << file.error().message);
+                CHECK(file.error().code == ErrorCode::unauthorised);
+                CHECK(file.error().message.find(folder.path + "/" + path) != std::string::npos);
+            }
+    CHECK(make_beneath(*top, "a/out/new").error().code == ErrorCode::unauthorised);
+    CHECK(!fs::exists(outside.path + "/new"));
+    CHECK(place_beneath(*top, "a/out/new").error().code == ErrorCode::unauthorised);
+}
+
+TEST_CASE("paths with empty, '.' or '..' parts are no paths beneath a directory", "[beneath]") {
+    const Folder folder;
+    const auto top = open_top(folder.path);
+    REQUIRE(top.ok());
+    for (const Walk walk : both)
+        for (const char* path : {"..", "a/..", "/etc", "a//b", "./a", "a/", "."})
+            CHECK(open_beneath_by(walk, *top, path, O_RDONLY, 0).error().code == ErrorCode::invalid);
+    CHECK(place_beneath(*top, "").error().code == ErrorCode::invalid);
+}
+
+TEST_CASE("directories are made beneath, with their parents", "[beneath]") {
+    const Folder folder;
+    const auto top = open_top(folder.path);
+    REQUIRE(top.ok());
+    REQUIRE(make_beneath(*top, "x/y/z", 0700).ok());
+    struct stat seen{};
+    REQUIRE(::stat((folder.path + "/x/y/z").c_str(), &seen) == 0);
+    CHECK((seen.st_mode & 0777) == 0700);
+    const auto place = place_beneath(*top, "x/y/file");
+    REQUIRE(place.ok());
+    CHECK(place->name == "file");
+    std::ofstream(folder.path + "/file") << "";
+    CHECK(make_beneath(*top, "file/z").error().code == ErrorCode::io);
+}
+
+TEST_CASE("a directory that is exchanged for a link all the time never leads outside", "[beneath]") {
+    const Folder folder, outside;
+    fs::create_directories(folder.path + "/real");
+    std::ofstream(folder.path + "/real/file") << "inside";
+    std::ofstream(outside.path + "/file") << "outside";
+    fs::create_directory_symlink(outside.path, folder.path + "/link");
+    const auto top = open_top(folder.path);
+    REQUIRE(top.ok());
+    std::atomic<bool> over{false};
+    std::thread exchanging([&] {
+        const std::string real = folder.path + "/real", link = folder.path + "/link";
+        while (!over) ::renameat2(AT_FDCWD, real.c_str(), AT_FDCWD, link.c_str(), RENAME_EXCHANGE);
+    });
+    int inside = 0, refused = 0;
+    for (int i = 0; i < 20'000; ++i) {
+        const auto file = open_beneath_by(both[i % 2], *top, "real/file", O_RDONLY, 0);
+        if (!file) {
+            ++refused;
+            continue;
+        }
+        if (content(*file) != "inside") FAIL("a file outside was opened");
+        ++inside;
+    }
+    over = true;
+    exchanging.join();
+    CHECK(inside > 0);
+    CHECK(refused > 0);
+}
+
+}  // namespace
+}  // namespace rtrain::storage
