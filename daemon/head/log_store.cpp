@@ -115,7 +115,7 @@ Result<std::uint64_t> LogStore::take(const Piece& piece) {
     std::error_code failed_to;
     fs::create_directories(fs::path(path).parent_path(), failed_to);
     if (auto done = append(path, piece.bytes.data() + known, piece.bytes.size() - known, have); !done) {
-        (void)::truncate(path.c_str(), static_cast<off_t>(have));
+        fs::resize_file(path, have, failed_to);
         return done.error();
     }
     if (known < piece.bytes.size())
