@@ -39,6 +39,7 @@ void Service::remove_what_is_unused() {
         if (!one.gear) continue;
         in_use.insert(one.gear->prepare.code_sha256);
         in_use.insert(std::filesystem::path(one.gear->driver_file).stem());
+        if (!one.gear->job.setup.empty()) in_use.insert(former_setup_key(setup_order(*one.gear, facts())));
         if (one.gear->setup)
             in_use.insert(std::filesystem::path(one.gear->setup->working_dir).parent_path().filename());
     }

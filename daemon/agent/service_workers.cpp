@@ -111,6 +111,8 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
                       .user = gear.user,
                       .wait_ms = worker.rank == 0 ? 0 : rendezvous_lead_ms,
                       .program = gear.job.entrypoint};
+    if (!gear.job.setup.empty() && !gear.setup)
+        return Error{ErrorCode::not_found, "what setup: made is no longer there", "the next attempt makes it anew"};
     if (Status made = make_directory(start.directory, 0711); !made) return made;
     auto cwd = start_directory(gear, facts(), worker.rank);
     if (!cwd) return cwd.error();

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 
 #include "daemon/agent/entrypoint.hpp"
 #include "daemon/agent/unused.hpp"
+#include "daemon/agent/user_rights.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/spec/job.hpp"
 
@@ -126,7 +128,7 @@ std::string wait_for(pid_t child, std::int64_t deadline_ms, const std::atomic<bo
 }
 
 Ending run_command(const Command& command, std::int64_t deadline_ms, const std::atomic<bool>& cancelled) {
-    const int log = ::open(command.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const int log = ::open(command.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
     if (log < 0) return {"cannot write " + command.log_file + ": " + std::strerror(errno)};
     std::vector<std::string> program = command.program, words;
     for (const auto& [name, value] : command.environment) words.push_back(name + "=" + value);
@@ -141,7 +143,7 @@ Ending run_command(const Command& command, std::int64_t deadline_ms, const std::
 }
 
 void say(const std::string& log_file, const std::string& line) {
-    const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
     if (log < 0) return;
     const std::string text = line + "\n";
     if (::write(log, text.data(), text.size()) < 0) static_cast<void>(errno);  // a line for people
@@ -159,24 +161,43 @@ std::string last_lines(const std::string& log_file) {
     return begin == std::string::npos || begin == 0 ? tail : tail.substr(begin + 1);
 }
 
-Status give_to(const WorkerUser& user, const std::string& place) {
+// Under another name first: a process that an earlier command left behind may go on writing there, so that the removal
+// does not come to its end. What is left of it goes with the next look for what is unused.
+void discard(const std::string& place) {
+    const fs::path path = place;
+    const std::string gone =
+        (path.parent_path() / (gone_prefix + path.filename().string() + "-" + security::random_hex(8))).string();
+    if (::rename(place.c_str(), gone.c_str()) == 0) remove_tree(gone);
+}
+
+// Only for a tree that no process of the user can reach yet: it is walked by names.
+Status give_to(const WorkerUser& user, const std::string& tree) {
+    if (::chmod(tree.c_str(), 0700) != 0) return Error{ErrorCode::io, "closing " + tree + " to other users", ""};
     if (user.uid < 0) return Done{};
     const auto uid = static_cast<uid_t>(user.uid);
     const auto gid = static_cast<gid_t>(user.gid);
     std::error_code failed;
-    bool given = ::lchown(place.c_str(), uid, gid) == 0;
-    for (const auto& entry : fs::recursive_directory_iterator(place, failed))
+    bool given = ::lchown(tree.c_str(), uid, gid) == 0;
+    for (const auto& entry : fs::recursive_directory_iterator(tree, failed))
         given = ::lchown(entry.path().c_str(), uid, gid) == 0 && given;
     if (given && !failed) return Done{};
-    return Error{ErrorCode::io, "giving " + place + " to user " + user.name, ""};
+    return Error{ErrorCode::io, "giving " + tree + " to user " + user.name, ""};
 }
 
+// The place is closed until all of it has its owner.
 Status make_place(const SetupOrder& order, const std::string& place) {
-    remove_tree(place);
-    if (Status made = make_directory(place, 0755); !made) return made;
-    const Status work = order.code_archive.empty() ? make_directory(place + "/work", 0755)
+    discard(place);
+    if (Status made = make_directory(fs::path(place).parent_path(), 0711); !made) return made;
+    if (::mkdir(place.c_str(), 0700) != 0)
+        return Error{ErrorCode::io, "making " + place + ": " + std::strerror(errno), ""};
+    const Status work = order.code_archive.empty() ? make_directory(place + "/work", 0700)
                                                    : spec::unpack_archive(order.code_archive, place + "/work");
-    return work ? give_to(order.user, place) : work;
+    if (!work) return work;
+    if (Status made = make_directory(place + "/venv", 0700); !made) return made;
+    for (const char* name : {"/work", "/venv"})
+        if (Status given = give_to(order.user, place + name); !given) return given;
+    if (::chmod(place.c_str(), 0711) != 0) return Error{ErrorCode::io, "opening " + place + " to its user", ""};
+    return Done{};
 }
 
 std::string path_of(const SetupOrder& order) {
@@ -195,21 +216,27 @@ std::map<std::string, std::string> environment_of(const SetupOrder& order) {
     return out;
 }
 
-SetupResult result_of(const std::string& place) {
+// The user may have made anything of venv/bin/python, so it is looked at with his rights.
+SetupResult result_of(const SetupOrder& order, const std::string& place) {
     SetupResult out{.why = "", .working_dir = place + "/work", .virtual_env = place + "/venv"};
+    const UserRights rights(order.user);
+    const UserRights::Worn worn(rights);
     std::error_code unseen;
-    if (!fs::exists(out.virtual_env + "/bin/python", unseen)) out.virtual_env.clear();
+    if (!worn.taken() || !fs::exists(out.virtual_env + "/bin/python", unseen)) out.virtual_env.clear();
     return out;
 }
 
-}  // namespace
-
-std::string setup_key(const SetupOrder& order) {
-    std::string text = "1\n" + order.command + '\0' + order.code_sha256 + '\0' +
+std::string key_of_layout(const std::string& layout, const SetupOrder& order) {
+    std::string text = layout + "\n" + order.command + '\0' + order.code_sha256 + '\0' +
                        program_on_path(order.interpreter, path_of(order)) + '\0' + std::to_string(order.user.uid);
     for (const auto& [name, value] : order.variables) text += '\0' + name + "=" + value;
     return security::sha256_hex(text).substr(0, 32);
 }
+
+}  // namespace
+
+std::string setup_key(const SetupOrder& order) { return key_of_layout("2", order); }
+std::string former_setup_key(const SetupOrder& order) { return key_of_layout("1", order); }
 
 std::optional<SetupResult> kept_setup(const std::string& setups_dir, const SetupOrder& order) {
     const std::string place = setups_dir + "/" + setup_key(order);
@@ -217,7 +244,7 @@ std::optional<SetupResult> kept_setup(const std::string& setups_dir, const Setup
     std::error_code unseen;
     if (!fs::exists(place + "/done", unseen)) return std::nullopt;
     used_now(place + "/done");
-    return result_of(place);
+    return result_of(order, place);
 }
 
 SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, std::int64_t patience_ms,
@@ -227,7 +254,10 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
         return *kept;
     }
     const std::string place = setups_dir + "/" + setup_key(order);
-    if (Status made = make_place(order, place); !made) return {.why = made.error().message};
+    if (Status made = make_place(order, place); !made) {
+        discard(place);
+        return {.why = made.error().message};
+    }
     const std::int64_t deadline_ms = steady_ms() + patience_ms;
     Command command{.program = {},
                     .environment = environment_of(order),
@@ -236,7 +266,7 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
                     .user = order.user};
     const auto failed = [&](const std::string& what, const std::string& why) {
         const std::string said = last_lines(order.log_file);
-        remove_tree(place);
+        discard(place);
         return SetupResult{.why = what + " " + why + (said.empty() ? "" : "; its last lines:\n" + said)};
     };
     const std::string python = program_on_path(order.interpreter, path_of(order));
@@ -252,9 +282,9 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
     command.program = {"/bin/sh", "-c", order.command};
     if (const Ending ended = run_command(command, deadline_ms, cancelled); !ended.why.empty())
         return failed("`" + order.command + "`", ended.why);
-    if (Status kept = write_whole(place + "/done", order.command + "\n", 0644, Durable::yes); !kept)
+    if (Status kept = write_whole(place + "/done", order.command + "\n", 0600, Durable::yes); !kept)
         return {.why = kept.error().message};
-    return result_of(place);
+    return result_of(order, place);
 }
 
 SetupRunner::~SetupRunner() {

@@ -1,8 +1,9 @@
 // `setup:` of a job: a command that is run once per node, command and code, in a copy of the working directory and in a
 // virtual environment over the job's interpreter. Its results are kept below <data>/setups/<key>/ and used by every
 // later attempt that asks for the same. One setup at a time on a node: two pips would fight for the same cores.
-//   <data>/setups/<key>/work/   the working directory as the command left it
-//                       venv/   sees the packages of the interpreter it lies over
+//   <data>/setups/<key>/        the agent's own: no user can write here, so `done` is true
+//                       work/   the user's (0700): the working directory as the command left it
+//                       venv/   the user's (0700): sees the packages of the interpreter it lies over
 //                       done    written last
 #pragma once
 
@@ -38,6 +39,9 @@ struct SetupResult {
 
 inline std::string setups_below(const std::string& data_dir) { return data_dir + "/setups"; }
 std::string setup_key(const SetupOrder& order);
+// Of agents before, which gave <key>/ and its `done` to the user. Such a setup is not taken up, but may still be in
+// use.
+std::string former_setup_key(const SetupOrder& order);
 // What an earlier one has left; none: it has to be carried out.
 std::optional<SetupResult> kept_setup(const std::string& setups_dir, const SetupOrder& order);
 // Blocks. `cancelled` ends the command.

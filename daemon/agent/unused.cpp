@@ -24,7 +24,6 @@ std::mutex code_turn, setups_turn;
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* gone_prefix = ".gone-";
 
 std::int64_t changed_wall_ms(const std::string& path) {
     struct stat seen{};
@@ -81,7 +80,7 @@ void remove_unused_of(const Kind& kind, const std::set<std::string>& in_use, std
 
 }  // namespace
 
-void used_now(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
+void used_now(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW); }
 
 void remove_unused(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t now_wall_ms) {
     remove_unused_of({data_dir + "/code", code_turn, code_unused_ms, changed_wall_ms}, in_use, now_wall_ms);

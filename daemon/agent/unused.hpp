@@ -9,6 +9,7 @@
 
 namespace rtrain::agent {
 
+inline constexpr const char* gone_prefix = ".gone-";  // of a name: what lies there is being removed
 inline constexpr std::int64_t day_ms = 24LL * 3600 * 1000;
 inline constexpr std::int64_t code_unused_ms = 14 * day_ms, setup_unused_ms = 30 * day_ms;
 

@@ -1,10 +1,13 @@
 // Stories of what an agent keeps on disk, and of the logs it ships.
+#include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/time.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 #include "daemon/agent/beginning.hpp"
 #include "daemon/agent/identity.hpp"
@@ -319,4 +322,31 @@ TEST_CASE("without a connection the end of the logs does not wait for one, and t
     story.connected = true;
     story.shipper.resend();
     REQUIRE(story.until([&] { return story.received() == "last words\n"; }));
+}
+
+TEST_CASE(
+    "a tree is removed without what a link in it leads to, also when directory and link change places meanwhile") {
+    const Folder folder;
+    namespace fs = std::filesystem;
+    const std::string precious = folder.path + "/precious", tree = folder.path + "/tree";
+    const auto fill = [](const std::string& directory) {
+        fs::create_directories(directory);
+        for (int number = 0; number < 50; ++number) std::ofstream(directory + "/" + std::to_string(number)) << "text";
+    };
+    fill(precious);
+    for (int round = 0; round < 200; ++round) {
+        fill(tree + "/inner");
+        fs::create_directory_symlink(precious, tree + "/link");
+        std::atomic<bool> over = false;
+        std::thread exchanges([&] {
+            while (!over)
+                ::renameat2(AT_FDCWD, (tree + "/link").c_str(), AT_FDCWD, (tree + "/inner").c_str(), RENAME_EXCHANGE);
+        });
+        remove_tree(tree);
+        over = true;
+        exchanges.join();
+        remove_tree(tree);  // the exchange may have kept it from being empty
+    }
+    CHECK_FALSE(fs::exists(tree));
+    CHECK(std::distance(fs::directory_iterator(precious), fs::directory_iterator()) == 50);
 }

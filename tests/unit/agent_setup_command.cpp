@@ -1,10 +1,15 @@
 // `setup:` of a job on one node: carried out once, kept, its failure told with its last lines, ended when it takes too
 // long.
+#include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "daemon/agent/setup.hpp"
 #include "tests/unit/agent_setup.hpp"
@@ -45,6 +50,18 @@ SetupResult done(const Place& place, const SetupOrder& order, std::int64_t patie
 std::string text_of(const std::string& path) {
     const auto text = read_whole(path);
     return text ? *text : "";
+}
+
+// What a root agent does for another user.
+WorkerUser person() {
+    const passwd* entry = ::getpwnam("nobody");
+    REQUIRE(entry != nullptr);
+    return {.uid = entry->pw_uid, .gid = entry->pw_gid, .name = entry->pw_name, .home = entry->pw_dir};
+}
+struct stat facts_of(const std::string& path) {
+    struct stat facts{};
+    REQUIRE(::lstat(path.c_str(), &facts) == 0);
+    return facts;
 }
 
 }  // namespace
@@ -101,4 +118,58 @@ TEST_CASE("the virtual environment of a setup sees what its interpreter sees, an
     REQUIRE((result.why) == std::string());
     CHECK(result.virtual_env == place.path + "/setups/" + setup_key(order) + "/venv");
     CHECK(text_of(result.working_dir + "/prefix") == result.virtual_env + "\n");
+}
+
+TEST_CASE("the command of another user writes into its own directories alone, and nobody else looks into them") {
+    if (::geteuid() != 0) return;  // needs another user
+    const Place place;
+    ::chmod(place.path.c_str(), 0755);
+    const std::string precious = place.path + "/precious";
+    std::ofstream(precious) << "the administrator's";
+    SetupOrder order = order_of(place, "for name in done done.new; do ln -s " + precious +
+                                           " ../$name; done; mv ../work ../mine; echo made > made; id -un");
+    order.user = person();
+    order.interpreter = "/usr/bin/python3";
+    const SetupResult result = done(place, order);
+    REQUIRE((result.why) == std::string());
+
+    CHECK(text_of(precious) == "the administrator's");
+    const std::string top = place.path + "/setups/" + setup_key(order);
+    CHECK((facts_of(top).st_mode & 07777) == 0711);
+    for (const std::string& owned : {top, top + "/done"}) CHECK(facts_of(owned).st_uid == 0);
+    CHECK(S_ISREG(facts_of(top + "/done").st_mode));
+    for (const std::string& owned : {top + "/work", top + "/venv"}) {
+        CHECK(facts_of(owned).st_uid == order.user.uid);
+        CHECK((facts_of(owned).st_mode & 07777) == 0700);
+    }
+    CHECK(facts_of(top + "/work/made").st_uid == order.user.uid);
+    CHECK(result.virtual_env == top + "/venv");
+    CHECK((facts_of(order.log_file).st_mode & 07777) == 0640);
+}
+
+TEST_CASE("a directory in which the user goes on writing is neither taken up nor given away again") {
+    if (::geteuid() != 0) return;  // needs another user
+    const Place place;
+    ::chmod(place.path.c_str(), 0755);
+    SetupOrder order = order_of(place, "ls > seen");
+    order.user = person();
+    for (const std::string& key : {setup_key(order), former_setup_key(order)}) {
+        const std::string left = place.path + "/setups/" + key;
+        std::filesystem::create_directories(left + "/work");
+        std::ofstream(left + (key == setup_key(order) ? "/work/old" : "/done")) << "of the user";
+        REQUIRE(::lchown(left.c_str(), static_cast<uid_t>(order.user.uid), 0) == 0);
+    }
+    const int left = ::open((place.path + "/setups/" + setup_key(order) + "/work").c_str(), O_RDONLY | O_DIRECTORY);
+    std::atomic<bool> over = false;
+    std::thread writes([&] {
+        for (unsigned number = 0; !over; ++number)
+            ::close(::openat(left, ("again" + std::to_string(number % 64)).c_str(), O_CREAT | O_WRONLY, 0666));
+    });
+    CHECK_FALSE(kept_setup(place.path + "/setups", order).has_value());
+    const SetupResult result = done(place, order);
+    over = true;
+    writes.join();
+    ::close(left);
+    REQUIRE((result.why) == std::string());
+    CHECK(text_of(result.working_dir + "/seen") == "seen\n");
 }
