@@ -1,14 +1,20 @@
 """Checkpoint objects and the files that both languages share."""
 
+import contextlib
+import hashlib
+import json
+import os
 import pathlib
 import pickle
+import signal
 import sys
+import tempfile
 
 import pytest
 from conftest import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
-from rtrain.train import Checkpoint  # noqa: E402
+from rtrain.train import Checkpoint, _run_directory  # noqa: E402
 
 
 def test_a_checkpoint_is_its_directory(tmp_path):
@@ -65,3 +71,107 @@ def test_a_checkpoint_on_a_pyarrow_file_system_is_read_through_it(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist on this machine"):
         checkpoint.set_metadata({})
     assert pickle.loads(pickle.dumps(checkpoint)) == checkpoint
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A temporary directory of its own: where the copies of this test lie."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place / f"rtrain-checkpoints-{os.getuid()}"
+
+
+class Run:
+    """A run's directory that is not mounted here: a checkpoint in it is copied."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder = folder
+        monkeypatch.setattr(_run_directory, "open_directory", lambda base, head: _run_directory.LocalDirectory(str(folder)))
+
+    def commit(self, text, path="model"):
+        (self.folder / "c").mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            (self.folder / "c" / path).write_text(text)
+        files = [{"path": path, "sha256": hashlib.sha256(text.encode()).hexdigest()}]
+        (self.folder / "c" / _run_directory.MANIFEST).write_text(json.dumps({"files": files}))
+        return Checkpoint("cluster://run/c")
+
+
+def killed_while_reading(checkpoint):
+    """The copy that a reader leaves who is killed."""
+    child = os.fork()
+    if child == 0:
+        with checkpoint.as_directory():
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_a_copy_that_a_killed_reader_left_is_not_taken_for_what_the_source_holds_now(tmp_path, machine, monkeypatch):
+    run = Run(tmp_path / "run", monkeypatch)
+    killed_while_reading(run.commit("old"))
+    with run.commit("new").as_directory() as directory:
+        assert (pathlib.Path(directory) / "model").read_text() == "new"
+    assert not list(machine.glob("*.copy")), "what the killed reader left goes as well"
+
+
+def test_a_copy_that_a_killed_reader_left_of_a_file_system_is_not_taken_after_a_change(tmp_path, machine):
+    fs = pytest.importorskip("pyarrow.fs")
+    (tmp_path / "bucket" / "c").mkdir(parents=True)
+    (tmp_path / "bucket" / "c" / "model").write_text("old")
+    checkpoint = Checkpoint("c", filesystem=fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem()))
+    killed_while_reading(checkpoint)
+    (tmp_path / "bucket" / "c" / "model").write_text("newer")
+    with checkpoint.as_directory() as directory:
+        assert (pathlib.Path(directory) / "model").read_text() == "newer"
+
+
+def test_a_copy_that_was_cut_off_or_made_before_the_machine_went_down_is_made_anew(tmp_path, machine, monkeypatch):
+    checkpoint = Run(tmp_path / "run", monkeypatch).commit("weights")
+    for mark in (None, "another boot"):
+        killed_while_reading(checkpoint)
+        (copy,) = machine.glob("*.copy")
+        (copy / "model").write_text("wei")
+        copy.with_suffix(".whole").unlink() if mark is None else copy.with_suffix(".whole").write_text(mark)
+        monkeypatch.setattr("rtrain.train._shared_copy._sweep", lambda base: None)
+        with checkpoint.as_directory() as directory:
+            assert (pathlib.Path(directory) / "model").read_text() == "weights"
+
+
+def test_copies_are_for_their_user_alone(tmp_path, machine, monkeypatch):
+    checkpoint = Run(tmp_path / "run", monkeypatch).commit("weights")
+    machine.mkdir(mode=0o755)  # as versions before made it
+    with checkpoint.as_directory() as directory:
+        assert pathlib.Path(directory).parent == machine
+        assert machine.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("taken", ["link", "other", "writable"])
+def test_a_place_for_copies_that_somebody_else_has_made_is_not_used(tmp_path, machine, monkeypatch, taken):
+    checkpoint = Run(tmp_path / "run", monkeypatch).commit("weights")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if taken == "link":
+        machine.symlink_to(elsewhere)
+    else:
+        machine.mkdir()
+        if taken == "writable":
+            machine.chmod(0o777)
+        elif os.getuid() == 0:
+            os.chown(machine, 65534, 65534)
+        else:
+            pytest.skip("changes users")
+    with pytest.warns(UserWarning, match="not shared between processes"), checkpoint.as_directory() as directory:
+        copy = pathlib.Path(directory)
+        assert (copy / "model").read_text() == "weights"
+        assert machine not in copy.parents
+        assert copy.stat().st_mode & 0o777 == 0o700
+    assert not copy.exists()
+    assert not list(elsewhere.iterdir())
+
+
+def test_a_manifest_does_not_name_files_outside_of_its_checkpoint(tmp_path, machine, monkeypatch):
+    for path in ("../escaped", str(tmp_path / "escaped")):
+        checkpoint = Run(tmp_path / "run", monkeypatch).commit("text", path)
+        with pytest.raises(OSError, match="does not lie in a checkpoint"), checkpoint.as_directory():
+            pass

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import functools
 import hashlib
-import itertools
 import json
 import os
 import pathlib
 import pickle
 import shutil
 import tempfile
-import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from rtrain.train._shared_copy import shared_copy, turn
 
 METADATA = ".metadata.json"
 _VALUES = "dict_checkpoint.pkl"
@@ -110,7 +110,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         """Copies the files to `path` (default: a new temporary directory) and returns it. The copy is the caller's."""
         target = pathlib.Path(os.fspath(path) if path is not None else tempfile.mkdtemp(prefix="rtrain-checkpoint-"))
         target.mkdir(parents=True, exist_ok=True)
-        with _turn(target.with_name(f".{target.name}.rtrain-lock")), self.as_directory() as source:
+        with turn(target.with_name(f".{target.name}.rtrain-lock")), self.as_directory() as source:
             shutil.copytree(source, target, dirs_exist_ok=True)
         return str(target)
 
@@ -121,28 +121,36 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if self._filesystem is None and pathlib.Path(self._local()).is_dir():
             yield self._local()
             return
-        with _shared_copy(self) as copy:
+        held, fetch = self._source()
+        with shared_copy(hashlib.sha256(self.path.encode() + b"|" + held).hexdigest()[:32], fetch) as copy:
             yield copy
 
     def _local(self) -> str:
         return self.path.removeprefix("file://")
 
-    def _fetch(self, target: pathlib.Path) -> None:
+    def _source(self) -> tuple[bytes, Callable[[pathlib.Path], None]]:
+        """What the source holds now, and what copies it."""
         if self._filesystem is not None:
-            _copy_from(self._filesystem, self.path, target)
-            return
+            held = _identity(self._filesystem) + _listing(self._filesystem, self.path)
+            return held, functools.partial(_copy_from, self._filesystem, self.path)
         from rtrain.train import _run_directory, _worker
 
         base, _, name = self.path.rstrip("/").rpartition("/")
         try:
             directory = _run_directory.open_directory(base, _worker.head() if _worker.started_by_agent() else None)
-            manifest = json.loads(directory.read(f"{name}/{_run_directory.MANIFEST}"))
+            text = directory.read(f"{name}/{_run_directory.MANIFEST}")
+            manifest = json.loads(text)
         except (FileNotFoundError, ValueError) as error:
             raise FileNotFoundError(
                 f"the checkpoint directory {self.path} does not exist (removed by retention, or moved?): {error}"
             ) from error
+        return bytes(text), functools.partial(self._fetch, directory, name, manifest)
+
+    def _fetch(self, directory: Any, name: str, manifest: dict[str, Any], target: pathlib.Path) -> None:
         for file in manifest["files"]:
             to_file = target / file["path"]
+            if ".." in to_file.parts or target not in to_file.parents:
+                raise OSError(f"the manifest of {self.path} names the file {file['path']!r}, which does not lie in a checkpoint")
             to_file.parent.mkdir(parents=True, exist_ok=True)
             digest = directory.fetch(f"{name}/{file['path']}", to_file)
             if digest != file["sha256"]:
@@ -234,61 +242,19 @@ def _load_values(file: pathlib.Path) -> dict[str, Any]:
     return dict(pickle.loads(file.read_bytes()))
 
 
-# -- one copy per machine ---------------------------------------------------------------------------------------------
-_readers = itertools.count()
-
-
-@contextlib.contextmanager
-def _turn(lock: pathlib.Path) -> Iterator[None]:
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-
-
+# -- what a source holds ----------------------------------------------------------------------------------------------
 def _identity(filesystem: Any) -> bytes:
     """The same in every process of this machine that means the same files: a repr would hold addresses."""
-    if filesystem is None:
-        return b""
     try:
         return pickle.dumps(filesystem, protocol=4)
     except Exception:  # one that cannot travel is this process's alone
         return f"{os.getpid()}-{id(filesystem)}".encode()
 
 
-@contextlib.contextmanager
-def _shared_copy(checkpoint: Checkpoint) -> Iterator[str]:
-    digest = hashlib.sha256(checkpoint.path.encode() + b"|" + _identity(checkpoint._filesystem)).hexdigest()[:24]
-    base = pathlib.Path(tempfile.gettempdir()) / f"rtrain-checkpoints-{os.getuid()}"
-    copy, readers, lock = base / digest, base / f"{digest}.readers", base / f"{digest}.lock"
-    mine = readers / f"{os.getpid()}-{threading.get_ident()}-{next(_readers)}"
-    with _turn(lock):
-        _forget_dead(readers)
-        if not copy.is_dir():
-            aside = base / f"{digest}.{os.getpid()}.new"
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
-            try:
-                checkpoint._fetch(aside)
-            except BaseException:
-                shutil.rmtree(aside, ignore_errors=True)
-                raise
-            aside.rename(copy)
-        readers.mkdir(parents=True, exist_ok=True)
-        mine.touch()
-    try:
-        yield str(copy)
-    finally:
-        with _turn(lock):
-            mine.unlink(missing_ok=True)
-            _forget_dead(readers)
-            if not any(readers.iterdir()):
-                shutil.rmtree(copy, ignore_errors=True)
-                shutil.rmtree(readers, ignore_errors=True)
+def _listing(filesystem: Any, path: str) -> bytes:
+    import pyarrow.fs
 
-
-def _forget_dead(readers: pathlib.Path) -> None:
-    """Readers whose process is gone read no more."""
-    for one in readers.iterdir() if readers.is_dir() else ():
-        if not pathlib.Path(f"/proc/{one.name.split('-', maxsplit=1)[0]}").exists():
-            one.unlink(missing_ok=True)
+    if not isinstance(filesystem, pyarrow.fs.FileSystem):
+        filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
+    found = filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+    return repr(sorted((one.path, one.size, one.mtime_ns) for one in found if one.is_file)).encode()

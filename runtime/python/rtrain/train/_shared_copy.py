@@ -1,0 +1,130 @@
+"""One copy per machine of a checkpoint that lies elsewhere: its readers share it, and the last of them removes it.
+
+    <tmp>/rtrain-checkpoints-UID/     0700 and ours, or it is not used
+        KEY.lock                      held while a copy is looked for, made or removed
+        KEY.copy/                     the files
+        KEY.whole                     written last: this boot's copy is complete
+        KEY.readers/PROCESS-NUMBER    locked by its reader as long as it reads
+
+KEY names the content (a hash of what the source says it holds), so a copy that a killed reader left is never what the source has
+become since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import os
+import pathlib
+import shutil
+import stat
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+
+_numbers = itertools.count()
+
+
+@contextlib.contextmanager
+def turn(lock: pathlib.Path) -> Iterator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+@contextlib.contextmanager
+def shared_copy(key: str, fetch: Callable[[pathlib.Path], None]) -> Iterator[str]:
+    """The directory that `fetch` fills, or has filled for another reader of the same key."""
+    base = _place()
+    if base is None:
+        with tempfile.TemporaryDirectory(prefix="rtrain-checkpoint-") as own:
+            fetch(pathlib.Path(own))
+            yield own
+        return
+    copy, readers, mine = base / f"{key}.copy", base / f"{key}.readers", f"{os.getpid()}-{next(_numbers)}"
+    _sweep(base)
+    with turn(base / f"{key}.lock"):
+        if not _whole(base, key):
+            _remove(base, key)
+            copy.mkdir()
+            try:
+                fetch(copy)
+            except BaseException:
+                _remove(base, key)
+                raise
+            (base / f"{key}.whole").write_text(_boot())
+        readers.mkdir(exist_ok=True)
+        reading = os.open(readers / mine, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(reading, fcntl.LOCK_EX)
+    try:
+        yield str(copy)
+    finally:
+        with turn(base / f"{key}.lock"):
+            (readers / mine).unlink(missing_ok=True)
+            os.close(reading)
+            if not _read(readers):
+                _remove(base, key)
+
+
+def _place() -> pathlib.Path | None:
+    """Where this user's copies lie; None where somebody else has taken the name: then each reader has a copy of its own."""
+    base = pathlib.Path(tempfile.gettempdir()) / f"rtrain-checkpoints-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        base.mkdir(mode=0o700, parents=True)
+    facts = base.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+        warnings.warn(
+            f"{base} is not a directory that only this user writes to, so checkpoints are not shared between processes: remove it",
+            stacklevel=2,
+        )
+        return None
+    if facts.st_mode & 0o077:  # as versions before made it
+        base.chmod(0o700)
+    return base
+
+
+def _boot() -> str:
+    return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text()
+
+
+def _whole(base: pathlib.Path, key: str) -> bool:
+    """What was written before the machine went down may not have reached its disk."""
+    try:
+        return (base / f"{key}.whole").read_text() == _boot()
+    except FileNotFoundError:
+        return False
+
+
+def _remove(base: pathlib.Path, key: str) -> None:
+    (base / f"{key}.whole").unlink(missing_ok=True)
+    for kind in ("copy", "readers"):
+        shutil.rmtree(base / f"{key}.{kind}", ignore_errors=True)
+
+
+def _read(readers: pathlib.Path) -> bool:
+    """Does anybody read? A reader that was killed holds its lock no more."""
+    for one in readers.iterdir() if readers.is_dir() else ():
+        with one.open() as seen:
+            try:
+                fcntl.flock(seen, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            one.unlink(missing_ok=True)
+    return False
+
+
+def _sweep(base: pathlib.Path) -> None:
+    """Copies whose readers were all killed."""
+    for copy in base.glob("*.copy"):
+        with (base / f"{copy.stem}.lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            if not _read(base / f"{copy.stem}.readers"):
+                _remove(base, copy.stem)
