@@ -134,15 +134,18 @@ class Unpacker {
 
     Status make_links() {
         std::error_code failed;
+        const std::string root = fs::canonical(target_, failed).string() + "/";
         for (const Link& link : links_) {
             const fs::path place = fs::path(target_) / link.path;
+            // A link that was made before may stand for one of its directories, and lead out by way of another one.
+            const std::string parent = fs::weakly_canonical(place.parent_path(), failed).string() + "/";
+            if (failed || !parent.starts_with(root)) return refuse(link.path, "its directory is a link that leads out");
             fs::create_directories(place.parent_path(), failed);
             fs::create_symlink(link.target, place, failed);
             if (failed)
                 return failed == std::errc::file_exists ? Status(refuse(link.path, "it is there twice"))
                                                         : failure("making", place.string(), failed.value());
         }
-        const std::string root = fs::canonical(target_, failed).string() + "/";
         for (const Link& link : links_) {  // a link may lead out by way of another one
             const fs::path place = fs::path(target_) / link.path;
             const std::string end = fs::weakly_canonical(place, failed).string() + "/";

@@ -185,6 +185,9 @@ TEST_CASE("an archive that reaches out of its directory is refused, and leaves n
         {entry("link", TarType::link, "../..")},
         {entry("a", TarType::link, "."), entry("b", TarType::link, "a/../../..")},
         {entry("d/a", TarType::link, ".."), entry("b", TarType::link, "d/a/..")},  // each looks harmless by itself
+        {entry("d/a", TarType::link, ".."), entry("b", TarType::link, "d/a/.."),
+         entry("b/planted", TarType::link, "x")},
+        {entry("d/a", TarType::link, ".."), entry("b", TarType::link, "d/a/.."), entry("b/new/x", TarType::link, "x")},
         {entry("hard", TarType::hard_link, "/etc/passwd")},
         {entry("device", TarType::character_device)},
         {entry("fifo", TarType::fifo)},
