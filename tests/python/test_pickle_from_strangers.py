@@ -1,0 +1,155 @@
+"""CVE class: pickle from the network. What a stranger sends to a socket of the package is never unpickled."""
+
+import os
+import pathlib
+import pickle
+import re
+import secrets
+import socket
+import struct
+import threading
+
+import pytest
+import rtrain
+from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, ChannelError, answer, dial
+from rtrain._remote._cipher import Stream
+
+SLOT = "s" * SLOT_CHARACTERS
+PACKAGE = pathlib.Path(rtrain.__file__).parent
+
+
+class Harm:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return (os.mkdir, (self.file,))
+
+
+@pytest.fixture
+def harm(tmp_path):
+    """The bytes, and where unpickling them would show."""
+    place = tmp_path / "unpickled"
+    content = pickle.dumps(Harm(str(place)))
+    pickle.loads(content)
+    assert place.exists()  # so the test can fail
+    place.rmdir()
+    return content, place
+
+
+def message(content):
+    return struct.pack(">IQ", 1, len(content)) + content
+
+
+class Listener:
+    """The side that waits, as a driver's hub and a worker do it: it receives one message of whoever gets through."""
+
+    def __init__(self):
+        self.key = secrets.token_bytes(KEY_BYTES)
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.address = self.door.getsockname()
+        self.error, self.received = None, None
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+
+    def _serve(self):
+        try:
+            self.received = answer(self.door.accept()[0], {SLOT: self.key})[1].receive()
+        except ChannelError as error:
+            self.error = error
+
+    def ended(self):
+        self.thread.join(60)
+        self.door.close()
+        assert not self.thread.is_alive()
+        return self.error
+
+
+def raw(listener, content):
+    with socket.create_connection(listener.address) as connection:
+        connection.sendall(message(content))
+
+
+def through_tls(listener, content):
+    with socket.create_connection(listener.address) as connection:
+        Stream(connection, server_side=False).write(memoryview(message(content)))
+
+
+def after_an_answer_to_the_challenge_that_is_no_proof(listener, content):
+    with socket.create_connection(listener.address) as connection:
+        stream = Stream(connection, server_side=False)
+        stream.write(memoryview(b"rtrain-remote-2\n" + SLOT.encode() + secrets.token_bytes(32)))
+        stream.fill(memoryview(bytearray(64)))
+        stream.write(memoryview(secrets.token_bytes(32) + message(content)))
+
+
+def with_another_key(listener, content):
+    with pytest.raises(ChannelError, match="does not have this run's key"):
+        dial(listener.address, SLOT, secrets.token_bytes(KEY_BYTES), 10).send([content])
+
+
+def for_another_slot(listener, content):
+    with pytest.raises(ChannelError):
+        dial(listener.address, "t" * SLOT_CHARACTERS, listener.key, 10).send([content])
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [raw, through_tls, after_an_answer_to_the_challenge_that_is_no_proof, with_another_key, for_another_slot],
+)
+def test_who_listens_gets_nothing_from_a_stranger(harm, attack):
+    content, place = harm
+    listener = Listener()
+    attack(listener, content)
+    assert isinstance(listener.ended(), ChannelError)
+    assert listener.received is None and not place.exists()
+
+
+def test_who_dials_gets_nothing_from_one_that_listens_without_the_key(harm):
+    content, place = harm
+    with socket.create_server(("127.0.0.1", 0)) as door:
+
+        def stranger():
+            stream = Stream(door.accept()[0], server_side=True)
+            stream.write(memoryview(secrets.token_bytes(64) + message(content)))
+
+        thread = threading.Thread(target=stranger)
+        thread.start()
+        with pytest.raises(ChannelError, match="does not have this run's key"):
+            dial(door.getsockname(), SLOT, secrets.token_bytes(KEY_BYTES), 10)
+        thread.join(60)
+    assert not place.exists()
+
+
+def test_who_has_the_key_gets_through():
+    listener = Listener()
+    dial(listener.address, SLOT, listener.key, 10).send([b"hello"])
+    assert listener.ended() is None and listener.received == [b"hello"]
+
+
+# Every place of the package that unpickles, and whose bytes they are. Who adds one says here where its bytes come from.
+UNPICKLED = {
+    "_remote/_hub.py": "a channel whose both ends proved that they have the run's key",
+    "_remote/_worker.py": "the same, from the other side",
+    "_remote/_values.py": "parts of a message of such a channel",
+    "tune/_trial_loop.py": "a blob of this user, over the head's API",
+    "tune/_file.py": "the user's own experiment",
+    "tune/trainable.py": "a checkpoint of the user's own run",
+    "train/_validation.py": "what the user's own training wrote for its validation",
+    "train/backend.py": "a call of the same run's rank 0",
+    "train/_gather.py": "values of the same run, over the head's API",
+    "train/_checkpoint.py": "a checkpoint that the user asks to read",
+    "train/_package.py": "the package that the user submitted",
+    "train/_cluster_session.py": "rank 0's broadcast of the same run, by the agent",
+    "train/torch/_v1_checkpoint.py": "a checkpoint that the user asks to read",
+    "train/_outcome.py": "the result of the user's own run, over the head's API",
+    "data/_torch.py": "a batch of the same process's loader",
+}
+
+
+def test_every_place_that_unpickles_says_whose_bytes_they_are():
+    unpickles = re.compile(r"pickle\.loads?\(|Unpickler\(|torch\.load\(|joblib\.load\(|marshal\.loads?\(|shelve\.open\(")
+    found = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if unpickles.search(file.read_text())}
+    assert found == set(UNPICKLED)
