@@ -104,6 +104,7 @@ const Variable fixed[] = {
     {"RTRAIN_SCRATCH_DIR", [](const Facts& f) { return f.place.scratch; }},
     {"RTRAIN_WORKING_DIR", [](const Facts& f) { return f.place.working_dir; }},
     {"RTRAIN_START_DIR", [](const Facts& f) { return f.place.start_dir; }},
+    {"RTRAIN_CODE_LIST", [](const Facts& f) { return f.place.code_list; }},
     {"RTRAIN_DEVICES", [](const Facts& f) { return own_devices(f.launch, f.worker); }},
     {"RTRAIN_TRACKING", [](const Facts& f) { return comma_list(f.job.tracking); }},
     {"RTRAIN_BACKEND", [](const Facts& f) { return f.job.backend; }},

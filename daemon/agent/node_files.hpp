@@ -2,10 +2,10 @@
 //   <data>/identity/node.json   name, cluster, certificate and its key, authority (0600)
 //   <data>/outbox.jsonl         news not yet acknowledged
 //   <data>/peer-port            where other agents dialled last, when any port would do
-//   <data>/code/<sha256>/       working directories, unpacked once
+//   <data>/code/<sha256>/       working directories, unpacked once; for the agent alone
 //   <data>/setups/<key>/        what `setup:` commands made
 //   <data>/attempts/<run>-<incarnation>/
-//       image.json  journal/00000001.jsonl  logs/rank-00000.{out,err}  rank-00000/{started,exit,error.json,cwd/}
+//       image.json  journal/00000001.jsonl  logs/rank-00000.{out,err}  rank-00000/{started,exit,code.list,cwd/}
 //   <scratch>/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt
 #pragma once
 
@@ -37,6 +37,7 @@ struct NodeFiles {
         return attempt(key) + "/undelivered";
     }  // since when: metrics, logs
     std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }
+    std::string driver(AttemptKey key) const { return attempt(key) + "/driver.pkl"; }  // the user's copy of the loop
 };
 
 std::string rank_text(std::uint32_t rank);  // "rank-00003"

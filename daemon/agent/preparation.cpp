@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "daemon/agent/places.hpp"
 #include "daemon/agent/start_directory.hpp"
 #include "daemon/agent/unused.hpp"
 #include "daemon/security/security.hpp"
@@ -78,7 +79,7 @@ Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha
         used_now(place);
         return place;
     }
-    if (Status made = make_directory(facts.files.data_dir + "/code", 0755); !made) return made.error();
+    if (Status made = make_directory(facts.files.data_dir + "/code", 0700); !made) return made.error();
     const std::string archive = place + ".tar.zst";
     if (Status fetched = fetch_code(facts, sha256, archive); !fetched) return fetched.error();
     if (Status unpacked = spec::unpack_archive(archive, place, seal_code); !unpacked) return unpacked.error();
@@ -180,7 +181,7 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
         return Error{ErrorCode::invalid, std::string(driver_variable) + "='" + sha256 + "' is not a hash", ""};
     const std::lock_guard turn(code_turn);
     const std::string place = facts.files.code(sha256) + ".pkl";
-    if (Status made = make_directory(facts.files.data_dir + "/code", 0755); !made) return made.error();
+    if (Status made = make_directory(facts.files.data_dir + "/code", 0700); !made) return made.error();
     const Status fetched = fetch_code(facts, sha256, place);
     if (fetched) {
         used_now(place);
@@ -377,9 +378,10 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
                           .array = prepare.array,
                           .array_index = prepare.array_index};
     for (const protocol::PeerNode& peer : prepare.nodes) wanted.nodes.push_back(peer.node);
+    const std::string restored = facts.files.restored(key_of(prepare.attempt));
+    if (Status own = own_directory(restored); !own) return trouble(own.error(), facts.node, "the attempt's directory");
     // What is downloaded to be checked is what the workers start from: `fetch_checkpoint` finds it there.
-    auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from,
-                                          facts.files.restored(key_of(prepare.attempt)));
+    auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from, restored);
     if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
     return *claimed;
 }

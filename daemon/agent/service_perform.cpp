@@ -7,6 +7,7 @@
 #include "daemon/agent/environment.hpp"
 #include "daemon/agent/gpu_pulse.hpp"
 #include "daemon/agent/named_logs.hpp"
+#include "daemon/agent/places.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
 #include "daemon/agent/start_directory.hpp"
@@ -199,7 +200,10 @@ void Service::on(const FetchCheckpoint& out) {
     };
     offload(
         [gear = one->gear, from = out.from, to = files_.restored(out.attempt)]() -> Fetched {
+            if (Status own = own_directory(to); !own) return {own.error().message, "", ""};
             auto path = storage::fetch_checkpoint(*gear->store, gear->prepare.run_name, from, to, {});
+            if (path && *path == to)
+                if (Status lent = lend_directory(to, gear->user); !lent) path = lent.error();
             if (!path) return {"checkpoint " + from + ": " + path.error().message, "", ""};
             const auto text = gear->store->get(gear->prepare.run_name + "/" + from + "/.manifest.json");
             const auto manifest = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());

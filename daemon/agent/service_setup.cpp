@@ -1,6 +1,7 @@
 // `setup:` within a preparation: its lines are shipped as they come, its failure is the attempt's and permanent.
 #include <filesystem>
 
+#include "daemon/agent/places.hpp"
 #include "daemon/agent/service.hpp"
 #include "daemon/agent/unused.hpp"
 
@@ -43,8 +44,12 @@ void Service::remove_what_is_unused() {
         if (one.gear->setup)
             in_use.insert(std::filesystem::path(one.gear->setup->working_dir).parent_path().filename());
     }
-    loop_.offload([data = files_.data_dir, in_use] { remove_unused(data, in_use, wall_ms()); },
-                  [this] { loop_.after(day_ms, [this] { remove_what_is_unused(); }); });
+    loop_.offload(
+        [files = files_, in_use] {
+            keep_apart(files);
+            remove_unused(files.data_dir, in_use, wall_ms());
+        },
+        [this] { loop_.after(day_ms, [this] { remove_what_is_unused(); }); });
 }
 
 }  // namespace rtrain::agent

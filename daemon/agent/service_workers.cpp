@@ -12,6 +12,7 @@
 #include "daemon/agent/affinity.hpp"
 #include "daemon/agent/entrypoint.hpp"
 #include "daemon/agent/environment.hpp"
+#include "daemon/agent/places.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
 #include "daemon/agent/stacks.hpp"
@@ -118,21 +119,18 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
     if (!cwd) return cwd.error();
     start.cwd = *cwd;
     const std::string scratch = files_.scratch(key);
-    if (Status made = make_directory(scratch, 0711); !made) return made;
-    if (gear.user.uid >= 0 &&
-        ::chown(scratch.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
-        return Error{ErrorCode::io, "giving " + scratch + " to user " + gear.user.name + ": " + std::strerror(errno),
-                     ""};
+    if (Status made = make_scratch(files_.scratch_dir, scratch, gear.user); !made) return made;
     WorkerPlace place{.node = identity_.node,
                       .run_path = run_path_of(gear),
                       .socket = socket_path_,
                       .key = gear.key,
                       .worker_library = worker_library_,
                       .scratch = scratch,
-                      .working_dir = gear.working_dir,
+                      .working_dir = gear.setup ? gear.working_dir : "",
                       .start_dir = start.cwd,
+                      .code_list = start.directory + code_list_name,
                       .error_file = start.cwd + "/.torchelastic-error.json",
-                      .driver_file = gear.driver_file,
+                      .driver_file = gear.driver_file.empty() ? "" : files_.driver(key),
                       .head_address = host_port(identity_),
                       .head_ca = identity_.ca,
                       .inherited = inherited_};

@@ -12,6 +12,10 @@ namespace rtrain::agent {
 // time is the code.
 Status seal_code(const std::string& directory);
 
+// Beside a start directory: what it held at first, so that `Checkpoint.from_directory(".")` knows what the worker made.
+// Only the worker's user may read it. Records end with NUL: "d PATH", "f BYTES MTIME_NS PATH", "l PATH" and its target.
+inline constexpr const char* code_list_name = "/code.list";
+
 // Made once for each rank of an attempt, whole or not at all. Files are copied (the blocks shared where the file system
 // can) and keep their times; directories are the rank's own. What `setup:` made is a link, since it may be large; but
 // an empty directory is one to write into. Returns its path.

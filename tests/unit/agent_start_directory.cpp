@@ -1,10 +1,13 @@
 // Stories of the directories that ranks start in, and of the unpacked code that they are made from.
+#include <pwd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/agent/places.hpp"
 #include "daemon/agent/start_directory.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -35,6 +38,24 @@ std::int64_t written_ns(const fs::path& file) {
     return facts.st_mtim.tv_sec * 1'000'000'000 + facts.st_mtim.tv_nsec;
 }
 
+// A user of a root agent; without root there is none.
+std::optional<WorkerUser> another_user(const char* name = "nobody") {
+    const passwd* entry = ::geteuid() == 0 ? ::getpwnam(name) : nullptr;
+    if (entry == nullptr) return std::nullopt;
+    return WorkerUser{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = name, .home = entry->pw_dir};
+}
+
+bool readable_by(const WorkerUser& user, const fs::path& path) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool changed = ::setgid(static_cast<gid_t>(user.gid)) == 0 && ::setuid(static_cast<uid_t>(user.uid)) == 0;
+        ::_exit(changed && ::access(path.c_str(), R_OK) == 0 ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    return status == 0;
+}
+
 struct Code {  // of a user who trained by hand before
     Folder folder;
     NodeFacts facts{.files = {folder.path, folder.path + "/scratch"}, .node = "n1"};
@@ -42,6 +63,7 @@ struct Code {  // of a user who trained by hand before
     fs::path code;
 
     Code() {
+        ::chmod(folder.path.c_str(), 0755);
         gear.prepare.code_sha256 = "c0de";
         gear.working_dir = facts.files.code("c0de");
         code = gear.working_dir;
@@ -125,4 +147,119 @@ TEST_CASE("a start directory that was cut off is made anew") {
     put(aside / "model.pt", "ol");
     CHECK(text_of(story.of(0) / "model.pt") == "old");
     CHECK_FALSE(fs::exists(aside));
+}
+
+TEST_CASE("a start directory, its list and the pickled loop are for the user of the run, and for no other") {
+    Code story;
+    const auto user = another_user(), other = another_user("daemon");
+    if (!user || !other) return;
+    story.gear.user = *user;
+    story.gear.driver_file = story.folder.path + "/code/loop.pkl";
+    put(story.gear.driver_file, "loop");
+    keep_apart(story.facts.files);
+    const fs::path mine = story.of(0);
+
+    const fs::path list = mine.parent_path().string() + code_list_name, loop = story.facts.files.driver(attempt_1);
+    for (const fs::path& path : {mine / "model.pt", mine / "latest.pt", list, loop}) {
+        CHECK(readable_by(*user, path));
+        CHECK_FALSE(readable_by(*other, path));
+    }
+    for (const char* name : {".", "model.pt", "latest.pt", "checkpoints", "checkpoints/model.pt"})
+        CHECK(facts_of(mine / name).st_uid == user->uid);
+    for (const fs::path& path : {story.code / "model.pt", fs::path(story.gear.driver_file)})
+        CHECK_FALSE(readable_by(*user, path));
+    for (const fs::path& path : {mine.parent_path(), mine.parent_path().parent_path()})
+        CHECK(facts_of(path).st_uid == 0);
+    CHECK(text_of(loop) == "loop");
+    remove_start_directories(story.gear, story.facts);
+    CHECK_FALSE(fs::exists(loop));
+    CHECK_FALSE(fs::exists(list));
+}
+
+TEST_CASE("what setup made is copied with the rights of its user") {
+    Code story;
+    const auto user = another_user();
+    if (!user) return;
+    const fs::path work = story.folder.path + "/setups/key/work";
+    put(story.folder.path + "/precious", "for root alone");
+    ::chmod((story.folder.path + "/precious").c_str(), 0600);
+    put(work / "train.py", "print()");
+    fs::create_hard_link(story.folder.path + "/precious", work / "model.pt");
+    story.gear.user = *user;
+    story.gear.working_dir = work;
+    story.gear.setup = SetupResult{.why = "", .working_dir = work, .virtual_env = ""};
+
+    const auto made = start_directory(story.gear, story.facts, 0);
+    REQUIRE_FALSE(made);
+    CHECK(made.error().message.find("model.pt: Permission denied") != std::string::npos);
+    CHECK(fs::is_empty(story.facts.files.worker(attempt_1, 0)));
+}
+
+TEST_CASE("the list of a start directory names what lies there, as it came") {
+    Code story;
+    const fs::path work = story.folder.path + "/work";
+    fs::copy(story.code, work, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    put(work / "data/big", "made");
+    story.gear.working_dir = work;
+    const fs::path mine = story.of(0);
+    const std::string list = '\0' + text_of(mine.parent_path().string() + code_list_name);
+    const auto has = [&](const std::string& record) { return list.find('\0' + record + '\0') != std::string::npos; };
+
+    CHECK(has("f 3 " + std::to_string(written_ns(mine / "model.pt")) + " model.pt"));
+    CHECK(has("f 3 " + std::to_string(written_ns(mine / "checkpoints/model.pt")) + " checkpoints/model.pt"));
+    CHECK(has("d checkpoints"));
+    CHECK(has(std::string("l latest.pt") + '\0' + "checkpoints/model.pt"));
+    CHECK(has(std::string("l data") + '\0' + (work / "data").string()));
+}
+
+TEST_CASE("code is closed to all once no worker of an agent before is left, which looks into it") {
+    Code story;
+    ::chmod((story.folder.path + "/code").c_str(), 0755);
+    const fs::path former = story.facts.files.worker(attempt_1, 0) + "/cwd";
+    fs::create_directories(former);
+    keep_apart(story.facts.files);
+    CHECK((facts_of(story.folder.path + "/code").st_mode & 07777) == 0711);
+    fs::remove(former);
+    keep_apart(story.facts.files);
+    CHECK((facts_of(story.folder.path + "/code").st_mode & 07777) == 0700);
+}
+
+TEST_CASE("a checkpoint to start from is lent to its user, and its directory made anew for the next") {
+    const auto user = another_user(), other = another_user("daemon");
+    if (!user || !other) return;
+    const Folder folder;
+    ::chmod(folder.path.c_str(), 0755);
+    const std::string restored = folder.path + "/17-1/restore";
+    REQUIRE(own_directory(restored));
+    put(restored + "/model.pt", "weights");
+    CHECK_FALSE(readable_by(*user, restored + "/model.pt"));
+    REQUIRE(own_directory(restored));  // what was fetched before stays
+    REQUIRE(lend_directory(restored, *user));
+    CHECK(readable_by(*user, restored + "/model.pt"));
+    CHECK_FALSE(readable_by(*other, restored + "/model.pt"));
+    REQUIRE(own_directory(restored));
+    CHECK(fs::is_empty(restored));
+    CHECK(facts_of(restored).st_uid == 0);
+}
+
+TEST_CASE("a scratch directory whose name another user has taken is refused, and nothing is given away") {
+    const auto user = another_user(), other = another_user("daemon");
+    if (!user || !other) return;
+    const Folder folder;
+    const std::string above = folder.path + "/scratch", mine = above + "/17-1", precious = folder.path + "/precious";
+    REQUIRE(make_scratch(above, mine, *user));
+    REQUIRE(make_scratch(above, mine, *user));  // of another rank
+    CHECK(facts_of(mine).st_uid == user->uid);
+    CHECK((facts_of(mine).st_mode & 07777) == 0700);
+
+    fs::create_directory(precious);
+    fs::create_directory_symlink(precious, above + "/18-1");
+    CHECK_FALSE(make_scratch(above, above + "/18-1", *user));
+    CHECK(facts_of(precious).st_uid == 0);
+
+    REQUIRE(make_scratch(above, above + "/19-1", *other));
+    const Status taken = make_scratch(above, above + "/19-1", *user);
+    REQUIRE_FALSE(taken);
+    CHECK(taken.error().message.find("belongs to another user") != std::string::npos);
+    CHECK(facts_of(above + "/19-1").st_uid == other->uid);
 }

@@ -109,23 +109,38 @@ def _inside(directory: str, run_path: str) -> bool:
 
 def _without_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:
     """`Checkpoint.from_directory(".")`: the directory that a worker starts in holds the code that came along. What of it is as it
-    came stays behind."""
-    code, start = os.environ.get("RTRAIN_WORKING_DIR"), os.environ.get("RTRAIN_START_DIR")
+    came stays behind. Without the agent's list of it (an agent of before made the directory) all of it is reported."""
+    listed, start = os.environ.get("RTRAIN_CODE_LIST"), os.environ.get("RTRAIN_START_DIR")
     directory = pathlib.Path(call.directory or "")
-    if not code or not start or directory.resolve() != pathlib.Path(start).resolve():
+    if not listed or not start or directory.resolve() != pathlib.Path(start).resolve() or not pathlib.Path(listed).exists():
         return call
     target = pathlib.Path(fresh())
-    _take_new(directory, pathlib.Path(code), target)
+    _take_new(directory, "", _code(pathlib.Path(listed)), target)
     return dataclasses.replace(call, directory=str(target), owned=True)
 
 
-def _take_new(directory: pathlib.Path, code: pathlib.Path, target: pathlib.Path) -> None:
+def _code(listed: pathlib.Path) -> dict[str, str]:
+    """What the start directory held at first: "d" for a directory, "f BYTES MTIME_NS", "l TARGET", by relative path."""
+    came: dict[str, str] = {}
+    words = iter(os.fsdecode(listed.read_bytes()).split("\0"))
+    for word in words:
+        if word.startswith("d "):
+            came[word[2:]] = "d"
+        elif word.startswith("l "):
+            came[word[2:]] = "l " + next(words)
+        elif word:
+            kind, size, time, path = word.split(" ", 3)
+            came[path] = f"{kind} {size} {time}"
+    return came
+
+
+def _take_new(directory: pathlib.Path, inside: str, came: dict[str, str], target: pathlib.Path) -> None:
     for entry in directory.iterdir():
-        came = code / entry.name
-        if entry.name in _NOT_KEPT or _as_it_came(entry, came):
+        path = inside + entry.name
+        if entry.name in _NOT_KEPT or _as_it_came(entry, came.get(path)):
             continue
-        if entry.is_dir() and came.is_dir():
-            _take_new(entry, came, target / entry.name)
+        if entry.is_dir() and not entry.is_symlink() and came.get(path) == "d":
+            _take_new(entry, path + "/", came, target / entry.name)
         elif entry.is_dir():
             shutil.copytree(entry, target / entry.name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
@@ -133,12 +148,13 @@ def _take_new(directory: pathlib.Path, code: pathlib.Path, target: pathlib.Path)
             shutil.copy2(entry, target / entry.name)
 
 
-def _as_it_came(entry: pathlib.Path, came: pathlib.Path) -> bool:
+def _as_it_came(entry: pathlib.Path, came: str | None) -> bool:
     """Every file of the code has a time of its own, which its copies keep."""
-    if entry.is_symlink():
-        to = entry.readlink()
-        return to == came or (came.is_symlink() and came.readlink() == to)
-    if not entry.is_file() or not came.is_file():
+    if came is None:
         return False
-    here, there = entry.stat(), came.stat()
-    return (here.st_size, here.st_mtime_ns) == (there.st_size, there.st_mtime_ns)
+    if entry.is_symlink():
+        return came == f"l {entry.readlink()}"
+    if not entry.is_file():
+        return False
+    here = entry.stat()
+    return came == f"f {here.st_size} {here.st_mtime_ns}"

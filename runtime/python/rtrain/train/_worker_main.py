@@ -37,7 +37,7 @@ def main() -> int:
     if remark := check_versions(payload.header, facts.node):
         print(f"rtrain: {remark}", file=sys.stderr)
     logging.basicConfig(level=payload.header.get("log_level", logging.INFO))
-    if working_dir := os.environ.get("RTRAIN_WORKING_DIR"):
+    if working_dir := os.environ.get("RTRAIN_WORKING_DIR") or os.environ.get("RTRAIN_START_DIR"):
         sys.path.insert(1, working_dir)
     with _files(payload.header.get("log_to_file")), _cause_is_told():
         from rtrain.train import _worker_setup

@@ -1,0 +1,92 @@
+"""What lies on a node for a job of one user: where he can write, and that another user reads nothing of it."""
+
+import json
+import os
+import pathlib
+import pwd
+import subprocess
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import RTRAIN, wait_for
+from test_users import PERSON, MappedUsers, folder  # noqa: F401
+
+OTHER = "daemon"
+PATH = {"PATH": "/usr/bin:/bin"}  # an interpreter that is not root's alone
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="changes users")
+
+LOOK = """
+import json, os, sys
+paths = json.load(sys.stdin)
+print(json.dumps({what: [path for path in paths if os.access(path, mode)] for what, mode in [("read", os.R_OK), ("write", os.W_OK)]}))
+"""
+
+
+def seen_by(user, top):
+    """What `user`, who knows every name, may read and write below `top`. Links are what they lead to, so they are left out."""
+    paths = [str(path) for path in top.rglob("*") if not path.is_symlink() and not path.is_socket()]
+    person = pwd.getpwnam(user)
+    become = ["setpriv", f"--reuid={person.pw_uid}", f"--regid={person.pw_gid}", "--clear-groups"]
+    done = subprocess.run(
+        [*become, "/usr/bin/python3", "-c", LOOK], input=json.dumps(paths), capture_output=True, text=True, check=True
+    )
+    return {what: [pathlib.Path(path).relative_to(top) for path in found] for what, found in json.loads(done.stdout).items()}
+
+
+def owned_by_user(path):
+    """Start directories, what `setup:` made, and scratch."""
+    parts = path.parts
+    return (
+        (parts[0] == "attempts" and parts[2].startswith("rank-") and parts[3:4] == ("cwd",))
+        or (parts[0] == "setups" and parts[2:3] in (("work",), ("venv",)))
+        or (parts[0] == "scratch" and len(parts) > 1)
+    )
+
+
+def submit_and_wait(cluster, user, path):
+    token = cluster.json("token", "create", "--role", "user", "--user", user)["token"]
+    subprocess.run([RTRAIN, "submit", path], env={**cluster.env, "RTRAIN_TOKEN": token}, check=True, capture_output=True)
+    wait_for("the worker's file", lambda: list(cluster.folder.glob("node-1/attempts/*/rank-00000/cwd/there")), seconds=60)
+
+
+def test_a_user_writes_where_only_he_reads_and_the_agents_own_files_are_nobodys(folder):  # noqa: F811
+    cluster = MappedUsers(folder / "cluster", nodes=1)
+    try:
+        code = folder / "code"
+        code.mkdir()
+        (code / "train.sh").write_text("echo secret > $TMPDIR/scratch; cp train.sh there; sleep 600\n")
+        fields = {"working_dir": "code", "setup": "echo made > made.txt; echo said", "env": PATH}
+        submit_and_wait(cluster, PERSON, write_job(folder, "places", ["sh", "train.sh"], **fields))
+        node = cluster.folder / "node-1"
+
+        own = seen_by(PERSON, node)
+        assert [path for path in own["write"] if not owned_by_user(path)] == []
+        for name in ("cwd/train.sh", "cwd/there", "work/made.txt", "scratch/"):
+            assert any(name in str(path) for path in own["write"]), name
+
+        others = seen_by(OTHER, node)
+        assert others["write"] == []
+        assert {path.name for path in others["read"]} <= {
+            "agent.pid",
+            "peer-port",
+            "bin",
+            "python",
+        }  # `python` calls an interpreter
+        assert seen_by(PERSON, cluster.folder / "head") == seen_by(OTHER, cluster.folder / "head") == {"read": [], "write": []}
+    finally:
+        cluster.stop()
+
+
+def test_root_follows_no_link_that_a_setup_leaves(folder):  # noqa: F811
+    precious = folder / "precious"
+    precious.write_text("the administrator's")
+    precious.chmod(0o600)
+    cluster = MappedUsers(folder / "cluster", nodes=1)
+    try:
+        setup = f"for name in done done.new; do ln -s {precious} ../$name; done; true"
+        submit_and_wait(cluster, PERSON, write_job(folder, "links", "touch there; sleep 600", setup=setup, env=PATH))
+        assert precious.read_text() == "the administrator's"
+        (mark,) = cluster.folder.glob("node-1/setups/*/done")
+        assert not mark.is_symlink() and mark.owner() == mark.parent.owner() == "root"
+    finally:
+        cluster.stop()
