@@ -1,0 +1,64 @@
+"""How the binary and the workers' library are built: what the loader and the processor enforce is read from the files."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+from local_cluster import RTRAIN
+
+BUILD = pathlib.Path(RTRAIN).parent
+LIBRARY = pathlib.Path(os.environ.get("RTRAIN_TEST_WORKER_LIB", BUILD / "librtrain_worker.so"))
+PARTS = ("scheduler", "storage", "runtime/CMakeFiles", "runtime/worker", "daemon", "cmd")  # what the two are linked from
+each = pytest.mark.parametrize("file", [pathlib.Path(RTRAIN), LIBRARY], ids=["binary", "library"])
+
+
+def readelf(*arguments):
+    command = ["readelf", "-W", *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env={"LC_ALL": "C", **os.environ}).stdout
+
+
+def segments(file):
+    """[(type, flags)] of the program headers."""
+    return re.findall(r"^  ([A-Z_]+) .* ([R ][W ][E ]) 0x[0-9a-f]+$", readelf("-l", file), re.M)
+
+
+@each
+def test_it_is_loaded_at_any_address(file):
+    assert re.search(r"Type:\s+DYN", readelf("-h", file))
+    if file == pathlib.Path(RTRAIN):
+        assert "PIE" in re.search(r"\(FLAGS_1\).*", readelf("-d", file))[0]
+    assert "TEXTREL" not in readelf("-d", file)
+
+
+@each
+def test_addresses_of_functions_are_read_only_once_it_runs(file):
+    assert re.search(r"\(FLAGS\).*BIND_NOW|\(FLAGS_1\).*NOW", readelf("-d", file))
+    assert "GNU_RELRO" in dict(segments(file))
+
+
+@each
+def test_nothing_is_both_written_and_executed(file):
+    found = segments(file)
+    assert "LOAD" in dict(found) and dict(found)["GNU_STACK"] == "RW "
+    assert [flags for _, flags in found if "W" in flags and "E" in flags] == []
+
+
+@each
+def test_stacks_are_guarded_and_copies_are_bounded(file):
+    imported = set(re.findall(r" UND (\w+)", readelf("--dyn-syms", file)))
+    assert "__stack_chk_fail" in imported
+    bounded = {name for name in imported if re.fullmatch(r"__\w+_chk", name)}
+    assert bounded & {"__memcpy_chk", "__snprintf_chk"}, bounded
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="CET is of x86")
+def test_every_object_of_ours_is_made_for_indirect_branch_tracking_and_shadow_stacks():
+    """The linked file has no such mark, since Debian's static archives lack it. Each object that we compile has it."""
+    objects = [file for part in PARTS for file in (BUILD / part).rglob("*.o")]
+    assert len(objects) > 200
+    notes = dict(re.findall(r"^File: (\S+)\n(.*?)(?=^File: |\Z)", readelf("-n", *objects), re.M | re.S))
+    assert [str(file) for file in objects if "IBT, SHSTK" not in notes.get(str(file), "")] == []
+    text = subprocess.run(["objdump", "-d", "--disassemble=main", RTRAIN], check=True, capture_output=True, text=True).stdout
+    assert "endbr64" in re.search(r"<main>:\n(.*)", text)[1]
