@@ -54,7 +54,9 @@ std::string NodeFiles::scratch(AttemptKey key) const { return scratch_dir + "/" 
 
 Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable) {
     const std::string aside = path + ".new";
-    const int descriptor = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode));
+    ::unlink(aside.c_str());  // of a process that died over it; a link there is not followed
+    const int descriptor =
+        ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, static_cast<mode_t>(mode));
     if (descriptor < 0) return failed("creating", aside, errno);
     Status written = write_all(descriptor, bytes, aside);
     if (written && durable == Durable::yes && ::fsync(descriptor) != 0) written = failed("syncing", aside, errno);

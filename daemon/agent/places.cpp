@@ -59,6 +59,15 @@ Status give(const Descriptor& directory, const std::string& path, const WorkerUs
 
 }  // namespace
 
+Status check_data_directory(const std::string& path) {
+    struct stat facts{};
+    if (::geteuid() != 0 || ::stat(path.c_str(), &facts) != 0 || (facts.st_uid == 0 && (facts.st_mode & 0022) == 0))
+        return Done{};
+    return Error{ErrorCode::unauthorised,
+                 "users other than root can write to " + path + ": root's agent would believe what they put there",
+                 "chown root " + path + " && chmod go-w " + path + ", or choose another --data directory"};
+}
+
 void keep_apart(const NodeFiles& files) {
     set_mode(files.data_dir + "/code", workers_of_before(files) ? 0711 : 0700);
     set_mode(setups_below(files.data_dir), 0711);
@@ -83,7 +92,7 @@ Status own_directory(const std::string& path) {
 Status lend_directory(const std::string& path, const WorkerUser& user) {
     const Descriptor directory = open_directory(path);
     if (!directory.open()) return failed("opening", path);
-    return give(directory, path, user, 0500);
+    return give(directory, path, user, user.uid < 0 ? 0700 : 0500);  // its own the agent has to remove again
 }
 
 Status make_scratch(const std::string& above, const std::string& path, const WorkerUser& user) {

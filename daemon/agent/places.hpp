@@ -9,6 +9,9 @@
 
 namespace rtrain::agent {
 
+// Before anything is read there: what root's agent finds in its directory it believes, so nobody else may write to it.
+Status check_data_directory(const std::string& path);
+
 // At the start and each day: code is for the agent alone, and what earlier agents made readable to all is closed. While
 // workers of such an agent run, which compare their files with the code's, those who know its hash still reach it.
 void keep_apart(const NodeFiles& files);

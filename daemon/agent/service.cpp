@@ -11,6 +11,7 @@
 
 #include "daemon/agent/cluster_store.hpp"
 #include "daemon/agent/environment.hpp"
+#include "daemon/agent/places.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/uploads.hpp"
 #include "daemon/security/security.hpp"
@@ -75,6 +76,8 @@ Service::Service(AgentOptions options, Identity identity, DirectoryLock lock, Ou
 Service::~Service() = default;
 
 Result<std::unique_ptr<Service>> Service::open(const AgentOptions& options, DirectoryLock lock) {
+    if (!options.allow_root_workers)
+        if (Status safe = check_data_directory(options.data_dir); !safe) return safe.error();
     auto identity = load_identity(options.data_dir);
     if (!identity) return identity.error();
     if (!options.head_host.empty()) {

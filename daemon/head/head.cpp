@@ -35,7 +35,9 @@ Status make_directories(const HeadOptions& options) {
     fs::remove_all(options.data_dir + "/tmp", ignored);
     for (const char* name : {"", "/tmp", "/secrets", "/blobs", "/logs"})
         if (auto made = make_directory(options.data_dir + name, 0700); !made) return made;
-    if (auto made = make_directory(options.storage_root, 0755); !made) return made;
+    // What runs keep is for their owners, who ask the head. An operator who wants it otherwise has made the directory.
+    if (!fs::exists(options.storage_root, ignored))
+        if (auto made = make_directory(options.storage_root, 0700); !made) return made;
     const std::string uploads = options.storage_root + "/.uploads";
     if (auto made = make_directory(uploads, 0700); !made) return made;
     std::vector<fs::path> cut_off;  // uploads in one piece; those in pieces go on where they were

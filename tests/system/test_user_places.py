@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from jobs_on_disk import write_job
-from local_cluster import RTRAIN, wait_for
+from local_cluster import RTRAIN, LocalCluster, wait_for
 from test_users import PERSON, MappedUsers, folder  # noqa: F401
 
 OTHER = "daemon"
@@ -88,5 +88,23 @@ def test_root_follows_no_link_that_a_setup_leaves(folder):  # noqa: F811
         assert precious.read_text() == "the administrator's"
         (mark,) = cluster.folder.glob("node-1/setups/*/done")
         assert not mark.is_symlink() and mark.owner() == mark.parent.owner() == "root"
+    finally:
+        cluster.stop()
+
+
+class StorageElsewhere(LocalCluster):
+    def start_head(self):
+        storage = self.folder.parent / "results"
+        self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head", "--storage-root", storage)
+
+
+@pytest.mark.parametrize("made", [None, 0o700, 0o755])
+def test_what_runs_keep_at_the_head_is_open_to_others_only_where_an_operator_made_it_so(folder, made):  # noqa: F811
+    if made:
+        (folder / "results").mkdir()
+        (folder / "results").chmod(made)
+    cluster = StorageElsewhere(folder / "cluster", nodes=0)
+    try:
+        assert (folder / "results").stat().st_mode & 0o777 == (made or 0o700)
     finally:
         cluster.stop()

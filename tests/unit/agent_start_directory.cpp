@@ -224,6 +224,13 @@ TEST_CASE("code is closed to all once no worker of an agent before is left, whic
     CHECK((facts_of(story.folder.path + "/code").st_mode & 07777) == 0700);
 }
 
+TEST_CASE("an agent that runs workers as itself can remove the checkpoint that they started from") {
+    const Folder folder;
+    REQUIRE(own_directory(folder.path + "/restore"));
+    REQUIRE(lend_directory(folder.path + "/restore", {}));
+    CHECK((facts_of(folder.path + "/restore").st_mode & 07777) == 0700);
+}
+
 TEST_CASE("a checkpoint to start from is lent to its user, and its directory made anew for the next") {
     const auto user = another_user(), other = another_user("daemon");
     if (!user || !other) return;
@@ -262,4 +269,27 @@ TEST_CASE("a scratch directory whose name another user has taken is refused, and
     REQUIRE_FALSE(taken);
     CHECK(taken.error().message.find("belongs to another user") != std::string::npos);
     CHECK(facts_of(above + "/19-1").st_uid == other->uid);
+}
+
+TEST_CASE("a data directory that others than root can write to is refused by root's agent") {
+    if (!another_user()) return;
+    const Folder folder;
+    CHECK(check_data_directory(folder.path).ok());
+    ::chmod(folder.path.c_str(), 0777);
+    CHECK_FALSE(check_data_directory(folder.path).ok());
+    ::chmod(folder.path.c_str(), 0711);
+    REQUIRE(::chown(folder.path.c_str(), static_cast<uid_t>(another_user()->uid), 0) == 0);
+    const Status refused = check_data_directory(folder.path);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().next.find("chown root " + folder.path) != std::string::npos);
+}
+
+TEST_CASE("a small file is written beside a link of its name, not through it") {
+    const Folder folder;
+    put(folder.path + "/precious", "the administrator's");
+    fs::create_symlink(folder.path + "/precious", folder.path + "/mark.new");
+    REQUIRE(write_whole(folder.path + "/mark", "done", 0600, Durable::no));
+    CHECK(text_of(folder.path + "/precious") == "the administrator's");
+    CHECK(text_of(folder.path + "/mark") == "done");
+    CHECK((facts_of(folder.path + "/mark").st_mode & 07777) == 0600);
 }
