@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/net/http_parser.hpp"
 #include "tests/unit/net_world.hpp"
 
 using namespace net_tests;
@@ -296,4 +297,12 @@ TEST_CASE("requests that would smuggle lines are not sent") {
     CHECK(client.call({.target = "/a\r\nX: y"}).error().code == ErrorCode::usage);
     CHECK(client.call({.target = "/", .headers = {{"A", "b\r\nC: d"}}}).error().code == ErrorCode::usage);
     CHECK(server.requests == 0);
+}
+
+TEST_CASE("a peer that closed before it said anything has not answered") {
+    for (const auto kind : {net::HttpParser::Kind::answer, net::HttpParser::Kind::request}) {
+        net::HttpParser parser(kind, [](std::string_view) { return true; });
+        parser.put_end();
+        CHECK_FALSE(parser.done());
+    }
 }
