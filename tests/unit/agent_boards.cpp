@@ -1,9 +1,11 @@
 // The board of an attempt: what ranks post is taken, and one wake-up answers a round; with the worker's own library at
 // the other end, over agents that come and go.
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -217,6 +219,22 @@ TEST_CASE("a frame that is too long, or finds its slot in use, goes over the soc
     CHECK(heard[0].posted.index == 2);
     CHECK(heard[0].posted.interval_ms == 17);
     CHECK(seats[0].post(2 + Board::slots, "y", -1));
+}
+
+TEST_CASE("a worker that writes the largest numbers everywhere gets no more than its slots read, and no endless look") {
+    Boards boards;
+    const auto place = boards.offer(attempt, 0, {0}, Rounds::by_agent);
+    REQUIRE(place);
+    boards.taken(attempt, 0);
+    const auto bytes = static_cast<std::size_t>(::lseek(place->descriptor, 0, SEEK_END));
+    void* page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, place->descriptor, 0);
+    REQUIRE(page != MAP_FAILED);
+    std::memset(page, 0xff, bytes);
+    const Posts posts = taken(boards);
+    CHECK(posts.size() <= Board::slots);
+    for (const auto& [rank, frame] : posts) CHECK(frame.size() == Board::frame_max);
+    CHECK(taken(boards).empty());
+    ::munmap(page, bytes);
 }
 
 TEST_CASE("who waits at the board hears its bell; its memory cannot be cut short, and has no further seats") {

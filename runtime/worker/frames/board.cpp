@@ -161,9 +161,10 @@ void Board::take(std::uint32_t number, std::uint64_t& taken, const std::function
     Seat& one = seat(number);
     const std::uint64_t newest = one.come.load(std::memory_order_seq_cst);
     if (newest <= taken) return;
-    std::uint64_t index = std::max(taken, newest >= slots ? newest - slots : 0) + 1;
+    const std::uint64_t before = std::max(taken, newest >= slots ? newest - slots : 0);
     taken = newest;
-    for (; index <= newest; ++index) {
+    // Counted: a worker may have written the largest number there is, and no index is beyond that.
+    for (std::uint64_t count = newest - before, index = before + 1; count > 0; --count, ++index) {
         Slot& slot = one.slot[index % slots];
         const std::size_t bytes = slot.bytes.load(std::memory_order_acquire);
         if (bytes == 0 || slot.index.load(std::memory_order_relaxed) != index) continue;
