@@ -2,6 +2,7 @@
 // carries a hash of itself, so that a damaged one is told from a sound one.
 
 #include <algorithm>
+#include <limits>
 
 #include "storage/checkpoint/digest.hpp"
 #include "storage/checkpoint/json_depth.hpp"
@@ -75,8 +76,13 @@ Result<Manifest> decode_manifest(const std::string& text) {
     if (value.value("manifest_sha256", json()) != json(own_hash(value))) return damaged("its own hash differs");
     try {
         Manifest manifest = from_fields(value);
-        for (const ManifestFile& file : manifest.files)
+        std::int64_t room = std::numeric_limits<std::int64_t>::max();
+        for (const ManifestFile& file : manifest.files) {
             if (!safe_relative(file.path)) return damaged("file name \"" + file.path + "\" would leave the checkpoint");
+            if (file.bytes < 0 || file.bytes > room)
+                return damaged("file \"" + file.path + "\" has an impossible size");
+            room -= file.bytes;
+        }
         return manifest;
     } catch (const json::exception& wrong) { return damaged(wrong.what()); }
 }

@@ -275,6 +275,11 @@ TEST_CASE("a manifest cannot name files outside of its checkpoint") {
     CHECK(decode_manifest(text).error().message.find("would leave the checkpoint") != std::string::npos);
 }
 
+TEST_CASE("a manifest with a file of less than no bytes is damaged") {
+    const std::string text = encode({.directory = "x-a001", .attempt = 1, .files = {{"model.pt", -1, "", 0}}});
+    CHECK(decode_manifest(text).error().message.find("impossible size") != std::string::npos);
+}
+
 TEST_CASE("a manifest whose fields are of other types, or nested without end, is damaged, and ends nobody") {
     const std::string deep = std::string(2'000'000, '[') + std::string(2'000'000, ']');
     for (const std::string& text : {std::string(R"({"schema_version":"x"})"), std::string(R"({"schema_version":null})"),
