@@ -12,6 +12,8 @@ namespace {
 constexpr std::array<std::pair<std::string_view, char>, 5> entities{
     {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}};
 
+constexpr std::size_t reference_most = 16;  // "&#x10FFFF;" with some zeros, so that text without an end is read once
+
 void append_code_point(std::string& out, unsigned long code) {
     if (code < 0x80) {
         out += static_cast<char>(code);
@@ -41,12 +43,13 @@ std::string decoded(std::string_view text) {
                 known = true;
             }
         if (known) continue;
-        const std::size_t end = text.find(';', at);
-        if (text.substr(at).starts_with("&#") && end != text.npos) {
-            const std::string number(text.substr(at + 2, end - at - 2));
+        const std::string_view reference = text.substr(at, reference_most);
+        const std::size_t end = reference.starts_with("&#") ? reference.find(';') : text.npos;
+        if (end != text.npos) {
+            const std::string number(reference.substr(2, end - 2));
             const bool hex = number.starts_with("x") || number.starts_with("X");
             append_code_point(out, std::strtoul(number.c_str() + (hex ? 1 : 0), nullptr, hex ? 16 : 10));
-            at = end + 1;
+            at += end + 1;
         } else {
             out += text[at++];
         }
