@@ -9,6 +9,7 @@
 #include "cmd/settings.hpp"
 #include "daemon/agent/agent.hpp"
 #include "daemon/agent/inventory.hpp"
+#include "daemon/agent/storage_access.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -26,6 +27,9 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.address = options.address;
     agent.peer_port = options.peer_port;
     agent.allow_root_workers = options.allow_root_workers;
+    agent.storage_rules = options.storage_rules;
+    if (!agent.storage_rules.empty())  // before a join token is spent
+        if (auto rules = agent::load_storage_rules(agent.storage_rules); !rules) return rules.error();
     agent.end_workers = options.until_pid != 0;
     agent.scratch = options.scratch;
     agent.scratch_quota = options.scratch_quota;

@@ -21,7 +21,8 @@ struct NodeOptions {
     std::int64_t scratch_quota = 0;  // bytes; 0: none
     std::map<std::string, std::string> labels;
     bool allow_root_workers = false;
-    int until_pid = 0;  // the agent ends with that process, and its workers with it; 0: it stays
+    std::string storage_rules;  // a file; empty: none
+    int until_pid = 0;          // the agent ends with that process, and its workers with it; 0: it stays
 };
 inline const char* node_pid_file = "/agent.pid";
 

@@ -45,6 +45,7 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
         options.scratch_quota = *quota;
     }
     options.allow_root_workers = arguments.has("allow-root-workers");
+    if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
     auto labels = parse_labels(arguments.list("label"));
     if (!labels) return labels.error();
     options.labels = std::move(*labels);
@@ -183,6 +184,10 @@ std::vector<Command> node_commands() {
                     .help = "for label_selector and topology",
                     .repeated = true},
                    {.name = "allow-root-workers", .help = "workers may run as root, when the agent does"},
+                   {.name = "storage-rules",
+                    .takes = Value::file,
+                    .shown = "FILE",
+                    .help = "which users and queues may use which storage paths, as in configs/storage-rules.yaml"},
                    {.name = "scratch",
                     .takes = Value::file,
                     .shown = "DIR",

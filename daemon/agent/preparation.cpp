@@ -13,6 +13,7 @@
 
 #include "daemon/agent/places.hpp"
 #include "daemon/agent/start_directory.hpp"
+#include "daemon/agent/storage_access.hpp"
 #include "daemon/agent/unused.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/checkpoint/run_directory.hpp"
@@ -217,7 +218,8 @@ std::string staging_below(const AttemptGear& gear, const NodeFacts& facts) {
 
 namespace {
 
-Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const protocol::Prepare& prepare) {
+Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const protocol::Prepare& prepare,
+                                                   Probing probing) {
     auto gear = std::make_shared<AttemptGear>();
     gear->prepare = prepare;
     auto read = spec::job_from_json(prepare.job_json);
@@ -231,6 +233,10 @@ Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const
     auto user = user_of(facts, prepare.user);
     if (auto* why = std::get_if<Trouble>(&user)) return *why;
     gear->user = std::get<WorkerUser>(user);
+    if (probing == Probing::yes) {
+        const Status may = may_use_storage(facts.storage_rules, {prepare.user, gear->job.queue}, prepare.storage_path);
+        if (!may) return trouble(may.error(), facts.node, "storage path " + prepare.storage_path);
+    }
     auto store = open_store(facts, prepare.storage_path);
     if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
     gear->store = *store;
@@ -240,13 +246,13 @@ Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const
 }  // namespace
 
 Try<Gear> gear_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare) {
-    auto begun = gear_for_storage(facts, prepare);
+    auto begun = gear_for_storage(facts, prepare, Probing::no);
     if (auto* why = std::get_if<Trouble>(&begun)) return *why;
     return Gear(std::get<std::shared_ptr<AttemptGear>>(begun));
 }
 
 Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
-    auto begun = gear_for_storage(facts, prepare);
+    auto begun = gear_for_storage(facts, prepare, probing);
     if (auto* why = std::get_if<Trouble>(&begun)) return *why;
     const auto gear = std::get<std::shared_ptr<AttemptGear>>(begun);
     gear->staging = staging_below(*gear, facts);

@@ -38,6 +38,7 @@ struct NodeFacts {  // of this agent, for the pool
     std::map<std::string, std::string> inherited;  // the agent's environment
     net::Endpoint head;
     std::shared_ptr<storage::Store> on_head;  // cluster://
+    std::string storage_rules{};              // the file; empty: none
 };
 
 struct Trouble {

@@ -13,6 +13,7 @@
 #include "daemon/agent/environment.hpp"
 #include "daemon/agent/places.hpp"
 #include "daemon/agent/say.hpp"
+#include "daemon/agent/storage_access.hpp"
 #include "daemon/agent/uploads.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/uri/removal.hpp"
@@ -94,6 +95,8 @@ Result<std::unique_ptr<Service>> Service::open(const AgentOptions& options, Dire
 Status Service::start() {
     const std::string program = options_.program.empty() ? "/proc/self/exe" : options_.program;
     worker_library_ = find_worker_library(program);
+    if (!options_.storage_rules.empty())
+        if (auto rules = load_storage_rules(options_.storage_rules); !rules) return rules.error();
     on_head_ = open_cluster_store(head_endpoint(identity_));
     auto inventory = discover(wishes(options_));
     if (!inventory) return inventory.error();
@@ -244,7 +247,8 @@ NodeFacts Service::facts() const {
             .may_run_as_root = options_.allow_root_workers,
             .inherited = inherited_,
             .head = head_endpoint(identity_),
-            .on_head = on_head_};
+            .on_head = on_head_,
+            .storage_rules = options_.storage_rules};
 }
 
 Service::Held* Service::held(AttemptKey key) {

@@ -12,6 +12,7 @@
 
 #include "daemon/agent/named_logs.hpp"
 #include "daemon/agent/staged_files.hpp"
+#include "daemon/agent/storage_access.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/removal.hpp"
 
@@ -381,7 +382,15 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
     return answer;
 }
 
+// Also ordered for a run that was refused its storage path: its result must not come there either.
 Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
+    const json result = json::parse(order.result_json, nullptr, false);
+    const auto text = [&](const char* name) {
+        return result.is_object() && result.contains(name) && result[name].is_string() ? result[name].get<std::string>()
+                                                                                       : std::string();
+    };
+    const spec::StorageUser who{text("user"), text("queue")};
+    if (Status may = may_use_storage(facts.storage_rules, who, order.storage_path); !may) return may;
     auto store = open_store(facts, order.storage_path);
     if (!store) return store.error();
     return (*store)->put(order.run_name + "/result.json", order.result_json);

@@ -40,11 +40,16 @@ class Checked:
         self.slow_downs = options.slow_down
         self.lent = 0
         self.answers_to_lose = options.lose_answers
+        self.signers = {}  # path to the ids of the keys that asked for it
 
     def __call__(self, environ, start_response):
         length = int(environ.get("CONTENT_LENGTH") or 0)
         body = environ["wsgi.input"].read(length) if length else b""
         with self.turn:
+            if environ["PATH_INFO"] == "/signers":
+                text = json.dumps({path: sorted(ids) for path, ids in self.signers.items()}).encode()
+                start_response("200 OK", [("Content-Length", str(len(text)))])
+                return [text]
             if environ["PATH_INFO"].startswith("/latest/"):
                 return self.instance(environ, start_response)
             refusal = self.refusal(environ, body)
@@ -54,6 +59,8 @@ class Checked:
                 start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(text)))])
                 return [] if environ["REQUEST_METHOD"] == "HEAD" else [text]
             environ["wsgi.input"] = io.BytesIO(body)
+            key_id = authorization(environ)["Credential"].partition("/")[0]
+            self.signers.setdefault(environ["PATH_INFO"], set()).add(key_id)
             if self.options.ignore_conditions:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
             if self.answers_to_lose > 0 and environ["REQUEST_METHOD"] == "PUT":

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import urllib.request
 
 KEY, SECRET = "rtrain-test-key", "rtrain-test-secret"
 
@@ -29,6 +30,11 @@ class S3Server:
             "AWS_MAX_ATTEMPTS": "3",
             "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",  # of botocore, which would add trailers
         }
+
+    def signers(self):
+        """Paths that were asked for, and the ids of the keys that did."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/signers", timeout=30) as answer:
+            return json.load(answer)
 
     def stop(self):
         self.process.kill()
