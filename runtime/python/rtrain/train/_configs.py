@@ -332,6 +332,7 @@ class RunConfig:
     where it keeps its files (a path on every node, s3://bucket/prefix; left out: on the head), how it fails, which checkpoints stay.
 
     worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
+    secrets: names such as "HF_TOKEN" of variables that workers get with the values of this process; they are never shown again.
     tracking: {"tensorboard": True, "mlflow": True, "wandb": True}: every report goes there too, to one run over all attempts.
     stop: {"metric": value} ends the run when it is reached, or `(run name, metrics) -> bool`.
     """
@@ -355,8 +356,11 @@ class RunConfig:
     local_dir: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     tracking: Mapping[str, bool] = field(default_factory=dict)
+    secrets: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.secrets, str):
+            raise TypeError(f"secrets is {self.secrets!r}; it is a list of names of environment variables")
         self.failure_config = self.failure_config or FailureConfig()
         self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
         self.logging_config = self.logging_config or LoggingConfig()

@@ -86,12 +86,12 @@ class RemoteDirectory:
             raise FileNotFoundError(f"{self.path}/{name} does not exist") from error
 
 
-_EXIT_NOT_FOUND = 3
+_EXIT_NOT_FOUND, _EXIT_UNAUTHORISED = 3, 6
 
 
 @dataclass
 class BucketDirectory:
-    """Read by the `rtrain` program, with the S3 credentials of this process."""
+    """Read by the `rtrain` program, with the S3 credentials of this process: in a worker those of the job's secrets."""
 
     path: str
 
@@ -118,13 +118,20 @@ class BucketDirectory:
 
     def _rtrain(self, verb: str, *arguments: str) -> str:
         from rtrain._local_cluster import find_program
+        from rtrain.train import _worker
 
         command = [str(find_program()), "storage", verb, *arguments, "-o", "json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == _EXIT_NOT_FOUND:
             raise FileNotFoundError(f"{arguments[0]} does not exist")
+        said = done.stderr.strip().removeprefix("rtrain: ")
+        if done.returncode == _EXIT_UNAUTHORISED and _worker.started_by_agent():
+            raise PermissionError(
+                f"{said}\na worker reads S3 with credentials of its job: give it `secrets: [AWS_ACCESS_KEY_ID, "
+                "AWS_SECRET_ACCESS_KEY]` (RunConfig(secrets=[...])), and AWS_ENDPOINT_URL and AWS_REGION in its env"
+            )
         if done.returncode != 0:
-            raise OSError(done.stderr.strip().removeprefix("rtrain: ") or f"`{' '.join(command)}` ended with {done.returncode}")
+            raise OSError(said or f"`{' '.join(command)}` ended with {done.returncode}")
         return done.stdout
 
 

@@ -249,6 +249,8 @@ class Submission:
             job["storage_path"] = storage_path
         if config.tracking:
             job["tracking"] = {name: bool(wanted) for name, wanted in config.tracking.items()}
+        if config.secrets:
+            job["secrets"] = list(config.secrets)
         if config.queue is not None:
             job["queue"] = config.queue
         if config.priority is not None:
@@ -367,6 +369,7 @@ class Submission:
         if self.project.content:
             self.head.upload_blob(self.project.content)
         body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.project.digest, "resume": True}
+        body["secrets"] = _secret_values(job.get("secrets", []))
         self.asked = job["env"]["RTRAIN_DRIVER_ID"]
         run: dict[str, Any] = self.head.post("/v1/runs", body)
         self.run_id = str(run["run_id"])
@@ -407,6 +410,12 @@ class Submission:
 
 def _driver_of(run: dict[str, Any]) -> str:
     return str(((run.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID"))
+
+
+def _secret_values(names: list[str]) -> dict[str, str]:
+    if missing := [name for name in names if name not in os.environ]:
+        raise ValueError(f"RunConfig(secrets=) names {', '.join(missing)}: not set in this process's environment; export it here")
+    return {name: os.environ[name] for name in names}
 
 
 def _texts(values: Any) -> dict[str, str]:

@@ -148,6 +148,7 @@ def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None,
         log_to_file=config.log_to_file,
         labels=config.labels,
         tracking=config.tracking,
+        secrets=config.secrets,
     )
 
 

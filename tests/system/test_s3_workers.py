@@ -1,0 +1,101 @@
+"""Workers of runs in a bucket: the agent reads and writes for them; what they read themselves is read with secrets of the job."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+from jobs_on_disk import ranks_job
+from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
+from started import S3Server
+
+
+@pytest.fixture
+def s3(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    server = S3Server()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def cluster(s3, tmp_path):
+    made = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
+    yield made
+    made.stop()
+
+
+def test_a_worker_without_credentials_trains_and_resumes_in_a_bucket(cluster, tmp_path):
+    job = ranks_job(
+        tmp_path, "bare", 12, 0.3, workers=2, max_failures=3, storage_path="s3://runs/bare",
+        before='unset "${!AWS_@}"; if env | grep ^AWS_; then exit 9; fi; exec "$@"',
+    )  # fmt: skip
+    cluster.rtrain("submit", job)
+    wait_for("a checkpoint", lambda: cluster.json("describe", "bare")["latest_checkpoint"])
+    os.kill(cluster.json("describe", "bare")["attempt_list"][-1]["workers"][1]["pid"], signal.SIGKILL)
+    cluster.wait_state("bare", "SUCCEEDED", "FAILED")
+    facts = cluster.json("describe", "bare")
+    assert facts["state"] == "SUCCEEDED", facts["reason"]
+    assert facts["attempt_list"][1]["from"]
+    assert "resumed at" in cluster.rtrain("logs", "bare", "--rank", "all")
+
+
+DRIVER = """
+import os
+from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig
+
+def first(config):
+    from rtrain import train
+    train.report({"step": 1}, checkpoint=train.Checkpoint.from_dict({"step": 7}))
+
+def reads(config):
+    from rtrain import train
+    if config["bare"]:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            del os.environ[name]
+        os.environ.update(AWS_SHARED_CREDENTIALS_FILE="/nonexistent", AWS_EC2_METADATA_DISABLED="true")
+        try:
+            train.Checkpoint(config["path"]).to_dict()
+        except PermissionError as error:
+            return str(error)
+    return train.Checkpoint(config["path"]).to_dict()["step"], os.environ["HF_TOKEN"]
+
+def fit(name, loop, config=None, **more):
+    run_config = RunConfig(name=name, storage_path="s3://runs/workers", **more)
+    return DataParallelTrainer(loop, train_loop_config=config, scaling_config=ScalingConfig(num_workers=1),
+                               run_config=run_config).fit()
+
+path = fit("first", first).checkpoint.path
+assert path.startswith("s3://runs/workers/first/"), path
+os.environ["HF_TOKEN"] = "of-the-driver"
+names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"]
+env = {"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]}
+found = fit("reads", reads, {"path": path, "bare": False}, secrets=names, env=env).return_value
+assert tuple(found) == (7, "of-the-driver"), found
+said = fit("bare", reads, {"path": path, "bare": True}).return_value
+assert "no S3 credentials" in said and "secrets: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]" in said, said
+try:
+    fit("missing", first, secrets=["NOT_SET_ANYWHERE"])
+except ValueError as error:
+    assert "NOT_SET_ANYWHERE" in str(error)
+else:
+    raise AssertionError("a secret that is not set was let through")
+"""
+
+
+def test_a_worker_reads_s3_with_secrets_of_its_job_and_is_told_so(cluster, tmp_path):
+    (tmp_path / "driver.py").write_text(DRIVER)
+    env = {**cluster.env, "RTRAIN_BINARY": str(RTRAIN)}
+    command = [str(ROOT / ".venv/bin/python"), str(tmp_path / "driver.py")]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
+    job = cluster.rtrain("describe", "reads", "-o", "json")
+    assert "of-the-driver" not in job and "HF_TOKEN" in job
