@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from jobs_on_disk import write_job
 from local_cluster import RTRAIN, LocalCluster, wait_for
-from test_users import PERSON, MappedUsers, folder  # noqa: F401
+from test_users import PERSON, WORKER, MappedUsers, folder, submit_as  # noqa: F401
 
 OTHER = "daemon"
 PATH = {"PATH": "/usr/bin:/bin"}  # an interpreter that is not root's alone
@@ -88,6 +88,34 @@ def test_root_follows_no_link_that_a_setup_leaves(folder):  # noqa: F811
         assert precious.read_text() == "the administrator's"
         (mark,) = cluster.folder.glob("node-1/setups/*/done")
         assert not mark.is_symlink() and mark.owner() == mark.parent.owner() == "root"
+    finally:
+        cluster.stop()
+
+
+GOES_ON = """
+checkpoint = hear("welcome")["checkpoint"]
+if checkpoint:
+    print(open(checkpoint["path"] + "/model.bin").read(), os.listdir(checkpoint["path"]), oct(os.stat(checkpoint["path"]).st_mode & 0o777))
+    sys.exit(0)
+send(type="stage")
+stage = hear("staged")["path"]
+open(stage + "/model.bin", "w").write("weights")
+report(1, stage, "async")
+hear("committed")
+sys.exit(1)
+"""
+
+
+def test_a_worker_reads_the_checkpoint_that_it_starts_from(folder):  # noqa: F811
+    script = folder / "worker.py"
+    script.write_text(WORKER.partition('hear("welcome")')[0] + GOES_ON)
+    script.chmod(0o644)
+    cluster = MappedUsers(folder / "cluster", nodes=1)
+    try:
+        failure = {"max_failures": 1, "backoff": "100ms..1s"}
+        facts = submit_as(cluster, PERSON, write_job(folder, "again", ["python3", str(script)], failure=failure))
+        assert facts["state"] == "SUCCEEDED" and facts["attempts"] == 2, facts["reason"]
+        assert cluster.rtrain("logs", "again", "--stream", "out").splitlines()[-1] == "weights ['model.bin'] 0o500"
     finally:
         cluster.stop()
 
