@@ -342,10 +342,28 @@ void hear(Coordinator& c, const std::string& node, const GroupBroadcast& news, G
     tell_all(c, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
 }
 
+// A node speaks of its own ranks: what it says of others' is left out.
+void own_ranks_alone(const std::set<std::uint32_t>& own, GroupMessage& message) {
+    const auto foreign = [&](std::uint32_t rank) { return !own.contains(rank); };
+    if (auto* report = std::get_if<GroupReport>(&message)) {
+        std::erase_if(report->metrics_json, [&](const auto& one) { return foreign(one.first); });
+        std::erase_if(report->files, [&](const StagedFile& file) { return foreign(file.rank); });
+        if (foreign(0)) report->directory_name.clear();
+    }
+    if (auto* uploaded = std::get_if<GroupUploaded>(&message))
+        std::erase_if(uploaded->files, [&](const StagedFile& file) { return foreign(file.rank); });
+    if (auto* arrived = std::get_if<GroupArrived>(&message)) {
+        std::erase_if(arrived->ranks, foreign);
+        std::erase_if(arrived->ended, foreign);
+    }
+}
+
 }  // namespace
 
 void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage message, GroupSink& sink) {
-    if (!c.nodes.contains(node)) return;  // not of this attempt
+    const auto member = c.nodes.find(node);
+    if (member == c.nodes.end()) return;  // not of this attempt
+    own_ranks_alone(member->second, message);
     if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
     if (auto* one = std::get_if<GroupReport>(&message)) hear(c, now, node, std::move(*one), sink);
     if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);

@@ -193,6 +193,17 @@ void on(Step& step, const ManifestWritten& input) {
     settle_end(step, input.attempt);
 }
 
+namespace {
+
+// Over the link that this agent has dialled to it; or over one whose certificate is the coordinator's. Any node of the
+// cluster can dial this agent.
+bool from_its_coordinator(const LocalAttempt& attempt, const std::string& node) {
+    const auto& nodes = attempt.image.prepare.nodes;
+    return node.empty() || (!nodes.empty() && node == nodes.front().node);
+}
+
+}  // namespace
+
 void on(Step& step, const GroupSaid& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt) return;
@@ -200,7 +211,7 @@ void on(Step& step, const GroupSaid& input) {
         if (attempt->coordinator) {
             attempt->nodes_cut.erase(input.node);
             from_node(*attempt->coordinator, step.now, input.node, input.message, sink);
-        } else if (attempt->local) {
+        } else if (attempt->local && from_its_coordinator(*attempt, input.node)) {
             from_coordinator(*attempt->local, step.now, input.message, sink);
         }
     });

@@ -146,12 +146,13 @@ void GroupLinks::hear_member(const std::shared_ptr<net::Socket>& socket, const s
     auto message = protocol::decode_group(text);
     if (!message) return socket->close(message.error().message);
     std::optional<AttemptKey> attempt;
+    for (const auto& [who, one] : members_)
+        if (one == socket) attempt = who.first;
     if (const auto* join = std::get_if<protocol::GroupJoin>(&*message)) {
+        if (attempt && *attempt != key_of(join->attempt)) return socket->close("a connection is for one attempt");
         attempt = key_of(join->attempt);
         members_[{*attempt, node}] = socket;
     }
-    for (const auto& [who, one] : members_)
-        if (one == socket) attempt = who.first;
     if (!attempt) return socket->close("join first");
     feed_(GroupSaid{*attempt, node, std::move(*message)});
 }

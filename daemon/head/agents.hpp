@@ -29,6 +29,8 @@ struct NodeSeen {  // what is known of a node beside the records; gone with the 
     protocol::Heartbeat pulse;
     std::string gpu_model, program_version;
     std::map<std::string, std::string> facts;
+    std::uint64_t objections = 0;  // messages about what is not its own
+    std::int64_t objected_ms = 0;  // monotonic: when that was told of last
 };
 
 class Agents {
@@ -77,7 +79,8 @@ class Agents {
     void check_address(const NodeRegistered& now);
     void take_news(const std::string& node, const protocol::News& news);
     void notice(const std::string& node, const protocol::Notice& said);
-    void take_log(const std::string& node, const protocol::LogChunk& chunk);
+    void object(const std::string& node, const std::string& why);
+    void take_log(const std::string& node, const protocol::LogChunk& chunk, bool its_own);
     struct LogSource {
         std::string node;
         protocol::AttemptRef attempt;  // as the agent calls it

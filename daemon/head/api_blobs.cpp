@@ -25,6 +25,18 @@ std::string named_blob(Ask& ask) {
     return "";
 }
 
+// A node is let to the code of its live attempts, and to what their jobs name (a Python run's loop).
+bool reached(const Ask& ask, const std::string& sha256) {
+    if (ask.caller.role != Role::node) return true;
+    const Cluster& cluster = ask.head.cluster;
+    for (const AttemptId& id : cluster.ledger.on_node(NodeId{ask.caller.node}))
+        if (const auto run = cluster.runs.find(id.run); run != cluster.runs.end())
+            if (run->second.job_json.find(sha256) != std::string::npos ||
+                SubmissionFiles::code(ask.head, run->second.submit_key) == sha256)
+                return true;
+    return false;
+}
+
 // Blocking: hash, sync, put in place.
 Status settle(const std::string& upload, const std::string& path, const std::string& wanted) {
     const auto hash = storage::hash_file(upload);
@@ -47,6 +59,8 @@ Status settle(const std::string& upload, const std::string& path, const std::str
 void head_blob(Ask& ask) {
     const std::string path = named_blob(ask);
     if (path.empty()) return;
+    if (!reached(ask, ask.variables["sha256"]))  // is not told whether it is there
+        return ask.responder->send(net::Response{.status = 404, .body = ""});
     // Whoever asks is about to submit with it: it counts as fresh.
     std::error_code absent;
     fs::last_write_time(path, fs::file_time_type::clock::now(), absent);
@@ -56,6 +70,11 @@ void head_blob(Ask& ask) {
 void get_blob(Ask& ask) {
     const std::string path = named_blob(ask);
     if (path.empty()) return;
+    if (!reached(ask, ask.variables["sha256"])) {
+        const Error error{ErrorCode::unauthorised,
+                          "node " + ask.caller.node + " may not read this archive: no attempt on it uses it", ""};
+        return ask.responder->send(net::Response{.status = 403, .body = error_body(error, {})});
+    }
     std::error_code none;
     if (!fs::is_regular_file(path, none)) return refuse(ask, {ErrorCode::not_found, "no archive has this hash", ""});
     ask.responder->send(net::Response{.status = 200, .content_type = "application/zstd", .file = path});

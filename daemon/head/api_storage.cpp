@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/reach.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/uri/store.hpp"
 
@@ -26,6 +27,27 @@ bool safe_path(const std::string& path) {
 
 Error bad_path(const std::string& path) {
     return {ErrorCode::usage, "'" + path + "' is no path below the storage root", "use relative paths without '..'"};
+}
+
+// A node is let to the files of its attempts' runs.
+bool reached(const Ask& ask, Touch touch) {
+    if (ask.caller.role != Role::node) return true;
+    const NodeId node{ask.caller.node};
+    const std::string& path = ask.variables.at("path");
+    const auto& named = ask.head.names.named(run_named_in(path, node));
+    return reaches_file(ask.head.cluster, named, node, path, touch, ask.head.clock.now());
+}
+
+// A read of a run that was removed finds nothing: its agent then drops what it had still to deliver there.
+void not_reached(Ask& ask) {
+    const NodeId node{ask.caller.node};
+    if (ask.request.method == "GET" && ask.head.names.named(run_named_in(ask.variables["path"], node)).empty())
+        return refuse(ask, {ErrorCode::not_found, "cluster://" + ask.variables["path"] + " is of no run", ""});
+    const Error error{ErrorCode::unauthorised,
+                      "node " + ask.caller.node + " may not reach cluster://" + ask.variables["path"] +
+                          ": no attempt of that run is on it, or none has been for two weeks",
+                      ""};
+    ask.responder->send(net::Response{.status = 403, .body = error_body(error, {})});
 }
 
 // One file per uploader, target and upload id: agents count their ids on their own.
@@ -205,6 +227,7 @@ Result<std::string> upload_place(const Head& head, const net::Request& request) 
 void get_storage(Ask& ask) {
     const std::string path = ask.variables["path"];
     if (!safe_path(path) && !(path.empty() && ask.asked("list"))) return refuse(ask, bad_path(path));
+    if (!reached(ask, Touch::read)) return not_reached(ask);
     if (ask.asked("list")) return on_store(ask, [path](storage::Store& store) { return listing(store, path); });
     if (!ask.query("upload").empty()) {
         const std::string part = upload_file(ask);
@@ -219,9 +242,9 @@ void get_storage(Ask& ask) {
 
 void put_storage(Ask& ask) {
     const std::string path = ask.variables["path"], body_file = ask.request.body_file;
-    if (!safe_path(path)) {
+    if (!safe_path(path) || !reached(ask, Touch::write)) {
         remove_upload(body_file);
-        return refuse(ask, bad_path(path));
+        return safe_path(path) ? not_reached(ask) : refuse(ask, bad_path(path));
     }
     if (!ask.query("upload").empty()) return put_piece(ask);
     if (ask.request.header("if-none-match") == "*")
@@ -234,6 +257,7 @@ void put_storage(Ask& ask) {
 void delete_storage(Ask& ask) {
     const std::string path = ask.variables["path"];
     if (!safe_path(path)) return refuse(ask, bad_path(path));
+    if (!reached(ask, Touch::write)) return not_reached(ask);
     const bool tree = ask.asked("tree");
     on_store(ask, [path, tree](storage::Store& store) {
         return done(tree ? store.remove_tree(path) : store.remove(path), 200);

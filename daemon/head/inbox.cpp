@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <set>
 
+#include "daemon/head/reach.hpp"
 #include "daemon/head/scrape.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/head/words.hpp"
@@ -11,6 +12,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t put_off_ms = 2'000;
+constexpr std::int64_t objection_pause_ms = 60'000;  // of one node it is said so often at most
 
 std::string seen_setting(const std::string& node) { return "news_seen/" + node; }
 
@@ -32,12 +34,15 @@ void Agents::heard(const std::string& node, std::uint64_t id, Result<protocol::F
     if (!session.welcomed) return refuse(session, {"hello comes first"});
     if (const auto* said = std::get_if<protocol::Register>(&*message)) return register_node(node, session, *said);
     if (!session.registered) return refuse(session, {"register comes before news, heartbeats and logs"});
-    if (auto* pulse = std::get_if<protocol::Heartbeat>(&*message)) seen.pulse = std::move(*pulse);
+    const auto why_not = objection(head_.cluster, NodeId{node}, *message);
+    if (auto* pulse = std::get_if<protocol::Heartbeat>(&*message); pulse && !why_not) seen.pulse = std::move(*pulse);
     if (const auto* news = std::get_if<protocol::News>(&*message)) take_news(node, *news);
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
         for (const protocol::News& news : batch->items) take_news(node, news);
     head_.turn_when_full();
-    if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message)) take_log(node, *chunk);
+    if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message)) take_log(node, *chunk, !why_not);
+    const bool news = std::holds_alternative<protocol::News>(*message);  // take_news has told of it
+    if (why_not && !news) object(node, *why_not);
     if (const auto* said = std::get_if<protocol::Cleared>(&*message)) cleared(node, *said);
 }
 
@@ -122,8 +127,11 @@ void Agents::check_address(const NodeRegistered& now) {
 void Agents::tell_where_peers_are(const std::string& node, const Session& session) {
     std::set<NodeId> peers;
     for (const protocol::AttemptRef& ref : session.held)
-        if (const Attempt* attempt = find_attempt(head_.cluster, ref))
-            for (const Worker& worker : attempt->workers) peers.insert(worker.seat.node);
+        if (const Attempt* attempt = find_attempt(head_.cluster, ref)) {
+            std::set<NodeId> nodes;
+            for (const Worker& worker : attempt->workers) nodes.insert(worker.seat.node);
+            if (nodes.contains(NodeId{node})) peers.merge(nodes);  // of its own attempts only
+        }
     for (const NodeId& peer : peers) {
         const auto known = head_.cluster.nodes.find(peer);
         if (peer.value == node || known == head_.cluster.nodes.end() || known->second.address.empty()) continue;
@@ -139,6 +147,7 @@ void Agents::take_news(const std::string& node, const protocol::News& news) {
     if (news.seq <= box.received) return;
     box.received = news.seq;
     unsaved_.insert(node);
+    if (const auto why_not = objection(head_.cluster, NodeId{node}, news)) return object(node, *why_not);
     count_news(head_, news);
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         for (Event& event : head_.reports.take(head_.cluster, *report)) head_.take(std::move(event));
@@ -149,13 +158,28 @@ void Agents::take_news(const std::string& node, const protocol::News& news) {
     }
 }
 
+// What a node may not say is dropped, and is acknowledged all the same: an agent of before a backup was restored speaks
+// of attempts that the head has given to others since, and would say it for ever.
+void Agents::object(const std::string& node, const std::string& why) {
+    NodeSeen& seen = seen_[node];
+    ++seen.objections;
+    const std::int64_t now = monotonic_ms();
+    if (seen.objected_ms != 0 && now - seen.objected_ms < objection_pause_ms) return;
+    seen.objected_ms = now;
+    const std::string text = "security: node " + node + " spoke of what is not its own, and was not believed: " + why +
+                             " (" + std::to_string(seen.objections) + " messages so far)";
+    std::fprintf(stderr, "rtrain head: %s\n", text.c_str());
+    head_.note({.wall_ms = wall_ms(), .text = text, .about_run = std::nullopt, .about_node = NodeId{node}});
+    head_.later_acknowledge();
+}
+
 void Agents::notice(const std::string& node, const protocol::Notice& said) {
     std::optional<RunId> run;
     if (head_.cluster.runs.contains(RunId{said.attempt.run})) run = RunId{said.attempt.run};
     head_.note({.wall_ms = wall_ms(), .text = said.text, .about_run = run, .about_node = NodeId{node}});
 }
 
-void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) {
+void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk, bool its_own) {
     const Attempt* attempt = find_attempt(head_.cluster, chunk.attempt);
     const LogStore::Piece piece{.name = {.run = RunId{chunk.attempt.run},
                                          .attempt = attempt ? attempt->id.number : chunk.attempt.number,
@@ -166,7 +190,7 @@ void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk) 
                                 .last = chunk.last,
                                 .wall_ms = line_time(chunk)};
     // A run that was removed: nobody will ask for it, so the agent may let go of it.
-    const bool wanted = head_.cluster.runs.contains(piece.name.run);
+    const bool wanted = its_own && head_.cluster.runs.contains(piece.name.run);
     const auto size = wanted ? head_.logs.take(piece) : Result<std::uint64_t>(chunk.offset + chunk.bytes.size());
     if (!size) return put_off(piece.name, {.node = node, .attempt = chunk.attempt}, size.error());
     head_.later_sync_logs(piece.name, {.node = node, .attempt = chunk.attempt, .offset = *size});

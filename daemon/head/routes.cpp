@@ -48,7 +48,7 @@ constexpr Route table[] = {
     {"DELETE", "/v1/tokens/{id}", Access::admin, "revoke a token", "", delete_token},
     {"HEAD", "/v1/blobs/{sha256}", Access::agent_or_user, "is this archive there", "", head_blob},
     {"GET", "/v1/blobs/{sha256}", Access::agent_or_user, "a code archive", "", get_blob},
-    {"PUT", "/v1/blobs/{sha256}", Access::agent_or_user, "store a code archive; its hash is checked", "", put_blob},
+    {"PUT", "/v1/blobs/{sha256}", Access::user, "store a code archive; its hash is checked", "", put_blob},
     {"POST", "/v1/join", Access::anyone, "a node's certificate for a join token", "", post_join},
     {"POST", "/v1/certificate", Access::agent, "a new certificate for a node", "", post_certificate},
     {"POST", "/v1/head/backup", Access::admin, "write a backup of the state on the head's machine", "", post_backup},

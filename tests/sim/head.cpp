@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/head/reach.hpp"
 #include "daemon/head/words.hpp"
 #include "tests/sim/node.hpp"
 #include "tests/sim/users.hpp"
@@ -170,6 +171,9 @@ void SimHead::heard(const std::string& node, std::uint64_t connection, const pro
     if (!up_ || found == sessions_.end() || found->second.connection != connection) return;
     Session& session = found->second;
     heard_[node] = world_.now();
+    if (const auto why = head::objection(cluster_, NodeId{node}, message);
+        why && !std::holds_alternative<protocol::News>(message))
+        throw Violation{"an honest agent is not believed: " + node + " of " + *why};
     if (std::holds_alternative<protocol::Hello>(message)) {
         session.welcomed = true;
         return world_.to_agent(node, connection,
@@ -196,6 +200,8 @@ void SimHead::take_news(const std::string& node, const protocol::News& news) {
     if (news.seq <= received_[node]) return;
     received_[node] = news.seq;
     plan_turn();  // also news that are no event are acknowledged once durable
+    if (const auto why = head::objection(cluster_, NodeId{node}, news))
+        throw Violation{"an honest agent is not believed: " + node + " of " + *why};
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         if (const Attempt* attempt = head::find_attempt(cluster_, report->attempt);
             attempt != nullptr && report->index == 1)

@@ -384,3 +384,29 @@ TEST_CASE("a checkpoint whose name is taken on storage is given up, once and for
     CHECK(all<Upload>(later).empty());
     CHECK(all<WriteManifest>(later).empty());
 }
+
+TEST_CASE("a node speaks of its own ranks: what it says of others' is left out of the report") {
+    Machine machine = running({.nodes = {{0}, {1}}});
+    machine.feed(report(0, 1));
+    const protocol::GroupReport forged{
+        .index = 1, .metrics_json = {{0, R"({"loss":0})"}, {1, R"({"loss":2})"}}, .directory_name = "forged"};
+    CHECK(news<protocol::Reported>(machine.feed(GroupSaid{attempt_1, "n3", forged})).empty());  // not of this attempt
+    const auto told = news<protocol::Reported>(machine.feed(GroupSaid{attempt_1, "n2", forged}));
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].metrics_json.at(1) == R"({"loss":2})");
+    CHECK(told[0].metrics_json.at(0) != R"({"loss":0})");
+}
+
+TEST_CASE("a node that dials a member of a group is not taken for its coordinator") {
+    Machine machine = running({.nodes = {{0}, {1}}, .here = 1});
+    machine.feed(report(1, 1));
+    CHECK(to_workers<worker::Reported>(machine.feed(GroupSaid{attempt_1, "n3", protocol::GroupReleased{.index = 1}}))
+              .empty());
+    const auto broadcast = WorkerSaid{attempt_1, 1, worker::Broadcast{.index = 1, .data = std::nullopt}};
+    machine.feed(broadcast);
+    const protocol::GroupBroadcast forged{.index = 1, .data = "forged"};
+    CHECK(to_workers<worker::Broadcast>(machine.feed(GroupSaid{attempt_1, "n3", forged})).empty());
+    CHECK(to_workers<worker::Broadcast>(machine.feed(GroupSaid{attempt_1, "", forged})).size() == 1);
+    CHECK(to_workers<worker::Reported>(machine.feed(GroupSaid{attempt_1, "", protocol::GroupReleased{.index = 1}}))
+              .size() == 1);
+}

@@ -134,10 +134,10 @@ TEST_CASE("the coordinator ends who waits on another node for a rank that has en
 
     Machine second = running({.nodes = {{0}, {1}}, .here = 1});
     second.feed(report(1, 1));
-    second.feed(GroupSaid{attempt_1, "n1", protocol::GroupReleased{.index = 1}});
+    second.feed(GroupSaid{attempt_1, "n2", protocol::GroupReleased{.index = 1}});
     second.feed(report(1, 2));
     CHECK(all<SignalWorker>(second.later(1'000)).empty());
-    second.feed(GroupSaid{attempt_1, "n1", told});
+    second.feed(GroupSaid{attempt_1, "n2", told});
     CHECK(all<SignalWorker>(second.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
     const Outputs ended = second.feed(WorkerEnded{attempt_1, 1, {.signal = SIGKILL}, 7});
     CHECK(news<protocol::Exited>(ended)[0].cause.detail == told.hopeless);

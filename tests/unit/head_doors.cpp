@@ -134,33 +134,33 @@ TEST_CASE("a blob is stored under its hash alone") {
 TEST_CASE("cluster storage: exclusive creation, appending, uploads in pieces, listing, removal") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
-    const net::Endpoint node = join(head, "n1");
+    const net::Endpoint admin = head.endpoint(head.admin);
     const auto get = [&](const std::string& target) {
-        return HeadUnderTest::send(node, {.target = "/v1/storage/" + target});
+        return HeadUnderTest::send(admin, {.target = "/v1/storage/" + target});
     };
     const std::string base = "/v1/storage/run/";
 
-    CHECK(put(node, base + "run.json", "{}", {{"if-none-match", "*"}}).status == 201);
-    CHECK(put(node, base + "run.json", "[]", {{"if-none-match", "*"}}).status == 412);
+    CHECK(put(admin, base + "run.json", "{}", {{"if-none-match", "*"}}).status == 201);
+    CHECK(put(admin, base + "run.json", "[]", {{"if-none-match", "*"}}).status == 412);
     CHECK(get("run/run.json").text == "{}");
-    CHECK(put(node, base + "log?append=1", "one ").status == 200);
-    CHECK(put(node, base + "log?append=1", "two").status == 200);
+    CHECK(put(admin, base + "log?append=1", "one ").status == 200);
+    CHECK(put(admin, base + "log?append=1", "two").status == 200);
     CHECK(get("run/log").text == "one two");
 
-    CHECK(put(node, base + "big?upload=u1&offset=0&total=10", "01234").status == 200);
+    CHECK(put(admin, base + "big?upload=u1&offset=0&total=10", "01234").status == 200);
     CHECK(get("run/big").status == 404);  // not whole: not there
     CHECK(get("run/big?upload=u1").body["bytes"] == 5);
-    CHECK(put(node, base + "big?upload=u1&offset=0&total=10", "01234").status == 409);
-    CHECK(put(node, base + "big?upload=u1&offset=5&total=10", "56789").status == 200);
+    CHECK(put(admin, base + "big?upload=u1&offset=0&total=10", "01234").status == 409);
+    CHECK(put(admin, base + "big?upload=u1&offset=5&total=10", "56789").status == 200);
     CHECK(get("run/big").text == "0123456789");
 
     CHECK(get("run?list=1").body["items"].size() == 3);
     for (const char* path : {"../ca.key", "run/../../ca.key", ".uploads/x", ""}) {
         INFO(path);
-        CHECK(put(node, std::string("/v1/storage/") + path, "x").status == 400);
+        CHECK(put(admin, std::string("/v1/storage/") + path, "x").status == 400);
     }
-    CHECK(HeadUnderTest::send(node, {.method = "DELETE", .target = base + "log"}).status == 200);
-    CHECK(HeadUnderTest::send(node, {.method = "DELETE", .target = "/v1/storage/run?tree=1"}).status == 200);
+    CHECK(HeadUnderTest::send(admin, {.method = "DELETE", .target = base + "log"}).status == 200);
+    CHECK(HeadUnderTest::send(admin, {.method = "DELETE", .target = "/v1/storage/run?tree=1"}).status == 200);
     CHECK(get("run?list=1").body["items"].empty());
     CHECK(std::filesystem::is_empty(folder.path + "/storage/.uploads"));
 }
@@ -169,33 +169,33 @@ TEST_CASE(
     "an upload whose file could not be put in its place is not done, until a piece without bytes has it put there") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
-    const net::Endpoint node = join(head, "n1");
+    const net::Endpoint admin = head.endpoint(head.admin);
     const std::string target = "/v1/storage/run/sub/model?upload=u1";
-    const auto present = [&] { return HeadUnderTest::send(node, {.target = target}).body; };
+    const auto present = [&] { return HeadUnderTest::send(admin, {.target = target}).body; };
     const std::string blocker = folder.path + "/storage/run";
     std::ofstream(blocker) << "a file where a directory should be";
 
-    CHECK(put(node, target + "&offset=0&total=10", "01234").status == 200);
-    CHECK(put(node, target + "&offset=5&total=10", "56789").status >= 500);
+    CHECK(put(admin, target + "&offset=0&total=10", "01234").status == 200);
+    CHECK(put(admin, target + "&offset=5&total=10", "56789").status >= 500);
     CHECK(present()["bytes"] == 10);
     CHECK(present()["done"] == false);
     std::filesystem::remove(blocker);
-    CHECK(put(node, target + "&offset=10&total=10", "").status == 200);
+    CHECK(put(admin, target + "&offset=10&total=10", "").status == 200);
     CHECK(present()["done"] == true);
-    CHECK(HeadUnderTest::send(node, {.target = "/v1/storage/run/sub/model"}).text == "0123456789");
+    CHECK(HeadUnderTest::send(admin, {.target = "/v1/storage/run/sub/model"}).text == "0123456789");
 }
 
 TEST_CASE("one piece that comes several times at once is taken once") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});
-    const net::Endpoint node = join(head, "n1");
+    const net::Endpoint admin = head.endpoint(head.admin);
     const std::string piece(4 << 20, 'x');
     for (int round = 0; round < 8; ++round) {
         const std::string target = "/v1/storage/run/f" + std::to_string(round) + "?upload=u";
         std::vector<std::future<int>> answers;
         for (int i = 0; i < 4; ++i)
             answers.push_back(std::async(std::launch::async, [&] {
-                net::Client client(node);
+                net::Client client(admin);
                 const auto answer =
                     client.call({.method = "PUT", .target = target + "&offset=0&total=99999999", .body = piece});
                 return answer ? answer->status : 0;
@@ -207,7 +207,7 @@ TEST_CASE("one piece that comes several times at once is taken once") {
             CHECK((status == 200 || status == 409));
         }
         CHECK(taken == 1);
-        CHECK(HeadUnderTest::send(node, {.target = target}).body["bytes"] == piece.size());
+        CHECK(HeadUnderTest::send(admin, {.target = target}).body["bytes"] == piece.size());
     }
 }
 
@@ -222,8 +222,8 @@ TEST_CASE("what cut-off uploads left is removed at the next start, but not what 
     CHECK(eventually([&] { return !fs::exists(uploads / "old.part") && !fs::exists(uploads / "fresh.whole"); }));
     CHECK(fs::exists(uploads / "fresh.part"));
 
-    const net::Endpoint node = join(head, "n1");  // refused after its body came: nothing of it stays
-    CHECK(put(node, "/v1/storage/run/x?upload=u&offset=none&total=3", "abc").status == 400);
+    const net::Endpoint admin = head.endpoint(head.admin);  // refused after its body came: nothing of it stays
+    CHECK(put(admin, "/v1/storage/run/x?upload=u&offset=none&total=3", "abc").status == 400);
     CHECK(std::distance(fs::directory_iterator(uploads), fs::directory_iterator()) == 1);
 }
 

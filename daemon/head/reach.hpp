@@ -1,0 +1,29 @@
+// What a node's certificate reaches, decided by the records: a node speaks of its own part of the attempts placed on
+// it, and sees the files of these runs only. Pure.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "daemon/protocol/messages.hpp"
+#include "scheduler/controller.hpp"
+
+namespace rtrain::head {
+
+// Why `node` may not say this; none: it may. Late news of attempts that have ended are judged by these attempts'
+// records. What speaks of a run that has no record is allowed, since it changes nothing. A batch of news is allowed
+// here: each of its items is judged alone.
+std::optional<std::string> objection(const Cluster& cluster, const NodeId& node, const protocol::FromAgent& message);
+std::optional<std::string> objection(const Cluster& cluster, const NodeId& node, const protocol::News& news);
+
+// May `node` read, write and remove `path` of cluster://? Only beneath the directory of a run that has an attempt on
+// it: a live one, or one that ended so lately that its agent may still deliver logs and the last checkpoint. A node
+// that was ordered to remove a checkpoint reaches that one, and the claims of its run. `now` is the cluster's time.
+// `named`: the runs of the name that the path begins with (run_named_in).
+enum class Touch { read, write };
+bool reaches_file(const Cluster& cluster, const std::set<RunId>& named, const NodeId& node, const std::string& path,
+                  Touch touch, Time now);
+std::string run_named_in(const std::string& path, const NodeId& node);  // also of a node's probe file beside the runs
+
+}  // namespace rtrain::head
