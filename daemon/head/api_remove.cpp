@@ -38,10 +38,17 @@ std::vector<RunId> in_the_same_place(const Head& head, const Run& run) {  // its
     return out;
 }
 
+// Nothing of a run whose storage path was refused to it, or never tried, lies there.
+bool has_claimed(const Head& head, const Run& run) {
+    for (const Attempt* one : attempts_of(head.cluster, run.id))
+        if (one->master_port != 0) return true;  // told by the node that claimed it
+    return run.checkpoints > 0;
+}
+
 // What run.json may say. None: any run of this cluster, since a forerunner's record may be gone.
 std::vector<std::string> names_in_header(const Head& head, const Run& run) {
     std::vector<std::string> out;
-    if (run.resume) return out;
+    if (run.resume && has_claimed(head, run)) return out;
     for (const RunId id : in_the_same_place(head, run)) out.push_back(head.run_id(id));
     return out;
 }

@@ -78,6 +78,22 @@ def test_another_users_prefix_is_refused_before_anything_is_written_there(s3, tm
         cluster.stop()
 
 
+def test_a_run_that_was_refused_its_path_removes_nothing_there(s3, tmp_path):
+    """Also with `resume`, for which any run of this cluster counts as its forerunner once it has claimed an attempt."""
+    cluster = RuledCluster(tmp_path / "cluster", {"rules": [{"users": ["ben"], "allow": ["s3://runs/ben"]}]})
+    try:
+        cluster_id = cluster.json("status")["cluster_id"]
+        header = {"cluster_id": cluster_id, "run_id": f"{cluster_id}-99", "user": "ben", "name": "theirs"}
+        put_all({"ben/theirs/run.json": json.dumps(header), "ben/theirs/checkpoint_000001-a001/model.pt": "weights"})
+        cluster.rtrain("submit", "--resume", ranks_job(tmp_path, "theirs", 2, workers=1, storage_path="s3://runs/ben"))
+        assert end_of(cluster, "theirs")["state"] == "FAILED"
+        cluster.run("runs", "rm", "theirs", "--files", "--yes")
+        left = [one["path"] for one in cluster.json("storage", "list", "s3://runs/ben")["items"]]
+        assert "s3://runs/ben/theirs/checkpoint_000001-a001/model.pt" in left, left
+    finally:
+        cluster.stop()
+
+
 def test_rules_that_change_count_at_once_and_rules_that_break_allow_nothing(s3, tmp_path):
     cluster = RuledCluster(tmp_path / "cluster", {"rules": []})
     try:
