@@ -1,0 +1,28 @@
+// Job specs and queues as people write them, with --set and variables over them.
+#include "storage/spec/job.hpp"
+#include "storage/spec/queues.hpp"
+#include "tests/fuzz/input.hpp"
+
+using namespace rtrain;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    std::string_view input = fuzz::text_of(data, size);
+    const std::uint8_t choice = fuzz::take_choice(input);
+    spec::ReadOptions options{.environment = {{"HOME", "/root"}, {"N", "3"}}};
+    if (choice & 1) {
+        const std::size_t line = std::min(input.find('\n'), input.size());
+        options.sets.emplace_back(input.substr(0, line));
+        input.remove_prefix(line);
+    }
+    const std::string text(input);
+    const spec::ReadAnswer read = spec::read_job(text, options);
+    fuzz::promise(read.job.has_value() == read.problems.empty(), "a job, or its problems");
+    for (const Problem& problem : read.problems) (void)spec::problem_text(problem, "job.yaml", text);
+    if (read.job) {
+        const spec::ReadAnswer again = spec::job_from_json(spec::to_json(*read.job));
+        fuzz::promise(again.job == read.job, "a job's canonical JSON is the job");
+    }
+    if (choice & 2) (void)spec::read_queues(text);
+    if (choice & 4) (void)spec::strict_yaml(text);
+    return 0;
+}
