@@ -180,10 +180,16 @@ void Agents::cleared(const std::string& node, const protocol::Cleared& said) {
     then(said);
 }
 
+// Who speaks for simulated nodes says so among its facts, beside what a person gives it as labels; it listens to
+// nobody.
+void Agents::tell_revoked(const std::string& node) {
+    if (!seen_[node].facts.contains("simulated")) send(node, protocol::Revoked{revoked_});
+}
+
 void Agents::revoke(std::vector<std::string> serials) {
     revoked_ = std::move(serials);
     for (const auto& [node, session] : sessions_)
-        if (session.registered) send(node, protocol::Revoked{revoked_});
+        if (session.registered) tell_revoked(node);
 }
 
 // A cable that is plugged in again brings the old connection back to life, but a lost node comes back by registering.

@@ -76,6 +76,7 @@ class Agents {
     void register_node(const std::string& node, Session& session, const protocol::Register& said);
     void tell_where_peers_are(const std::string& node, const Session& session);
     void tell_that_it_moved(const std::string& node, const NodeRegistered& now);
+    void tell_revoked(const std::string& node);
     void check_address(const NodeRegistered& now);
     void take_news(const std::string& node, const protocol::News& news);
     void notice(const std::string& node, const protocol::Notice& said);

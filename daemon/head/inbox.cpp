@@ -102,7 +102,7 @@ void Agents::register_node(const std::string& node, Session& session, const prot
     tell_that_it_moved(node, std::get<NodeRegistered>(event));
     check_address(std::get<NodeRegistered>(event));
     tell_where_peers_are(node, session);
-    send(node, protocol::Revoked{revoked_});
+    tell_revoked(node);
     head_.take(std::move(event));
 }
 

@@ -1,6 +1,6 @@
-// See revocation.hpp. Kept as settings, each "serial expires_wall_ms serial ...": "issued/<node>", "revoked/<node>" and
-// "revoked_simulated/<node>". What has expired is dropped, since nobody accepts it anyway. Simulated nodes have no
-// links to other agents, so the agents need not hear of their certificates.
+// See revocation.hpp. Kept as settings, each "serial expires_wall_ms serial ...": "issued/<node>" and "revoked/<node>"
+// (of an earlier version also "revoked_simulated/<node>", which counts as well). What has expired is dropped, since
+// nobody accepts it anyway, which bounds what agents are told.
 #include "daemon/head/revocation.hpp"
 
 #include <cstdio>
@@ -13,22 +13,15 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t announce_pause_ms = 500;
+constexpr std::int64_t serials_each_ms = 10;  // of a long list: thousands that leave in a row are told of at once
 constexpr std::int64_t leaf_lasts_ms = 366LL * 24 * 3'600'000;
-constexpr const char *issued_prefix = "issued/", *revoked_prefix = "revoked", *told_prefix = "revoked/",
-                     *simulated_prefix = "revoked_simulated/";
+constexpr const char *issued_prefix = "issued/", *revoked_prefix = "revoked", *told_prefix = "revoked/";
 
 std::string text_of(const std::map<std::string, std::int64_t>& serials) {
     std::string out;
     for (const auto& [serial, expires] : serials)
         if (expires > wall_ms()) out += serial + " " + std::to_string(expires) + " ";
     return out;
-}
-
-bool is_simulated(const Cluster& cluster, const std::string& name) {
-    const auto node = cluster.nodes.find(NodeId{name});
-    if (node == cluster.nodes.end()) return false;
-    const auto label = node->second.labels.find("simulated");
-    return label != node->second.labels.end() && label->second == "true";
 }
 
 }  // namespace
@@ -66,7 +59,7 @@ void Revocations::issued(const std::string& node, const std::string& serial,
 void Revocations::revoke(const std::string& node) {
     const auto found = lists_.find(issued_prefix + node);
     if (found == lists_.end()) return;
-    const std::string setting = (is_simulated(head_.cluster, node) ? simulated_prefix : told_prefix) + node;
+    const std::string setting = told_prefix + node;
     for (const auto& [serial, expires] : found->second) {
         lists_[setting][serial] = expires;
         fresh_.insert(serial);
@@ -86,7 +79,8 @@ void Revocations::saved(const Pending& batch) {
     if (batch.revoked.empty()) return;
     head_.tokens.revoke_certificates(batch.revoked);
     if (std::exchange(announcing_, true)) return;
-    head_.loop.after(announce_pause_ms, [this] { announce(); });
+    const auto pause_ms = announce_pause_ms + static_cast<std::int64_t>(refused_.size()) / serials_each_ms;
+    head_.loop.after(pause_ms, [this] { announce(); });
 }
 
 void Revocations::announce() {
@@ -97,7 +91,7 @@ void Revocations::announce() {
 std::vector<std::string> Revocations::told() const {
     std::vector<std::string> out;
     for (const auto& [setting, serials] : lists_) {
-        if (!setting.starts_with(revoked_prefix) || setting.starts_with(simulated_prefix)) continue;
+        if (!setting.starts_with(revoked_prefix)) continue;
         for (const auto& [serial, expires] : serials)
             if (expires > wall_ms()) out.push_back(serial);
     }

@@ -15,7 +15,9 @@ struct Head;
 struct Pending;
 
 // Changes wait for the next commit (Head::save or Head::take brings one), which many of them share; what is revoked is
-// refused from that commit on, before anybody is answered. Agents hear of all that came within half a second at once.
+// refused from that commit on, before anybody is answered. Agents hear of all that came within half a second at once
+// (of long lists a little later), whatever labels the node had: only simulated agents, which nobody dials, are not
+// told.
 class Revocations {
   public:
     explicit Revocations(Head& head) : head_(head) {}
