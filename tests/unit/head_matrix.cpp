@@ -49,22 +49,23 @@ const std::map<std::string, std::string> expected = {
     {"POST /v1/tokens", "A"},
     {"DELETE /v1/tokens/{id}", "A"},
     {"GET /v1/audit", "A"},
-    {"HEAD /v1/blobs/{sha256}", "ORUANM"},
-    {"GET /v1/blobs/{sha256}", "ORUANM"},
-    {"PUT /v1/blobs/{sha256}", "ORUANM"},
+    {"HEAD /v1/blobs/{sha256}", "ORUANm"},
+    {"GET /v1/blobs/{sha256}", "ORUAN"},
+    {"PUT /v1/blobs/{sha256}", "ORUA"},
     {"POST /v1/certificate", "NM"},
     {"POST /v1/head/backup", "A"},
     {"POST /v1/head/stop", "A"},
-    {"GET /v1/storage/{path...}", "VORUANM"},
-    {"PUT /v1/storage/{path...}", "ANM"},
-    {"DELETE /v1/storage/{path...}", "ANM"},
+    {"GET /v1/storage/{path...}", "VORUAN"},
+    {"PUT /v1/storage/{path...}", "AN"},
+    {"DELETE /v1/storage/{path...}", "AN"},
     {"GET /v1/agents", "NM"},
     {"GET /metrics", "VORUA"},
     {"GET /openapi.json", "VORUA"},
 };
 
-// Refused before their body is read, as if nobody had been known: 401 also for who is known and may not.
-const std::set<std::string> refused_early = {"PUT /v1/blobs/{sha256}", "PUT /v1/storage/{path...}"};
+// Who is refused before the body is read, as if nobody had been known: 401 also for who is known and may not.
+const std::map<std::string, std::string> refused_early = {{"PUT /v1/blobs/{sha256}", "VNM"},
+                                                          {"PUT /v1/storage/{path...}", "VORU"}};
 
 struct Credential {
     std::string what;
@@ -186,7 +187,9 @@ TEST_CASE("every route answers every credential as the table of this test says")
         routed.insert(name);
         for (const Credential& credential : cast.credentials) {
             std::string wish = wanted(expected.at(name), credential.letter);
-            if (wish == "403" && refused_early.contains(name)) wish = "401";
+            const auto early = refused_early.find(name);
+            if (early != refused_early.end() && early->second.find(credential.letter) != std::string::npos)
+                wish = "401";
             if (name == "POST /v1/head/stop" && wish == "let in") continue;  // the end of this test asks it
             const Answer answer =
                 HeadUnderTest::send(credential.endpoint, {.method = method,
