@@ -155,6 +155,37 @@ void check_disk(const std::string& what, const std::string& directory, Findings&
         found.ok(what, text);
 }
 
+constexpr std::int64_t token_warning_ms = 14LL * 86'400'000;
+
+// What expires within two weeks. Admins are told of everybody's.
+void check_tokens(Api& api, const json& status, Findings& found) {
+    const json own = status.value("token", json::object());
+    const auto soon = [](const json& token) {
+        const auto until = parse_time(string_of(token, "expires"));
+        return until && *until > wall_now_ms() && *until < wall_now_ms() + token_warning_ms;
+    };
+    const auto whose = [](const json& token) {
+        return string_of(token, "id") + " (" + string_of(token, "role") + " " + string_of(token, "user") +
+               ") expires " + string_of(token, "expires");
+    };
+    const std::string until = string_of(own, "expires");
+    if (soon(own))
+        found.warn("token", "the one in use, " + whose(own),
+                   "ask an admin for a new one; on the head's machine: rtrain token create --data DIR");
+    else if (!own.empty())
+        found.ok("token", until.empty() ? "without end" : "until " + until.substr(0, 10));
+    if (string_of(own, "role") != "admin") return;
+    Result<json> all = api.list("/v1/tokens");
+    if (!all) return found.fail("tokens", all.error().message, all.error().next);
+    for (const json& token : (*all)["items"]) {
+        const bool counts = string_of(token, "role") != "node" && !token.value("revoked", false);
+        if (counts && soon(token) && string_of(token, "id") != string_of(own, "id"))
+            found.warn(
+                "token", whose(token),
+                "rtrain token create --role " + string_of(token, "role") + " --user " + string_of(token, "user"));
+    }
+}
+
 void check_head(Invocation& call, Findings& found) {
     Result<Settings> settings = Settings::load(call.arguments);
     if (!settings) return found.fail("configuration", settings.error().message, settings.error().next);
@@ -169,6 +200,7 @@ void check_head(Invocation& call, Findings& found) {
         found.warn("version", "this command is " RTRAIN_VERSION ", the head " + string_of(*status, "version"),
                    "install the same version");
     check_clock(*status, asked_ms, found);
+    check_tokens(*api, *status, found);
     if (const std::string warning = string_of(*status, "storage_warning"); !warning.empty())
         found.warn("storage", warning, "rtrain head start --storage-root DIR on a disk that lasts");
     else

@@ -1,9 +1,14 @@
 // rtrain token create|list|revoke.
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "cmd/api.hpp"
+#include "cmd/process.hpp"
 #include "cmd/settings.hpp"
 #include "cmd/status_text.hpp"
+#include "cmd/units.hpp"
+#include "daemon/head/dropped_tokens.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -14,12 +19,58 @@ std::string nodes_text(std::int64_t uses) {
     return uses == 1 ? ", for one node" : ", for " + std::to_string(uses) + " nodes";
 }
 
+// 0: never; none: the head's default.
+Result<std::optional<std::int64_t>> lasting_ms(const Arguments& arguments) {
+    if (!arguments.has("expires")) return std::optional<std::int64_t>();
+    const std::string text = arguments.text("expires");
+    if (text == "never") return std::optional<std::int64_t>(0);
+    const auto ms = parse_duration(text);
+    if (ms && *ms > 0) return ms;
+    return Error{.code = ErrorCode::usage,
+                 .message = "--expires " + text + " is neither a time nor never",
+                 .next = "for example --expires 90d, --expires 8h or --expires never"};
+}
+
+// On the head's machine: needs no token, and the head need not run.
+Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t>& lasts) {
+    constexpr std::int64_t person_token_ms = 90LL * 86'400'000, pause_ms = 100;
+    constexpr int looks = 50;
+    if (call.arguments.text("role", "admin") != "admin" || call.arguments.has("uses"))
+        return Error{.code = ErrorCode::usage,
+                     .message = "--data makes an admin token, and no other",
+                     .next = "make others with it: rtrain token create --role user --user NAME"};
+    const std::int64_t ms = lasts.value_or(person_token_ms), until = ms == 0 ? 0 : wall_now_ms() + ms;
+    const auto made =
+        head::drop_admin_token(absolute(call.arguments.text("data")), call.arguments.text("user", "admin"), until);
+    if (!made) return made.error();
+    bool taken = false;
+    for (int left = looks; left > 0 && !taken; --left) {
+        taken = access(made->file.c_str(), F_OK) != 0;
+        if (!taken && wait_or_interrupt(pause_ms)) break;
+    }
+    const json value = {{"id", made->id},
+                        {"role", "admin"},
+                        {"token", made->text},
+                        {"expires", until == 0 ? json() : json(time_text(until))},
+                        {"opens", taken}};
+    call.out.one(value, "token", made->text + "\n");
+    if (call.out.for_people())
+        call.out.talk(std::string("role admin, ") + (until == 0 ? "without end" : "until " + time_text(until)) +
+                      (taken ? "" : "; the head does not run: it opens once it does") +
+                      "; shown only now. Use it so:\n  rtrain context add NAME --address HOST:PORT --token " +
+                      made->text + " --ca " + call.arguments.text("data") + "/ca.crt");
+    return 0;
+}
+
 Result<int> token_create(Invocation& call) {
+    const auto lasts = lasting_ms(call.arguments);
+    if (!lasts) return lasts.error();
+    if (call.arguments.has("data")) return token_create_here(call, *lasts);
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     const std::string role = call.arguments.text("role", call.arguments.has("user") ? "user" : "node");
     json body = {{"role", role}, {"user", call.arguments.text("user")}};
-    if (call.arguments.has("expires")) body["expires_ms"] = call.arguments.duration_ms("expires", 0);
+    if (*lasts) body["expires_ms"] = **lasts;
     if (call.arguments.has("uses")) body["uses"] = call.arguments.number("uses", 1);
     Result<json> answer = api->post("/v1/tokens", body);
     if (!answer) return answer.error();
@@ -91,7 +142,14 @@ std::vector<Command> token_commands() {
                     .help = "node (default; with --user: user), viewer, user or admin",
                     .choices = "node|viewer|user|admin"},
                    {.name = "user", .takes = Value::text, .shown = "NAME", .help = "whose it is"},
-                   {.name = "expires", .takes = Value::duration, .shown = "TIME", .help = "for how long (node: 1h)"},
+                   {.name = "expires",
+                    .takes = Value::text,
+                    .shown = "TIME",
+                    .help = "for how long: a time such as 30d, or never (people: 90d, node: 1h)"},
+                   {.name = "data",
+                    .takes = Value::file,
+                    .shown = "DIR",
+                    .help = "on the head's machine: an admin token, without needing one; the head need not run"},
                    {.name = "uses", .takes = Value::number, .shown = "N", .help = "for how many nodes (default 1)"}},
          .handler = token_create},
         {.words = "token list",

@@ -141,6 +141,18 @@ Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
     return Done{};
 }
 
+// Whose directory it is decides who goes on from it. A run that has claimed attempts there was let in before.
+Status may_go_on(Store& store, const protocol::Prepare& prepare, const storage::RunHeader& header) {
+    if (prepare.any_user || (header.user == prepare.user && !header.user.empty())) return Done{};
+    const auto claim = storage::newest_claim(store, prepare.run_name);
+    if (claim && claim->cluster_id == prepare.cluster_id && claim->run_id == prepare.run_id) return Done{};
+    return Error{ErrorCode::unauthorised,
+                 "the run '" + prepare.run_name + "' at " + prepare.storage_path + " is " +
+                     (header.user.empty() ? "nobody's" : header.user + "'s") + ", and this one is " + prepare.user +
+                     "'s",
+                 "ask an admin to go on from it, or take another name"};
+}
+
 Status claim_name(Store& store, const protocol::Prepare& prepare, std::int64_t wall_ms) {
     auto header = storage::read_run(store, prepare.run_name);
     if (!header && header.error().code == ErrorCode::not_found) {
@@ -157,7 +169,8 @@ Status claim_name(Store& store, const protocol::Prepare& prepare, std::int64_t w
     }
     if (!header) return header.error();
     const bool ours = header->cluster_id == prepare.cluster_id && header->run_id == prepare.run_id;
-    if (ours || prepare.resume) return Done{};
+    if (ours) return Done{};
+    if (prepare.resume) return may_go_on(store, prepare, *header);
     return Error{ErrorCode::conflict,
                  "a run named '" + prepare.run_name + "' exists at " + prepare.storage_path + " already",
                  "go on from it with `rtrain submit --resume`, or take another name (--new)"};

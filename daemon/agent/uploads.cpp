@@ -155,6 +155,7 @@ Status list_sizes(const AttemptGear& gear, const std::string& below, std::map<st
 bool named_in(const json& header, const protocol::Clear& order) {
     if (!header.is_object() || !header.contains("cluster_id") || !header.contains("run_id")) return false;
     if (header["cluster_id"] != json(order.cluster_id)) return false;
+    if (!order.user.empty() && header.value("user", json()) != json(order.user)) return false;
     return order.run_ids.empty() || std::any_of(order.run_ids.begin(), order.run_ids.end(),
                                                 [&](const std::string& id) { return header["run_id"] == json(id); });
 }
@@ -382,7 +383,8 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
     return answer;
 }
 
-// Also ordered for a run that was refused its storage path: its result must not come there either.
+// Also ordered for a run that was refused its storage path or the directory, or that another went on from: its result
+// must not come there either.
 Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
     const json result = json::parse(order.result_json, nullptr, false);
     const auto text = [&](const char* name) {
@@ -393,6 +395,9 @@ Status write_result_file(const NodeFacts& facts, const protocol::Result_& order)
     if (Status may = may_use_storage(facts.storage_rules, who, order.storage_path); !may) return may;
     auto store = open_store(facts, order.storage_path);
     if (!store) return store.error();
+    const auto claim = storage::newest_claim(**store, order.run_name);
+    const bool ours = claim && result.is_object() && result.value("run_id", json()) == json(claim->run_id);
+    if (!ours) return Done{};
     return (*store)->put(order.run_name + "/result.json", order.result_json);
 }
 

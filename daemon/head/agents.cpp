@@ -126,7 +126,10 @@ void Agents::write_result(const Effect& effect) {
 void Agents::deliver(const std::string& node, protocol::FromHead message, const std::string& code_key) {
     const auto session = sessions_.find(node);
     if (session == sessions_.end()) return;
-    if (auto* prepare = std::get_if<protocol::Prepare>(&message)) prepare->code_sha256 = code_of(code_key);
+    if (auto* prepare = std::get_if<protocol::Prepare>(&message)) {
+        prepare->code_sha256 = code_of(code_key);
+        prepare->any_user = prepare->resume && SubmissionFiles::any_user(head_, code_key);
+    }
     if (auto* stop = std::get_if<protocol::Stop>(&message); stop && stop->attempt.incarnation == 0)
         for (const protocol::AttemptRef& held : session->second.held)  // no record of it: the agent's own name for it
             if (held.run == stop->attempt.run && held.number == stop->attempt.number) stop->attempt = held;

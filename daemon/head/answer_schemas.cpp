@@ -16,9 +16,10 @@ struct Kind {
 constexpr Kind kinds[] = {
     {"Health", "status:text version:text"},
     {"Share", "total:any allocated:any"},
+    {"OwnToken", "id:text? role:text user:text expires:time?"},
     {"Status",
      "cluster_id:text name:text version:text started:time now:time address:text nodes:{int} runs:{int} gpus:Share "
-     "cpus:Share storage_root:text storage_warning:text?"},
+     "cpus:Share token:OwnToken storage_root:text storage_warning:text?"},
     {"Report", "attempt:int index:int time:time? position:int? checkpoint?:text metrics?:map metrics_by_rank?:{map}"},
     {"Run",
      "run_id:text name:text user:text state:text reason:text submitted:time? started:time? ended:time? attempt:int "

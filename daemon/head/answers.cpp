@@ -37,7 +37,7 @@ int http_status(const Error& error) {
         case ErrorCode::unreachable:
             return 503;
         case ErrorCode::unauthorised:
-            return 401;
+            return 403;  // known, and may not: 401 is for strangers alone (refuse_stranger)
         case ErrorCode::conflict:
         case ErrorCode::unplaceable:
             return 409;
@@ -103,12 +103,22 @@ void reply(Ask& ask, int status, std::string body) {
     ask.responder->send(net::Response{.status = status, .body = std::move(body)});
 }
 
+std::function<bool()> still_permitted(const Ask& ask) {
+    return [&tokens = ask.head.tokens, caller = ask.caller] { return tokens.still_opens(caller, wall_ms()); };
+}
+
 void refuse(Ask& ask, const Error& error) { refuse(ask, error, {}); }
 
 void refuse(Ask& ask, const Error& error, const Problems& problems) {
-    net::Response answer{.status = http_status(error), .body = error_body(error, problems)};
-    if (answer.status == 401) answer.headers["www-authenticate"] = "Bearer";
-    ask.responder->send(std::move(answer));
+    ask.responder->send(net::Response{.status = http_status(error), .body = error_body(error, problems)});
+}
+
+net::Response refusal_of_stranger(const Error& error) {
+    net::Response answer{.status = http_status(error), .body = error_body(error, {})};
+    if (error.code != ErrorCode::unauthorised) return answer;
+    answer.status = 401;
+    answer.headers["www-authenticate"] = "Bearer";
+    return answer;
 }
 
 void guarded(Ask& ask, const std::function<void()>& answer) {

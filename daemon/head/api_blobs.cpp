@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/ownership.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -37,6 +38,11 @@ bool reached(const Ask& ask, const std::string& sha256) {
     return false;
 }
 
+// People have what they have sent: a hash is in views and logs, and opens nothing.
+bool may_have(const Ask& ask) {
+    return ask.caller.role == Role::node || has_blob(ask.head, ask.caller, ask.variables.at("sha256"));
+}
+
 // Blocking: hash, sync, put in place.
 Status settle(const std::string& upload, const std::string& path, const std::string& wanted) {
     const auto hash = storage::hash_file(upload);
@@ -61,6 +67,7 @@ void head_blob(Ask& ask) {
     if (path.empty()) return;
     if (!reached(ask, ask.variables["sha256"]))  // is not told whether it is there
         return ask.responder->send(net::Response{.status = 404, .body = ""});
+    if (!may_have(ask)) return ask.responder->send(net::Response{.status = 404, .body = ""});
     // Whoever asks is about to submit with it: it counts as fresh.
     std::error_code absent;
     fs::last_write_time(path, fs::file_time_type::clock::now(), absent);
@@ -76,8 +83,10 @@ void get_blob(Ask& ask) {
         return ask.responder->send(net::Response{.status = 403, .body = error_body(error, {})});
     }
     std::error_code none;
-    if (!fs::is_regular_file(path, none)) return refuse(ask, {ErrorCode::not_found, "no archive has this hash", ""});
-    ask.responder->send(net::Response{.status = 200, .content_type = "application/zstd", .file = path});
+    if (!may_have(ask) || !fs::is_regular_file(path, none))
+        return refuse(ask, {ErrorCode::not_found, "no archive has this hash", ""});
+    ask.responder->send(net::Response{
+        .status = 200, .content_type = "application/zstd", .file = path, .permitted = still_permitted(ask)});
 }
 
 void put_blob(Ask& ask) {
@@ -94,7 +103,11 @@ void put_blob(Ask& ask) {
         },
         [](Ask& kept, const Status& settled) {
             if (!settled) return refuse(kept, settled.error());
-            reply_json(kept, 201, {{"sha256", kept.variables["sha256"]}});
+            const std::string sha256 = kept.variables["sha256"];
+            auto answer = [kept, sha256]() mutable { reply_json(kept, 201, {{"sha256", sha256}}); };
+            if (kept.caller.role == Role::node) return answer();
+            kept.head.save(
+                {.tokens = {}, .settings = {{blob_setting(sha256, kept.caller.user), "1"}}, .done = std::move(answer)});
         });
 }
 

@@ -11,14 +11,17 @@ constexpr std::size_t batch = 200;
 void follow_events(Ask& ask, std::uint64_t after, std::optional<RunId> run) {
     auto stream = ask.responder->stream("text/event-stream");
     if (!stream) return;
-    ask.head.feeds.add(std::move(stream), [&head = ask.head, after, run](net::Stream& to) mutable {
-        const auto rows = head.journal->events(EventId{after}, batch, run);
-        for (const state::EventRow& row : rows) {
-            after = row.id.value;
-            if (!to.write(sse(text_of(event_json(head, row)), std::to_string(after)))) return Feeds::Pumped::ended;
-        }
-        return rows.size() == batch ? Feeds::Pumped::again : Feeds::Pumped::goes_on;
-    });
+    ask.head.feeds.add(
+        std::move(stream),
+        [&head = ask.head, after, run](net::Stream& to) mutable {
+            const auto rows = head.journal->events(EventId{after}, batch, run);
+            for (const state::EventRow& row : rows) {
+                after = row.id.value;
+                if (!to.write(sse(text_of(event_json(head, row)), std::to_string(after)))) return Feeds::Pumped::ended;
+            }
+            return rows.size() == batch ? Feeds::Pumped::again : Feeds::Pumped::goes_on;
+        },
+        still_permitted(ask));
 }
 
 }  // namespace

@@ -127,7 +127,8 @@ void follow(Ask& ask, RunId run, const LogQuestion& question) {
     auto follower =
         std::make_shared<LogFollower>(ask.head, run, question, ask.query("attempt").empty(), notices_asked(ask));
     follower->start();
-    ask.head.feeds.add(std::move(stream), [follower](net::Stream& to) { return follower->pump(to); });
+    ask.head.feeds.add(
+        std::move(stream), [follower](net::Stream& to) { return follower->pump(to); }, still_permitted(ask));
 }
 
 void answer_file(Ask& ask, const std::string& path) {
@@ -141,6 +142,7 @@ void answer_file(Ask& ask, const std::string& path) {
         answer.body = std::move(*text);
     } else {
         answer.file = path;
+        answer.permitted = still_permitted(ask);
         ask.head.loop.after(file_kept_ms, [path] {
             std::error_code gone;
             std::filesystem::remove(path, gone);

@@ -38,25 +38,28 @@ Result<RankChoice> choice_of(const Ask& ask, RunId run) {
 void follow(Ask& ask, RunId run, std::uint64_t after, const MetricQuestion& question) {
     auto stream = ask.responder->stream("text/event-stream");
     if (!stream) return;
-    ask.head.feeds.add(std::move(stream), [&head = ask.head, run, after, question](net::Stream& to) mutable {
-        const auto rows = head.journal->metrics(run, after, batch);
-        std::string out;
-        bool whole = true;
-        for (const state::MetricRow& row : rows) {
-            if (out.size() > turn_bytes) {
-                whole = false;
-                break;
+    ask.head.feeds.add(
+        std::move(stream),
+        [&head = ask.head, run, after, question](net::Stream& to) mutable {
+            const auto rows = head.journal->metrics(run, after, batch);
+            std::string out;
+            bool whole = true;
+            for (const state::MetricRow& row : rows) {
+                if (out.size() > turn_bytes) {
+                    whole = false;
+                    break;
+                }
+                after = row.position;
+                out += sse(text_of(metric_json(row, question.ranks, question.key)), std::to_string(after));
             }
-            after = row.position;
-            out += sse(text_of(metric_json(row, question.ranks, question.key)), std::to_string(after));
-        }
-        if (!out.empty() && !to.write(std::move(out))) return Feeds::Pumped::ended;
-        if (!whole || rows.size() == batch) return Feeds::Pumped::again;
-        const auto found = head.cluster.runs.find(run);
-        if (found != head.cluster.runs.end() && !head.ended_for_good(found->second)) return Feeds::Pumped::goes_on;
-        to.write(sse("{}", "", "end"));
-        return Feeds::Pumped::ended;
-    });
+            if (!out.empty() && !to.write(std::move(out))) return Feeds::Pumped::ended;
+            if (!whole || rows.size() == batch) return Feeds::Pumped::again;
+            const auto found = head.cluster.runs.find(run);
+            if (found != head.cluster.runs.end() && !head.ended_for_good(found->second)) return Feeds::Pumped::goes_on;
+            to.write(sse("{}", "", "end"));
+            return Feeds::Pumped::ended;
+        },
+        still_permitted(ask));
 }
 
 }  // namespace

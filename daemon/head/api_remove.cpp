@@ -3,13 +3,17 @@
 // storage the first removes everything, on disks of their own each has its part. Then the files go first, so that a
 // removal that failed can be asked for again. A directory may have been several runs', one after the other (--resume):
 // it is the newest one's to remove, and run.json names the first.
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/ownership.hpp"
 #include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"
+#include "storage/uri/beneath.hpp"
 #include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
 
@@ -20,15 +24,25 @@ constexpr std::int64_t patience_ms = 45'000;  // for all nodes together: below w
 
 bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage_path.starts_with("cluster://"); }
 
-// Where the run's files lie as this machine sees them; empty: not here.
-std::string local_directory(const Head& head, const Run& run) {
+// The directory of a run as this machine sees it, held from the check of its run.json to its removal: who may change
+// the names on the way cannot have another directory removed.
+struct Directory {
+    std::string path;  // for people
+    storage::Descriptor base, itself;
+    std::string name;
+    std::string held() const { return "/proc/self/fd/" + std::to_string(base.number()) + "/" + name; }
+};
+using Held = std::shared_ptr<Directory>;  // none: not here
+
+Held local_directory(const Head& head, const Run& run) {
     const auto uri = storage::parse_uri(on_cluster(run) ? "cluster://" : run.storage_path);
-    if (!uri) return "";
+    if (!uri || (uri->scheme != storage::Scheme::cluster && uri->scheme != storage::Scheme::file)) return nullptr;
     const std::string base = uri->scheme == storage::Scheme::cluster ? head.options.storage_root : uri->path;
-    const std::string directory = base + "/" + run.name;
-    const bool here = uri->scheme == storage::Scheme::cluster || uri->scheme == storage::Scheme::file;
-    std::error_code unseen;
-    return here && std::filesystem::is_regular_file(directory + "/run.json", unseen) ? directory : "";
+    auto top = storage::open_top(base);
+    if (!top) return nullptr;
+    auto itself = storage::open_beneath(*top, run.name, O_RDONLY | O_DIRECTORY);
+    if (!itself) return nullptr;
+    return std::make_shared<Directory>(Directory{base + "/" + run.name, std::move(*top), std::move(*itself), run.name});
 }
 
 std::vector<RunId> in_the_same_place(const Head& head, const Run& run) {  // itself as well, the oldest first
@@ -53,11 +67,12 @@ std::vector<std::string> names_in_header(const Head& head, const Run& run) {
     return out;
 }
 
-bool is_of(const Head& head, const Run& run, const std::string& directory) {
-    const auto text = read_file(directory + "/run.json");
-    const json header = text ? parsed_or_null(*text) : json();
+// With a user: of that user's, by run.json.
+bool is_of(const Head& head, const Run& run, const Directory& directory, const std::string& user) {
+    const json header = header_in(directory.itself);
     if (!header.is_object() || !header.contains("cluster_id") || !header.contains("run_id")) return false;
     if (header["cluster_id"] != json(head.cluster.meta.cluster_id)) return false;
+    if (!user.empty() && header.value("user", json()) != json(user)) return false;
     const auto names = names_in_header(head, run);
     return names.empty() || std::any_of(names.begin(), names.end(),
                                         [&](const std::string& name) { return header["run_id"] == json(name); });
@@ -124,13 +139,24 @@ void remove_record(const Shared& removal, const SetAside& aside, std::function<v
                            });
 }
 
+bool is_the_same(const storage::Descriptor& directory, const std::string& path) {
+    struct stat one{}, other{};
+    return ::fstat(directory.number(), &one) == 0 && ::lstat(path.c_str(), &other) == 0 && one.st_ino == other.st_ino &&
+           one.st_dev == other.st_dev;
+}
+
 // The name is free as soon as the directory is set aside: before the record goes, and a new run may take it.
-void remove_here(const Shared& removal, const std::string& directory) {
-    const auto aside = storage::set_aside(directory);
+void remove_here(const Shared& removal, const Held& directory) {
+    const auto aside = storage::set_aside(directory->held());
     if (!aside) return refuse(removal->ask, aside.error());
-    remove_record(removal, {directory, *aside}, [removal, directory] {
+    if (!aside->empty() && !is_the_same(directory->itself, *aside)) {
+        storage::put_back(*aside, directory->held());
+        return refuse(removal->ask, {ErrorCode::conflict, directory->path + " was exchanged while it was to be removed",
+                                     "try again"});
+    }
+    remove_record(removal, {directory->held(), *aside}, [removal, directory] {
         on_pool(
-            removal->ask, [directory] { return storage::remove_aside(directory); },
+            removal->ask, [directory] { return storage::remove_aside(directory->held()); },
             [removal](Ask& kept, const Result<bool>& gone) {
                 if (!gone) removal->answer["files_error"] = gone.error().message;
                 reply_json(kept, 200, removal->answer);
@@ -196,7 +222,7 @@ bool choose_nodes(Removal& removal) {
     return false;
 }
 
-Shared removal_of(const Ask& ask, const Run& run, const std::string& directory) {
+Shared removal_of(const Ask& ask, const Run& run, const Held& directory) {
     Head& head = ask.head;
     auto removal = std::make_shared<Removal>(Removal{.ask = ask,
                                                      .run = run.id,
@@ -211,13 +237,14 @@ Shared removal_of(const Ask& ask, const Run& run, const std::string& directory) 
     removal->order = {.cluster_id = head.cluster.meta.cluster_id,
                       .run_ids = names_in_header(head, run),
                       .run_name = run.name,
-                      .storage_path = run.storage_path};
+                      .storage_path = run.storage_path,
+                      .user = is_admin(ask.caller) ? "" : ask.caller.user};
     removal->answer = {{"run_id", head.run_id(run.id)},
                        {"name", run.name},
                        {"attempts", attempts_of(head.cluster, run.id).size()},
                        {"checkpoints", checkpoints_of(head.cluster, run.id).size()},
-                       {"files", directory.empty() ? json() : json(directory)},
-                       {"files_kept", directory.empty() ? json(removal->run_path) : json()},
+                       {"files", directory ? json(directory->path) : json()},
+                       {"files_kept", directory ? json() : json(removal->run_path)},
                        {"dry_run", ask.asked("dry_run")}};
     return removal;
 }
@@ -229,20 +256,24 @@ void delete_run(Ask& ask) {
     if (!id) return refuse(ask, id.error());
     const Run& run = ask.head.cluster.runs.at(*id);
     const bool files = ask.asked("files");
-    std::string directory = files ? local_directory(ask.head, run) : "";
-    if (!directory.empty() && !is_of(ask.head, run, directory)) directory.clear();
+    Held directory = files ? local_directory(ask.head, run) : nullptr;
+    const std::string user = is_admin(ask.caller) ? "" : ask.caller.user;
+    if (directory && !is_of(ask.head, run, *directory, user)) directory.reset();
     if (!terminal(run.state))
         return refuse(
             ask, {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state), "rtrain stop " + run.name});
-    if (files)
+    if (files) {
+        if (const Status may = may_use_directory(ask.head, ask.caller, run.name, run.storage_path); !may)
+            return refuse(ask, may.error());
         if (const auto other = of_another(ask.head, run)) return refuse(ask, *other);
+    }
     const Shared removal = removal_of(ask, run, directory);
-    const bool by_agents = files && directory.empty() && !on_cluster(run) && !removal->held.empty();
+    const bool by_agents = files && !directory && !on_cluster(run) && !removal->held.empty();
     if (by_agents && !choose_nodes(*removal)) return;
     if (by_agents) removal->answer["files"] = std::exchange(removal->answer["files_kept"], json());
     if (ask.asked("dry_run")) return reply_json(ask, 200, removal->answer);
     if (by_agents) return remove_on_nodes(removal);
-    if (!directory.empty()) return remove_here(removal, directory);
+    if (directory) return remove_here(removal, directory);
     remove_record(removal, {}, [removal] { reply_json(removal->ask, 200, removal->answer); });
 }
 

@@ -1,8 +1,13 @@
 // A run's directory as far as this machine sees it, for drivers that have no mount; and the small values that a run's
 // workers and driver leave for each other (a return value, what a validation said), which live as long as the record.
+#include <fcntl.h>
+
 #include <filesystem>
+#include <utility>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/ownership.hpp"
+#include "daemon/head/plain_files.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/uri/store.hpp"
 
@@ -14,48 +19,69 @@ constexpr std::size_t value_bytes_max = 4 << 20;
 constexpr std::size_t values_max = 1'000;  // beside one for each checkpoint that is validated
 constexpr std::string_view validation_prefix = "validation-";
 
-// Empty: not here.
-std::string directory_here(const Head& head, const Run& run) {
+// Where a run's directory is as this machine sees it; `base` is empty: not here.
+struct Place {
+    std::string base, name, storage_path;
+    std::string user;  // whom run.json must name; empty: anybody
+};
+
+Place place_of(const Ask& ask, const Run& run) {
+    Place place{.base = {}, .name = run.name, .storage_path = run.storage_path, .user = {}};
+    if (!is_admin(ask.caller)) place.user = ask.caller.user;
     const auto uri = storage::parse_uri(run.storage_path.empty() ? "cluster://" : run.storage_path);
-    if (!uri || (uri->scheme != storage::Scheme::cluster && uri->scheme != storage::Scheme::file)) return "";
-    const std::string base = uri->scheme == storage::Scheme::cluster ? head.options.storage_root : uri->path;
-    std::error_code none;
-    return fs::exists(base + "/" + run.name + "/run.json", none) ? base + "/" + run.name : "";
+    if (!uri) return place;
+    if (uri->scheme == storage::Scheme::cluster) place.base = ask.head.options.storage_root;
+    if (uri->scheme == storage::Scheme::file) place.base = uri->path;
+    return place;
+}
+
+// A storage path is the user's word, and may lead anywhere: the directory there must be the caller's own run's.
+Result<storage::Descriptor> opened(const Place& place) {
+    const Error unseen{ErrorCode::not_found,
+                       "the head does not see the directory of run " + place.name + " at " + place.storage_path,
+                       "read it where that path is mounted, or let runs keep theirs at cluster://"};
+    if (place.base.empty()) return unseen;
+    const auto base = storage::open_top(place.base);
+    if (!base) return unseen;
+    auto directory = storage::open_beneath(*base, place.name, O_RDONLY | O_DIRECTORY);
+    if (!directory && directory.error().code == ErrorCode::unauthorised) return directory.error();
+    const json header = directory ? header_in(*directory) : json();
+    if (!header.is_object()) return unseen;
+    if (place.user.empty() || header.value("user", json()) == json(place.user)) return directory;
+    return Error{ErrorCode::unauthorised,
+                 "run.json of " + place.name + " at " + place.storage_path + " does not name " + place.user,
+                 "ask an admin"};
 }
 
 bool plain_path(const std::string& path) {
     if (path.size() > 1'000 || path.find('\0') != std::string::npos) return false;
     for (const fs::path& part : fs::path(path))
-        if (part == ".." || part == "." || part == "/") return false;
+        if (part == ".." || part == "." || part == "/" || part.empty()) return false;
     return true;
 }
 
 // What rtrain itself put there: records, code, logs, committed checkpoints. A storage path is the user's word, so
 // nothing else that happens to lie below it is given out.
-bool ours(const std::string& directory, const std::string& path) {
-    const std::string top = *fs::path(path).begin();
+bool ours(const storage::Descriptor& directory, const std::string& path) {
+    const std::string top = path.substr(0, path.find('/'));
     for (const char* name : {"run.json", "result.json", "driver.pkl", "attempts", "code", "logs"})
         if (top == name) return true;
-    std::error_code none;
-    return fs::exists(directory + "/" + top + "/.manifest.json", none);
+    return storage::open_beneath(directory, top + "/.manifest.json", O_PATH).ok();
 }
 
-// Links may not lead out of the directory.
-bool inside(const std::string& directory, const std::string& file) {
-    std::error_code failed;
-    const fs::path root = fs::canonical(directory, failed), real = fs::canonical(file, failed);
-    return !failed && real.string().starts_with(root.string() + "/");
-}
-
-json listed(const std::string& directory, const std::string& prefix) {
+Result<json> listed(const Place& place, const std::string& prefix) {
+    const auto directory = opened(place);
+    if (!directory) return directory.error();
+    const auto files = files_beneath(*directory, prefix);
     json items = json::array();
-    std::error_code failed;
-    const std::string top = prefix.empty() ? directory : directory + "/" + prefix;
-    for (fs::recursive_directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed)) {
-        const std::string path = fs::path(at->path()).lexically_relative(directory);
-        std::error_code none;
-        if (!at->is_symlink(none) && at->is_regular_file(none) && ours(directory, path))
-            items.push_back({{"path", path}, {"bytes", at->file_size(none)}});
+    if (!files && files.error().code == ErrorCode::unauthorised) return files.error();
+    if (!files) return items;  // no such folder
+    std::string top;
+    bool shown = false;
+    for (const FoundFile& file : *files) {
+        const std::string above = file.path.substr(0, file.path.find('/'));
+        if (above != std::exchange(top, above) || above == file.path) shown = ours(*directory, file.path);
+        if (shown) items.push_back({{"path", file.path}, {"bytes", file.bytes}});
     }
     return items;
 }
@@ -111,33 +137,31 @@ std::size_t values_that_count(const Head& head, RunId run) {
     return count;
 }
 
-void answer_listing(Ask& ask, const std::string& directory, const std::string& path) {
-    on_pool(
-        ask, [directory, path] { return Result<json>(listed(directory, path)); },
-        [](Ask& kept, Result<json> items) {
-            if (!items) return refuse(kept, items.error());
-            reply_json(kept, 200, {{"items", std::move(*items)}});
-        });
-}
-
 }  // namespace
 
 void get_run_file(Ask& ask) {
     with_run(ask, [&](const Run& run) {
-        const std::string path = ask.variables["path"], directory = directory_here(ask.head, run);
+        std::string path = ask.variables["path"];
+        while (path.ends_with('/')) path.pop_back();
         if (!plain_path(path) || (path.empty() && !ask.asked("list")))
             return refuse(ask, {ErrorCode::usage, "'" + path + "' is no path below the run's directory",
                                 "use relative paths without '..'"});
-        if (directory.empty())
-            return refuse(ask, {ErrorCode::not_found,
-                                "the head does not see the directory of run " + run.name + " at " + run.storage_path,
-                                "read it where that path is mounted, or let runs keep theirs at cluster://"});
-        if (ask.asked("list")) return answer_listing(ask, directory, path);
-        const std::string file = directory + "/" + path;
-        std::error_code none;
-        if (!fs::is_regular_file(file, none) || !ours(directory, path) || !inside(directory, file))
-            return refuse(ask, {ErrorCode::not_found, path + " of run " + run.name + " does not exist", ""});
-        ask.responder->send(net::Response{.status = 200, .content_type = "application/octet-stream", .file = file});
+        const Place place = place_of(ask, run);
+        if (ask.asked("list"))
+            return on_pool(
+                ask, [place, path] { return listed(place, path); },
+                [](Ask& kept, Result<json> items) {
+                    if (!items) return refuse(kept, items.error());
+                    reply_json(kept, 200, {{"items", std::move(*items)}});
+                });
+        send_plain(ask, [place, path]() -> Result<storage::Descriptor> {
+            auto directory = opened(place);
+            if (!directory) return directory.error();
+            const Error none{ErrorCode::not_found, path + " of run " + place.name + " does not exist", ""};
+            if (!ours(*directory, path)) return none;
+            auto file = open_plain(*directory, path);
+            return file || file.error().code == ErrorCode::unauthorised ? std::move(file) : none;
+        });
     });
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/ownership.hpp"
 #include "daemon/head/view_json.hpp"
 
 namespace rtrain::head {
@@ -17,6 +18,12 @@ void with_run(Ask& ask, const Then& then) {
 
 bool among(const std::string& list, const std::string& word) {
     return list.empty() || ("," + list + ",").find("," + word + ",") != std::string::npos;
+}
+
+// What people put into variables is for their own eyes.
+void hide_values(json& job) {
+    if (!job.is_object() || !job.contains("env") || !job["env"].is_object()) return;
+    for (auto& [name, value] : job["env"].items()) value = "(hidden)";
 }
 
 // Without `all`: what lives, and what ended within a day.
@@ -57,7 +64,12 @@ void get_runs(Ask& ask) {
 }
 
 void get_run(Ask& ask) {
-    with_run(ask, [&](const Run& run) { reply_json(ask, 200, full_run_json(ask.head, run)); });
+    with_run(ask, [&](const Run& run) {
+        json out = full_run_json(ask.head, run);
+        const bool own = ask.caller.role == Role::user && ask.caller.user == run.user;
+        if (!own && !is_admin(ask.caller)) hide_values(out["job"]);
+        reply_json(ask, 200, std::move(out));
+    });
 }
 
 void get_attempts(Ask& ask) {

@@ -40,6 +40,15 @@ std::map<NodeState, std::size_t> node_states(const Cluster& cluster) {
 
 double whole(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
 
+// What the caller came in with; a run's own token ends with its run.
+json own_token(const Ask& ask) {
+    const auto row = ask.head.tokens.row(ask.caller.token_id);
+    return {{"id", row ? json(row->id) : json()},
+            {"role", to_text(ask.caller.role)},
+            {"user", ask.caller.user},
+            {"expires", row ? wall_json(row->expires_wall_ms) : json()}};
+}
+
 }  // namespace
 
 void get_health(Ask& ask) { reply_json(ask, 200, {{"status", "ok"}, {"version", RTRAIN_VERSION}}); }
@@ -59,6 +68,7 @@ void get_status(Ask& ask) {
                 {"runs", by_state(head.names.in_states())},
                 {"gpus", {{"total", whole(sum.gpus_total)}, {"allocated", whole(sum.gpus_total - sum.gpus_free)}}},
                 {"cpus", {{"total", to_text(cpus)}, {"allocated", to_text(cpus - cpus_free)}}},
+                {"token", own_token(ask)},
                 {"storage_root", head.options.storage_root},
                 {"storage_warning", head.storage_warning.empty() ? json() : json(head.storage_warning)}});
 }

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/plain_files.hpp"
 #include "daemon/head/reach.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/uri/store.hpp"
@@ -233,11 +234,13 @@ void get_storage(Ask& ask) {
         const std::string part = upload_file(ask);
         return reply_json(ask, 200, {{"bytes", size_of(part)}, {"done", ask.head.parts.done(part)}});
     }
-    const std::string file = ask.head.options.storage_root + "/" + path;
-    std::error_code none;
-    if (!fs::is_regular_file(file, none))
-        return refuse(ask, {ErrorCode::not_found, "cluster://" + path + " does not exist", ""});
-    ask.responder->send(net::Response{.status = 200, .content_type = "application/octet-stream", .file = file});
+    send_plain(ask, [path, root = ask.head.options.storage_root]() -> Result<storage::Descriptor> {
+        const auto top = storage::open_top(root);
+        if (!top) return top.error();
+        auto file = open_plain(*top, path);
+        if (file || file.error().code == ErrorCode::unauthorised) return file;
+        return Error{ErrorCode::not_found, "cluster://" + path + " does not exist", ""};
+    });
 }
 
 void put_storage(Ask& ask) {

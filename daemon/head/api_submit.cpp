@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/ownership.hpp"
 #include "daemon/head/parents.hpp"
 #include "daemon/head/plan_json.hpp"
 #include "daemon/head/submission_parts.hpp"
@@ -52,8 +53,13 @@ void check_secrets(const Submission& submission, Problems& problems) {
                                 .suggestion = "export " + name + " where you submit"});
 }
 
+bool exists(const Head& head, const std::string& sha256) {
+    std::error_code none;
+    return std::filesystem::exists(head.blob_path(sha256), none);
+}
+
 // All that is wrong with the request, at once.
-Submission read_submission(const Head& head, const json& body, For use, Problems& problems) {
+Submission read_submission(const Ask& ask, const json& body, For use, Problems& problems) {
     Submission out;
     spec::ReadAnswer job = spec::job_from_json(body.contains("job") ? text_of(body["job"]) : "null");
     problems = std::move(job.problems);
@@ -81,11 +87,18 @@ Submission read_submission(const Head& head, const json& body, For use, Problems
     if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
     if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
         problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
-    else if (std::error_code none;
-             !out.code_sha256.empty() && !std::filesystem::exists(head.blob_path(out.code_sha256), none))
+    else if (!out.code_sha256.empty() &&
+             !(exists(ask.head, out.code_sha256) && has_blob(ask.head, ask.caller, out.code_sha256)))
         problems.push_back({.path = "code_sha256",
                             .message = "this archive was not uploaded",
                             .suggestion = "PUT /v1/blobs/" + out.code_sha256 + " first"});
+    // Agents fetch it for the run, whoever has sent it.
+    if (const auto driver = out.job.env.find("RTRAIN_DRIVER_SHA256");
+        driver != out.job.env.end() && is_sha256(driver->second) && exists(ask.head, driver->second) &&
+        !has_blob(ask.head, ask.caller, driver->second))
+        problems.push_back({.path = "env.RTRAIN_DRIVER_SHA256",
+                            .message = "this blob was not uploaded by " + ask.caller.user,
+                            .suggestion = "PUT /v1/blobs/" + driver->second + " first"});
     if (use == For::submit && out.job.name.empty() && problems.empty())
         problems.push_back({.path = "name", .message = "is missing"});
     return out;
@@ -136,12 +149,19 @@ std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
     return out;
 }
 
+// What a run's key is in its record, and what its secrets and code are kept under: another user's equal key is another.
+std::string own_key(const std::string& key, const std::string& user) {
+    return "user-key-" + security::sha256_hex(user + "\n" + key);
+}
+
+// Records of versions before this one have the key as it was sent.
 const Run* made_before(const Head& head, const std::string& key, const std::string& user) {
     if (key.empty()) return nullptr;
-    for (const RunId id : head.names.submitted(key)) {
-        const Run& run = head.cluster.runs.at(id);
-        if (run.user == user) return &run;
-    }
+    for (const std::string& kept : {own_key(key, user), key})
+        for (const RunId id : head.names.submitted(kept)) {
+            const Run& run = head.cluster.runs.at(id);
+            if (run.user == user) return &run;
+        }
     return nullptr;
 }
 
@@ -182,8 +202,12 @@ void accept(Ask& ask, const Submission& submission) {
     const auto after = predecessors(ask.head, submission.job.after);
     if (!after) return refuse(ask, after.error());
     const std::string secrets = submission.secrets.empty() ? "" : submission.secrets.dump();
-    if (auto saved = SubmissionFiles::save(ask.head, submission.key, submission.code_sha256, secrets); !saved)
-        return refuse(ask, saved.error());
+    const SubmissionFiles files{.code_sha256 = submission.code_sha256,
+                                .secrets_json = secrets,
+                                .for_any_user = submission.resume && is_admin(ask.caller)};
+    if (auto saved = SubmissionFiles::save(ask.head, submission.key, files); !saved) return refuse(ask, saved.error());
+    if (is_admin(ask.caller))
+        let_use_blobs(ask.head, spec::to_json(submission.job), submission.code_sha256, ask.caller.user);
     if (!submission.lines.empty())
         ask.head.save(
             {.tokens = {}, .settings = {{lines_setting(submission.key), text_of(submission.lines)}}, .done = {}});
@@ -206,9 +230,25 @@ void refuse_problems(Ask& ask, const Problems& problems) {
            problems);
 }
 
+// Who goes on from files, or as one of a job array, must be their user.
+Status check_user(const Head& head, const Caller& caller, const Submission& submission) {
+    const spec::Job& job = submission.job;
+    const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
+    if (const Status may = may_use_directory(head, caller, job.name, path); !may) return may;
+    const ArrayMember& member = submission.member;
+    for (const RunId id : head.names.named(member.array + "-" + std::to_string(member.index)))
+        if (const Run& run = head.cluster.runs.at(id);
+            run.array == member.array && run.user != caller.user && !is_admin(caller))
+            return Error{ErrorCode::unauthorised, "the job array " + member.array + " is " + run.user + "'s",
+                         "leave array_member out"};
+    return Done{};
+}
+
 // A free name, by `new`, is taken here.
-Status check_name(const Head& head, Submission& submission) {
+Status check_name(const Head& head, const Caller& caller, Submission& submission) {
     spec::Job& job = submission.job;
+    if (submission.resume)
+        if (const Status may = check_user(head, caller, submission); !may) return may;
     if (submission.fresh_name) job.name = free_name(head, job);
     if (!submission.array.indices.empty() && (submission.fresh_name || submission.resume))
         return Error{ErrorCode::usage, "an array has neither new nor resume", "give the job another name"};
@@ -231,11 +271,11 @@ void post_run(Ask& ask) {
             made_before(ask.head, body->value("key", json()).is_string() ? (*body)["key"] : "", ask.caller.user))
         return reply_json(ask, 200, submitted_json(ask.head, before->id));
     Problems problems;
-    Submission submission = read_submission(ask.head, *body, For::submit, problems);
+    Submission submission = read_submission(ask, *body, For::submit, problems);
     if (!problems.empty()) return refuse_problems(ask, problems);
-    if (submission.key.empty()) submission.key = security::random_hex(16);
+    submission.key = own_key(submission.key.empty() ? security::random_hex(16) : submission.key, ask.caller.user);
     if (const Status below = mark_parent(ask, submission.job); !below) return refuse(ask, below.error());
-    if (const Status named = check_name(ask.head, submission); !named) return refuse(ask, named.error());
+    if (const Status named = check_name(ask.head, ask.caller, submission); !named) return refuse(ask, named.error());
     accept(ask, submission);
 }
 
@@ -245,7 +285,7 @@ void post_plan(Ask& ask) {
     const auto body = body_of(ask);
     if (!body) return refuse(ask, body.error());
     Problems problems;
-    Submission submission = read_submission(ask.head, *body, For::plan, problems);
+    Submission submission = read_submission(ask, *body, For::plan, problems);
     const bool as_submitted = flag_field(*body, "as_submitted", problems);
     if (!problems.empty()) return refuse_problems(ask, problems);
     if (!as_submitted) {
@@ -253,7 +293,7 @@ void post_plan(Ask& ask) {
         submission.job.wait_for_nodes = true;
     } else if (const Status below = mark_parent(ask, submission.job); !below) {
         return refuse(ask, below.error());
-    } else if (const Status named = check_name(ask.head, submission); !named) {
+    } else if (const Status named = check_name(ask.head, ask.caller, submission); !named) {
         return refuse(ask, named.error());
     }
     const auto after = predecessors(ask.head, submission.job.after);

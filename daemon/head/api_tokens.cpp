@@ -7,7 +7,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t join_token_ms = 3'600'000, uses_at_most = 100'000;
+constexpr std::int64_t day_ms = 24LL * 3'600'000;
+constexpr std::int64_t join_token_ms = 3'600'000, person_token_ms = 90 * day_ms;
+constexpr std::int64_t expires_at_most_ms = 36'500 * day_ms, uses_at_most = 100'000;
 
 const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
@@ -100,8 +102,13 @@ void post_token(Ask& ask) {
         return refuse(ask, {ErrorCode::usage, "a user's name has letters, digits and . _ - @ + only",
                             "rtrain token create --user NAME"});
     const bool lasts = expires.is_null();
-    if (!lasts && (!expires.is_number_integer() || expires.get<std::int64_t>() <= 0))
-        return refuse(ask, {ErrorCode::usage, "expires_ms is a positive number of milliseconds from now", ""});
+    const bool number = expires.is_number_integer() && expires.get<std::int64_t>() >= 0 &&
+                        expires.get<std::int64_t>() <= expires_at_most_ms;
+    const bool never = number && expires.get<std::int64_t>() == 0;
+    if ((!lasts && !number) || (never && *role == Role::node))
+        return refuse(ask,
+                      {ErrorCode::usage,
+                       "expires_ms is a number of milliseconds from now, at most 100 years; 0: never, for people", ""});
     const json uses = body->value("uses", json(1));
     const bool several = uses.is_number_integer() && uses.get<std::int64_t>() > 1;
     if (!uses.is_number_integer() || uses.get<std::int64_t>() < 1 || uses.get<std::int64_t>() > uses_at_most ||
@@ -110,8 +117,8 @@ void post_token(Ask& ask) {
                       {ErrorCode::usage,
                        "uses is 1 to " + std::to_string(uses_at_most) + ", and more than 1 only for role node", ""});
     const std::int64_t now = wall_ms();
-    std::int64_t until = lasts ? 0 : now + expires.get<std::int64_t>();
-    if (*role == Role::node && lasts) until = now + join_token_ms;
+    std::int64_t until = now + (*role == Role::node ? join_token_ms : person_token_ms);
+    if (!lasts) until = never ? 0 : now + expires.get<std::int64_t>();
     const FreshToken fresh = make_token({.role = *role,
                                          .user = user.get<std::string>(),
                                          .now_wall_ms = now,
@@ -149,8 +156,11 @@ void delete_token(Ask& ask) {
 void post_join(Ask& ask) {
     const auto wish = join_wish(ask);
     if (!wish) return refuse(ask, wish.error());
-    auto row = ask.head.tokens.check_node_token(wish->token, wall_ms());
-    if (!row) return refuse(ask, row.error());
+    auto row = ask.head.tokens.check_join_token(wish->token, wall_ms());
+    if (!row) return ask.responder->send(refusal_of_stranger(row.error()));
+    if (row->role != to_text(Role::node))
+        return refuse(ask, {ErrorCode::unauthorised, "joining needs a join token, this one is of role " + row->role,
+                            "make one: rtrain token create --role node"});
     if (auto free = name_is_free(ask.head, wish->node); !free) return refuse(ask, free.error());
     const auto made = sign(ask.head, wish->request, wish->node);
     if (!made) return refuse(ask, made.error());

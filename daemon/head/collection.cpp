@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <set>
 
+#include "daemon/head/ownership.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/head/view_json.hpp"
 
@@ -18,6 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t fresh_ms = 24LL * 3'600'000;  // uploaded, and perhaps about to be submitted
 constexpr const char* code_prefix = "code/";
+constexpr const char* other_prefixes[] = {"any_user/", "lines/"};  // of a submission as well
+const std::string blob_prefix = "blob/";
 constexpr std::size_t hash_length = 64;
 constexpr std::uintmax_t naming_value_bytes = 4'096;  // a run's value that is a blob's name is small
 
@@ -72,13 +75,50 @@ Needed needed(const Head& head) {
         if (live_keys.contains(key)) out.blobs.insert(sha256);
         if (!known_keys.contains(key)) out.settings_gone.push_back(name);
     }
+    for (const std::string prefix : other_prefixes)
+        for (const auto& [name, value] : head.journal->settings(prefix))
+            if (!known_keys.contains(name.substr(prefix.size()))) out.settings_gone.push_back(name);
     return out;
 }
 
 }  // namespace
 
+// Once in a database: those that a run of theirs names.
+Status know_blob_users(Head& head) {
+    constexpr const char* done_key = "blob_users_known";
+    if (head.journal->setting(done_key)) return Done{};
+    state::Batch batch;
+    batch.settings[done_key] = "1";
+    for (const auto& [id, run] : head.cluster.runs) {
+        std::set<std::string> named{SubmissionFiles::code(head, run.submit_key)};
+        add_hashes(run.job_json, named);
+        add_values(head.options.data_dir + "/values/" + std::to_string(id.value), named);
+        std::error_code none;
+        for (const std::string& sha256 : named)
+            if (sha256.size() == hash_length && fs::exists(head.blob_path(sha256), none))
+                batch.settings[blob_setting(sha256, run.user)] = "1";
+    }
+    return head.journal->commit(batch);
+}
+
+// An admin's runs may use what others have sent; so may their workers.
+void let_use_blobs(Head& head, const std::string& job_json, const std::string& code_sha256, const std::string& user) {
+    std::set<std::string> named{code_sha256};
+    add_hashes(job_json, named);
+    Head::Aside aside;
+    std::error_code none;
+    for (const std::string& sha256 : named)
+        if (sha256.size() == hash_length && fs::exists(head.blob_path(sha256), none))
+            aside.settings[blob_setting(sha256, user)] = "1";
+    if (!aside.settings.empty()) head.save(std::move(aside));
+}
+
 void collect_blobs(Head& head) {
-    const Needed keep = needed(head);
+    Needed keep = needed(head);
+    std::error_code unseen;
+    for (const auto& [name, value] : head.journal->settings(blob_prefix))
+        if (!fs::exists(head.blob_path(name.substr(blob_prefix.size(), hash_length)), unseen))
+            keep.settings_gone.push_back(name);
     if (auto erased = head.journal->erase_settings(keep.settings_gone); !erased)
         std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
     std::error_code none;

@@ -1,16 +1,19 @@
 // See feeds.hpp.
 #include "daemon/head/feeds.hpp"
 
+#include <utility>
+
 namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t pause_ms = 30;           // news within this time are written together
+constexpr std::int64_t watch_ms = 500;          // so long a revoked token's stream goes on at most
 constexpr std::int64_t keep_alive_ms = 20'000;  // a comment, so that no proxy takes silence for death
 
 }  // namespace
 
-void Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump) {
-    auto follower = std::make_shared<Follower>(Follower{std::move(stream), std::move(pump)});
+void Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted) {
+    auto follower = std::make_shared<Follower>(Follower{std::move(stream), std::move(pump), std::move(permitted)});
     follower->stream->on_closed([this, weak = std::weak_ptr(follower)] {
         if (auto one = weak.lock()) one->gone = true;
         poke();
@@ -20,7 +23,16 @@ void Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump) {
         keeping_ = true;
         loop_.after(keep_alive_ms, [this] { keep_alive(); });
     }
+    if (!std::exchange(watching_, true)) loop_.after(watch_ms, [this] { watch(); });
     poke();
+}
+
+void Feeds::watch() {
+    watching_ = !followers_.empty();
+    if (!watching_) return;
+    for (const auto& one : followers_)
+        if (!one->gone && !one->permitted()) poke();  // the pump is not asked any more: the stream ends
+    loop_.after(watch_ms, [this] { watch(); });
 }
 
 void Feeds::poke() {
@@ -34,7 +46,8 @@ void Feeds::pump_all() {
     bool more = false;
     for (auto at = followers_.begin(); at != followers_.end();) {
         const std::shared_ptr<Follower> one = *at;  // a pump may add or close others
-        const Pumped pumped = one->gone ? Pumped::ended : one->pump(*one->stream);
+        const bool pumps = !one->gone && one->permitted();
+        const Pumped pumped = pumps ? one->pump(*one->stream) : Pumped::ended;
         if (pumped == Pumped::again) more = true;
         if (pumped != Pumped::ended && !one->gone) {
             ++at;

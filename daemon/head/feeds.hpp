@@ -19,7 +19,8 @@ class Feeds {
     using Pump = std::function<Pumped(net::Stream&)>;
 
     explicit Feeds(net::Loop& loop) : loop_(loop) {}
-    void add(std::shared_ptr<net::Stream> stream, Pump pump);
+    // `permitted` is asked twice a second: when it says no, the stream ends.
+    void add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted);
     void poke();  // something has happened
     void close_all();
 
@@ -27,14 +28,16 @@ class Feeds {
     struct Follower {
         std::shared_ptr<net::Stream> stream;
         Pump pump;
+        std::function<bool()> permitted;
         bool gone = false;
     };
     void pump_all();
     void keep_alive();
+    void watch();  // over who may still follow
 
     net::Loop& loop_;
     std::list<std::shared_ptr<Follower>> followers_;
-    bool poked_ = false, keeping_ = false;
+    bool poked_ = false, keeping_ = false, watching_ = false;
 };
 
 // One server-sent event.

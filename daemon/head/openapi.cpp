@@ -81,7 +81,7 @@ json security(Access access) {
             return {{{"bearer", json::array()}}};
         case Access::agent:
             return {{{"node", json::array()}}};
-        case Access::agent_or_viewer:
+        case Access::agent_or_owner:
         case Access::agent_or_user:
         case Access::agent_or_admin:
             return {{{"bearer", json::array()}}, {{"node", json::array()}}};

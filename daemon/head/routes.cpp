@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/ownership.hpp"
 #include "daemon/head/scrape.hpp"
 
 namespace rtrain::head {
@@ -24,10 +25,10 @@ constexpr Route table[] = {
     {"POST", "/v1/runs/{run}/stack", Access::owner, "let Python ranks write their stacks into their logs", "rank",
      post_stack},
     {"GET", "/v1/runs/{run}/attempts", Access::viewer, "attempts, oldest first", "limit cursor", get_attempts},
-    {"GET", "/v1/runs/{run}/logs", Access::viewer, "lines of the workers",
+    {"GET", "/v1/runs/{run}/logs", Access::owner, "lines of the workers",
      "rank attempt stream since_ms follow tail notices_after", get_logs},
     {"GET", "/v1/runs/{run}/metrics", Access::viewer, "reports", "key after rank follow limit cursor", get_metrics},
-    {"GET", "/v1/runs/{run}/checkpoints", Access::viewer, "committed checkpoints, oldest first", "limit cursor",
+    {"GET", "/v1/runs/{run}/checkpoints", Access::owner, "committed checkpoints, oldest first", "limit cursor",
      get_checkpoints},
     {"GET", "/v1/runs/{run}/explain", Access::viewer, "why it is in its state", "", get_explain},
     {"GET", "/v1/runs/{run}/files/{path...}", Access::owner, "a file of the run's directory, or a listing", "list",
@@ -53,7 +54,7 @@ constexpr Route table[] = {
     {"POST", "/v1/certificate", Access::agent, "a new certificate for a node", "", post_certificate},
     {"POST", "/v1/head/backup", Access::admin, "write a backup of the state on the head's machine", "", post_backup},
     {"POST", "/v1/head/stop", Access::admin, "end the head; workers go on", "", post_head_stop},
-    {"GET", "/v1/storage/{path...}", Access::agent_or_viewer, "a file of cluster://, or a listing", "list upload",
+    {"GET", "/v1/storage/{path...}", Access::agent_or_owner, "a file of cluster://, or a listing", "list upload",
      get_storage},
     {"PUT", "/v1/storage/{path...}", Access::agent_or_admin, "write a file of cluster://, durable when answered",
      "append upload offset total", put_storage},
@@ -64,7 +65,7 @@ constexpr Route table[] = {
     {"GET", "/openapi.json", Access::viewer, "this page for machines", "", get_openapi},
 };
 
-bool is_person(const Caller& caller, Role least) { return caller.role != Role::node && caller.role >= least; }
+bool is_person(const Caller& caller, Role least) { return caller.role <= Role::admin && caller.role >= least; }
 
 bool owns(const Head& head, const Caller& caller, const std::string& run_text) {
     if (!is_person(caller, Role::user)) return false;
@@ -73,7 +74,14 @@ bool owns(const Head& head, const Caller& caller, const std::string& run_text) {
     return is_person(caller, Role::admin) || head.cluster.runs.at(*run).user == caller.user;
 }
 
-bool allowed(const Head& head, const Caller& caller, const Route& route, const std::string& run) {
+using Variables = std::map<std::string, std::string>;
+
+std::string value_of(const Variables& variables, const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? "" : found->second;
+}
+
+bool allowed(const Head& head, const Caller& caller, const Route& route, const Variables& variables) {
     const bool agent = caller.role == Role::node;
     switch (route.access) {
         case Access::anyone:
@@ -83,13 +91,14 @@ bool allowed(const Head& head, const Caller& caller, const Route& route, const s
         case Access::user:
             return is_person(caller, Role::user);
         case Access::owner:
-            return owns(head, caller, run);
+            return owns(head, caller, value_of(variables, "run"));
         case Access::admin:
             return is_person(caller, Role::admin);
         case Access::agent:
             return agent;
-        case Access::agent_or_viewer:
-            return agent || is_person(caller, Role::viewer);
+        case Access::agent_or_owner:
+            return agent ||
+                   (is_person(caller, Role::user) && may_read_stored(head, caller, value_of(variables, "path")));
         case Access::agent_or_user:
             return agent || is_person(caller, Role::user);
         case Access::agent_or_admin:
@@ -191,8 +200,8 @@ const char* to_text(Access access) {
             return "admin";
         case Access::agent:
             return "a node's certificate";
-        case Access::agent_or_viewer:
-            return "viewer or a node's certificate";
+        case Access::agent_or_owner:
+            return "the run's user, admin or a node's certificate";
         case Access::agent_or_user:
             return "user or a node's certificate";
         case Access::agent_or_admin:
@@ -205,33 +214,42 @@ std::span<const Route> routes() { return table; }
 
 namespace {
 
+void remove_leftover(const std::string& upload) {
+    std::error_code ignored;
+    if (!upload.empty()) std::filesystem::remove(upload, ignored);
+}
+
 void answer(Ask& ask) {
     Head& head = ask.head;
     Found found = find_route(ask.request);
     const auto caller = admit(head, ask.request, found);
     const std::string leftover = ask.request.body_file;
-    if (!caller) return refuse(ask, caller.error());
+    if (!caller) {
+        remove_leftover(leftover);
+        return ask.responder->send(refusal_of_stranger(caller.error()));
+    }
     head.saw(*caller);
     ask.caller = *caller;
     ask.variables = std::move(found.variables);
-    const auto run = ask.variables.find("run");
-    if (!allowed(head, ask.caller, *found.route, run == ask.variables.end() ? "" : run->second)) {
-        std::error_code ignored;
-        if (!leftover.empty()) std::filesystem::remove(leftover, ignored);
-        net::Response answer{.status = 403, .body = error_body(forbidden(ask.caller, *found.route), {})};
-        return ask.responder->send(std::move(answer));
+    if (!allowed(head, ask.caller, *found.route, ask.variables)) {
+        remove_leftover(leftover);
+        return refuse(ask, forbidden(ask.caller, *found.route));
     }
     ask.responder = timed(head, std::move(ask.responder), *found.route);
     found.route->answer(ask);
 }
 
-Result<std::string> place_of_upload(const Head& head, const net::Request& request) {
+net::Response refusal(const Error& error) { return {.status = http_status(error), .body = error_body(error, {})}; }
+
+net::UploadPlace place_of_upload(const Head& head, const net::Request& request) {
     if (!streamed(request)) return std::string{};
     const Found found = find_route(request);
     auto caller = admit(head, request, found);
-    if (!caller) return caller.error();
-    if (!allowed(head, *caller, *found.route, "")) return forbidden(*caller, *found.route);
-    return upload_place(head, request);
+    if (!caller) return refusal_of_stranger(caller.error());
+    if (!allowed(head, *caller, *found.route, {})) return refusal(forbidden(*caller, *found.route));
+    auto place = upload_place(head, request);
+    if (!place) return refusal(place.error());
+    return std::move(*place);
 }
 
 }  // namespace
@@ -248,10 +266,10 @@ net::ServerOptions server_options(Head& head) {
     options.port = head.options.port;
     options.identity = head.identity.tls();
     options.connections_max = head.connections_max;
-    options.upload_file = [&head](const net::Request& request) -> Result<std::string> {
+    options.upload_file = [&head](const net::Request& request) -> net::UploadPlace {
         try {
             return place_of_upload(head, request);
-        } catch (const std::exception& wrong) { return net::thrown(wrong, "taking an upload"); }
+        } catch (const std::exception& wrong) { return refusal(net::thrown(wrong, "taking an upload")); }
     };
     return options;
 }

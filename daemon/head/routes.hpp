@@ -20,8 +20,8 @@ enum class Access {
     user,
     owner,  // of {run}, or admin
     admin,
-    agent,  // a node's certificate
-    agent_or_viewer,
+    agent,           // a node's certificate
+    agent_or_owner,  // of the run whose directory {path} lies in, or admin
     agent_or_user,
     agent_or_admin,
 };
@@ -54,7 +54,11 @@ net::ServerOptions server_options(Head& head);
 // Answers. `body` is JSON text.
 void reply(Ask& ask, int status, std::string body);
 void refuse(Ask& ask, const Error& error);
+std::function<bool()> still_permitted(const Ask& ask);  // as long as the caller's token opens; safe from any thread
 void refuse(Ask& ask, const Error& error, const Problems& problems);
+// 401 where no token opens anything: none was shown, or it is unknown, revoked, expired or used up. Whoever is known
+// and may not is answered with 403.
+net::Response refusal_of_stranger(const Error& error);
 // Runs what answers a request. What it throws is answered with 500 and told on standard error, and the head goes on: at
 // that point nothing has been decided. What it handed over to be decided is decided all the same, outside of this.
 void guarded(Ask& ask, const std::function<void()>& answer);

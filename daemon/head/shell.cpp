@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "daemon/head/dropped_tokens.hpp"
 #include "daemon/head/routes.hpp"
 #include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
@@ -17,6 +18,7 @@ namespace {
 constexpr std::int64_t acknowledge_pause_ms = 50;  // news that come within this share one write
 constexpr std::int64_t log_sync_pause_ms = 200;
 constexpr std::int64_t sweep_pause_ms = 24LL * 3'600'000;
+constexpr std::int64_t token_look_ms = 1'000;
 constexpr std::int64_t uploads_kept_ms = 3'600'000;
 constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
 constexpr std::size_t recalled_at_most = 100;                   // runs
@@ -57,11 +59,13 @@ Status Head::open() {
     cluster.meta.cluster_id = id;
 
     tokens.open(journal->tokens(), key);
+    if (auto taken = take_dropped_tokens(*this); !taken) return taken;
     if (auto made = make_admin_token(); !made) return made;
     for (const auto& [run_id, run] : cluster.runs) {
         names.saw(run);
         if (!terminal(run.state)) (void)tokens.run_token(run_id, run.user);
     }
+    if (auto known = know_blob_users(*this); !known) return known;
     recall_reports();
     revocations.open();
     const std::string type = storage::volatile_filesystem(options.storage_root);
@@ -122,6 +126,7 @@ Status Head::serve() {
     loop.on_signal(SIGTERM, stop);
     loop.on_signal(SIGINT, stop);
     agents.start();
+    look_for_tokens();
     tidy_up();
     loop.after(sweep_pause_ms, [this] { sweep(); });
     loop.run();
@@ -182,6 +187,12 @@ void Head::logs_synced(const Unsynced& batch, const Status& synced) {
     }
     if (unsynced_.empty() || std::exchange(syncing_, true)) return;
     loop.after(log_sync_pause_ms, [this] { sync_logs(); });
+}
+
+void Head::look_for_tokens() {
+    if (const Status taken = take_dropped_tokens(*this); !taken)
+        std::fprintf(stderr, "rtrain head: %s\n", taken.error().message.c_str());
+    loop.after(token_look_ms, [this] { look_for_tokens(); });
 }
 
 void Head::tidy_up() {

@@ -115,8 +115,9 @@ struct Head {
     using Unsynced = std::map<LogName, ToAcknowledge>;
     void sync_logs();
     void logs_synced(const Unsynced& batch, const Status& synced);
-    void tidy_up();  // at the start and daily: old events, logs and blobs
-    void sweep();    // daily: the same, and a fresh leaf
+    void look_for_tokens();  // that were made on this machine
+    void tidy_up();          // at the start and daily: old events, logs and blobs
+    void sweep();            // daily: the same, and a fresh leaf
 
     std::vector<Waiting> waiting_;
     CommitQueue queue_;                    // decided, not yet durable
@@ -130,17 +131,22 @@ struct Head {
     net::OffloadPool writer_{1, net::ThreadPriority::behind_loop};  // last: it ends before what it writes from
 };
 
-// The side files of a run that are no records: code archive's hash, secrets' values (0600, gone when the run ends).
+// The side files of a run that are no records: code archive's hash, secrets' values (0600, gone when the run ends),
+// whether it may go on from anybody's files.
 struct SubmissionFiles {
-    static Status save(Head& head, const std::string& key, const std::string& code_sha256,
-                       const std::string& secrets_json);
+    std::string code_sha256, secrets_json;
+    bool for_any_user = false;
+    static Status save(Head& head, const std::string& key, const SubmissionFiles& files);
     static std::string code(const Head& head, const std::string& key);
+    static bool any_user(const Head& head, const std::string& key);  // an admin submitted it
     static std::map<std::string, std::string> secrets(const Head& head, const Run& run);
     static void forget_secrets(const Head& head, const Run& run);
 };
 
 std::string result_json(const Head& head, const Run& run);  // result.json of an ended run
 
+Status know_blob_users(Head& head);  // the same: whose the blobs are that came before this was remembered
+void let_use_blobs(Head& head, const std::string& job_json, const std::string& code_sha256, const std::string& user);
 void collect_blobs(Head& head);  // collection.cpp: blobs and settings that no run needs any more
 
 // Writes result.json of a cluster:// run below the storage root; the log says when it cannot.

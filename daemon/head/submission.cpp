@@ -10,6 +10,7 @@ namespace rtrain::head {
 namespace {
 
 std::string code_setting(const std::string& key) { return "code/" + key; }
+std::string any_user_setting(const std::string& key) { return "any_user/" + key; }
 
 // Keys come from users: only their hash is a file name.
 std::string secrets_path(const Head& head, const std::string& key) {
@@ -18,12 +19,17 @@ std::string secrets_path(const Head& head, const std::string& key) {
 
 }  // namespace
 
-Status SubmissionFiles::save(Head& head, const std::string& key, const std::string& code_sha256,
-                             const std::string& secrets_json) {
-    if (!code_sha256.empty())  // durable with the run itself
-        head.save({.tokens = {}, .settings = {{code_setting(key), code_sha256}}, .done = {}});
-    if (!secrets_json.empty()) return write_private(secrets_path(head, key), secrets_json);
+Status SubmissionFiles::save(Head& head, const std::string& key, const SubmissionFiles& files) {
+    Head::Aside aside;  // durable with the run itself
+    if (!files.code_sha256.empty()) aside.settings[code_setting(key)] = files.code_sha256;
+    if (files.for_any_user) aside.settings[any_user_setting(key)] = "1";
+    if (!aside.settings.empty()) head.save(std::move(aside));
+    if (!files.secrets_json.empty()) return write_private(secrets_path(head, key), files.secrets_json);
     return Done{};
+}
+
+bool SubmissionFiles::any_user(const Head& head, const std::string& key) {
+    return head.journal->setting(any_user_setting(key)).value_or("") == "1";
 }
 
 std::string SubmissionFiles::code(const Head& head, const std::string& key) {

@@ -32,6 +32,8 @@ const char* to_text(Role role) {
             return "admin";
         case Role::node:
             return "node";
+        case Role::joiner:
+            return "join token";
     }
     return "viewer";
 }
@@ -107,7 +109,11 @@ Result<Caller> TokenBook::authenticate(const net::Request& request, std::int64_t
             return Error{ErrorCode::unauthorised,
                          "node '" + node + "' has left the cluster, or joined anew: this certificate was revoked",
                          "rtrain node join ... with a new token"};
-        return Caller{.role = Role::node, .user = "", .node = node, .token_id = ""};
+        return Caller{.role = Role::node,
+                      .user = "",
+                      .node = node,
+                      .token_id = "",
+                      .certificate = request.peer.certificate_serial};
     }
     const std::string header = request.header("authorization");
     constexpr std::string_view bearer = "Bearer ";
@@ -119,19 +125,26 @@ Result<Caller> TokenBook::authenticate(const net::Request& request, std::int64_t
         const auto run = run_users_.find(token->id);
         if (run == run_users_.end() || !security::equal_constant_time(run_secret(token->id), token->secret))
             return unauthorised("the run's token is no longer valid");
-        return Caller{.role = Role::user, .user = run->second, .node = "", .token_id = ""};
+        return Caller{.role = Role::user, .user = run->second, .node = "", .token_id = "", .run = token->id};
     }
     const auto row = check(text, wall_ms);
     if (!row) return row.error();
     const auto role = role_of(row->role);
-    if (!role || *role == Role::node) return unauthorised("a join token opens nothing but /v1/join");
+    if (!role || *role == Role::node) return Caller{.role = Role::joiner, .user = "", .node = "", .token_id = row->id};
     return Caller{.role = *role, .user = row->user, .node = "", .token_id = row->id};
 }
 
-Result<state::TokenRow> TokenBook::check_node_token(const std::string& text, std::int64_t wall_ms) const {
+bool TokenBook::still_opens(const Caller& caller, std::int64_t wall_ms) const {
+    const std::lock_guard lock(guard_);
+    if (caller.role == Role::node) return !revoked_.contains(caller.certificate);
+    if (!caller.run.empty()) return run_users_.contains(caller.run);
+    const auto row = rows_.find(caller.token_id);
+    return row != rows_.end() && opens(row->second, wall_ms);
+}
+
+Result<state::TokenRow> TokenBook::check_join_token(const std::string& text, std::int64_t wall_ms) const {
     const std::lock_guard lock(guard_);
     auto row = check(text, wall_ms);
-    if (row && row->role != "node") return unauthorised("joining needs a node token: rtrain token create --role node");
     if (!row)
         return Error{ErrorCode::unauthorised, row.error().message, "make a new one: rtrain token create --role node"};
     return row;

@@ -16,15 +16,17 @@
 
 namespace rtrain::head {
 
-enum class Role { viewer, user, admin, node };
+enum class Role { viewer, user, admin, node, joiner };  // joiner: a join token, which opens nothing but /v1/join
 std::optional<Role> role_of(std::string_view text);
 const char* to_text(Role role);
 
 struct Caller {
     Role role = Role::viewer;
-    std::string user;      // people, and workers on behalf of theirs
-    std::string node;      // agents
-    std::string token_id;  // people's
+    std::string user;           // people, and workers on behalf of theirs
+    std::string node;           // agents
+    std::string token_id;       // people's
+    std::string run{};          // "run-17": a run's own token
+    std::string certificate{};  // agents: its serial number
 };
 
 struct FreshToken {
@@ -51,8 +53,10 @@ class TokenBook {
 
     // Certificate "node:<name>" or "Authorization: Bearer". Unauthorised errors say what is wrong with the token.
     Result<Caller> authenticate(const net::Request& request, std::int64_t wall_ms) const;
-    // For `join`: a node token that may still be used.
-    Result<state::TokenRow> check_node_token(const std::string& text, std::int64_t wall_ms) const;
+    // Does what let this caller in still open? Safe from any thread.
+    bool still_opens(const Caller& caller, std::int64_t wall_ms) const;
+    // For `join`: a token that may still be used; its role may be another.
+    Result<state::TokenRow> check_join_token(const std::string& text, std::int64_t wall_ms) const;
 
     void revoke_certificates(std::set<std::string> serials);  // these too
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "daemon/net/loop.hpp"
 #include "scheduler/result.hpp"
@@ -38,6 +39,18 @@ struct Request {
     std::string header(std::string_view name) const;
 };
 
+class OpenFile {  // of an answer; closed with its last owner
+  public:
+    explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
+    ~OpenFile();
+    OpenFile(const OpenFile&) = delete;
+    OpenFile& operator=(const OpenFile&) = delete;
+    int descriptor() const { return descriptor_; }
+
+  private:
+    int descriptor_;
+};
+
 struct Response {
     int status = 200;
     std::string body;
@@ -45,6 +58,9 @@ struct Response {
     std::map<std::string, std::string> headers;
     std::string file;  // not empty: the body is this file (from `file_offset`), streamed
     std::uint64_t file_offset = 0;
+    std::shared_ptr<OpenFile> opened = {};  // instead of `file`: what was checked is what is sent
+    // Asked before each piece of a file, in the connection's own thread. False: the answer is cut off.
+    std::function<bool()> permitted = {};
 };
 
 // An answer that goes on: server-sent events, followed logs. Bounded: a reader that lags behind by more than 4 MiB is
@@ -82,6 +98,9 @@ class Responder {  // answers one request, once; may be kept and used later. Dro
 };
 using Handler = std::function<void(Request, std::shared_ptr<Responder>)>;
 
+// Where a body is written (empty: in memory), or the answer in its stead.
+using UploadPlace = std::variant<std::string, Response>;
+
 struct ServerOptions {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;  // 0: any
@@ -89,8 +108,8 @@ struct ServerOptions {
     bool require_client_certificate = false;
     std::uint64_t body_limit = 16u << 20;  // larger: 413, unless `upload_file` names a file for this request
     // Streamed uploads: called (on the pool) with method, path and headers; a path says "write the body there",
-    // none says "in memory". Lets authentication come first: the caller returns an error to refuse.
-    std::function<Result<std::string>(const Request& head)> upload_file;  // empty string: in memory
+    // none says "in memory". Lets authentication come first: an answer refuses.
+    std::function<UploadPlace(const Request& head)> upload_file;
     std::uint32_t threads = 2;
     std::uint32_t idle_timeout_ms = 75'000;
     std::size_t connections_max = 1'024;  // beyond: closed at once

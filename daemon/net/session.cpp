@@ -180,10 +180,10 @@ bool Session::choose_body_place() {
     const MessageHead& head = parser_->head();
     const bool sends = head.has_body() || head.method == "PUT" || head.method == "POST";
     if (sends && hub_.options.upload_file) {
-        Result<std::string> place = hub_.options.upload_file(request_);
-        if (!place) return refuse(error_response(place.error(), 0)), false;
-        if (!place->empty()) {
-            request_.body_file = std::move(*place);
+        UploadPlace place = hub_.options.upload_file(request_);
+        if (auto* refusal = std::get_if<Response>(&place)) return refuse(std::move(*refusal)), false;
+        if (std::string& file = std::get<std::string>(place); !file.empty()) {
+            request_.body_file = std::move(file);
             upload_ = ::open(request_.body_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
             if (upload_ < 0) return refuse(error_response(disk_error(request_.body_file), 0)), false;
             return true;

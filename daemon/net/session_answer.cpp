@@ -33,6 +33,10 @@ std::string head_text(const Response& response, const std::string& body_header, 
 
 }  // namespace
 
+OpenFile::~OpenFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
 void Session::write(std::string bytes, Step then) {
     out_ = std::move(bytes);
     writing_ = true;
@@ -48,9 +52,10 @@ void Session::write(std::string bytes, Step then) {
 void Session::answer(std::uint64_t exchange, Response response) {
     if (exchange != exchange_ || state_ != State::waiting) return;
     state_ = State::writing;
-    if (!response.file.empty()) {
+    if (!response.file.empty() || response.opened) {
         struct stat facts{};
-        file_ = ::open(response.file.c_str(), O_RDONLY | O_CLOEXEC);
+        file_ = response.opened ? ::fcntl(response.opened->descriptor(), F_DUPFD_CLOEXEC, 0)
+                                : ::open(response.file.c_str(), O_RDONLY | O_CLOEXEC);
         if (file_ < 0 || fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
             drop_file();
             response = error_response({ErrorCode::not_found, "the file of the answer is gone", ""}, 0);
@@ -80,6 +85,7 @@ void Session::write_body() { write(std::exchange(response_.body, {}), &Session::
 
 void Session::write_file_piece() {
     if (file_left_ == 0) return end_exchange();
+    if (response_.permitted && !response_.permitted()) return close();
     std::string piece(static_cast<std::size_t>(std::min<std::uint64_t>(file_piece, file_left_)), '\0');
     const ssize_t got = ::pread(file_, piece.data(), piece.size(), static_cast<off_t>(file_at_));
     if (got <= 0) return close();  // shorter than promised: only breaking off tells the peer

@@ -114,7 +114,7 @@ void fields(V& v, Prepare& m) {
     v("resume", m.resume), v("restore_from", m.restore_from), v("world_size", m.world_size), v("nodes", m.nodes);
     v("code_sha256", m.code_sha256), v("attempts_before", m.attempts_before);
     v("workers_before", m.workers_before), v("ended_before", m.ended_before), v("array_index", m.array_index);
-    v("array", m.array);
+    v("array", m.array), v("any_user", m.any_user);
 }
 template <class V>
 void fields(V& v, LaunchWorker& m) {
@@ -169,7 +169,7 @@ void fields(V& v, TakeStacks& m) {
 template <class V>
 void fields(V& v, Clear& m) {
     v("id", m.id), v("cluster_id", m.cluster_id), v("run_ids", m.run_ids), v("run_name", m.run_name);
-    v("storage_path", m.storage_path);
+    v("storage_path", m.storage_path), v("user", m.user);
 }
 template <class V>
 void fields(V& v, GroupJoin& m) {

@@ -29,6 +29,7 @@ struct Prepare {
     std::string ended_before{};         // why that one ended: resize, drain, preemption, failure
     std::uint32_t array_index = 0;      // in its job array; 0 with an empty array name: no array
     std::string array{};
+    bool any_user = false;              // an admin submitted it: the directory that it goes on from may be anybody's
     bool operator==(const Prepare&) const = default;
 };
 struct LaunchWorker {
@@ -78,10 +79,12 @@ struct TakeStacks {
     bool operator==(const TakeStacks&) const = default;
 };
 // Remove the files of a run that has ended and is being removed, if run.json there names this cluster and one of these
-// runs: a run that was resumed has those of its forerunner. No run ids: any of this cluster. Answered by Cleared.
+// runs: a run that was resumed has those of its forerunner. No run ids: any of this cluster. With a user, only if it
+// names that user. Answered by Cleared.
 struct Clear {
     std::uint64_t id = 0; std::string cluster_id{}; std::vector<std::string> run_ids{};
     std::string run_name{}, storage_path{};
+    std::string user{};  // empty: whoever's
     bool operator==(const Clear&) const = default;
 };
 // everything of it is acknowledged: its files on the node may go

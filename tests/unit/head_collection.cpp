@@ -62,7 +62,8 @@ TEST_CASE("old code of ended runs goes, that of live ones and what was just uplo
         CHECK(state_of(head, "b") == "QUEUED");
     }
     const auto journal = state::SqliteJournal::open(folder.path).value();
-    CHECK(journal->settings("code/") == std::map<std::string, std::string>{{"code/kb", live}});
+    const std::string kept = "code/user-key-" + security::sha256_hex("admin\nkb");
+    CHECK(journal->settings("code/") == std::map<std::string, std::string>{{kept, live}});
 }
 
 TEST_CASE("lines carry the time at which the node saw them; a clock that runs ahead is not believed") {

@@ -81,8 +81,9 @@ TEST_CASE("a join token lets one node in, once, and only under the name it asked
     CHECK(joined.body["ca"] == head.started.ca);
     CHECK(ask(head.started.join_token, "n2").body["message"].get<std::string>().find("used already") !=
           std::string::npos);
-    CHECK(ask(head.admin, "n2").status == 401);
-    CHECK(head.call_as(head.started.join_token, "GET", "/v1/runs").status == 401);
+    CHECK(ask(head.admin, "n2").status == 403);
+    CHECK(head.call_as(head.started.join_token, "GET", "/v1/runs").status == 401);  // used up
+    CHECK(head.call_as(head.make_token("node", ""), "GET", "/v1/runs").status == 403);
 
     net::Endpoint node = head.endpoint("");
     node.certificate = joined.body["certificate"];

@@ -1,6 +1,11 @@
 // Who may come in: tokens that are wrong, used, expired or revoked open nothing, and each says why.
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/head/dropped_tokens.hpp"
 #include "daemon/head/tokens.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/state/journal.hpp"
 #include "tests/unit/head_fixture.hpp"
 
 using namespace rtrain;
@@ -53,11 +58,11 @@ TEST_CASE("what is wrong with a token is said, but not whether its id exists") {
 
 TEST_CASE("a join token joins once and opens nothing else") {
     Book given({.role = Role::node, .uses_left = 1, .ca_fingerprint = std::string(64, 'a')});
-    CHECK(refusal(given.book, given.fresh.text) != "came in");
-    state::TokenRow row = given.book.check_node_token(given.fresh.text, 0).value();
+    CHECK(given.book.authenticate(with_token(given.fresh.text), 0).value().role == Role::joiner);
+    state::TokenRow row = given.book.check_join_token(given.fresh.text, 0).value();
     row.uses_left = 0;
     given.book.set(row);
-    CHECK(given.book.check_node_token(given.fresh.text, 0).error().message.find("used already") != std::string::npos);
+    CHECK(given.book.check_join_token(given.fresh.text, 0).error().message.find("used already") != std::string::npos);
 }
 
 TEST_CASE("a run's token acts for its user while the run lives, also after a restart of the head") {
@@ -117,4 +122,44 @@ TEST_CASE("a head whose admin tokens have all expired or were revoked makes one 
     const test::HeadUnderTest again({.data_dir = folder.path});
     REQUIRE_FALSE(again.started.admin_token.empty());
     CHECK(again.call("GET", "/v1/tokens").status == 200);
+}
+
+TEST_CASE("a person's token lasts 90 days unless another time, or never, is asked for; the first admin's has no end") {
+    const test::TemporaryFolder folder;
+    const test::HeadUnderTest head({.data_dir = folder.path});
+    const auto made = [&](const test::json& fields) {
+        test::json body = {{"role", "user"}, {"user", "ann"}};
+        body.update(fields);
+        return head.call("POST", "/v1/tokens", body);
+    };
+    const auto row_of = [](const test::Answer& answer) {
+        return answer.body["expires"].is_null() ? std::string("never") : answer.body["expires"].get<std::string>();
+    };
+    const std::string today = made({{"expires_ms", 1'000}}).body["created"], in_90_days = row_of(made(test::json::object()));
+    CHECK((in_90_days != "never" && in_90_days > today));
+    CHECK(row_of(made({{"expires_ms", 89LL * 86'400'000}})) < in_90_days);
+    CHECK(row_of(made({{"expires_ms", 91LL * 86'400'000}})) > in_90_days);
+    CHECK(row_of(made({{"expires_ms", 0}})) == "never");
+    CHECK(made({{"expires_ms", -1}}).status == 400);
+    CHECK(made({{"role", "node"}, {"expires_ms", 0}}).status == 400);
+    const test::json own = head.call("GET", "/v1/status").body["token"];
+    CHECK((own["role"] == "admin" && own["expires"].is_null()));
+    CHECK(head.call_as(made(test::json::object()).body["token"], "GET", "/v1/status").body["token"]["expires"] > today);
+}
+
+TEST_CASE("on the head's machine an admin token is made without one, whether the head runs or not") {
+    const test::TemporaryFolder folder;
+    CHECK(drop_admin_token(folder.path, "ann", 0).error().code == ErrorCode::not_found);  // no head's directory
+    DroppedToken before;
+    {
+        const test::HeadUnderTest head({.data_dir = folder.path});
+        const auto made = drop_admin_token(folder.path, "ann", 0).value();
+        REQUIRE(test::eventually([&] { return head.call_as(made.text, "GET", "/v1/tokens").status == 200; }));
+        CHECK_FALSE(std::filesystem::exists(made.file));
+    }
+    before = drop_admin_token(folder.path, "ann", 0).value();
+    std::ofstream(folder.path + "/new-tokens/odd.json") << "[1]";
+    const test::HeadUnderTest again({.data_dir = folder.path});
+    CHECK(again.call_as(before.text, "GET", "/v1/tokens").status == 200);
+    CHECK(again.call_as(before.text, "POST", "/v1/head/stop").status == 202);
 }

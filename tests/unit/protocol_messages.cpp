@@ -116,7 +116,8 @@ std::vector<FromHead> head_words(Draw& d) {
                     .world_size = small(d),
                     .nodes = {{d.text(), d.text(), port(d), d.ranks()}},
                     .code_sha256 = d.text(),
-                    .attempts_before = small(d)},
+                    .attempts_before = small(d),
+                    .any_user = d.coin()},
             Launch{.attempt = d.attempt(),
                    .from = d.text(),
                    .master_address = d.text(),
@@ -133,7 +134,7 @@ std::vector<FromHead> head_words(Draw& d) {
             PeerMoved{d.text(), d.text(), port(d)},
             Revoked{{d.text(), d.text()}},
             TakeStacks{d.attempt(), d.ranks(), d.text()},
-            Clear{d.number(~0ull), d.text(), {d.text(), d.text()}, d.text(), d.text()}};
+            Clear{d.number(~0ull), d.text(), {d.text(), d.text()}, d.text(), d.text(), d.text()}};
 }
 
 std::vector<GroupMessage> group_words(Draw& d) {
