@@ -65,6 +65,8 @@ constexpr Route table[] = {
     {"GET", "/openapi.json", Access::viewer, "this page for machines", "", get_openapi},
 };
 
+constexpr std::uint64_t stranger_body_max = 64 << 10;  // a join: a token and a signing request
+
 bool is_person(const Caller& caller, Role least) { return caller.role <= Role::admin && caller.role >= least; }
 
 bool owns(const Head& head, const Caller& caller, const std::string& run_text) {
@@ -81,30 +83,36 @@ std::string value_of(const Variables& variables, const std::string& name) {
     return found == variables.end() ? "" : found->second;
 }
 
-bool allowed(const Head& head, const Caller& caller, const Route& route, const Variables& variables) {
+// Whether a role may use a route at all; where ownership decides, the least that is needed.
+bool role_suffices(const Caller& caller, Access access) {
     const bool agent = caller.role == Role::node;
-    switch (route.access) {
+    switch (access) {
         case Access::anyone:
             return true;
         case Access::viewer:
             return is_person(caller, Role::viewer);
         case Access::user:
-            return is_person(caller, Role::user);
         case Access::owner:
-            return owns(head, caller, value_of(variables, "run"));
+            return is_person(caller, Role::user);
         case Access::admin:
             return is_person(caller, Role::admin);
         case Access::agent:
             return agent;
         case Access::agent_or_owner:
-            return agent ||
-                   (is_person(caller, Role::user) && may_read_stored(head, caller, value_of(variables, "path")));
         case Access::agent_or_user:
             return agent || is_person(caller, Role::user);
         case Access::agent_or_admin:
             return agent || is_person(caller, Role::admin);
     }
     return false;
+}
+
+bool allowed(const Head& head, const Caller& caller, const Route& route, const Variables& variables) {
+    if (!role_suffices(caller, route.access)) return false;
+    if (route.access == Access::owner) return owns(head, caller, value_of(variables, "run"));
+    if (route.access == Access::agent_or_owner && caller.role != Role::node)
+        return may_read_stored(head, caller, value_of(variables, "path"));
+    return true;
 }
 
 std::vector<std::string_view> segments(std::string_view path) {
@@ -241,15 +249,29 @@ void answer(Ask& ask) {
 
 net::Response refusal(const Error& error) { return {.status = http_status(error), .body = error_body(error, {})}; }
 
-net::UploadPlace place_of_upload(const Head& head, const net::Request& request) {
-    if (!streamed(request)) return std::string{};
+// A caller's name among the server's connections: one token, one node, or all runs of one user.
+std::string name_of(const Caller& caller) {
+    if (caller.role == Role::node) return "node " + caller.node;
+    return caller.token_id.empty() ? "runs of " + caller.user : "token " + caller.token_id;
+}
+
+// What may be said before a request's body is read, by the server's threads: who asks, whether their role suffices, and
+// where an upload goes. Who owns a run is known to the loop alone, which asks all of it again.
+net::Admission admission_of(const Head& head, const net::Request& request) {
     const Found found = find_route(request);
-    auto caller = admit(head, request, found);
-    if (!caller) return refusal_of_stranger(caller.error());
-    if (!allowed(head, *caller, *found.route, {})) return refusal(forbidden(*caller, *found.route));
-    auto place = upload_place(head, request);
-    if (!place) return refusal(place.error());
-    return std::move(*place);
+    if (found.route && found.route->access == Access::anyone) return {.body_limit = stranger_body_max};
+    auto caller = head.tokens.authenticate(request, wall_ms());
+    if (caller && (!found.route || streamed(request))) caller = admit(head, request, found);
+    if (!caller) return {.refusal = refusal_of_stranger(caller.error())};
+    net::Admission admission{.caller = name_of(*caller)};
+    if (!role_suffices(*caller, found.route->access)) {
+        admission.refusal = refusal(forbidden(*caller, *found.route));
+    } else if (streamed(request)) {
+        auto place = upload_place(head, request);
+        if (place) admission.body_file = std::move(*place);
+        if (!place) admission.refusal = refusal(place.error());
+    }
+    return admission;
 }
 
 }  // namespace
@@ -259,17 +281,19 @@ void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> 
     guarded(ask, [&ask] { answer(ask); });
 }
 
-// Streamed uploads are checked before a byte of them is taken. Runs on the server's threads: only what is safe there.
+// Requests are admitted before a byte of their bodies is read. Runs on the server's threads: only what is safe there.
 net::ServerOptions server_options(Head& head) {
     net::ServerOptions options;
     options.host = head.options.host;
     options.port = head.options.port;
     options.identity = head.identity.tls();
     options.connections_max = head.connections_max;
-    options.upload_file = [&head](const net::Request& request) -> net::UploadPlace {
+    options.admit = [&head](const net::Request& request) -> net::Admission {
         try {
-            return place_of_upload(head, request);
-        } catch (const std::exception& wrong) { return refusal(net::thrown(wrong, "taking an upload")); }
+            return admission_of(head, request);
+        } catch (const std::exception& wrong) {
+            return {.refusal = refusal(net::thrown(wrong, "reading a request's head"))};
+        }
     };
     return options;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/net/asio.hpp"
+#include "daemon/net/connection_table.hpp"
 #include "daemon/net/server.hpp"
 
 namespace rtrain::net {
@@ -42,13 +43,17 @@ struct Lane {
 class Hub {
   public:
     Hub(Loop& home, ServerOptions settings, Handler answer)
-        : loop(home), options(std::move(settings)), handler(std::make_shared<Handler>(std::move(answer))) {}
+        : loop(home),
+          options(std::move(settings)),
+          handler(std::make_shared<Handler>(std::move(answer))),
+          table(ConnectionLimits::of(options.connections_max)) {}
     Loop& loop;
     const ServerOptions options;
     // Of the loop's thread. Null once the server is gone: no callback comes after that.
     std::shared_ptr<Handler> handler;
     std::shared_ptr<bool> alive = std::make_shared<bool>(true);
     std::atomic<std::size_t> connections = 0;
+    ConnectionTable table;
 
     // Tells the loop that somebody was turned away, once for each address and reason. From any lane.
     void note_refusal(const std::string& address, const std::string& why);
@@ -62,11 +67,15 @@ class Hub {
 };
 
 struct ConnectionTicket {  // one of the connections a server may hold; the hub outlives its lanes' connections
-    explicit ConnectionTicket(Hub& of) : hub(of) { ++hub.connections; }
-    ~ConnectionTicket() { --hub.connections; }
+    ConnectionTicket(Hub& of, std::uint64_t in_table) : hub(of), number(in_table) { ++hub.connections; }
+    ~ConnectionTicket() {
+        hub.table.leave(number);
+        --hub.connections;
+    }
     ConnectionTicket(const ConnectionTicket&) = delete;
     ConnectionTicket& operator=(const ConnectionTicket&) = delete;
     Hub& hub;
+    const std::uint64_t number;
 };
 
 }  // namespace rtrain::net

@@ -17,6 +17,7 @@ namespace {
 using Acceptor = asio::basic_socket_acceptor<tcp, asio::io_context::executor_type>;
 constexpr int backlog = 4'096;  // as far as the system lets us (net.core.somaxconn)
 constexpr auto drain_time = std::chrono::milliseconds(1'000);
+constexpr std::size_t closing_most = 128;
 constexpr auto accept_pause = std::chrono::milliseconds(100);
 
 class TlsServer final : public Server {
@@ -105,13 +106,15 @@ void TlsServer::accept() {
 void TlsServer::accepted(Tcp socket, Lane& lane) {
     error_code error;
     const tcp::endpoint peer = socket.remote_endpoint(error);
-    if (error || hub_->connections >= hub_->options.connections_max) return;
+    // The table closes older connections for new ones; those that are still closing are bounded here.
+    if (error || hub_->connections >= hub_->options.connections_max + closing_most) return;
     TlsContext tls;
     {
         std::lock_guard lock(tls_mutex_);
         tls = tls_;
     }
     auto session = std::make_shared<Session>(hub_, lane, std::move(socket), tls, text_of(peer));
+    session->enter(peer.address().to_string());
     asio::post(lane.io, [session = std::move(session), &lane] { lane.draining ? session->close() : session->start(); });
 }
 

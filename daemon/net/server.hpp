@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "daemon/net/loop.hpp"
 #include "scheduler/result.hpp"
@@ -98,18 +97,23 @@ class Responder {  // answers one request, once; may be kept and used later. Dro
 };
 using Handler = std::function<void(Request, std::shared_ptr<Responder>)>;
 
-// Where a body is written (empty: in memory), or the answer in its stead.
-using UploadPlace = std::variant<std::string, Response>;
+// What a request's head is given before anything of its body is read.
+struct Admission {
+    std::string caller = {};     // a token or a node, by a name that is nobody else's; empty: still a stranger
+    std::string body_file = {};  // where the body is written; empty: it is kept in memory
+    std::uint64_t body_limit = ~std::uint64_t{0};  // of a body in memory, beside the server's own limit
+    std::optional<Response> refusal = {};
+};
 
 struct ServerOptions {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;  // 0: any
     TlsIdentity identity;
     bool require_client_certificate = false;
-    std::uint64_t body_limit = 16u << 20;  // larger: 413, unless `upload_file` names a file for this request
-    // Streamed uploads: called (on the pool) with method, path and headers; a path says "write the body there",
-    // none says "in memory". Lets authentication come first: an answer refuses.
-    std::function<UploadPlace(const Request& head)> upload_file;
+    std::uint64_t body_limit = 16u << 20;  // larger: 413, unless `admit` names a file for this request
+    // Called by the server's threads with method, path, query and headers of each request, before its body is read.
+    // Without it every request is admitted, and its caller is the name in its certificate.
+    std::function<Admission(const Request& head)> admit;
     std::uint32_t threads = 2;
     std::uint32_t idle_timeout_ms = 75'000;
     std::size_t connections_max = 1'024;  // beyond: closed at once

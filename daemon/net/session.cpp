@@ -52,7 +52,6 @@ Session::Session(const std::shared_ptr<Hub>& hub, Lane& lane, Tcp socket, const 
     : hub_(*hub),
       weak_hub_(hub),
       lane_(lane),
-      ticket_(std::make_shared<ConnectionTicket>(*hub)),
       peer_{.address = std::move(address)},
       wire_(std::make_unique<Wire>(std::move(socket), *tls, tls)),
       watchdog_(lane.io) {}
@@ -63,7 +62,19 @@ Session::~Session() {
     drop_file();
 }
 
+void Session::enter(const std::string& address) {
+    auto close_later = [hub = weak_hub_, lane = &lane_, session = weak_from_this()] {
+        const auto kept = hub.lock();  // the lane lives as long as it
+        if (!kept) return;
+        asio::post(lane->io, [session] {
+            if (const auto self = session.lock()) self->close();
+        });
+    };
+    ticket_ = std::make_shared<ConnectionTicket>(hub_, hub_.table.enter(address, std::move(close_later)));
+}
+
 void Session::start() {
+    if (state_ == State::closed) return;  // it had to make room before it began
     lane_.join(this);
     watchdog_.within(std::min(handshake_timeout, milliseconds(hub_.options.idle_timeout_ms)));
     watchdog_.start(shared_from_this(), [this] { close(); });
@@ -94,6 +105,7 @@ void Session::begin_exchange() {
     request_ = Request{.peer = peer_};
     body_fault_.reset();
     body_bytes_ = 0;
+    hub_.table.release_bytes(ticket_->number);
     watchdog_.within(milliseconds(hub_.options.idle_timeout_ms));
     parse();
 }
@@ -113,6 +125,7 @@ void Session::arrived(error_code error, std::size_t bytes) {
     if (error) return close();
     switch (state_) {
         case State::head:
+            if (!hub_.table.may_hold(ticket_->number, bytes)) return close();
             if (in_.size() == bytes)  // the first of them
                 watchdog_.within(std::min(head_timeout, milliseconds(hub_.options.idle_timeout_ms)));
             return parse();
@@ -165,40 +178,70 @@ void Session::head_came() {
     if (!target) return refuse(error_response(target.error(), 400));
     request_.path = std::move(target->path);
     request_.query = std::move(target->query);
+    if (!admit()) return;
     if (head.wants_socket) {
         if (head.has_body() || !in_.empty())
             return refuse(error_response({ErrorCode::usage, "a WebSocket upgrade has no body", ""}, 400));
         return dispatch();
     }
-    if (!choose_body_place()) return;
+    if (!has_room_for_body()) return;
     state_ = State::body;
     if (head.has_body() && request_.header("expect") == "100-continue" && in_.empty())
         return write("HTTP/1.1 100 Continue\r\n\r\n", &Session::parse);
 }
 
-bool Session::choose_body_place() {
-    const MessageHead& head = parser_->head();
-    const bool sends = head.has_body() || head.method == "PUT" || head.method == "POST";
-    if (sends && hub_.options.upload_file) {
-        UploadPlace place = hub_.options.upload_file(request_);
-        if (auto* refusal = std::get_if<Response>(&place)) return refuse(std::move(*refusal)), false;
-        if (std::string& file = std::get<std::string>(place); !file.empty()) {
-            request_.body_file = std::move(file);
-            upload_ = ::open(request_.body_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-            if (upload_ < 0) return refuse(error_response(disk_error(request_.body_file), 0)), false;
-            return true;
-        }
+// Whose request it is, whether it may be made, and where its body goes.
+bool Session::admit() {
+    Admission admission;
+    if (hub_.options.admit)
+        admission = hub_.options.admit(request_);
+    else
+        admission.caller = peer_.certificate_name.empty() ? "anybody" : peer_.certificate_name;
+    const auto now = ConnectionTable::Clock::now();
+    of_stranger_ = admission.caller.empty();
+    if (!of_stranger_ && !hub_.table.belongs_to(ticket_->number, admission.caller))
+        return too_many("connections"), false;
+    if (!hub_.table.may_ask(ticket_->number, now)) return too_many("requests"), false;
+    if (admission.refusal) return refuse(std::move(*admission.refusal)), false;
+    hub_.table.release_bytes(ticket_->number);  // of the head
+    body_limit_ = std::min(hub_.options.body_limit, admission.body_limit);
+    request_.body_file = std::move(admission.body_file);
+    return true;
+}
+
+void Session::too_many(const char* what) {
+    close_after_ = true;
+    const std::string whose = of_stranger_ ? "this address" : "this token or certificate";
+    Response refusal = error_response(
+        {ErrorCode::full, whose + " has too many " + what + " at the moment", "try again in a second"}, 429);
+    refusal.headers["Retry-After"] = "1";
+    refuse(std::move(refusal));
+}
+
+bool Session::has_room_for_body() {
+    if (!request_.body_file.empty()) {
+        upload_ = ::open(request_.body_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (upload_ < 0) return refuse(error_response(disk_error(request_.body_file), 0)), false;
+        return true;
     }
-    if (head.content_length.value_or(0) <= hub_.options.body_limit) return true;
-    refuse(too_large(hub_.options.body_limit));
+    const std::uint64_t length = parser_->head().content_length.value_or(0);
+    if (length <= body_limit_) return true;
+    refuse(too_large(body_limit_));
     return false;
 }
 
 bool Session::take_body(std::string_view piece) {
     body_bytes_ += piece.size();
     if (upload_ < 0) {
-        if (body_bytes_ > hub_.options.body_limit) {
-            body_fault_ = too_large(hub_.options.body_limit);
+        if (body_bytes_ > body_limit_) {
+            body_fault_ = too_large(body_limit_);
+            return false;
+        }
+        if (!hub_.table.may_hold(ticket_->number, piece.size())) {
+            close_after_ = true;
+            body_fault_ = error_response(
+                {ErrorCode::full, "too many bytes of requests are being read for this caller", "try again in a second"},
+                429);
             return false;
         }
         request_.body += piece;

@@ -31,6 +31,7 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     Session(const std::shared_ptr<Hub>& hub, Lane& lane, Tcp socket, const TlsContext& tls, std::string address);
     ~Session() override;
 
+    void enter(const std::string& address);  // into the hub's table; by any thread, before `start`
     void start();
     void drain() override;
     void cut() override { close(); }
@@ -55,7 +56,9 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     void arrived(error_code error, std::size_t bytes);
     void parse();
     void head_came();
-    bool choose_body_place();
+    bool admit();
+    bool has_room_for_body();
+    void too_many(const char* what);
     bool take_body(std::string_view piece);
     void refuse(Response refusal);
     void dispatch();
@@ -74,7 +77,7 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     Hub& hub_;
     const std::weak_ptr<Hub> weak_hub_;  // for handles, which keep the hub alive
     Lane& lane_;
-    std::shared_ptr<void> ticket_;
+    std::shared_ptr<ConnectionTicket> ticket_;
     Peer peer_;
     std::unique_ptr<Wire> wire_;
     Watchdog watchdog_;
@@ -87,7 +90,8 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     Request request_;
     std::optional<Response> body_fault_;
     int upload_ = -1;  // where a streamed body goes
-    std::uint64_t body_bytes_ = 0, lingered_bytes_ = 0;
+    std::uint64_t body_bytes_ = 0, body_limit_ = 0, lingered_bytes_ = 0;
+    bool of_stranger_ = false;  // the request that is being read
     bool close_after_ = false;
 
     Response response_;

@@ -52,6 +52,9 @@ void Session::write(std::string bytes, Step then) {
 void Session::answer(std::uint64_t exchange, Response response) {
     if (exchange != exchange_ || state_ != State::waiting) return;
     state_ = State::writing;
+    // A node that joins proves itself with its body: it has cost its address nothing.
+    if (of_stranger_ && parser_->head().method == "POST" && response.status < 300)
+        hub_.table.give_back_request(ticket_->number);
     if (!response.file.empty() || response.opened) {
         struct stat facts{};
         file_ = response.opened ? ::fcntl(response.opened->descriptor(), F_DUPFD_CLOEXEC, 0)

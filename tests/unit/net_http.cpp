@@ -105,8 +105,8 @@ TEST_CASE("a hundred megabytes go up and down through files, with memory bounded
     constexpr std::size_t megabytes = 100;
     write_pattern(original, megabytes);
     net::ServerOptions options;
-    options.upload_file = [&](const net::Request& head) -> net::UploadPlace {
-        return head.method == "PUT" ? stored.string() : std::string();
+    options.admit = [&](const net::Request& head) -> net::Admission {
+        return {.caller = "ana", .body_file = head.method == "PUT" ? stored.string() : std::string()};
     };
     TestServer server(
         [&](net::Request request, auto responder) {
@@ -176,9 +176,9 @@ TEST_CASE("an upload may be refused before a byte of it is taken") {
     TempDir dir;
     std::atomic<std::uint64_t> sent = 0;
     net::ServerOptions options;
-    options.upload_file = [&](const net::Request& head) -> net::UploadPlace {
-        if (head.header("authorization").empty()) return net::Response{.status = 401, .body = "no token"};
-        return (dir.path / "up").string();
+    options.admit = [&](const net::Request& head) -> net::Admission {
+        if (head.header("authorization").empty()) return {.refusal = net::Response{.status = 401, .body = "no token"}};
+        return {.caller = "ana", .body_file = (dir.path / "up").string()};
     };
     TestServer server(echo, options);
     write_pattern(dir.path / "big", 20);
@@ -199,7 +199,9 @@ TEST_CASE("a full disk under an upload is answered with 507") {
     TempDir dir;
     fs::create_symlink("/dev/full", dir.path / "up");
     net::ServerOptions options;
-    options.upload_file = [&](const net::Request&) -> net::UploadPlace { return (dir.path / "up").string(); };
+    options.admit = [&](const net::Request&) -> net::Admission {
+        return {.caller = "ana", .body_file = (dir.path / "up").string()};
+    };
     TestServer server(echo, options);
     net::Client client(server.endpoint());
     auto answer = client.call({.method = "PUT", .target = "/", .body = "something"});

@@ -1,0 +1,163 @@
+// See connection_table.hpp.
+#include "daemon/net/connection_table.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace rtrain::net {
+namespace {
+
+// So much of each connection is not counted: a caller's head is read beside those of an address that is full.
+constexpr std::uint64_t uncounted_bytes = 4 << 10;
+std::uint64_t counted(std::uint64_t bytes) { return bytes > uncounted_bytes ? bytes - uncounted_bytes : 0; }
+
+constexpr std::size_t parties_kept = 16'384;  // addresses and callers without a connection, for their count of requests
+
+}  // namespace
+
+// Half of the connections for strangers: many agents come at once, from few addresses, when a head starts again.
+ConnectionLimits ConnectionLimits::of(std::size_t connections_max) {
+    const std::size_t half = std::max<std::size_t>(1, connections_max / 2);
+    return {.strangers = half,
+            .strangers_per_address = std::max<std::size_t>(1, half / 2),
+            .known = std::max<std::size_t>(1, connections_max - half),
+            .known_per_caller = std::max<std::size_t>(1, half / 2)};
+}
+
+std::uint64_t ConnectionTable::enter(const std::string& address, std::function<void()> close) {
+    std::function<void()> close_other;
+    std::uint64_t number = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto other = one_to_close(address)) {
+            const Entry entry = std::move(entries_.at(*other));
+            forget(*other, entry);
+            close_other = entry.close;
+        }
+        number = ++next_;
+        entries_[number] = {.party = address, .known = false, .bytes = 0, .close = std::move(close)};
+        addresses_[address].connections.insert(number);
+        ++strangers_;
+    }
+    if (close_other) close_other();
+    return number;
+}
+
+// The oldest stranger's connection of this address when it has as many as it may, else of the address with the most
+// when all strangers together have.
+std::optional<std::uint64_t> ConnectionTable::one_to_close(const std::string& address) const {
+    const auto own = addresses_.find(address);
+    if (own != addresses_.end() && own->second.connections.size() >= limits_.strangers_per_address)
+        return *own->second.connections.begin();
+    if (strangers_ < limits_.strangers) return std::nullopt;
+    const auto most = std::max_element(addresses_.begin(), addresses_.end(), [](const auto& a, const auto& b) {
+        return a.second.connections.size() < b.second.connections.size();
+    });
+    if (most == addresses_.end() || most->second.connections.empty()) return std::nullopt;
+    return *most->second.connections.begin();
+}
+
+void ConnectionTable::leave(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(number);
+    if (found == entries_.end()) return;
+    const Entry entry = std::move(found->second);
+    forget(number, entry);
+}
+
+void ConnectionTable::forget(std::uint64_t number, const Entry& entry) {
+    Party& party = party_of(entry);
+    party.connections.erase(number);
+    party.bytes -= counted(entry.bytes);
+    if (!entry.known) --strangers_;
+    entries_.erase(number);
+    Parties& parties = entry.known ? callers_ : addresses_;
+    if (parties.size() > parties_kept) drop_idle_parties(parties, Clock::now());
+}
+
+// Those whose allowance would be full again by now: forgetting them gives nobody anything.
+void ConnectionTable::drop_idle_parties(Parties& parties, Clock::time_point now) {
+    const bool known = &parties == &callers_;
+    const double burst = known ? limits_.caller_burst : limits_.stranger_burst;
+    for (auto at = parties.begin(); at != parties.end();) {
+        refill(at->second, known, now);
+        at = at->second.connections.empty() && at->second.requests >= burst ? parties.erase(at) : std::next(at);
+    }
+}
+
+bool ConnectionTable::belongs_to(std::uint64_t number, const std::string& caller) {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(number);
+    if (found == entries_.end()) return false;
+    Entry& entry = found->second;
+    if (entry.known && entry.party == caller) return true;
+    const std::size_t known = entries_.size() - strangers_;
+    const auto party = callers_.find(caller);
+    const bool crowded = party != callers_.end() && party->second.connections.size() >= limits_.known_per_caller;
+    if (crowded || (!entry.known && known >= limits_.known)) return false;
+    Party& before = party_of(entry);
+    before.connections.erase(number);
+    before.bytes -= counted(std::exchange(entry.bytes, 0));
+    if (!entry.known) --strangers_;
+    entry.known = true;
+    entry.party = caller;
+    callers_[caller].connections.insert(number);
+    return true;
+}
+
+void ConnectionTable::refill(Party& party, bool known, Clock::time_point now) const {
+    const double burst = known ? limits_.caller_burst : limits_.stranger_burst;
+    const double passed = std::chrono::duration<double>(now - party.counted).count();
+    party.requests =
+        party.fresh
+            ? burst
+            : std::min(burst, party.requests + passed * (known ? limits_.caller_per_s : limits_.stranger_per_s));
+    party.fresh = false;
+    party.counted = now;
+}
+
+bool ConnectionTable::may_ask(std::uint64_t number, Clock::time_point now) {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(number);
+    if (found == entries_.end()) return false;
+    Party& party = party_of(found->second);
+    refill(party, found->second.known, now);
+    if (party.requests < 1) return false;
+    party.requests -= 1;
+    return true;
+}
+
+void ConnectionTable::give_back_request(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(number);
+    if (found != entries_.end()) party_of(found->second).requests += 1;
+}
+
+bool ConnectionTable::may_hold(std::uint64_t number, std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(number);
+    if (found == entries_.end()) return false;
+    Party& party = party_of(found->second);
+    std::uint64_t& held = found->second.bytes;
+    const std::uint64_t more = counted(held + bytes) - counted(held);
+    if (more > 0 && party.bytes + more > (found->second.known ? limits_.caller_bytes : limits_.stranger_bytes))
+        return false;
+    party.bytes += more;
+    held += bytes;
+    return true;
+}
+
+void ConnectionTable::release_bytes(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(number);
+    if (found == entries_.end()) return;
+    party_of(found->second).bytes -= counted(std::exchange(found->second.bytes, 0));
+}
+
+std::size_t ConnectionTable::strangers() const {
+    const std::lock_guard lock(mutex_);
+    return strangers_;
+}
+
+}  // namespace rtrain::net
