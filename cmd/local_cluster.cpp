@@ -65,6 +65,10 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     options.resources = call.arguments.text("resources");
     options.fake_gpus = call.arguments.text("fake-gpus");
     options.allow_root_workers = true;
+    auto passed = parse_pass_env(call.arguments.list("pass-env"));
+    if (!passed) return passed.error();
+    options.pass_env = std::move(*passed);
+    options.allow_setuid = call.arguments.has("allow-setuid");
     options.until_pid = until_pid(call.arguments);
     if (Status made = make_directory(options.data); !made) return made.error();
     Result<json> token = api.post("/v1/tokens", {{"role", "node"}, {"user", options.name}});
@@ -287,6 +291,12 @@ std::vector<Command> local_cluster_commands() {
                .takes = Value::file,
                .shown = "DIR",
                .help = "where cluster:// lies (default: <data>/head/storage)"},
+              {.name = "pass-env",
+               .takes = Value::text,
+               .shown = "NAME,PREFIX*",
+               .help = "of this environment, what jobs get besides PATH, HOME, language and proxies",
+               .repeated = true},
+              {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
               {.name = "until-pid",
                .takes = Value::number,
                .shown = "PID",

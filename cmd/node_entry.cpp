@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cmd/process.hpp"
 #include "cmd/settings.hpp"
 #include "daemon/agent/agent.hpp"
+#include "daemon/agent/environment.hpp"
 #include "daemon/agent/inventory.hpp"
 #include "daemon/agent/storage_access.hpp"
 
@@ -30,6 +32,8 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.storage_rules = options.storage_rules;
     if (!agent.storage_rules.empty())  // before a join token is spent
         if (auto rules = agent::load_storage_rules(agent.storage_rules); !rules) return rules.error();
+    agent.pass_env = options.pass_env;
+    agent.allow_setuid = options.allow_setuid;
     agent.end_workers = options.until_pid != 0;
     agent.scratch = options.scratch;
     agent.scratch_quota = options.scratch_quota;
@@ -44,6 +48,21 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& lists) {
+    std::vector<std::string> names;
+    for (const std::string& list : lists) {
+        std::istringstream words(list + (list.empty() ? "," : ""));
+        for (std::string name; std::getline(words, name, ',');) {
+            if (const std::string why = agent::wrong_pass_env(name); !why.empty())
+                return Error{.code = ErrorCode::usage,
+                             .message = "--pass-env: " + why,
+                             .next = "for example --pass-env LD_LIBRARY_PATH,NCCL_*"};
+            names.push_back(name);
+        }
+    }
+    return names;
+}
 
 std::string default_node_name() {
     char name[256] = "node";

@@ -46,9 +46,13 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     }
     options.allow_root_workers = arguments.has("allow-root-workers");
     if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
+    options.allow_setuid = arguments.has("allow-setuid");
     auto labels = parse_labels(arguments.list("label"));
     if (!labels) return labels.error();
     options.labels = std::move(*labels);
+    auto passed = parse_pass_env(arguments.list("pass-env"));
+    if (!passed) return passed.error();
+    options.pass_env = std::move(*passed);
     return options;
 }
 
@@ -188,6 +192,12 @@ std::vector<Command> node_commands() {
                     .takes = Value::file,
                     .shown = "FILE",
                     .help = "which users and queues may use which storage paths, as in configs/storage-rules.yaml"},
+                   {.name = "pass-env",
+                    .takes = Value::text,
+                    .shown = "NAME,PREFIX*",
+                    .help = "of the agent's environment, what jobs get besides PATH, HOME, language and proxies",
+                    .repeated = true},
+                   {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
                    {.name = "scratch",
                     .takes = Value::file,
                     .shown = "DIR",

@@ -42,14 +42,16 @@ def wait_for(what, condition, seconds=180, pause=0.1):
 
 
 class LocalCluster:
-    """`nodes` agents named node-1, node-2, ... with `resources` each, joined to one head; data below `folder`."""
+    """`nodes` agents named node-1, node-2, ... with `resources` each, joined to one head; data below `folder`. `pass_env`:
+    which variables of this process's environment jobs get besides PATH, HOME and the like."""
 
-    def __init__(self, folder, nodes=2, resources="CPU=1"):
+    def __init__(self, folder, nodes=2, resources="CPU=1", pass_env=""):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True)
         self.env = environment(self.folder / "config.yaml")
         self.daemons = {}
         self.join_arguments = {}
+        self.pass_env = ["--pass-env", pass_env] if pass_env else []
         self.port = free_port()
         try:
             self.start_head()
@@ -71,7 +73,7 @@ class LocalCluster:
         token = self.json("token", "create", "--role", "node")["token"]
         self.join_arguments[name] = [
             "node", "join", self.head_address(), "--token", token, "--name", name, "--data", self.folder / name,
-            "--peer-port", 0, "--resources", resources, "--allow-root-workers",
+            "--peer-port", 0, "--resources", resources, "--allow-root-workers", *self.pass_env,
         ]  # fmt: skip
         self.start(name, *self.join_arguments[name])
 

@@ -118,7 +118,53 @@ void set(Environment& into, const char* name, std::string value) {
     if (!value.empty()) into.insert_or_assign(name, std::move(value));
 }
 
+// Beside LC_*. Proxies are read in both cases.
+const char* const passed_names[] = {"PATH",
+                                    "HOME",
+                                    "USER",
+                                    "LOGNAME",
+                                    "SHELL",
+                                    "LANG",
+                                    "LANGUAGE",
+                                    "TZ",
+                                    "http_proxy",
+                                    "https_proxy",
+                                    "no_proxy",
+                                    "all_proxy",
+                                    "HTTP_PROXY",
+                                    "HTTPS_PROXY",
+                                    "NO_PROXY",
+                                    "ALL_PROXY",
+                                    "SSL_CERT_FILE",
+                                    "SSL_CERT_DIR",
+                                    "REQUESTS_CA_BUNDLE",
+                                    "CURL_CA_BUNDLE"};
+
+bool is_named(const std::string& name, const std::string& pattern) {
+    return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
+}
+
 }  // namespace
+
+Environment passed_on(const Environment& own, const std::vector<std::string>& more) {
+    Environment out;
+    for (const auto& [name, value] : own) {
+        const auto names_it = [&](const std::string& pattern) { return is_named(name, pattern); };
+        if (is_named(name, "LC_*") || std::ranges::any_of(passed_names, names_it) ||
+            std::ranges::any_of(more, names_it))
+            out[name] = value;
+    }
+    return out;
+}
+
+std::string wrong_pass_env(const std::string& name) {
+    const std::string bare = name.ends_with('*') ? name.substr(0, name.size() - 1) : name;
+    if (name.empty() || name.find_first_of("=* \t") < bare.size())
+        return "\"" + name + "\" is not the name of a variable, nor the beginning of names with a * behind it";
+    for (const char* own : {"RTRAIN_", "TORCHELASTIC_"})
+        if (bare.starts_with(own)) return name + " is rtrain's own: each attempt gets its values from its agent";
+    return {};
+}
 
 std::string attempt_text(const Prepare& prepare, std::uint32_t number) {
     return prepare.run_id + "-a" + std::to_string(number);

@@ -20,6 +20,11 @@ struct WorkerPlace {  // what the environment says of the node and of this worke
 };
 
 using Environment = std::map<std::string, std::string>;
+// What of the agent's environment jobs get: PATH, HOME, USER, language, time zone, proxies and CAs, and what the
+// operator names besides (`more`: "NAME", "PREFIX*").
+Environment passed_on(const Environment& own, const std::vector<std::string>& more);
+// Why the operator may not name this one; empty: he may.
+std::string wrong_pass_env(const std::string& name);
 Environment worker_environment(const protocol::Prepare& prepare, const protocol::Launch& launch,
                                const protocol::LaunchWorker& worker, const spec::Job& job, const WorkerPlace& place);
 std::string attempt_text(const protocol::Prepare& prepare, std::uint32_t number);  // "c0ffee-17-a2"

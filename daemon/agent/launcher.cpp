@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr int ready_descriptor = 3;  // of the shim
+constexpr int ready_descriptor = 3, variables_descriptor = 4;  // of the shim
 
 int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 void pidfd_kill(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }
@@ -76,6 +77,11 @@ struct Pointers {  // for exec: stays valid as long as the texts do
     }
 };
 
+std::string word_of(const WorkerStart& w, const std::string& name) {
+    const auto found = w.environment.find(name);
+    return name + "=" + (found == w.environment.end() ? "" : found->second);
+}
+
 Pointers arguments_of(const WorkerStart& w) {
     Pointers out;
     out.texts = {"rtrain",
@@ -88,30 +94,51 @@ Pointers arguments_of(const WorkerStart& w) {
                  std::to_string(w.user.gid),
                  w.user.name,
                  std::to_string(w.wait_ms),
+                 w.allow_setuid ? "allow-setuid" : "no-setuid",
+                 word_of(w, "RTRAIN_ATTEMPT"),
+                 word_of(w, "RTRAIN_NODE"),
                  "--"};
     out.texts.insert(out.texts.end(), w.program.begin(), w.program.end());
     out.close();
     return out;
 }
 
-Pointers environment_of(const WorkerStart& w) {
-    Pointers out;
-    for (const auto& [name, value] : w.environment) out.texts.push_back(name + "=" + value);
-    out.close();
-    return out;
+// The worker's environment in memory that nobody can change any more, for the shim; -errno when there is none.
+int variables_of(const WorkerStart& w) {
+    std::string text;
+    for (const auto& [name, value] : w.environment) text.append(name + "=" + value.c_str()).push_back('\0');
+    const int memory = ::memfd_create("rtrain-environment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0) return -errno;
+    std::size_t done = 0;
+    while (done < text.size()) {
+        const ssize_t written = ::write(memory, text.data() + done, text.size() - done);
+        if (written <= 0) break;
+        done += static_cast<std::size_t>(written);
+    }
+    ::explicit_bzero(text.data(), text.size());
+    constexpr int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+    if (done == text.size() && ::fcntl(memory, F_ADD_SEALS, all) == 0) return memory;
+    const int error = errno;
+    ::close(memory);
+    return -error;
 }
 
-// The shim's pid, or -errno. It gets nothing of ours but `ready` as descriptor 3.
-pid_t spawn_shim(const std::string& program, const WorkerStart& worker, int ready) {
+struct Handed {  // descriptors for the shim, above those that they become there
+    int ready = -1, variables = -1;
+};
+
+// The shim's pid, or -errno. It gets nothing of ours but the two, and no environment: it is root where the agent is.
+pid_t spawn_shim(const std::string& program, const WorkerStart& worker, const Handed& handed) {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions, ready, ready_descriptor);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions, ready_descriptor + 1);
-    Pointers arguments = arguments_of(worker), environment = environment_of(worker);
+    ::posix_spawn_file_actions_adddup2(&actions, handed.ready, ready_descriptor);
+    ::posix_spawn_file_actions_adddup2(&actions, handed.variables, variables_descriptor);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions, variables_descriptor + 1);
+    Pointers arguments = arguments_of(worker);
+    char* nothing[] = {nullptr};
     pid_t pid = -1;
-    const int error =
-        ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.pointers.data(), environment.pointers.data());
+    const int error = ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.pointers.data(), nothing);
     ::posix_spawn_file_actions_destroy(&actions);
     return error == 0 ? pid : -error;
 }
@@ -169,17 +196,23 @@ void Launcher::start(const WorkerStart& worker) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
         return fail_start(worker, std::string("the agent has no descriptor left: ") + std::strerror(errno));
-    // A pipe end that is 3 already would keep its close-on-exec: dup2 onto itself does not clear it.
-    const int ready_end =
-        ends[1] == ready_descriptor ? ::fcntl(ends[1], F_DUPFD_CLOEXEC, ready_descriptor + 1) : ends[1];
+    const int variables = variables_of(worker);
+    if (variables < 0) {
+        ::close(ends[0]);
+        ::close(ends[1]);
+        return fail_start(worker,
+                          std::string("the agent cannot hand over the environment: ") + std::strerror(-variables));
+    }
+    const Handed handed{.ready = ::fcntl(ends[1], F_DUPFD_CLOEXEC, variables_descriptor + 1),
+                        .variables = ::fcntl(variables, F_DUPFD_CLOEXEC, variables_descriptor + 1)};
     write_place(worker);
     auto child = std::make_unique<Child>();
     child->worker = worker;
     child->worker.environment.clear();  // secrets: not kept in memory for the life of the worker
     child->ready = ends[0];
-    child->shim = spawn_shim(shim_, worker, ready_end);
-    if (ready_end != ends[1]) ::close(ready_end);
-    ::close(ends[1]);
+    child->shim = handed.ready < 0 || handed.variables < 0 ? -EMFILE : spawn_shim(shim_, worker, handed);
+    for (const int one : {handed.ready, handed.variables, variables, ends[1]})
+        if (one >= 0) ::close(one);
     if (child->shim < 0)
         return fail_start(worker, std::string("the shim could not be started: ") + std::strerror(-child->shim));
     child->pidfd = pidfd_open(child->shim);
@@ -340,6 +373,19 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const s
     return cause;
 }
 
+namespace {
+
+// A shim, and a worker that is not its program yet, have no environment: their arguments tell.
+bool carries(const std::string& process, const std::string& attempt_word, const std::string& node_word) {
+    const auto environment = read_whole(process + "/environ");
+    if (environment && has_word(*environment, attempt_word) && has_word(*environment, node_word)) return true;
+    const auto arguments = read_whole(process + "/cmdline");
+    return arguments && has_word(*arguments, "__shim") && has_word(*arguments, attempt_word) &&
+           has_word(*arguments, node_word);
+}
+
+}  // namespace
+
 std::size_t kill_strays(const std::string& attempt_text, const std::string& node) {
     const std::string attempt_word = "RTRAIN_ATTEMPT=" + attempt_text, node_word = "RTRAIN_NODE=" + node;
     std::size_t killed = 0;
@@ -348,8 +394,7 @@ std::size_t kill_strays(const std::string& attempt_text, const std::string& node
     while (const dirent* entry = ::readdir(processes)) {
         const long pid = std::strtol(entry->d_name, nullptr, 10);
         if (pid <= 1 || pid == ::getpid()) continue;
-        const auto environment = read_whole(std::string("/proc/") + entry->d_name + "/environ");
-        if (!environment || !has_word(*environment, attempt_word) || !has_word(*environment, node_word)) continue;
+        if (!carries(std::string("/proc/") + entry->d_name, attempt_word, node_word)) continue;
         if (::kill(static_cast<pid_t>(pid), SIGKILL) == 0) ++killed;
     }
     ::closedir(processes);

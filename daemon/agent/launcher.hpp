@@ -28,6 +28,7 @@ struct WorkerStart {
     std::int64_t wait_ms = 0;  // before it becomes its program
     std::vector<std::string> program;
     std::map<std::string, std::string> environment;
+    bool allow_setuid = false;           // its programs may gain rights
     std::string cgroup{}, processors{};  // "0-3,8"; empty: where the agent runs
 };
 struct WorkerEvents {
@@ -72,7 +73,8 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const s
 std::string last_line(const std::string& file);
 std::string end_of(const std::string& file, std::size_t most);
 bool says_address_in_use(const std::string& err_file);
-// Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment; how many there were.
+// Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment, or as a shim's
+// arguments; how many there were.
 // The node is asked for because two agents of one cluster may share a machine.
 std::size_t kill_strays(const std::string& attempt_text, const std::string& node);
 

@@ -310,6 +310,7 @@ SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts) {
         .inherited = facts.inherited,
         .variables = gear.job.env,
         .user = gear.user,
+        .allow_setuid = facts.allow_setuid,
         .log_file = ""};
     for (const protocol::PeerNode& peer : prepare.nodes)
         if (peer.node == facts.node && !peer.ranks.empty())

@@ -34,7 +34,7 @@ using Gear = std::shared_ptr<const AttemptGear>;
 struct NodeFacts {  // of this agent, for the pool
     NodeFiles files;
     std::string node;
-    bool may_run_as_root = false;
+    bool may_run_as_root = false, allow_setuid = false;
     std::map<std::string, std::string> inherited;  // the agent's environment
     net::Endpoint head;
     std::shared_ptr<storage::Store> on_head;  // cluster://

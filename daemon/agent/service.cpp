@@ -70,7 +70,7 @@ Service::Service(AgentOptions options, Identity identity, DirectoryLock lock, Ou
       identity_(std::move(identity)),
       lock_(std::move(lock)),
       files_{options_.data_dir, options_.scratch.empty() ? options_.data_dir + "/scratch" : options_.scratch},
-      inherited_(own_environment()),
+      inherited_(passed_on(own_environment(), options_.pass_env)),
       outbox_(std::move(outbox)),
       ports_(static_cast<std::uint16_t>(::getpid() * 101), can_bind) {}
 
@@ -245,6 +245,7 @@ NodeFacts Service::facts() const {
     return {.files = files_,
             .node = identity_.node,
             .may_run_as_root = options_.allow_root_workers,
+            .allow_setuid = options_.allow_setuid,
             .inherited = inherited_,
             .head = head_endpoint(identity_),
             .on_head = on_head_,

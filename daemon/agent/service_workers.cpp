@@ -111,7 +111,8 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
                       .err = files_.log(key, worker.rank, "err"),
                       .user = gear.user,
                       .wait_ms = worker.rank == 0 ? 0 : rendezvous_lead_ms,
-                      .program = gear.job.entrypoint};
+                      .program = gear.job.entrypoint,
+                      .allow_setuid = options_.allow_setuid};
     if (!gear.job.setup.empty() && !gear.setup)
         return Error{ErrorCode::not_found, "what setup: made is no longer there", "the next attempt makes it anew"};
     if (Status made = make_directory(start.directory, 0711); !made) return made;

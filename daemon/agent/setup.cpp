@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "daemon/agent/become_user.h"
 #include "daemon/agent/entrypoint.hpp"
 #include "daemon/agent/unused.hpp"
 #include "daemon/agent/user_rights.hpp"
@@ -66,6 +67,7 @@ struct Command {
     std::map<std::string, std::string> environment;
     std::string directory, log_file;
     WorkerUser user{};
+    bool allow_setuid = false;
 };
 
 struct Ending {
@@ -86,13 +88,11 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     ::dup2(nothing, 0);
     ::dup2(log, 1);
     ::dup2(log, 2);
-    if (command.user.uid >= 0) {
-        const auto gid = static_cast<gid_t>(command.user.gid);
-        if (::setgroups(1, &gid) != 0 || ::setgid(gid) != 0 || ::setuid(static_cast<uid_t>(command.user.uid)) != 0)
-            ::_exit(126);
-    }
+    const auto gid = static_cast<gid_t>(command.user.gid);
+    if (command.user.uid >= 0 && ::setgroups(1, &gid) != 0) ::_exit(126);
+    if (::become_user(command.user.uid, command.user.gid, command.allow_setuid ? 1 : 0) != 0) ::_exit(126);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the agent: its next one begins anew
-    ::syscall(SYS_close_range, 3u, ~0u, 0u);
+    ::closefrom(3);
     if (::chdir(command.directory.c_str()) != 0) ::_exit(126);
     ::execve(program, arguments, environment);
     ::_exit(127);
@@ -212,7 +212,10 @@ std::map<std::string, std::string> environment_of(const SetupOrder& order) {
         if (!name.starts_with("RTRAIN_") && !name.starts_with("PYTHON")) out.insert({name, value});
     out["PATH"] = path_of(order);
     out.insert({"PIP_DISABLE_PIP_VERSION_CHECK", "1"});
-    if (order.user.uid >= 0) out["HOME"] = order.user.home;
+    if (order.user.uid >= 0) {
+        out["HOME"] = order.user.home;
+        out["USER"] = out["LOGNAME"] = order.user.name;
+    }
     return out;
 }
 
@@ -263,7 +266,8 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
                     .environment = environment_of(order),
                     .directory = place + "/work",
                     .log_file = order.log_file,
-                    .user = order.user};
+                    .user = order.user,
+                    .allow_setuid = order.allow_setuid};
     const auto failed = [&](const std::string& what, const std::string& why) {
         const std::string said = last_lines(order.log_file);
         discard(place);

@@ -29,7 +29,8 @@ struct SetupOrder {
     std::map<std::string, std::string> inherited;  // of the agent
     std::map<std::string, std::string> variables;  // the job's own: another value is another setup
     WorkerUser user{};
-    std::string log_file;  // appended to
+    bool allow_setuid = false;  // the command's programs may gain rights
+    std::string log_file;       // appended to
 };
 struct SetupResult {
     std::string why;          // empty: it is done

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -25,11 +26,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READY = 3, ROOM = 512 };
+#include "daemon/agent/become_user.h"
+
+enum { READY = 3, VARIABLES = 4, ROOM = 512 };
 
 struct request {
     const char *dir, *out, *err, *cwd, *user;
     long uid, gid, wait_ms;
+    int may_gain;
     char** program;
 };
 
@@ -150,8 +154,29 @@ static void take_place(const char* dir) {
 }
 
 static int become(const struct request* r) {
-    if (r->uid < 0) return 0;
-    if (initgroups(r->user, (gid_t)r->gid) != 0 || setgid((gid_t)r->gid) != 0 || setuid((uid_t)r->uid) != 0) return -1;
+    if (r->uid >= 0 && initgroups(r->user, (gid_t)r->gid) != 0) return -1;
+    return become_user(r->uid, r->gid, r->may_gain);
+}
+
+/* Makes the words of descriptor VARIABLES this process's environment. Only the child does so, and only as the worker's
+ * user: no program or library of the shim is ever loaded with what a job names. */
+static int take_variables(void) {
+    static char* none[] = {NULL};
+    struct stat facts;
+    if (fstat(VARIABLES, &facts) != 0) return -1;
+    const size_t size = (size_t)facts.st_size;
+    environ = none;
+    if (size == 0) return 0;
+    char* text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, VARIABLES, 0);
+    if (text == MAP_FAILED) return -1;
+    errno = EINVAL;
+    if (text[size - 1] != 0) return -1;
+    size_t count = 0;
+    for (size_t at = 0; at < size; ++at) count += text[at] == 0;
+    char** words = calloc(count + 1, sizeof *words);
+    if (!words) return -1;
+    for (size_t at = 0, word = 0; at < size; at += strlen(text + at) + 1) words[word++] = text + at;
+    environ = words;
     return 0;
 }
 
@@ -163,7 +188,7 @@ static void run_worker(const struct request* r, pid_t shim, int failed) {
     int err = open(r->err, O_WRONLY | O_CREAT | O_APPEND, 0640);
     int ok = in >= 0 && out >= 0 && err >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2;
     take_place(r->dir); /* while we are still who may */
-    ok = ok && become(r) == 0 && chdir(r->cwd) == 0;
+    ok = ok && become(r) == 0 && chdir(r->cwd) == 0 && take_variables() == 0;
     const int refused = errno;        /* what follows has errors of its own */
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of user, which clears it */
     if (getppid() != shim) _exit(1);
@@ -177,7 +202,7 @@ static void run_worker(const struct request* r, pid_t shim, int failed) {
     nanosleep(&wait, NULL);
     if (failed != 3 && dup2(failed, 3) == 3) failed = 3;
     fcntl(failed, F_SETFD, FD_CLOEXEC);
-    close_range(4, ~0u, 0);
+    closefrom(4);
     if (ok) execvp(r->program[0], r->program);
     error = ok ? errno : refused;
     if (write(failed, &error, sizeof error) != sizeof error) _exit(126);
@@ -242,7 +267,7 @@ static int watch(const struct request* r, pid_t worker, int failed) {
 static int parse(int argc, char** argv, struct request* r) {
     int first = 1;
     if (argc > 1 && strcmp(argv[1], "__shim") == 0) first = 2;
-    if (argc < first + 10 || strcmp(argv[first + 8], "--") != 0) return -1;
+    if (argc < first + 13 || strcmp(argv[first + 11], "--") != 0) return -1;
     char** a = argv + first;
     *r = (struct request){.dir = a[0],
                           .out = a[1],
@@ -252,15 +277,18 @@ static int parse(int argc, char** argv, struct request* r) {
                           .gid = strtol(a[5], NULL, 10),
                           .user = a[6],
                           .wait_ms = strtol(a[7], NULL, 10),
-                          .program = a + 9};
+                          .may_gain = strcmp(a[8], "allow-setuid") == 0,
+                          .program = a + 12};
     return 0;
 }
 
 int shim_main(int argc, char** argv) {
     struct request r;
     if (parse(argc, argv, &r) != 0) {
-        fputs("rtrain: __shim is for the agent: DIR OUT ERR CWD UID GID USER WAIT_MS -- PROGRAM ARGUMENTS...\n",
-              stderr);
+        fputs(
+            "rtrain: __shim is for the agent: DIR OUT ERR CWD UID GID USER WAIT_MS RIGHTS ATTEMPT NODE -- PROGRAM "
+            "ARGUMENTS...\n",
+            stderr);
         return 2;
     }
     sigset_t all;
@@ -270,6 +298,7 @@ int shim_main(int argc, char** argv) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "rtrain-shim");
     fcntl(READY, F_SETFD, FD_CLOEXEC);
+    fcntl(VARIABLES, F_SETFD, FD_CLOEXEC);
     int unwritable = reserve_file(r.dir, "exit");
     if (!unwritable) unwritable = reserve_file(r.dir, "started");
     if (unwritable) return unwritable; /* the agent, our parent, reads it: no worker without a word of its end */
@@ -285,5 +314,6 @@ int shim_main(int argc, char** argv) {
         return 1;
     }
     close(failed[1]);
+    close(VARIABLES); /* secrets: nothing of them stays with us */
     return watch(&r, worker, failed[0]);
 }

@@ -25,7 +25,7 @@ def clock(tmp_path, monkeypatch):
 
 
 def test_leases_and_runs_outlive_jumps_of_the_wall_clock(clock, tmp_path):
-    cluster = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=1")
+    cluster = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=1", pass_env="LD_PRELOAD,SHIFTED_CLOCK")
     try:
         cluster.rtrain("submit", ranks_job(tmp_path, "jumps", 60, 0.2, workers=2, storage_path=str(tmp_path)))
         for offset in (HALF_A_DAY, -HALF_A_DAY):

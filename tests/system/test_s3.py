@@ -29,7 +29,7 @@ def s3(monkeypatch):
 
 @pytest.fixture
 def cluster(s3, tmp_path):
-    made = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2")
+    made = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2", pass_env="AWS_*")
     yield made
     made.stop()
 
@@ -44,7 +44,7 @@ def reported(cluster, run):
 
 
 def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_path):
-    first = LocalCluster(tmp_path / "first", nodes=2, resources="CPU=2")
+    first = LocalCluster(tmp_path / "first", nodes=2, resources="CPU=2", pass_env="AWS_*")
     try:
         first.rtrain("submit", ranks_job(tmp_path, "far", 12, 0.3, workers=4, max_failures=3, storage_path="s3://runs/team/a b/"))
         wait_for("two checkpoints", lambda: len(checkpoints_of(first, "far")) >= 2)
@@ -57,7 +57,7 @@ def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_p
     finally:
         first.stop()
 
-    other = LocalCluster(tmp_path / "other", nodes=2, resources="CPU=2")  # has never seen the run
+    other = LocalCluster(tmp_path / "other", nodes=2, resources="CPU=2", pass_env="AWS_*")  # has never seen the run
     try:
         place = "s3://runs/team/a b/far"
         newest = checkpoints_of(other, place)[-1]
@@ -116,7 +116,7 @@ def newest_of_head(cluster, run):
 
 
 def test_wrong_credentials_on_one_node_name_that_node_before_a_worker_starts(s3, tmp_path, monkeypatch):
-    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2", pass_env="AWS_*")
     try:
         cluster.env["AWS_SECRET_ACCESS_KEY"] = "another-secret"
         cluster.join("node-2", "CPU=2")

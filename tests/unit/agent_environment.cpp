@@ -67,6 +67,31 @@ TEST_CASE("the job's variables win over the agent's, and never over the attempt'
     CHECK(env.at("RTRAIN_TOKEN") == "rtu1.x.y");
 }
 
+TEST_CASE(
+    "of the agent's environment jobs get what every program needs and what the operator names, and no credential") {
+    const Environment own{
+        {"PATH", "/bin"},       {"HOME", "/h"},         {"LC_ALL", "C"},          {"TZ", "UTC"},
+        {"https_proxy", "p:1"}, {"NO_PROXY", "x"},      {"SSL_CERT_FILE", "/ca"}, {"NCCL_DEBUG", "INFO"},
+        {"NCCL", "not asked"},  {"LD_PRELOAD", "x.so"}, {"HF_TOKEN", "secret"},   {"AWS_SECRET_ACCESS_KEY", "secret"}};
+    const auto names = [](const Environment& all) {
+        std::set<std::string> out;
+        for (const auto& [name, value] : all) out.insert(name);
+        return out;
+    };
+    const std::set<std::string> always{"PATH", "HOME", "LC_ALL", "TZ", "https_proxy", "NO_PROXY", "SSL_CERT_FILE"};
+    CHECK(names(passed_on(own, {})) == always);
+    std::set<std::string> more = always;
+    more.insert({"NCCL_DEBUG", "LD_PRELOAD"});
+    CHECK(names(passed_on(own, {"NCCL_*", "LD_PRELOAD", "PATH_"})) == more);
+    CHECK(passed_on(own, {"*"}) == own);
+}
+
+TEST_CASE("a variable that no agent can pass is refused, and it is said why") {
+    for (const char* good : {"LD_LIBRARY_PATH", "NCCL_*", "*", "http_proxy"}) CHECK(wrong_pass_env(good).empty());
+    for (const char* bad : {"", "A=B", "*_KEY", "A B", "A**"}) CHECK_FALSE(wrong_pass_env(bad).empty());
+    CHECK(wrong_pass_env("RTRAIN_TOKEN").find("rtrain's own") != std::string::npos);
+}
+
 TEST_CASE("a worker can ask the head about its own run") {
     WorkerPlace place;
     place.head_address = "10.0.0.1:7433";

@@ -1,10 +1,12 @@
 // Real processes through the shim: this program knows its hidden verb.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -116,6 +118,120 @@ TEST_CASE("a worker starts in its directory with its environment, and its exit c
     CHECK(story.ended[0].detail == "oops");
     CHECK(text_of(start.out) == start.cwd + "\nblue\n");
     CHECK(read_words(start.directory + "/started").at("pid") == std::to_string(story.started[0]));
+}
+
+TEST_CASE("the shim has no environment of the job, and the worker has it whole, however large") {
+    Story story;
+    const auto shim_of = [](const std::string& text) { return "/proc/" + text.substr(0, text.find('\n')); };
+    auto start = story.worker({"sh", "-c", "echo $PPID; tr '\\0' '\\n' </proc/self/environ | wc -c; read line <gate"});
+    REQUIRE(::system(("mkfifo " + start.cwd + "/gate").c_str()) == 0);
+    std::size_t bytes = 0;
+    for (int i = 0; i < 10; ++i) start.environment["LARGE_" + std::to_string(i)] = std::string(100'000, 'x');
+    start.environment["LD_PRELOAD"] = start.cwd + "/not-there.so";
+    for (const auto& [name, value] : start.environment) bytes += name.size() + value.size() + 2;
+    story.launcher->start(start);
+    REQUIRE(story.until([&] {
+        const std::string told = text_of(start.out);
+        return std::count(told.begin(), told.end(), '\n') == 2;
+    }));
+    const std::string out = text_of(start.out);
+    CHECK(text_of(shim_of(out) + "/environ").empty());
+    CHECK(text_of(shim_of(out) + "/cmdline").find("__shim") != std::string::npos);
+    CHECK(text_of(shim_of(out) + "/maps").find("rtrain-environment") == std::string::npos);
+    const auto seen = std::stoul(out.substr(out.find('\n')));
+    CHECK(seen >= bytes);  // a shell adds PWD
+    CHECK(seen < bytes + 4'096);
+    std::ofstream(start.cwd + "/gate") << "go\n";
+    REQUIRE(story.until_ended());
+}
+
+namespace {
+
+// What the kernel says of a worker's rights, and its descriptors.
+std::map<std::string, std::string> rights_of_worker(const WorkerUser& user, bool allow_setuid) {
+    Story story;
+    auto start =
+        story.worker({"sh", "-c", "cat /proc/$$/status; for d in /proc/$$/fd/*; do echo \"fd:\t${d##*/}\"; done"});
+    start.cwd = "/";
+    start.user = user;
+    start.allow_setuid = allow_setuid;
+    const int left_open = ::open("/dev/null", O_RDONLY);  // not marked close-on-exec
+    story.launcher->start(start);
+    REQUIRE(story.until_ended());
+    ::close(left_open);
+    std::map<std::string, std::string> facts;
+    std::ifstream lines(start.out);
+    for (std::string line; std::getline(lines, line);) {
+        const auto colon = line.find(":\t");
+        if (colon != std::string::npos)
+            facts[line.substr(0, colon)] += (facts.contains(line.substr(0, colon)) ? " " : "") + line.substr(colon + 2);
+    }
+    return facts;
+}
+
+constexpr const char* no_capability = "0000000000000000";
+
+}  // namespace
+
+TEST_CASE("no program of a worker gains rights, unless the agent allows it, and it has no descriptor of the agent") {
+    auto facts = rights_of_worker({}, false);
+    CHECK(facts["NoNewPrivs"] == "1");
+    CHECK(facts["fd"].starts_with("0 1 2"));
+    CHECK(facts["fd"].size() <= std::strlen("0 1 2 10"));  // a shell may keep its own
+    CHECK(rights_of_worker({}, true)["NoNewPrivs"] == "0");
+}
+
+TEST_CASE("a worker of another user has no capability, and none can come back") {
+    if (::geteuid() != 0) {
+        WARN("skipped: changes users");
+        return;
+    }
+    const WorkerUser nobody{.uid = 65'534, .gid = 65'534, .name = "nobody", .home = "/"};
+    auto facts = rights_of_worker(nobody, false);
+    CHECK(facts["Uid"] == "65534\t65534\t65534\t65534");
+    CHECK(facts["Gid"] == "65534\t65534\t65534\t65534");
+    CHECK(facts["Groups"].find_first_not_of("65534 ") == std::string::npos);
+    CHECK(facts["NoNewPrivs"] == "1");
+    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) {
+        INFO(set);
+        CHECK(facts[set] == no_capability);
+    }
+    auto allowed = rights_of_worker(nobody, true);
+    CHECK(allowed["NoNewPrivs"] == "0");
+    CHECK(allowed["CapEff"] == no_capability);
+    CHECK(allowed["CapPrm"] == no_capability);
+    CHECK(allowed["CapBnd"] != no_capability);
+}
+
+TEST_CASE("what a worker is before its program is seen by no user, and strays of it are found") {
+    if (::geteuid() != 0) {
+        WARN("skipped: changes users");
+        return;
+    }
+    Story story;
+    auto start = story.worker({"sh", "-c", "echo it ran"});
+    start.cwd = "/";
+    start.user = {.uid = 65'534, .gid = 65'534, .name = "nobody", .home = "/"};
+    start.wait_ms = patience_ms * 2;
+    start.environment["RTRAIN_NODE"] = "node-1";
+    story.launcher->start(start);
+    REQUIRE(story.until([&] { return read_whole(start.directory + "/started").ok(); }));
+    const std::string pid = read_words(start.directory + "/started").at("pid");
+    const pid_t other = ::fork();
+    if (other == 0) {
+        const bool is_other = ::setgid(65'534) == 0 && ::setuid(65'534) == 0;
+        const bool seen = ::open(("/proc/" + pid + "/environ").c_str(), O_RDONLY) >= 0 ||
+                          ::open(("/proc/" + pid + "/mem").c_str(), O_RDONLY) >= 0 ||
+                          ::access(("/proc/" + pid + "/fd/4").c_str(), F_OK) == 0;
+        ::_exit(!is_other ? 2 : seen ? 1 : 0);
+    }
+    int status = 0;
+    ::waitpid(other, &status, 0);
+    CHECK(WEXITSTATUS(status) == 0);
+    CHECK(kill_strays(start.environment["RTRAIN_ATTEMPT"], "node-2") == 0);
+    CHECK(kill_strays(start.environment["RTRAIN_ATTEMPT"], "node-1") >= 1);  // the shim; its worker dies with it
+    REQUIRE(story.until_ended());
+    CHECK(text_of(start.out) == "");
 }
 
 TEST_CASE("an entrypoint that does not exist is named, and was never started") {

@@ -23,7 +23,7 @@ class Cluster:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        self.daemons = LocalCluster(folder / "cluster", nodes=2, resources="CPU=8")
+        self.daemons = LocalCluster(folder / "cluster", nodes=2, resources="CPU=8", pass_env="PYTHONPATH")
         self._names = 0
 
     def name(self, what: str = "run") -> str:

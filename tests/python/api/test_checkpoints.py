@@ -380,7 +380,7 @@ def test_another_cluster_goes_on_from_the_directory_alone(cluster, tmp_path, mon
 
     name, storage = cluster.name("moves"), tmp_path / "runs"
     DataParallelTrainer(loop, run_config=RunConfig(name=name, storage_path=storage)).fit()
-    other = LocalCluster(tmp_path / "other", nodes=1, resources="CPU=2")
+    other = LocalCluster(tmp_path / "other", nodes=1, resources="CPU=2", pass_env="PYTHONPATH")
     try:
         monkeypatch.setenv("RTRAIN_CONFIG", other.env["RTRAIN_CONFIG"])
         other.rtrain("restore", storage / name)

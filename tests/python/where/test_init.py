@@ -163,7 +163,7 @@ def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
     assert "ConnectionError" in said and "no cluster is known" in said
     said = home.script("import rtrain; rtrain.init('nowhere.invalid:7433')", expect=1)
     assert "ConnectionError" in said
-    up = home.rtrain("up", "--port", "0", "--resources", "CPU=2")
+    up = home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--resources", "CPU=2")
     address = re.search(r"head at (\S+) and", up)
     assert address is not None, up
     try:

@@ -247,7 +247,7 @@ def test_actors(home: Home) -> None:
 
 
 def test_a_killed_actor_s_gpu_is_free_when_kill_returns(home: Home) -> None:
-    home.rtrain("up", "--port", "0", "--resources", "CPU=2", "--fake-gpus", "1xA100")
+    home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--resources", "CPU=2", "--fake-gpus", "1xA100")
     try:
         out = home.script("""
             import os
@@ -324,7 +324,7 @@ def test_large_arrays_move_directly(home: Home) -> None:
 
 
 def test_a_call_that_waits_says_why_and_goes_with_its_driver(home: Home) -> None:
-    home.rtrain("up", "--port", "0", "--resources", "CPU=2")
+    home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--resources", "CPU=2")
     try:
         driver = home.start("""
             import rtrain
@@ -358,7 +358,7 @@ def _ended(home: Home) -> list[str]:
 
 
 def test_a_drained_node_s_calls_are_done_again_elsewhere_and_its_actors_die(home: Home) -> None:
-    home.rtrain("up", "--port", "0", "--nodes", "2", "--resources", "CPU=2")
+    home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--nodes", "2", "--resources", "CPU=2")
     place = home.folder / "place"
     place.mkdir()
     try:

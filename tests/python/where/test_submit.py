@@ -34,7 +34,7 @@ print("driver:", result.return_value, result.metrics["asked"], flush=True)
 
 @pytest.fixture
 def cluster(home: Home) -> Iterator[Home]:
-    home.rtrain("up", "--port", "0", "--resources", "CPU=2")
+    home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--resources", "CPU=2")
     (home.folder / "code").mkdir()
     (home.folder / "code" / "train.py").write_text(DRIVER)
     yield home
@@ -87,7 +87,7 @@ for what, until in (("first", "first"), ("second", "go")):
 
 
 def test_a_driver_that_is_moved_joins_the_trainings_that_it_gave_no_name(home: Home) -> None:
-    home.rtrain("up", "--port", "0", "--nodes", "2", "--resources", "CPU=2")
+    home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--nodes", "2", "--resources", "CPU=2")
     try:
         place = home.folder / "place"
         place.mkdir()

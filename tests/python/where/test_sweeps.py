@@ -67,7 +67,7 @@ def begun(home: Home, number: int) -> list[str]:
 @pytest.mark.parametrize("mode", ["local", "cluster"])
 def test_a_sweep_whose_driver_was_killed_goes_on_without_its_finished_trials(home: Home, mode: str) -> None:
     if mode == "cluster":
-        home.rtrain("up", "--port", "0", "--resources", "CPU=4")
+        home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--resources", "CPU=4")
     try:
         killed = home.start(SWEEP, str(home.folder), mode)
         wait_for("two trials to be done, two to wait", lambda: two_wait_and_two_are_done(home), 120)
