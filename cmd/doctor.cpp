@@ -140,6 +140,9 @@ void check_node(const json& node, Findings& found) {
         const bool interpreter = fact.find("python") != fact.npos || fact.find("interpreter") != fact.npos;
         if (interpreter && value.is_string()) found.ok(name, fact + ": " + value.get<std::string>());
     }
+    if (string_of(facts, "jobs_run_as") == "one user")
+        found.warn(name, "its agent is not root: all jobs there run as one user, who can read the node's key",
+                   "run the agent as root where users must be separated");
     if (state == "READY" && silent <= late_ms) found.ok(name, "READY, heartbeat " + duration_text(silent) + " ago");
 }
 

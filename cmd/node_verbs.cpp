@@ -64,6 +64,9 @@ Result<int> node_join(Invocation& call) {
         return Error{.code = ErrorCode::conflict,
                      .message = "an agent runs on " + options->data + " already: pid " + std::to_string(running->pid),
                      .next = "give this one another --name"};
+    if (::geteuid() != 0)
+        call.out.talk("this agent is not root: all jobs on this node run as its user, who can read the node's key in " +
+                      options->data + " and the files of every job");
     const auto joined_text = [](const json& told) {
         return "node \"" + told.value("node", "") + "\" joined " + told.value("head", "") + ", pid " +
                std::to_string(told.value("pid", 0)) + ", data in " + told.value("data", "") + "\n";

@@ -1,6 +1,10 @@
 // Links of report groups. A member says first which attempt it means (GroupJoin); its name is its certificate's.
 #include "daemon/agent/group_links.hpp"
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -44,7 +48,51 @@ AttemptKey attempt_asked(const net::Request& request) {
     return {number_in<std::uint64_t>(request, "run"), number_in<std::uint32_t>(request, "incarnation")};
 }
 
+using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+Found addresses_of(const std::string& host, std::uint16_t port, int flags) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_DGRAM;
+    hints.ai_flags = flags;
+    addrinfo* list = nullptr;
+    if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) list = nullptr;
+    return {list, [](addrinfo* one) {
+                if (one) ::freeaddrinfo(one);
+            }};
+}
+
+// Our end of a way there; nothing is sent. Empty: there is none.
+std::string own_end(const addrinfo& there) {
+    const int probe = ::socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char text[NI_MAXHOST] = "";
+    if (probe >= 0 && ::connect(probe, there.ai_addr, there.ai_addrlen) == 0 &&
+        ::getsockname(probe, reinterpret_cast<sockaddr*>(&own), &size) == 0)
+        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+    if (probe >= 0) ::close(probe);
+    return text;
+}
+
+bool is_ours(const addrinfo& address) {
+    const int probe = ::socket(address.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool ours = probe >= 0 && ::bind(probe, address.ai_addr, address.ai_addrlen) == 0;
+    if (probe >= 0) ::close(probe);
+    return ours;
+}
+
 }  // namespace
+
+std::string listening_host(const std::string& address, const net::Endpoint& head) {
+    const std::string everywhere = "0.0.0.0";
+    if (!address.empty()) {
+        const Found found = addresses_of(address, 0, AI_NUMERICHOST);
+        return found && is_ours(*found) ? address : everywhere;
+    }
+    const Found found = addresses_of(head.host, head.port, 0);
+    const std::string own = found ? own_end(*found) : "";
+    return own.empty() || own.find('%') != std::string::npos ? everywhere : own;
+}
 
 struct GroupLinks::Dial {
     protocol::PeerNode coordinator;
@@ -58,10 +106,10 @@ GroupLinks::GroupLinks(net::Loop& loop, net::Endpoint self, Feed feed)
 
 GroupLinks::~GroupLinks() = default;
 
-Result<std::unique_ptr<GroupLinks>> GroupLinks::listen(net::Loop& loop, net::Endpoint self, std::uint16_t port,
+Result<std::unique_ptr<GroupLinks>> GroupLinks::listen(net::Loop& loop, net::Endpoint self, const Listening& at,
                                                        Feed feed) {
     net::ServerOptions options{
-        .host = "0.0.0.0", .port = port, .identity = tls_of(self), .require_client_certificate = true};
+        .host = at.host, .port = at.port, .identity = tls_of(self), .require_client_certificate = true};
     options.body_limit = 1 << 16;
     options.threads = 1;
     std::unique_ptr<GroupLinks> links(new GroupLinks(loop, std::move(self), std::move(feed)));
@@ -74,16 +122,16 @@ Result<std::unique_ptr<GroupLinks>> GroupLinks::listen(net::Loop& loop, net::End
     return links;
 }
 
-Result<std::unique_ptr<GroupLinks>> GroupLinks::listen_again(net::Loop& loop, const net::Endpoint& self,
-                                                             std::uint16_t port, const std::string& kept_at,
-                                                             const Feed& feed) {
-    if (port != 0) return listen(loop, self, port, feed);
-    const std::uint16_t before = kept_port(kept_at);
-    auto links = listen(loop, self, before, feed);
+Result<std::unique_ptr<GroupLinks>> GroupLinks::listen_again(net::Loop& loop, const net::Endpoint& self, Listening at,
+                                                             const std::string& kept_at, const Feed& feed) {
+    if (at.port != 0) return listen(loop, self, at, feed);
+    const std::uint16_t before = at.port = kept_port(kept_at);
+    auto links = listen(loop, self, at, feed);
     if (!links && before != 0) {
         warn("the agents' port of before, " + std::to_string(before) + ", is in use: " + links.error().message +
              "; another one is taken");
-        links = listen(loop, self, 0, feed);
+        at.port = 0;
+        links = listen(loop, self, at, feed);
     }
     if (!links || (*links)->port() == before) return links;
     const Status kept = write_whole(kept_at, std::to_string((*links)->port()) + "\n", 0600, Durable::no);

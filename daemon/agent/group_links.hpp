@@ -13,17 +13,26 @@
 
 namespace rtrain::agent {
 
+struct Listening {
+    std::string host = "127.0.0.1";
+    std::uint16_t port = 0;  // 0: any
+};
+
+// The address that other agents dial: `address`, the operator's, when it is one of this machine's; else the one that
+// this machine has towards the head (loopback, when the head is there). "0.0.0.0", all of them, where `address` is a
+// name or another machine's (a forwarded one), and while there is no way to the head.
+std::string listening_host(const std::string& address, const net::Endpoint& head);
+
 class GroupLinks {
   public:
     using Feed = std::function<void(Input)>;
     // `self`: this node's certificate and the cluster's authority.
-    static Result<std::unique_ptr<GroupLinks>> listen(net::Loop& loop, net::Endpoint self, std::uint16_t port,
+    static Result<std::unique_ptr<GroupLinks>> listen(net::Loop& loop, net::Endpoint self, const Listening& at,
                                                       Feed feed);
     // Port 0: the one of the last start, kept in the file `kept_at`, since the groups of adopted attempts know it; any
     // port when that is not free.
-    static Result<std::unique_ptr<GroupLinks>> listen_again(net::Loop& loop, const net::Endpoint& self,
-                                                            std::uint16_t port, const std::string& kept_at,
-                                                            const Feed& feed);
+    static Result<std::unique_ptr<GroupLinks>> listen_again(net::Loop& loop, const net::Endpoint& self, Listening at,
+                                                            const std::string& kept_at, const Feed& feed);
     ~GroupLinks();
 
     std::uint16_t port() const;

@@ -11,6 +11,7 @@
 
 #include "daemon/agent/cluster_store.hpp"
 #include "daemon/agent/environment.hpp"
+#include "daemon/agent/nvidia_nodes.hpp"
 #include "daemon/agent/places.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/storage_access.hpp"
@@ -60,6 +61,20 @@ std::string boot_id() {
     return text ? text->substr(0, text->find('\n')) : "";
 }
 
+Listening listening(const AgentOptions& options, const Identity& identity) {
+    return {.host = listening_host(options.address, head_endpoint(identity)), .port = options.peer_port};
+}
+
+// A worker cannot have device files made any more: see nvidia_nodes.hpp. NVML needs them too.
+Result<Inventory> own_inventory(const AgentOptions& options) {
+    const bool root = ::geteuid() == 0;
+    if (Status made = root ? make_nvidia_nodes("/proc", "/dev") : Status(Done{}); !made)
+        warn(made.error().message + "; " + made.error().next);
+    auto found = discover(wishes(options));
+    if (found) found->facts["jobs_run_as"] = root ? "their users" : "one user";  // doctor reads it
+    return found;
+}
+
 }  // namespace
 
 std::int64_t boot_ms() { return clock_ms(CLOCK_BOOTTIME); }
@@ -98,7 +113,7 @@ Status Service::start() {
     if (!options_.storage_rules.empty())
         if (auto rules = load_storage_rules(options_.storage_rules); !rules) return rules.error();
     on_head_ = open_cluster_store(head_endpoint(identity_));
-    auto inventory = discover(wishes(options_));
+    auto inventory = own_inventory(options_);
     if (!inventory) return inventory.error();
     inventory_ = std::move(*inventory);
     for (const std::string& place : {files_.attempts(), files_.scratch_dir})
@@ -110,7 +125,7 @@ Status Service::start() {
     auto workers = WorkerServer::listen(loop_, socket_path_, feed_it);
     if (!workers) return workers.error();
     workers_ = std::move(*workers);
-    auto links = GroupLinks::listen_again(loop_, head_endpoint(identity_), options_.peer_port,
+    auto links = GroupLinks::listen_again(loop_, head_endpoint(identity_), listening(options_, identity_),
                                           options_.data_dir + "/peer-port", feed_it);
     if (!links) return links.error();
     links_ = std::move(*links);

@@ -12,6 +12,7 @@
 #include "daemon/agent/affinity.hpp"
 #include "daemon/agent/entrypoint.hpp"
 #include "daemon/agent/environment.hpp"
+#include "daemon/agent/nvidia_nodes.hpp"
 #include "daemon/agent/places.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/service.hpp"
@@ -85,6 +86,8 @@ void Service::on(const StartWorkers& out) {
     admit(key, one->gear, one->number);
     std::vector<std::uint32_t> ranks;
     for (const protocol::LaunchWorker& worker : out.launch.workers) ranks.push_back(worker.rank);
+    if (!inventory_.devices.empty() && ::geteuid() == 0)  // its modules may be there since a moment ago
+        if (Status made = make_nvidia_nodes("/proc", "/dev"); !made) warn(made.error().message);
     Status ready = make_directory(files_.logs(key), 0711);
     const auto logs_max = static_cast<std::uint64_t>(one->gear->job.logs_max_bytes);
     if (ready) logs_->follow(out.launch.attempt, ranks, logs_max);

@@ -36,7 +36,7 @@ TEST_CASE("an agent answers the nodes of its cluster, and no longer those whose 
     const Nodes nodes, strangers;
     const net::Endpoint left = nodes.node("b"), stays = nodes.node("c");
     net::Loop loop;
-    auto links = GroupLinks::listen(loop, nodes.node("a"), 0, [](const Input&) {}).value();
+    auto links = GroupLinks::listen(loop, nodes.node("a"), {}, [](const Input&) {}).value();
     const std::uint16_t port = links->port();
     std::thread thread([&] { loop.run(); });
     CHECK(probe(left, port, "a") == 200);
@@ -59,7 +59,7 @@ TEST_CASE("an agent answers the nodes of its cluster, and no longer those whose 
 TEST_CASE("an agent says whether it has written its probe file for an attempt") {
     const Nodes nodes;
     net::Loop loop;
-    auto links = GroupLinks::listen(loop, nodes.node("a"), 0, [](const Input&) {}).value();
+    auto links = GroupLinks::listen(loop, nodes.node("a"), {}, [](const Input&) {}).value();
     links->tell_probed([](AttemptKey key) { return key == AttemptKey{17, 2}; });
     net::Endpoint from = nodes.node("b");
     from.port = links->port();
@@ -83,8 +83,8 @@ TEST_CASE("an agent does not join a coordinator whose certificate was revoked, a
     net::Loop loop;
     std::promise<void> joined, cut, came_back;
     bool again = false, was_cut = false;
-    auto coordinator = GroupLinks::listen(loop, revoked, 0, [](const Input&) {}).value();
-    auto member = GroupLinks::listen(loop, nodes.node("b"), 0, [&](const Input& input) {
+    auto coordinator = GroupLinks::listen(loop, revoked, {}, [](const Input&) {}).value();
+    auto member = GroupLinks::listen(loop, nodes.node("b"), {}, [&](const Input& input) {
                       if (std::holds_alternative<GroupConnected>(input)) (again ? came_back : joined).set_value();
                       if (std::holds_alternative<GroupCut>(input) && !std::exchange(was_cut, true)) cut.set_value();
                   }).value();
@@ -104,4 +104,14 @@ TEST_CASE("an agent does not join a coordinator whose certificate was revoked, a
     loop.post([&] { member->close(attempt); });
     loop.post([&] { loop.stop(); });
     thread.join();
+}
+
+TEST_CASE("agents listen where the head is, or at the operator's address when it is this machine's") {
+    const auto head = [](const char* host) { return net::Endpoint{.host = host, .port = 7433}; };
+    CHECK(listening_host("", head("127.0.0.1")) == "127.0.0.1");
+    CHECK(listening_host("", head("127.0.0.9")) == "127.0.0.1");
+    CHECK(listening_host("", head("no-such-host.invalid")) == "0.0.0.0");
+    CHECK(listening_host("127.0.0.7", head("10.0.0.1")) == "127.0.0.7");
+    CHECK(listening_host("203.0.113.9", head("127.0.0.1")) == "0.0.0.0");  // another machine's, which forwards
+    CHECK(listening_host("node-1.cluster", head("127.0.0.1")) == "0.0.0.0");
 }

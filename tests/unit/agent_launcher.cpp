@@ -123,7 +123,7 @@ TEST_CASE("a worker starts in its directory with its environment, and its exit c
 TEST_CASE("the shim has no environment of the job, and the worker has it whole, however large") {
     Story story;
     const auto shim_of = [](const std::string& text) { return "/proc/" + text.substr(0, text.find('\n')); };
-    auto start = story.worker({"sh", "-c", "echo $PPID; tr '\\0' '\\n' </proc/self/environ | wc -c; read line <gate"});
+    auto start = story.worker({"sh", "-c", "echo $PPID; tr '\\0' '\\n' </proc/$$/environ | wc -c; read line <gate"});
     REQUIRE(::system(("mkfifo " + start.cwd + "/gate").c_str()) == 0);
     std::size_t bytes = 0;
     for (int i = 0; i < 10; ++i) start.environment["LARGE_" + std::to_string(i)] = std::string(100'000, 'x');
