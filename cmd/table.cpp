@@ -1,6 +1,7 @@
 // The whole table: the rows of each file of verbs, in the order of `rtrain help`.
 #include <iterator>
 
+#include "cmd/audit_verbs.hpp"
 #include "cmd/command.hpp"
 #include "cmd/simulate_verb.hpp"
 
@@ -9,10 +10,11 @@ namespace rtrain::cmd {
 const std::vector<Command>& commands() {
     static const std::vector<Command> all = [] {
         std::vector<Command> rows;
-        for (auto part : {local_cluster_commands, head_commands, node_commands, node_use_commands, simulate_commands,
-                          token_commands, context_commands, submit_commands, plan_commands, run_commands, ask_commands,
-                          stack_commands, describe_commands, follow_commands, checkpoint_commands, restore_commands,
-                          storage_commands, doctor_commands, offline_commands}) {
+        for (auto part :
+             {local_cluster_commands, head_commands,    node_commands,    node_use_commands, simulate_commands,
+              token_commands,         audit_commands,   context_commands, submit_commands,   plan_commands,
+              run_commands,           ask_commands,     stack_commands,   describe_commands, follow_commands,
+              checkpoint_commands,    restore_commands, storage_commands, doctor_commands,   offline_commands}) {
             std::vector<Command> some = part();
             rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
         }

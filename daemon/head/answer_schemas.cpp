@@ -59,6 +59,9 @@ constexpr Kind kinds[] = {
      "why:text"},
     {"Event", "id:int time:time? kind:text run_id:text? run_name:text? node:text? text:text"},
     {"Token", "id:text role:text user:text created:time? expires:time? uses_left:int? revoked:bool token?:text"},
+    {"AuditRow",
+     "sequence:int time:time? wall_ms:int user:text role:text credential:text from:text action:text target:text "
+     "run:text hash:text"},
     {"Certificate", "certificate:text ca:text node:text cluster_id:text"},
     {"Backup", "file:text bytes:int"},
     {"Stopping", "status:text"},
@@ -108,6 +111,7 @@ constexpr RouteAnswer answers[] = {
     {"GET", "/v1/tokens", "200", "page Token", ""},
     {"POST", "/v1/tokens", "201", "Token", ""},
     {"DELETE", "/v1/tokens/{id}", "200", "Token", ""},
+    {"GET", "/v1/audit", "200", "page AuditRow", ""},
     {"HEAD", "/v1/blobs/{sha256}", "200", "", ""},
     {"GET", "/v1/blobs/{sha256}", "200", "application/zstd", ""},
     {"PUT", "/v1/blobs/{sha256}", "201", "Blob", ""},

@@ -122,6 +122,7 @@ net::Response refusal_of_stranger(const Error& error) {
 }
 
 void guarded(Ask& ask, const std::function<void()>& answer) {
+    const Auditing scope(ask.head, ask.audit);
     try {
         answer();
     } catch (const std::bad_alloc&) {

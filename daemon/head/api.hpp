@@ -68,6 +68,9 @@ void get_value(Ask&);
 void put_value(Ask&);
 void forget_values(Head&, RunId);
 
+// audit.cpp
+void get_audit(Ask&);
+
 // api_agents.cpp
 void get_agents(Ask&);
 

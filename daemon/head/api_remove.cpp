@@ -125,6 +125,7 @@ struct SetAside {  // empty: nothing is
     std::string from, to;
 };
 void remove_record(const Shared& removal, const SetAside& aside, std::function<void()> then) {
+    const Auditing scope(removal->ask.head, removal->ask.audit);
     removal->ask.head.take(RunRemoved{removal->run},
                            [removal, aside, then = std::move(then)](const Decision& decision) {
                                if (decision.refused) {

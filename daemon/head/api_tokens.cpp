@@ -125,11 +125,13 @@ void post_token(Ask& ask) {
                                          .expires_wall_ms = until,
                                          .uses_left = *role == Role::node ? uses.get<std::int64_t>() : -1,
                                          .ca_fingerprint = ask.head.identity.ca_fingerprint});
-    if (auto saved = ask.head.journal->save_token(fresh.row); !saved) return refuse(ask, saved.error());
     ask.head.tokens.set(fresh.row);
     json out = token_json(fresh.row);
     out["token"] = fresh.text;
-    reply_json(ask, 201, std::move(out));
+    audit_detail(ask, "id=" + fresh.row.id + " role=" + fresh.row.role + " user=" + fresh.row.user);
+    ask.head.save({.tokens = {fresh.row}, .settings = {}, .done = [kept = ask, out = std::move(out)]() mutable {
+                       reply_json(kept, 201, std::move(out));
+                   }});
 }
 
 void delete_token(Ask& ask) {
@@ -165,6 +167,8 @@ void post_join(Ask& ask) {
     const auto made = sign(ask.head, wish->request, wish->node);
     if (!made) return refuse(ask, made.error());
     if (row->uses_left > 0) --row->uses_left;
+    if (ask.audit && *ask.audit) (*ask.audit)->credential = row->id;
+    audit_detail(ask, "node=" + wish->node);
     ask.head.tokens.set(*row);  // whoever comes before the commit finds it used
     ask.head.revocations.revoke(wish->node);
     reply_certificate(ask, *made, wish->node,

@@ -24,7 +24,8 @@ void recount([[maybe_unused]] const Cluster& cluster) {
 
 void Head::take(Event event, Answer answer) {
     const std::int64_t posted_us = net::posted_us();
-    waiting_.push_back({std::move(event), std::move(answer), posted_us == 0 ? monotonic_us() : posted_us});
+    waiting_.push_back(
+        {std::move(event), std::move(answer), posted_us == 0 ? monotonic_us() : posted_us, taken_audit()});
     post_turn();
 }
 
@@ -32,9 +33,14 @@ void Head::save(Aside aside) {
     Pending& next = queue_.newest();
     for (const auto& [key, value] : aside.settings) next.batch.settings[key] = value;
     for (const state::TokenRow& token : aside.tokens) next.batch.tokens.push_back(token);
+    next.add(taken_audit());
     next.rows += aside.settings.size() + aside.tokens.size();
     next.asides.push_back(std::move(aside));
     post_turn();
+}
+
+std::optional<state::AuditRow> Head::taken_audit() {
+    return auditing ? std::exchange(*auditing, std::nullopt) : std::nullopt;
 }
 
 void Head::post_turn() {
@@ -72,8 +78,17 @@ void Head::decide_waiting() {
     for (const Decision& decision : decided.turn.decisions)
         for (auto& order : agents.orders(decision.act)) decided.orders.push_back(std::move(order));
     for (Waiting& one : inputs) decided.answers.push_back(std::move(one.answer));
+    for (std::size_t i = 0; i < inputs.size(); ++i) add_audit(std::move(inputs[i].audit), decided.turn.decisions[i]);
     queue_.newest().add(std::move(decided));
     wake();
+}
+
+// In the transaction of what it tells of: the newest batch takes both, within one turn. What was refused changed
+// nothing.
+void Head::add_audit(std::optional<state::AuditRow> row, const Decision& decision) {
+    if (!row || decision.refused) return;
+    if (decision.created) row->run = run_id(*decision.created);
+    queue_.newest().add(std::move(row));
 }
 
 // What people look up follows the cluster at once: two requests never find one name free.

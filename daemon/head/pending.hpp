@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,10 +49,15 @@ struct Pending {
         ++rows;
         batch.notices.push_back(std::move(notice));
     }
+    void add(std::optional<state::AuditRow> row) {
+        if (!row) return;
+        ++rows;
+        batch.audit.push_back(std::move(*row));
+    }
     bool wanted() const { return !turns.empty() || !asides.empty() || !then.empty(); }  // a commit now, not by and by
     bool writes() const {
         return !batch.entries.empty() || !batch.notices.empty() || !batch.metrics.empty() || !batch.settings.empty() ||
-               !batch.tokens.empty();
+               !batch.tokens.empty() || !batch.audit.empty();
     }
     bool about(RunId run) const {  // does it change this run?
         for (const Decided& one : turns)

@@ -50,6 +50,7 @@ constexpr Route table[] = {
     {"HEAD", "/v1/blobs/{sha256}", Access::agent_or_user, "is this archive there", "", head_blob},
     {"GET", "/v1/blobs/{sha256}", Access::agent_or_user, "a code archive", "", get_blob},
     {"PUT", "/v1/blobs/{sha256}", Access::user, "store a code archive; its hash is checked", "", put_blob},
+    {"GET", "/v1/audit", Access::admin, "who changed what, oldest first", "after limit cursor", get_audit},
     {"POST", "/v1/join", Access::anyone, "a node's certificate for a join token", "", post_join},
     {"POST", "/v1/certificate", Access::agent, "a new certificate for a node", "", post_certificate},
     {"POST", "/v1/head/backup", Access::admin, "write a backup of the state on the head's machine", "", post_backup},
@@ -244,6 +245,8 @@ void answer(Ask& ask) {
         return refuse(ask, forbidden(ask.caller, *found.route));
     }
     ask.responder = timed(head, std::move(ask.responder), *found.route);
+    begin_audit(ask, *found.route);
+    const Auditing scope(head, ask.audit);
     found.route->answer(ask);
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "daemon/head/shell.hpp"
 #include "daemon/net/server.hpp"
@@ -27,6 +28,8 @@ enum class Access {
 };
 const char* to_text(Access access);
 
+using AuditDraft = std::shared_ptr<std::optional<state::AuditRow>>;  // null: nothing is changed; empty: it was saved
+
 // One request with its caller and its route's variables.
 struct Ask {
     Head& head;
@@ -34,6 +37,7 @@ struct Ask {
     std::shared_ptr<net::Responder> responder;
     Caller caller{};
     std::map<std::string, std::string> variables{};  // {run}, {node}, {sha256}, {path}, {id}
+    AuditDraft audit{};
     std::string query(const std::string& name, const std::string& otherwise = "") const;
     bool asked(const std::string& name) const;  // ?follow=true, =1, or just ?follow
 };
@@ -50,6 +54,24 @@ std::span<const Route> routes();
 
 void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> responder);
 net::ServerOptions server_options(Head& head);
+
+// audit.cpp. What a request takes or saves while one of these is there has the request's row in its transaction.
+class Auditing {
+  public:
+    Auditing(Head& head, const AuditDraft& draft)
+        : head_(head), before_(std::exchange(head.auditing, draft.get())), draft_(draft) {}
+    ~Auditing() { head_.auditing = before_; }
+    Auditing(const Auditing&) = delete;
+    Auditing& operator=(const Auditing&) = delete;
+
+  private:
+    Head& head_;
+    std::optional<state::AuditRow>* before_;
+    AuditDraft draft_;
+};
+void begin_audit(Ask& ask, const Route& route);  // of a change; once the caller was let in
+void audit_detail(const Ask& ask, const std::string& text);
+void tell_audit_end(Head& head);  // on standard error, each hour
 
 // Answers. `body` is JSON text.
 void reply(Ask& ask, int status, std::string body);

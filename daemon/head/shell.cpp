@@ -128,6 +128,7 @@ Status Head::serve() {
     agents.start();
     look_for_tokens();
     tidy_up();
+    tell_audit_end(*this);
     loop.after(sweep_pause_ms, [this] { sweep(); });
     loop.run();
     if (!*failure) acknowledge();

@@ -49,6 +49,8 @@ struct Head {
     void later_acknowledge();        // what came becomes durable with its news' numbers, and is acknowledged, grouped
     using Aside = head::Aside;
     void save(Aside aside);
+    // The row of the request that is answered just now: the first thing that it has taken or saved has it with it.
+    std::optional<state::AuditRow>* auditing = nullptr;
     // What is told of the records waits until they are durable: runs `task` then; at once when they are.
     void once_durable(std::function<void()> task);
     bool all_durable() { return queue_.last_decided() == nullptr; }
@@ -96,8 +98,11 @@ struct Head {
         Event event;
         Answer answer;
         std::int64_t came_us = 0;  // monotonic: when it was handed to the loop
+        std::optional<state::AuditRow> audit{};
     };
     Status make_admin_token();
+    std::optional<state::AuditRow> taken_audit();
+    void add_audit(std::optional<state::AuditRow> row, const Decision& decision);
     void post_turn();
     void turn();
     void decide_waiting();

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "storage/state/audit_table.hpp"
 #include "storage/state/journal.hpp"
 #include "storage/state/lock.hpp"
 #include "storage/state/metrics_table.hpp"
@@ -23,6 +24,7 @@ struct SqliteJournal::Body {
     Kept kept;
     std::uint64_t last_event = 0;
     MetricMarks metric_marks;
+    AuditEnd audit_end;
     std::mutex mutex;
 
     Body(DirectoryLock lock_taken, Database opened_database, Database second)

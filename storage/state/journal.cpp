@@ -128,6 +128,8 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     if (!loaded) return at_directory(loaded.error(), directory);
     Result<std::int64_t> last = database->integer("SELECT coalesce(max(id), 0) FROM events");
     if (!last) return at_directory(last.error(), directory);
+    Result<AuditEnd> audit_end = last_audit(*database);
+    if (!audit_end) return at_directory(audit_end.error(), directory);
     Status renewed = renew_snapshot(*database, static_cast<std::uint64_t>(*last));
     if (!renewed) return at_directory(renewed.error(), directory);
 
@@ -139,13 +141,14 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     journal->body_->opened = std::move(loaded->cluster);
     journal->body_->kept = std::move(loaded->kept);
     journal->body_->last_event = static_cast<std::uint64_t>(*last);
+    journal->body_->audit_end = std::move(*audit_end);
     return journal;
 }
 
 const Cluster& SqliteJournal::opened() const { return body_->opened; }
 
 Status SqliteJournal::commit(const std::vector<Entry>& entries) {
-    return commit(Batch{.entries = entries, .notices = {}, .metrics = {}, .settings = {}, .tokens = {}});
+    return commit(Batch{.entries = entries, .notices = {}, .metrics = {}, .settings = {}, .tokens = {}, .audit = {}});
 }
 
 Status SqliteJournal::commit(const Batch& batch) {
@@ -166,6 +169,8 @@ Status SqliteJournal::commit(const Batch& batch) {
         if (Status saved = write_setting(body_->database, setting_prefix + key, value); !saved) return saved.error();
     for (const TokenRow& token : batch.tokens)
         if (Status saved = write_token(body_->database, token); !saved) return saved.error();
+    AuditEnd audit_end = body_->audit_end;
+    if (Status added = add_audit(body_->database, audit_end, batch.audit); !added) return added.error();
     MetricMarks marks = known_marks(body_->metric_marks, batch.metrics);
     if (Status added = add_metrics(body_->database, marks, batch.metrics); !added) return added.error();
     const std::vector<RunId> gone = erased_runs(batch.entries);
@@ -173,6 +178,7 @@ Status SqliteJournal::commit(const Batch& batch) {
         if (Status erased = erase_metrics(body_->database, run); !erased) return erased.error();
     if (Status done = transaction->commit(); !done) return done.error();
     body_->last_event = id;
+    body_->audit_end = std::move(audit_end);
     for (auto& [run, mark] : marks) body_->metric_marks[run] = std::move(mark);
     for (const RunId run : gone) body_->metric_marks.erase(run);
     return Done{};

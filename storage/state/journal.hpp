@@ -11,6 +11,7 @@
 
 #include "scheduler/controller.hpp"
 #include "scheduler/result.hpp"
+#include "storage/state/audit.hpp"
 
 namespace rtrain::state {
 
@@ -62,6 +63,7 @@ struct Batch {  // what came together: all of it becomes durable, or nothing
     std::vector<MetricRow> metrics;               // repeats of an attempt's index are dropped
     std::map<std::string, std::string> settings;  // such as the number of the last news that the rest came from
     std::vector<TokenRow> tokens;                 // such as a join token with a use less
+    std::vector<AuditRow> audit;                  // of the changes in it; numbered and chained here
 };
 
 class Journal {  // the interface has two implementations: SQLite here, a simulated disk in tests/sim
@@ -94,6 +96,10 @@ class SqliteJournal : public Journal {
     std::optional<std::string> setting(const std::string& key) const;
     std::map<std::string, std::string> settings(const std::string& prefix) const;  // by whole key
     Status erase_settings(const std::vector<std::string>& keys);
+    std::vector<AuditRow> audit(std::uint64_t after, std::size_t limit) const;  // oldest first; durable ones
+    AuditEnd audit_end() const;
+    // Of the database in `directory`, which a head may have open: all rows, oldest first, by pages.
+    static Result<std::vector<AuditRow>> audit_of(const std::string& directory, std::uint64_t after, std::size_t limit);
     std::vector<MetricRow> metrics(RunId run, std::uint64_t after_position, std::size_t limit) const;
     std::optional<MetricRow> last_metrics(RunId run) const;
     void prune_events(std::int64_t before_wall_ms);

@@ -11,7 +11,12 @@ constexpr std::int64_t application_id = 0x7274726e;  // "rtrn"
 constexpr const char* restore_hint = "rtrain head restore-backup FILE";
 constexpr const char* version_key = "schema_version";
 
+constexpr const char* audit_table =
+    "CREATE TABLE audit(seq INTEGER PRIMARY KEY, wall_ms INTEGER NOT NULL, user TEXT NOT NULL, role TEXT NOT NULL, "
+    "credential TEXT NOT NULL, origin TEXT NOT NULL, action TEXT NOT NULL, target TEXT NOT NULL, run TEXT NOT NULL, "
+    "hash TEXT NOT NULL, sum INTEGER NOT NULL)";
 constexpr std::array statements = {
+    audit_table,
     // A whole record as JSON; `run` lets a run's removal find what belongs to it.
     "CREATE TABLE records(kind TEXT NOT NULL, key TEXT NOT NULL, run INTEGER, json TEXT NOT NULL, sum INTEGER NOT "
     "NULL, "
@@ -48,6 +53,7 @@ constexpr std::array to_version_2 = {
 // Version 3 has the same tables; its attempts have rows that lie over theirs (AttemptNode, AttemptWorker), and its
 // events save these, so that a replay begins anew.
 constexpr std::array to_version_3 = {"DELETE FROM settings WHERE key='snapshot_program'"};
+constexpr std::array to_version_4 = {audit_table};
 constexpr std::array summed_tables = {"records", "snapshot", "events", "tokens", "settings"};
 
 struct Fnv1a {  // 64 bits; each changed byte changes it
@@ -96,6 +102,7 @@ Status check_tables(Database& database) {
     Result<std::int64_t> version = database.integer("PRAGMA user_version");
     if (!version) return damaged("its header cannot be read");
     std::set<std::string> ours(statements.begin(), statements.end());
+    if (*version < 4) ours.erase(audit_table);
     if (*version == 1) {
         ours.erase(statements.back());
         ours.insert(index_of_version_1);
@@ -175,7 +182,8 @@ Status bring_up_to_date(Database& database) {
     if (*version == schema_version) return Done{};
     std::vector<const char*> changes;
     if (*version == 1) changes.insert(changes.end(), to_version_2.begin(), to_version_2.end());
-    changes.insert(changes.end(), to_version_3.begin(), to_version_3.end());
+    if (*version <= 2) changes.insert(changes.end(), to_version_3.begin(), to_version_3.end());
+    changes.insert(changes.end(), to_version_4.begin(), to_version_4.end());
     return change_tables(database, changes);
 }
 
@@ -191,7 +199,9 @@ Status check_whole(Database& database) {
     if (Status ours = check_tables(database); !ours) return ours.error();
     for (const char* table : summed_tables)
         if (Status whole = check_sums(database, table); !whole) return whole.error();
-    return Done{};
+    Result<std::int64_t> version = database.integer("PRAGMA user_version");
+    if (!version) return damaged("its header cannot be read");
+    return *version < 4 ? Status(Done{}) : check_sums(database, "audit");
 }
 
 Result<std::string> read_setting(Database& database, const std::string& key) {

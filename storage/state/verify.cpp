@@ -91,6 +91,8 @@ Result<std::string> verify_database(Database& database) {
     if (!stored) return stored.error();
     Result<Replay> replay = begin_replay(database);
     if (!replay) return replay.error();
+    Result<AuditEnd> audit = check_audit(database);  // it is there: begin_replay refuses what earlier versions made
+    if (!audit) return audit.error();
     if (replay->cluster.meta.cluster_id.empty())  // the shell draws it before the first event; no event carries it
         replay->cluster.meta.cluster_id = stored->cluster.meta.cluster_id;
     if (Status replayed = replay_events(database, *replay); !replayed) return replayed.error();
@@ -102,7 +104,8 @@ Result<std::string> verify_database(Database& database) {
                      "replaying " + range + " does not give the stored records; first at " +
                          (replay->first_difference.empty() ? "no single event" : replay->first_difference) + differ,
                      "keep a copy of the directory and report it as a bug; the stored records are what counts"};
-    return range + " replayed: " + std::to_string(rows.size()) + " records are the same, byte for byte";
+    return range + " replayed: " + std::to_string(rows.size()) + " records are the same, byte for byte; " +
+           std::to_string(audit->sequence) + " rows of the audit, each with the hash of the row before it";
 }
 
 }  // namespace
@@ -115,6 +118,20 @@ Result<std::string> SqliteJournal::verify(const std::string& directory) {
     if (!database) return database.error();
     database->leave_wal_on_close();  // leave the files as they are
     return verify_database(*database);
+}
+
+Result<std::vector<AuditRow>> SqliteJournal::audit_of(const std::string& directory, std::uint64_t after,
+                                                      std::size_t limit) {
+    const std::string path = directory + "/" + database_name;
+    if (!std::filesystem::exists(path))
+        return Error{ErrorCode::not_found, path + " does not exist", "name the head's data directory with --data"};
+    Result<Database> database = Database::open(path, Database::Mode::existing);
+    if (!database) return database.error();
+    database->leave_wal_on_close();
+    Result<std::int64_t> there = database->integer("SELECT count(*) FROM sqlite_schema WHERE name='audit'");
+    if (!there) return there.error();
+    if (*there == 0) return std::vector<AuditRow>{};  // of a version before: nothing was kept
+    return read_audit(*database, after, limit);
 }
 
 }  // namespace rtrain::state

@@ -91,9 +91,9 @@ TEST_CASE("a database of version 1 is opened: its metrics were rank 0's") {
     { Story story(scratch / "data"); }
     {
         Database database = Database::open(scratch / "data/state.db", Database::Mode::existing).value();
-        for (const char* sql :
-             {"DROP TABLE metric_chunks", "CREATE UNIQUE INDEX metrics_by_report ON metrics(run, attempt, idx)",
-              "INSERT INTO metrics VALUES(1, 1, 1, 5, 9, '{\"loss\":2}')", "PRAGMA user_version=1"})
+        for (const char* sql : {"DROP TABLE audit", "DROP TABLE metric_chunks",
+                                "CREATE UNIQUE INDEX metrics_by_report ON metrics(run, attempt, idx)",
+                                "INSERT INTO metrics VALUES(1, 1, 1, 5, 9, '{\"loss\":2}')", "PRAGMA user_version=1"})
             REQUIRE(database.run(sql).ok());
         REQUIRE(write_setting(database, "schema_version", "1").ok());
     }

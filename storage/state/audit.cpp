@@ -1,0 +1,114 @@
+// See audit.hpp.
+#include "storage/state/audit.hpp"
+
+#include <openssl/sha.h>
+
+#include <array>
+
+#include "storage/state/audit_table.hpp"
+#include "storage/state/body.hpp"
+#include "storage/state/schema.hpp"
+
+namespace rtrain::state {
+namespace {
+
+constexpr const char* columns = "seq, wall_ms, user, role, credential, origin, action, target, run, hash";
+
+AuditRow audit_row(const Row& row) {
+    return {.sequence = static_cast<std::uint64_t>(row.integer(0)),
+            .wall_ms = row.integer(1),
+            .user = row.text(2),
+            .role = row.text(3),
+            .credential = row.text(4),
+            .from = row.text(5),
+            .action = row.text(6),
+            .target = row.text(7),
+            .run = row.text(8),
+            .hash = row.text(9)};
+}
+
+}  // namespace
+
+std::string audit_hash(const std::string& before, const AuditRow& row) {
+    std::string content = before;
+    for (const std::string& field : {std::to_string(row.sequence), std::to_string(row.wall_ms), row.user, row.role,
+                                     row.credential, row.from, row.action, row.target, row.run})
+        content += std::to_string(field.size()) + ":" + field;
+    std::array<unsigned char, SHA256_DIGEST_LENGTH> sum{};
+    SHA256(reinterpret_cast<const unsigned char*>(content.data()), content.size(), sum.data());
+    std::string hex;
+    for (const unsigned char byte : sum) {
+        hex += "0123456789abcdef"[byte >> 4];
+        hex += "0123456789abcdef"[byte & 15];
+    }
+    return hex;
+}
+
+Status follow(AuditEnd& end, const AuditRow& row) {
+    const bool next = row.sequence == end.sequence + 1;
+    if (!next || row.hash != audit_hash(end.hash, row))
+        return Error{ErrorCode::damaged,
+                     "the audit was changed: row " + std::to_string(row.sequence) +
+                         (next ? " does not have the hash of its content and of the row before it"
+                               : " follows row " + std::to_string(end.sequence)),
+                     "compare it with a backup: rtrain audit --data DIR"};
+    end = {.sequence = row.sequence, .hash = row.hash};
+    return Done{};
+}
+
+Status add_audit(Database& database, AuditEnd& end, const std::vector<AuditRow>& rows) {
+    for (AuditRow row : rows) {
+        row.sequence = end.sequence + 1;
+        row.hash = audit_hash(end.hash, row);
+        if (Status written = insert_row(database, "audit",
+                                        {static_cast<std::int64_t>(row.sequence), row.wall_ms, row.user, row.role,
+                                         row.credential, row.from, row.action, row.target, row.run, row.hash});
+            !written)
+            return written;
+        end = {.sequence = row.sequence, .hash = row.hash};
+    }
+    return Done{};
+}
+
+Result<AuditEnd> last_audit(Database& database) {
+    AuditEnd end;
+    Status read = database.each("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1", {}, [&](const Row& row) {
+        end = {.sequence = static_cast<std::uint64_t>(row.integer(0)), .hash = row.text(1)};
+    });
+    if (!read) return read.error();
+    return end;
+}
+
+Result<std::vector<AuditRow>> read_audit(Database& database, std::uint64_t after, std::size_t limit) {
+    std::vector<AuditRow> rows;
+    Status read = database.each(std::string("SELECT ") + columns + " FROM audit WHERE seq > ? ORDER BY seq LIMIT ?",
+                                {static_cast<std::int64_t>(after), static_cast<std::int64_t>(limit)},
+                                [&](const Row& row) { rows.push_back(audit_row(row)); });
+    if (!read) return read.error();
+    return rows;
+}
+
+Result<AuditEnd> check_audit(Database& database) {
+    AuditEnd end;
+    Status whole = Done{};
+    Status read = database.each(std::string("SELECT ") + columns + " FROM audit ORDER BY seq", {}, [&](const Row& row) {
+        if (whole) whole = follow(end, audit_row(row));
+    });
+    if (!read) return read.error();
+    if (!whole) return whole.error();
+    return end;
+}
+
+std::vector<AuditRow> SqliteJournal::audit(std::uint64_t after, std::size_t limit) const {
+    std::lock_guard held(body_->reading);
+    auto rows = read_audit(body_->reader, after, limit);
+    RTRAIN_CHECK(rows.ok(), rows.error().message);
+    return std::move(*rows);
+}
+
+AuditEnd SqliteJournal::audit_end() const {
+    std::lock_guard held(body_->mutex);
+    return body_->audit_end;
+}
+
+}  // namespace rtrain::state

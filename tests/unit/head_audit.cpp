@@ -1,0 +1,98 @@
+// The audit: who changed what, and from where, chained, and without a secret in it.
+#include <algorithm>
+
+#include "storage/state/journal.hpp"
+#include "tests/unit/head_agent.hpp"
+
+using namespace rtrain;
+using namespace rtrain::test;
+
+namespace {
+
+std::vector<json> rows_of(const HeadUnderTest& head) {
+    const Answer answer = head.call("GET", "/v1/audit?limit=1000");
+    REQUIRE(answer.status == 200);
+    return answer.body["items"].get<std::vector<json>>();
+}
+
+std::vector<json> rows_of(const HeadUnderTest& head, const std::string& action) {
+    std::vector<json> rows = rows_of(head);
+    std::erase_if(rows, [&](const json& row) { return row["action"] != action; });
+    return rows;
+}
+
+}  // namespace
+
+TEST_CASE("each change that somebody asked for has one row: who, with which token, from where, and which run") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const std::string ann = head.make_token("user", "ann"), secret = "a-secret-of-the-job";
+    const Answer submitted =
+        head.call_as(ann, "POST", "/v1/runs", {{"job", job("mine")}, {"secrets", {{"KEY", secret}}}});
+    REQUIRE(submitted.status == 201);
+    CHECK(head.call_as(ann, "POST", "/v1/runs", {{"job", job("mine")}}).status == 409);  // changes nothing
+    CHECK(head.call_as(ann, "POST", "/v1/nodes/n1/drain").status == 403);
+    CHECK(head.call_as(ann, "GET", "/v1/runs").status == 200);
+    CHECK(head.call_as(ann, "POST", "/v1/runs/mine/stop").status < 300);
+    CHECK(head.call_as(ann, "DELETE", "/v1/runs/mine?dry_run=true").status == 200);
+    CHECK(head.call_as(ann, "DELETE", "/v1/runs/mine").status == 200);
+
+    const auto made = rows_of(head, "POST /v1/tokens");
+    REQUIRE(made.size() == 1);
+    CHECK(made[0]["user"] == "admin");
+    CHECK(made[0]["role"] == "admin");
+    CHECK(made[0]["from"].get<std::string>().starts_with("127.0.0.1:"));
+    const std::string run = submitted.body["run_id"];
+    for (const char* action : {"POST /v1/runs", "POST /v1/runs/{run}/stop", "DELETE /v1/runs/{run}"}) {
+        const auto found = rows_of(head, action);
+        INFO(action);
+        REQUIRE(found.size() == 1);
+        CHECK(found[0]["user"] == "ann");
+        CHECK(made[0]["target"].get<std::string>().find("id=" + found[0]["credential"].get<std::string>()) !=
+              std::string::npos);
+        CHECK(found[0]["run"] == run);
+    }
+    CHECK(rows_of(head).size() == 4);
+    const std::string text = head.call("GET", "/v1/audit").text;
+    CHECK(text.find(secret) == std::string::npos);
+    CHECK(text.find(ann) == std::string::npos);
+    CHECK(head.call_as(ann, "GET", "/v1/audit").status == 403);
+}
+
+TEST_CASE("nodes that join, files that people write and a stop of the head are in the audit; agents' own work is not") {
+    const TemporaryFolder folder;
+    std::string admin;
+    {
+        HeadUnderTest head({.data_dir = folder.path});
+        admin = head.admin;
+        const net::Endpoint node = join(head, "n1");
+        const auto joined = rows_of(head, "POST /v1/join");
+        REQUIRE(joined.size() == 1);
+        CHECK(joined[0]["target"].get<std::string>().find("node=n1") != std::string::npos);
+        CHECK_FALSE(joined[0]["credential"].get<std::string>().empty());
+        HandMadeAgent agent(node, "n1");
+        agent.register_node();
+        REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes/n1").status == 200; }));
+        REQUIRE(head.call("POST", "/v1/runs", {{"job", job("busy")}}).status == 201);
+        start_attempt(agent, 1);
+        CHECK(HeadUnderTest::send(node, {.method = "PUT", .target = "/v1/storage/busy/x", .body = "x"}).status == 201);
+        CHECK(rows_of(head, "PUT /v1/storage/{path...}").empty());
+        const net::Endpoint person = head.endpoint(head.admin);
+        CHECK(HeadUnderTest::send(person, {.method = "PUT", .target = "/v1/storage/y", .body = "y"}).status == 201);
+        CHECK(HeadUnderTest::send(person, {.method = "PUT", .target = "/v1/storage/../y", .body = "y"}).status == 400);
+        CHECK(rows_of(head, "PUT /v1/storage/{path...}").size() == 1);
+        CHECK(head.call("POST", "/v1/nodes/n1/drain").status == 200);
+        CHECK(head.call("POST", "/v1/nodes/n1/leave").status == 200);
+        CHECK(rows_of(head, "POST /v1/nodes/{node}/drain").size() == 1);
+        CHECK(rows_of(head, "POST /v1/nodes/{node}/leave").size() == 1);
+    }
+    HeadUnderTest head({.data_dir = folder.path});
+    head.admin = admin;
+    CHECK(rows_of(head, "POST /v1/head/stop").size() == 1);
+    state::AuditEnd end;
+    const auto kept = state::SqliteJournal::audit_of(folder.path, 0, 1'000);
+    REQUIRE(kept);
+    for (const state::AuditRow& row : *kept) CHECK(state::follow(end, row).ok());
+    CHECK(end.sequence == rows_of(head).size());
+    CHECK(end.hash == rows_of(head).back()["hash"]);
+}
