@@ -7,6 +7,7 @@
 
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/listing.hpp"
+#include "storage/uri/tree.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -86,10 +87,7 @@ Status remove_garbage(Store& store, const std::string& run_name, const Garbage& 
     if (attempt_of(directory) && directory.find('/') == std::string::npos)
         return delete_checkpoint(store, run_name, directory);
     if (!store.local()) return store.remove_tree(garbage.path);
-    std::error_code failed;  // names that the Store keeps for itself
-    fs::remove_all(store.local_path(garbage.path), failed);
-    if (failed) return Error{ErrorCode::io, "removing " + garbage.path + ": " + failed.message(), ""};
-    return Done{};
+    return remove_all_beneath(store.local_path(""), garbage.path);  // names that the Store keeps for itself
 }
 
 Result<std::vector<std::string>> list_runs(Store& store) {

@@ -96,6 +96,7 @@ Status delete_checkpoint(Store&, const std::string& run_name, const std::string&
 Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const std::string& directory,
                                      const std::string& to_local, const Progress& progress);
 Result<std::string> hash_file(const std::string& local_path, const Progress& progress = {});  // sha256, lower-case hex
+Result<std::string> hash_opened(const Descriptor& file, const std::string& name, const Progress& progress = {});
 
 struct RankEnd {
     std::optional<std::int32_t> exit_code, signal;

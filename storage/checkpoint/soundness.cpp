@@ -33,8 +33,13 @@ class Scratch {  // a local directory for files of a store that is not local
     std::string path_;
 };
 
+Result<std::string> hash_in_place(Store& store, const std::string& path) {
+    const auto file = store.open(path);
+    return file ? hash_opened(*file, store.local_path(path)) : file.error();
+}
+
 Result<std::string> hash_stored(Store& store, const std::string& path, const std::string& keep_at) {
-    if (store.local()) return hash_file(store.local_path(path));
+    if (store.local()) return hash_in_place(store, path);
     if (!keep_at.empty()) {
         std::error_code failed;
         fs::create_directories(fs::path(keep_at).parent_path(), failed);
@@ -185,7 +190,7 @@ Result<std::string> fetch_checkpoint(Store& store, const std::string& run_name, 
     for (const ManifestFile& file : manifest->files) {
         const std::string path = top + "/" + file.path;
         if (store.local()) {
-            const auto hash = hash_file(store.local_path(path));
+            const auto hash = hash_in_place(store, path);
             if (!hash && hash.error().code != ErrorCode::not_found) return hash.error();
             if (!hash || *hash != file.sha256)
                 return Error{ErrorCode::damaged,

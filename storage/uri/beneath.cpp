@@ -18,22 +18,13 @@ namespace {
 
 constexpr int exchanged_tries = 16;  // EAGAIN: a name on the way was exchanged while the kernel looked
 
-// What a descriptor is called, for messages.
-std::string name_of(const Descriptor& top, const std::string& path) {
-    char name[4096];
-    const std::string link = "/proc/self/fd/" + std::to_string(top.number());
-    const ssize_t length = ::readlink(link.c_str(), name, sizeof name);
-    const std::string directory = length > 0 ? std::string(name, static_cast<std::size_t>(length)) : "(a directory)";
-    return path.empty() ? directory : directory + "/" + path;
-}
-
 Error failure(const Descriptor& top, const std::string& path, const std::string& doing, int error_number) {
-    const std::string shown = name_of(top, path);
+    const std::string name = shown(top, path);
     if (error_number == ELOOP || error_number == EXDEV)
         return {ErrorCode::unauthorised,
-                doing + " " + shown + ": a part of this path is a link, and links are not followed here",
+                doing + " " + name + ": a part of this path is a link, and links are not followed here",
                 "put the directory itself in the link's place"};
-    return disk::failure(doing, shown, error_number);
+    return disk::failure(doing, name, error_number);
 }
 
 // The parts of `path`; empty: it is not a path beneath a directory.
@@ -95,6 +86,14 @@ Descriptor ask_kernel(const Descriptor& top, const std::string& path, int flags,
 }
 
 }  // namespace
+
+std::string shown(const Descriptor& directory, const std::string& path) {
+    char name[4096];
+    const std::string link = "/proc/self/fd/" + std::to_string(directory.number());
+    const ssize_t length = ::readlink(link.c_str(), name, sizeof name);
+    const std::string top = length > 0 ? std::string(name, static_cast<std::size_t>(length)) : "(a directory)";
+    return path.empty() ? top : top + "/" + path;
+}
 
 Result<Descriptor> open_top(const std::string& directory) {
     Descriptor top(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

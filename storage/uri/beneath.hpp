@@ -28,6 +28,9 @@ struct Place {
 };
 Result<Place> place_beneath(const Descriptor& top, const std::string& path);
 
+// What `path` beneath a directory is called now: for messages only.
+std::string shown(const Descriptor& directory, const std::string& path);
+
 // How a path is opened. `each_part` is for kernels without openat2, and for containers that forbid it.
 enum class Walk { kernel, each_part };
 Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,

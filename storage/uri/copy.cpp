@@ -1,9 +1,7 @@
 // Copying a file's content the cheapest way there is: shared blocks, in the kernel, or through memory.
 
-#include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,13 +34,10 @@ Result<std::size_t> copy_piece(int from, const std::string& from_path, const Asi
 
 }  // namespace
 
-Status copy_contents(const std::string& from, Aside& to, const Progress& progress) {
-    const Descriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!source.open()) return failure("reading", from, errno);
-    struct stat seen{};
-    if (::fstat(source.number(), &seen) != 0) return failure("reading", from, errno);
-    if (!S_ISREG(seen.st_mode)) return Error{ErrorCode::io, "reading " + from + ": not a regular file", ""};
-    const auto total = static_cast<std::int64_t>(seen.st_size);
+Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress) {
+    const auto size = size_of(source, from);
+    if (!size) return size.error();
+    const std::int64_t total = *size;
     if (::ioctl(to.number(), FICLONE, source.number()) == 0) {
         if (progress) progress(total, total);
         return Done{};

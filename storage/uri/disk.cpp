@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -21,23 +20,6 @@ namespace {
 
 constexpr std::string_view temporary_prefix = ".rtrain-tmp-";
 constexpr std::int64_t sync_piece_bytes = std::int64_t{64} << 20;
-
-// Different in every process of every machine that shares the file system.
-const std::string& process_tag() {
-    static const std::string tag = [] {
-        std::uint64_t random = 0;
-        if (::getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<std::uint64_t>(::getpid());
-        char text[24];
-        std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random));
-        return std::string(text);
-    }();
-    return tag;
-}
-
-std::string temporary_beside(const std::string& target) {
-    static std::atomic<std::uint64_t> counter{0};
-    return directory_of(target) + "/" + std::string(temporary_prefix) + process_tag() + "-" + std::to_string(++counter);
-}
 
 // The rest comes from a server behind the mount (NFS and its like).
 ErrorCode code_of(int error_number) {
@@ -60,6 +42,15 @@ ErrorCode code_of(int error_number) {
 }
 
 }  // namespace
+
+std::string random_name() {
+    std::uint64_t random[2] = {};
+    if (::getrandom(random, sizeof random, 0) != sizeof random) return {};
+    char text[40];
+    std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(random[0]),
+                  static_cast<unsigned long long>(random[1]));
+    return text;
+}
 
 Error failure(const std::string& doing, const std::string& path, int error_number) {
     const std::string what = doing + " " + path + ": ";
@@ -115,10 +106,21 @@ Status sync(int descriptor, const std::string& path, std::int64_t bytes, const P
 Status sync_directory(const std::string& directory) {
     const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!opened.open()) return failure("opening", directory, errno);
+    return sync_directory(opened);
+}
+
+Status sync_directory(const Descriptor& directory) {
     // Some network file systems cannot sync a directory; they make names durable at once.
-    if (::fsync(opened.number()) != 0 && errno != EINVAL && errno != EROFS)
-        return failure("bringing to the disk", directory, errno);
+    if (::fsync(directory.number()) != 0 && errno != EINVAL && errno != EROFS)
+        return failure("bringing to the disk", shown(directory, ""), errno);
     return Done{};
+}
+
+Result<std::int64_t> size_of(const Descriptor& opened, const std::string& path) {
+    struct stat seen{};
+    if (::fstat(opened.number(), &seen) != 0) return failure("reading", path, errno);
+    if (!S_ISREG(seen.st_mode)) return Error{ErrorCode::io, "reading " + path + ": not a regular file", ""};
+    return static_cast<std::int64_t>(seen.st_size);
 }
 
 Status make_directories(const std::string& directory) {
@@ -135,39 +137,51 @@ Status make_directories(const std::string& directory) {
 }
 
 Result<Aside> Aside::begin(const std::string& target) {
-    const std::string path = temporary_beside(target);
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    auto directory = open_top(directory_of(target));
+    if (!directory) return directory.error();
+    return begin({std::move(*directory), target.substr(target.rfind('/') + 1)}, target);
+}
+
+Result<Aside> Aside::begin(Place place, const std::string& target) {
+    const std::string random = random_name(), name = std::string(temporary_prefix) + random;
+    if (random.empty()) return failure("writing", target, errno);
+    constexpr int made_new = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    Descriptor file(::openat(place.directory.number(), name.c_str(), made_new, 0666));
     if (!file.open()) return failure("writing", target, errno);
-    return Aside(std::move(file), path, target);
+    return Aside(std::move(file), std::move(place), name, target);
 }
 
 Aside::~Aside() {
-    if (!path_.text.empty()) ::unlink(path_.text.c_str());
+    if (!name_.text.empty()) ::unlinkat(place_.directory.number(), name_.text.c_str(), 0);
 }
 
 Status Aside::replace() {
     if (auto synced = sync(file_.number(), target_); !synced) return synced;
-    if (::rename(path_.text.c_str(), target_.c_str()) != 0) return failure("writing", target_, errno);
-    path_.text.clear();
-    return sync_directory(directory_of(target_));
+    const int directory = place_.directory.number();
+    if (::renameat(directory, name_.text.c_str(), directory, place_.name.c_str()) != 0)
+        return failure("writing", target_, errno);
+    name_.text.clear();
+    return sync_directory(place_.directory);
 }
 
 Result<bool> Aside::take_place() {
     if (auto synced = sync(file_.number(), target_); !synced) return synced.error();
-    bool linked = ::link(path_.text.c_str(), target_.c_str()) == 0;
+    const int directory = place_.directory.number();
+    const char *aside = name_.text.c_str(), *name = place_.name.c_str();
+    bool linked = ::linkat(directory, aside, directory, name, 0) == 0;
     int why = linked ? 0 : errno;
     struct stat seen{};
     // Over NFS the answer to a link that was made may be lost: the count of names tells.
     if (!linked && ::fstat(file_.number(), &seen) == 0 && seen.st_nlink == 2) linked = true;
     if (!linked && why != EEXIST && why != ENOENT && why != ENOSPC && why != EDQUOT) {  // a file system without links
-        linked = ::renameat2(AT_FDCWD, path_.text.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) == 0;
+        linked = ::renameat2(directory, aside, directory, name, RENAME_NOREPLACE) == 0;
         if (!linked && errno == EEXIST) why = EEXIST;
     }
     if (!linked && why == EEXIST) return false;
     if (!linked) return failure("creating", target_, why);
-    ::unlink(path_.text.c_str());
-    path_.text.clear();
-    if (auto synced = sync_directory(directory_of(target_)); !synced) return synced.error();
+    ::unlinkat(directory, aside, 0);
+    name_.text.clear();
+    if (auto synced = sync_directory(place_.directory); !synced) return synced.error();
     return true;
 }
 

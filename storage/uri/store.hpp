@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scheduler/result.hpp"
+#include "storage/uri/descriptor.hpp"
 
 namespace rtrain::storage {
 
@@ -33,6 +34,7 @@ class Store {
     virtual Status remove_tree(const std::string& path) = 0;
     virtual bool local() const = 0;                                 // files are reachable as local_path()
     virtual std::string local_path(const std::string& path) = 0;    // local stores only
+    virtual Result<Descriptor> open(const std::string& path);       // local stores only: a plain file, to be read
 };
 
 // file:///abs, /abs, s3://bucket/prefix. (cluster:// is made by the agent over the head's API; gs:// is refused.)
@@ -45,8 +47,8 @@ struct StorageUri {
     std::string path;  // file: absolute path; s3, gs: bucket/prefix
 };
 Result<StorageUri> parse_uri(const std::string& text);
-// Writes, syncs, reads back and removes a probe file: what failed, on which path, and why.
-Status probe(Store& store, const std::string& name);
+// Writes, syncs, reads back and removes a probe file in the directory `below`: what failed, on which path, and why.
+Status probe(Store& store, const std::string& name, const std::string& below = {});
 // Is the file system of this directory one that does not survive (tmpfs, overlay)? Its type, or empty.
 std::string volatile_filesystem(const std::string& directory);
 

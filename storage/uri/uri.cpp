@@ -61,6 +61,10 @@ std::string mounted_root(const std::string& directory) {
 
 }  // namespace
 
+Result<Descriptor> Store::open(const std::string& path) {
+    return Error{ErrorCode::invalid, "opening " + path + ": this storage is not a directory here", ""};
+}
+
 Result<StorageUri> parse_uri(const std::string& text) {
     const auto after = [&](std::string_view scheme) { return text.substr(scheme.size()); };
     if (text.empty()) return StorageUri{};
@@ -99,8 +103,9 @@ Result<std::unique_ptr<Store>> open_store(const std::string& root) {
     return open_file_store(root);
 }
 
-Status probe(Store& store, const std::string& name) {
-    const std::string path = ".rtrain-probe-" + name;
+Status probe(Store& store, const std::string& name, const std::string& below) {
+    // Of nodes and users that probe one directory at once, none writes over the other's.
+    const std::string path = (below.empty() ? "" : below + "/") + ".rtrain-probe-" + disk::random_name();
     const std::string bytes = "rtrain probe " + name + " " + std::to_string(::getpid());
     if (auto written = store.put(path, bytes); !written) return written;
     const auto back = store.get(path);

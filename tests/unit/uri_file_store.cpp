@@ -181,6 +181,58 @@ TEST_CASE("paths cannot leave the store") {
     CHECK(store->put(std::string("a\0b", 3), "x").error().code == ErrorCode::invalid);
 }
 
+TEST_CASE("beneath the storage path no link is followed: by no reader, writer, list or removal") {
+    Folder folder;
+    fs::create_directory(folder.path + "/real");
+    fs::create_directory_symlink(folder.path + "/real", folder.path + "/store");  // the operator's: followed
+    fs::create_directory(folder.path + "/outside");
+    write(folder.path + "/outside/secret", "outside");
+    auto store = store_at(folder.path + "/store");
+    REQUIRE(store->put("mine/file", "inside").ok());
+    fs::create_directory_symlink(folder.path + "/outside", folder.path + "/real/run");
+    fs::create_symlink(folder.path + "/outside/secret", folder.path + "/real/mine/link");
+    write(folder.path + "/given", "weights");
+
+    const auto refused = [&](const Status& status) {
+        REQUIRE_FALSE(status.ok());
+        CHECK(status.error().code == ErrorCode::unauthorised);
+        CHECK(status.error().message.find("is a link") != std::string::npos);
+    };
+    const auto status_of = [](const auto& result) { return result ? Status(Done{}) : Status(result.error()); };
+    refused(store->put("run/new", "x"));
+    refused(status_of(store->create("run/new", "x")));
+    refused(store->append("run/secret", "x"));
+    refused(store->append("mine/link", "x"));
+    refused(store->put_file(folder.path + "/given", "run/new", true, {}));
+    refused(store->put_file(folder.path + "/given", "run/new", false, {}));
+    refused(status_of(store->get("run/secret")));
+    refused(status_of(store->get("mine/link")));
+    refused(store->get_file("mine/link", folder.path + "/back", {}));
+    refused(status_of(store->list("run")));
+    refused(store->remove("run/secret"));
+    refused(store->remove_tree("run/secret"));
+    CHECK(paths(*store->list("")) == std::vector<std::string>{"mine/file"});
+    REQUIRE(store->put("mine/link", "a file of its own").ok());  // takes the link's name, not what it means
+    REQUIRE(store->remove_tree("run").ok());                     // the link
+    REQUIRE(store->remove_tree("mine").ok());
+    CHECK(read(folder.path + "/outside/secret") == "outside");
+    CHECK(std::distance(fs::directory_iterator(folder.path + "/outside"), {}) == 1);
+    CHECK(fs::is_empty(folder.path + "/real"));
+}
+
+TEST_CASE("what is no plain file is neither waited for nor read") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(::mkfifo((folder.path + "/pipe").c_str(), 0600) == 0);
+    CHECK(store->get("pipe").error().message.find("not a regular file") != std::string::npos);
+    CHECK_FALSE(store->append("pipe", "x").ok());
+    CHECK_FALSE(store->put_file(folder.path + "/pipe", "copy", false, {}).ok());
+    std::string deep = folder.path;
+    for (int level = 0; level < 200; ++level) fs::create_directory(deep += "/d");
+    CHECK(store->list("").error().message.find("nested deeper") != std::string::npos);
+    fs::remove_all(folder.path + "/d");
+}
+
 TEST_CASE("a file where a directory should be is named") {
     Folder folder;
     write(folder.path + "/runs", "");
