@@ -1,6 +1,7 @@
 // The steps of a preparation, in the order of their cost.
 #include "daemon/agent/preparation.hpp"
 
+#include <fcntl.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,12 +12,15 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "daemon/agent/handing_over.hpp"
 #include "daemon/agent/places.hpp"
 #include "daemon/agent/start_directory.hpp"
 #include "daemon/agent/storage_access.hpp"
 #include "daemon/agent/unused.hpp"
+#include "daemon/agent/user_store.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/beneath.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -87,10 +91,7 @@ Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha
     return place;
 }
 
-std::string probe_directory(const AttemptGear& gear) {
-    return gear.store->local_path(gear.prepare.run_name + "/.staging/" +
-                                  std::to_string(gear.prepare.attempt.incarnation) + "/nodes");
-}
+std::string probes_in_store(const AttemptGear& gear) { return staging_in_store(gear.prepare) + "/nodes"; }
 
 bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.prepare.nodes.size() > 1; }
 
@@ -98,9 +99,8 @@ bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.p
 // knows the directory, but looks at a directory anew when it is opened.
 std::string missing_probe(const AttemptGear& gear) {
     std::set<std::string> there;
-    std::error_code failed;
-    for (fs::directory_iterator at(probe_directory(gear), failed), end; !failed && at != end; at.increment(failed))
-        there.insert(at->path().filename().string());
+    if (const auto probes = gear.store->list(probes_in_store(gear)))
+        for (const storage::StoreEntry& probe : *probes) there.insert(fs::path(probe.path).filename().string());
     for (const protocol::PeerNode& peer : gear.prepare.nodes)
         if (!there.contains(peer.node)) return peer.node;
     return {};
@@ -132,13 +132,19 @@ bool says_written(const NodeFacts& facts, const protocol::Prepare& prepare, cons
 
 Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
     const std::string path = gear.prepare.storage_path.empty() ? "cluster://" : gear.prepare.storage_path;
-    if (Status fine = storage::probe(*gear.store, gear.prepare.run_name + "-" + facts.node); !fine)
+    const std::string& run = gear.prepare.run_name;
+    // A run that is there already may lie in a directory where its user makes no others.
+    const auto there = gear.store->local() ? gear.store->get(run + "/run.json") : Result<std::string>(Error{});
+    Status fine = storage::probe(*gear.store, run + "-" + facts.node, there ? run : "");
+    if (fine && shared_path(gear)) fine = gear.store->put(probes_in_store(gear) + "/" + facts.node, facts.node);
+    if (fine) return Done{};
+    if (gear.user.uid < 0 || !gear.store->local() || fine.error().code != ErrorCode::unauthorised)
         return trouble(fine.error(), facts.node, "storage path " + path);
-    if (!shared_path(gear)) return Done{};
-    Status left = make_directory(probe_directory(gear), 0777);
-    if (left) left = write_whole(probe_directory(gear) + "/" + facts.node, facts.node, 0644, Durable::yes);
-    if (!left) return trouble(left.error(), facts.node, "storage path " + gear.prepare.storage_path);
-    return Done{};
+    const std::string& user = gear.user.name;
+    return Trouble{facts.node + ": storage path " + path + ": user '" + user + "' may not write there: " +
+                       fine.error().message + "; let the administrator make it writable to '" + user +
+                       "', or name a storage_path that '" + user + "' may write, or leave it out (cluster://)",
+                   true};
 }
 
 // Whose directory it is decides who goes on from it. A run that has claimed attempts there was let in before.
@@ -213,20 +219,60 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path) {
+Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
+                                          const WorkerUser& user) {
     const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
     if (!uri) return uri.error();
     if (uri->scheme == storage::Scheme::cluster) return facts.on_head;
+    if (uri->scheme == storage::Scheme::file) return open_user_store(storage_path, user);
     auto store = storage::open_store(storage_path);
     if (!store) return store.error();
     return std::shared_ptr<Store>(std::move(*store));
 }
 
+Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& run_name,
+                                 const std::string& user) {
+    const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
+    if (!uri) return uri.error();
+    if (::geteuid() != 0 || uri->scheme != storage::Scheme::file) return WorkerUser{};
+    if (!user.empty()) {
+        auto found = user_of(facts, user);
+        if (const auto* why = std::get_if<Trouble>(&found)) return Error{ErrorCode::unauthorised, why->why, ""};
+        return std::get<WorkerUser>(found);
+    }
+    const auto top = storage::open_top(uri->path);
+    if (!top) return top.error();
+    const auto run = storage::open_beneath(*top, run_name, O_PATH | O_DIRECTORY);
+    if (!run) return run.error();
+    struct stat seen{};
+    if (::fstat(run->number(), &seen) != 0)
+        return Error{ErrorCode::io, "reading " + uri->path + "/" + run_name + ": " + std::strerror(errno), ""};
+    if (seen.st_uid == 0) return WorkerUser{};
+    std::vector<char> space(16'384);
+    passwd entry{};
+    passwd* found = nullptr;
+    ::getpwuid_r(seen.st_uid, &entry, space.data(), space.size(), &found);
+    return WorkerUser{.uid = seen.st_uid,
+                      .gid = found ? found->pw_gid : seen.st_gid,
+                      .name = found ? found->pw_name : std::to_string(seen.st_uid),
+                      .home = "/"};
+}
+
+Result<std::shared_ptr<Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
+                                                 const std::string& run_name, const std::string& user) {
+    const auto owner = user_of_order(facts, storage_path, run_name, user);
+    if (!owner) return owner.error();
+    return open_store(facts, storage_path, *owner);
+}
+
 std::string staging_below(const AttemptGear& gear, const NodeFacts& facts) {
     const AttemptKey key = key_of(gear.prepare.attempt);
     if (!gear.store->local()) return facts.files.spool(key);
-    return gear.store->local_path(gear.prepare.run_name + "/.staging/" + std::to_string(key.incarnation)) + "/" +
-           facts.node;
+    return gear.store->local_path(staging_in_store(gear.prepare)) + "/" + facts.node;
+}
+
+std::string staging_in_store(const protocol::Prepare& prepare) {
+    return prepare.run_name + "/.staging/" + std::to_string(prepare.attempt.incarnation);
 }
 
 namespace {
@@ -250,7 +296,7 @@ Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const
         const Status may = may_use_storage(facts.storage_rules, {prepare.user, gear->job.queue}, prepare.storage_path);
         if (!may) return trouble(may.error(), facts.node, "storage path " + prepare.storage_path);
     }
-    auto store = open_store(facts, prepare.storage_path);
+    auto store = open_store(facts, prepare.storage_path, gear->user);
     if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
     gear->store = *store;
     return gear;
@@ -271,6 +317,8 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
     gear->staging = staging_below(*gear, facts);
     gear->spool = facts.files.spool(key_of(prepare.attempt));
     if (probing == Probing::yes) {
+        if (Status fine = hand_over_run(*gear); !fine)
+            return trouble(fine.error(), facts.node, "storage path " + prepare.storage_path);
         auto probed = probe_storage(facts, *gear);
         if (auto* why = std::get_if<Trouble>(&probed)) return *why;
     }

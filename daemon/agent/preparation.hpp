@@ -73,7 +73,17 @@ Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare);
 Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts);  // see start_directory.hpp
 Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms);
 
-Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path);
+// A directory is read and written with the rights of `user` (user_store.hpp).
+Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
+                                                   const WorkerUser& user);
+// With whose rights an order about a run's files is carried out: those of the user that it names; of a head that names
+// none, those of the owner of the run's directory, which is not_found where there is none.
+Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& run_name,
+                                 const std::string& user);
+Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
+                                                          const std::string& run_name, const std::string& user);
+// Below the storage path: where ranks' directories are made and nodes leave their probes. Local stores.
+std::string staging_in_store(const protocol::Prepare& prepare);
 std::string staging_below(const AttemptGear& gear, const NodeFacts& facts);  // also removed with the attempt
 
 }  // namespace rtrain::agent

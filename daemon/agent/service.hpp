@@ -39,7 +39,6 @@ class Service {
         protocol::Launch launch;
         Beginning begin;
         std::uint32_t number = 0;
-        std::uint64_t stages = 0;
         std::int64_t staged_bytes = 0;     // of the last checkpoint, on this node
         std::shared_ptr<Journal> journal;  // null: no metrics yet
         bool journal_scheduled = false;

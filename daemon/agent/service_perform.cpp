@@ -270,7 +270,9 @@ void Service::on(const ListStaged& out) {
 }
 
 void Service::on(const DropStaged& out) {
-    loop_.offload([staged = out.staged] { drop_staged(staged); }, [] {});
+    const Held* one = held(out.attempt);
+    if (!one) return;
+    loop_.offload([gear = one->gear, staged = out.staged] { drop_staged(*gear, staged); }, [] {});
 }
 
 void Service::on(const Upload& out) {
@@ -401,16 +403,10 @@ void Service::on(const CloseAttempt& out) {
                 remove_all_but(scratch, named_logs_folder);
             else
                 remove_tree(scratch);
-            remove_tree(gear->staging);
-            remove_tree(gear->spool);
+            drop_staging(*gear);
             remove_tree(restored);
             remove_start_directories(*gear, facts);
             if (groups) groups->remove(key);
-            const std::filesystem::path staging = gear->staging;
-            if (!gear->store->local()) return;
-            if (gear->prepare.claim) remove_tree(staging.parent_path() / "nodes");
-            ::rmdir(staging.parent_path().c_str());
-            ::rmdir(staging.parent_path().parent_path().c_str());
         },
         [this, key = out.attempt] {
             if (logs_->complete(key)) let_go(key);

@@ -20,6 +20,7 @@
 #include "daemon/agent/staged_files.hpp"
 #include "daemon/agent/start_directory.hpp"
 #include "daemon/agent/uploads.hpp"
+#include "daemon/security/security.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -261,7 +262,7 @@ void Service::refuse_foreign_stage(WorkerSaid& said) {
 void Service::on(const MakeStage& out) {
     Held* one = held(out.attempt);
     if (!one) return;
-    const std::string unique = std::to_string(boot_ms()) + "-" + std::to_string(++one->stages);
+    const std::string unique = security::random_hex(16);
     auto place = make_stage(*one->gear, out.rank, unique, one->staged_bytes);
     if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
     worker::Staged staged{.path = place ? *place : ""};

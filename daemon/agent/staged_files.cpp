@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/taking.hpp"
+#include "storage/uri/tree.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -22,45 +22,29 @@ constexpr const char* manifest_name = ".manifest.json";
 // come others may put theirs beside them, so they are taken over only then, by one rename: ours, or that of a rank
 // which returns from its report and might use the directory again. The mark beside the files says so to ranks; it is no
 // file of the checkpoint.
-constexpr const char *in_place_note = "/.rtrain-in-place", *taken_name = "/.rtrain-taken",
+constexpr const char *in_place_note = ".rtrain-in-place", *taken_name = ".rtrain-taken",
                      *mark_prefix = ".rtrain-taking-";
 
 std::string path_of(const Descriptor& opened) { return "/proc/self/fd/" + std::to_string(opened.number()); }
 
-// The directory that holds the entry, reached through real directories only.
-Descriptor folder_of(const StagedEntry& entry) {
-    constexpr int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    Descriptor at(::open(entry.stage.c_str(), flags));
-    for (const fs::path& part : fs::path(entry.name).parent_path())
-        if (at.open()) at = Descriptor(::openat(at.number(), part.c_str(), flags));
-    return at;
+constexpr int a_directory = O_RDONLY | O_DIRECTORY, a_file = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+Error unread(const Error& why, const std::string& name, const UserRights& rights) {
+    const bool refused = why.code == ErrorCode::unauthorised;
+    return {why.code,
+            "reading the staged file '" + name + "'" + (rights.others() ? " as user " + rights.name() : "") + ": " +
+                why.message,
+            !why.next.empty() ? why.next
+            : refused         ? unreadable_next
+                              : ""};
 }
 
-std::string place_of(const std::string& stage) {
-    std::error_code failed;
-    if (fs::is_directory(stage + taken_name, failed)) return stage + taken_name;
-    const auto note = read_whole(stage + in_place_note);
-    return note ? *note : stage;
-}
-
-Status take_place(const fs::path& run, const std::string& stage) {
-    const auto given = read_whole(stage + in_place_note);
-    if (!given) return Done{};
-    std::error_code failed;
-    const fs::path inside = fs::weakly_canonical(*given, failed).lexically_relative(fs::weakly_canonical(run, failed));
-    if (failed || run.empty() || inside.empty() || inside.native().starts_with('.'))
-        return Error{ErrorCode::invalid, *given + " does not lie in the run's directory " + run.string(), ""};
-    if (::rename(given->c_str(), (stage + taken_name).c_str()) == 0) return Done{};
-    const int why = errno;
-    if (fs::is_directory(stage + taken_name, failed))
-        return Done{};  // by a rank; what lies there now is not of this report
-    return Error{ErrorCode::io, "taking over " + *given + ": " + std::strerror(why), ""};
-}
-
-Error unread(const std::string& name, const std::error_code& why) {
-    const bool refused = why == std::errc::permission_denied;
-    return {refused ? ErrorCode::unauthorised : ErrorCode::io,
-            "reading the staged file '" + name + "': " + why.message(), refused ? unreadable_next : ""};
+// The note of a rank that put its files into the run's directory itself: where. Empty: it did not.
+std::string noted_place(const Descriptor& stage) {
+    const auto note = storage::open_beneath(stage, in_place_note, a_file);
+    char text[4096];
+    const ssize_t length = note ? ::read(note->number(), text, sizeof text) : 0;
+    return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "";
 }
 
 }  // namespace
@@ -71,80 +55,134 @@ bool is_stage_of(const AttemptGear& gear, std::uint32_t rank, const std::string&
     const std::string below = path.substr(0, slash), name = path.substr(slash + 1), own = rank_text(rank) + "-";
     if (below != gear.staging && below != gear.spool) return false;
     return name.starts_with(own) && name.size() > own.size() &&
-           name.find_first_not_of("0123456789-", own.size()) == std::string::npos;
+           name.find_first_not_of("0123456789abcdef-", own.size()) == std::string::npos;
+}
+
+// Beneath the storage path, or in the agent's own spool: a link in its place is refused.
+Result<Descriptor> StagedFiles::open_stage(const std::string& stage) const {
+    const std::string root = gear_.store->local() ? gear_.store->local_path("") : "";
+    const bool stored = !root.empty() && stage.starts_with(root);
+    const auto slash = stored ? root.size() : stage.rfind('/') + 1;
+    const auto top = storage::open_top(stage.substr(0, slash));
+    if (!top) return top.error();
+    return storage::open_beneath(*top, stage.substr(slash), a_directory);
 }
 
 Status StagedFiles::take_over(const StagedPaths& staged) const {
     const UserRights::Worn worn(rights_);
     if (!worn.taken()) return worn.taken().error();
-    const std::string run = gear_.store->local() ? gear_.store->local_path(gear_.prepare.run_name) : "";
     for (const auto& [rank, stage] : staged)
-        if (Status taken = take_place(run, stage); !taken) return taken;
+        if (Status taken = take_place(stage); !taken) return taken;
     return Done{};
+}
+
+Status StagedFiles::take_place(const std::string& stage) const {
+    const auto opened = open_stage(stage);
+    if (!opened) return opened.error().code == ErrorCode::not_found ? Status(Done{}) : opened.error();
+    const std::string given = noted_place(*opened);
+    if (given.empty()) return Done{};
+    const fs::path run = gear_.store->local() ? gear_.store->local_path(gear_.prepare.run_name) : "";
+    std::error_code failed;
+    const fs::path inside = fs::weakly_canonical(given, failed).lexically_relative(fs::weakly_canonical(run, failed));
+    if (failed || run.empty() || inside.empty() || inside.native().starts_with('.'))
+        return Error{ErrorCode::invalid, given + " does not lie in the run's directory " + run.string(), ""};
+    const auto top = storage::open_top(gear_.store->local_path(""));
+    if (!top) return top.error();
+    const auto from = storage::place_beneath(*top, gear_.prepare.run_name + "/" + inside.native());
+    if (!from && from.error().code != ErrorCode::not_found) return from.error();
+    if (from && ::renameat(from->directory.number(), from->name.c_str(), opened->number(), taken_name) == 0)
+        return Done{};
+    const int why = from ? errno : ENOENT;
+    if (storage::open_beneath(*opened, taken_name, a_directory))
+        return Done{};  // by a rank; what lies there now is not of this report
+    return Error{ErrorCode::io, "taking over " + given + ": " + std::strerror(why), ""};
 }
 
 Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
                               std::map<std::string, StagedEntry>& files) const {
-    const std::string stage = place_of(given);
-    std::error_code failed;
-    const bool there = fs::is_directory(stage, failed);
-    if (failed && failed != std::errc::no_such_file_or_directory)
-        return Error{ErrorCode::io, "reading staged files in " + stage + ": " + failed.message(), ""};
-    if (!there) return Done{};  // a try before has moved its files
-    for (auto at = fs::recursive_directory_iterator(stage, failed); !failed && at != fs::recursive_directory_iterator();
-         at.increment(failed)) {
-        const std::string name = fs::path(at->path()).lexically_relative(stage).generic_string();
-        std::error_code trouble;
-        const bool is_file = at->is_regular_file(trouble);
-        if (trouble == std::errc::no_such_file_or_directory) continue;  // a link to nothing
-        const auto bytes = is_file ? static_cast<std::int64_t>(at->file_size(trouble)) : 0;
-        if (trouble) return unread(name, trouble);
-        if (!is_file || name == manifest_name || name.starts_with(mark_prefix)) continue;
-        std::error_code gone;
-        files.emplace(
-            name,
-            StagedEntry{.rank = rank, .stage = stage, .name = name, .bytes = bytes, .link = at->is_symlink(gone)});
+    auto stage = open_stage(given);
+    if (!stage && stage.error().code == ErrorCode::not_found) return Done{};  // a try before has moved its files
+    if (!stage) return stage.error();
+    std::string place = given;
+    if (auto taken = storage::open_beneath(*stage, taken_name, a_directory)) {
+        stage = std::move(taken);
+        place += std::string("/") + taken_name;
+    } else if (std::string noted = noted_place(*stage); !noted.empty()) {
+        place = std::move(noted);  // not taken over yet: listed where it lies
+        stage = open_stage(place);
+        if (!stage) return stage.error().code == ErrorCode::not_found ? Status(Done{}) : stage.error();
     }
-    if (failed) return Error{ErrorCode::io, "reading staged files in " + stage + ": " + failed.message(), ""};
+    auto found = storage::entries_below(*stage);
+    if (!found) return found.error();
+    for (storage::TreeEntry& one : *found) {
+        if (one.path == manifest_name || one.path.starts_with(mark_prefix)) continue;
+        StagedEntry entry{.rank = rank, .stage = place, .name = one.path, .bytes = one.bytes, .link = one.link};
+        // Opened now, since an upload that cannot read them would be tried again and again.
+        auto opened = open_entry(entry);
+        struct stat facts{};
+        if (!opened && one.link && opened.error().code == ErrorCode::not_found) continue;  // a link to nothing
+        if (!opened) return opened.error();
+        if (::fstat(opened->number(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;  // a link to a directory
+        entry.bytes = static_cast<std::int64_t>(facts.st_size);
+        files.emplace(entry.name, std::move(entry));
+    }
     return Done{};
 }
 
 Result<std::map<std::string, StagedEntry>> StagedFiles::list(const StagedPaths& staged) const {
     std::map<std::string, StagedEntry> files;
-    {
-        const UserRights::Worn worn(rights_);
-        if (!worn.taken()) return worn.taken().error();
-        for (const auto& [rank, stage] : staged)
-            if (Status listed = list_rank(rank, stage, files); !listed) return listed.error();
-    }
-    if (!rights_.others()) return files;
-    for (const auto& [name, entry] :
-         files)  // now, since an upload that cannot read them would be tried again and again
-        if (auto opened = rights_.open_file(entry.local()); !opened) return opened.error();
+    const UserRights::Worn worn(rights_);
+    if (!worn.taken()) return worn.taken().error();
+    for (const auto& [rank, stage] : staged)
+        if (Status listed = list_rank(rank, stage, files); !listed) return listed.error();
     return files;
 }
 
+// The rights are worn.
+Result<Descriptor> StagedFiles::open_entry(const StagedEntry& entry) const {
+    const auto stage = open_stage(entry.stage);
+    if (!stage) return stage.error();
+    auto opened = entry.link ? storage::open_within(*stage, entry.stage, entry.name, a_file)
+                             : storage::open_beneath(*stage, entry.name, a_file);
+    return opened ? std::move(opened) : unread(opened.error(), entry.name, rights_);
+}
+
 Result<std::string> StagedFiles::hash(const StagedEntry& entry, const storage::Progress& progress) const {
-    if (!rights_.others()) return storage::hash_file(entry.local(), progress);
-    auto opened = rights_.open_file(entry.local());
+    const UserRights::Worn worn(rights_);
+    if (!worn.taken()) return worn.taken().error();
+    const auto opened = open_entry(entry);
     if (!opened) return opened.error();
-    return storage::hash_file(path_of(*opened), progress);
+    return storage::hash_opened(*opened, entry.local(), progress);
 }
 
 Status StagedFiles::give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress) const {
-    if (!rights_.others()) return gear_.store->put_file(entry.local(), path, true, progress);
-    auto opened = rights_.open_file(entry.local());
-    if (!opened) return opened.error();
-    struct stat facts{};
-    const bool own = ::fstat(opened->number(), &facts) == 0 && facts.st_nlink == 1 && rights_.owns(facts.st_uid);
-    if (const Descriptor folder = folder_of(entry); own && folder.open()) {
-        const std::string there = path_of(folder) + "/" + fs::path(entry.name).filename().string();
-        const auto taken = storage::take_file(*gear_.store, there, path, progress);
-        if (!taken) return taken.error();
-        if (*taken) return Done{};
+    const auto own_place = [&]() -> Result<storage::Place> {
+        const auto stage = open_stage(entry.stage);
+        if (!stage) return stage.error();
+        return storage::place_beneath(*stage, entry.name);
+    };
+    Result<Descriptor> opened{Error{}};
+    {
+        const UserRights::Worn worn(rights_);
+        if (!worn.taken()) return worn.taken().error();
+        opened = open_entry(entry);
+        if (!opened) return opened.error();
+        struct stat facts{};
+        const bool plain = ::fstat(opened->number(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_nlink == 1;
+        const auto place = own_place();
+        if (place && plain && !entry.link && (!rights_.others() || rights_.owns(facts.st_uid))) {
+            const auto taken =
+                storage::take_file(*gear_.store, path_of(place->directory) + "/" + place->name, path, progress);
+            if (!taken) return taken.error();
+            if (*taken) return Done{};
+        }
     }
+    // The store wears the rights itself, or sends the file elsewhere.
     if (Status sent = gear_.store->put_file(path_of(*opened), path, false, progress); !sent) return sent;
-    if (const UserRights::Worn worn(rights_); worn.taken()) ::unlink(entry.local().c_str());
+    if (entry.link) return Done{};  // other links may lead over it; it goes with the directory
+    const UserRights::Worn worn(rights_);
+    if (worn.taken())
+        if (const auto place = own_place()) ::unlinkat(place->directory.number(), place->name.c_str(), 0);
     return Done{};
 }
 

@@ -1,6 +1,6 @@
 // What workers leave in the directories that this agent made for them, on its way into the run's directory. Workers may
-// be users of their own and write there until the files are gone: nothing here reads, moves or removes what they name
-// elsewhere.
+// be users of their own and write there until the files are gone: all is done with their rights, and a link that leads
+// out of such a directory is refused by name.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ struct StagedEntry {
     std::uint32_t rank = 0;
     std::string stage, name;  // the directory, and the file's name below it
     std::int64_t bytes = 0;
-    bool link = false;  // its content is copied
+    bool link = false;  // to a file of the same directory: its content is copied
     std::string local() const { return stage + "/" + name; }
 };
 
@@ -28,13 +28,17 @@ class StagedFiles {
     // Where ranks have put files into the run's directory themselves: it is renamed into what they staged, a note of
     // it.
     Status take_over(const StagedPaths& staged) const;
-    // Every name once, with its lowest rank. A file that the worker's user may not read is an error.
+    // Every name once, with its lowest rank. A file that the worker's user may not read is an error, and so is a link
+    // that leads out of the staged directory.
     Result<std::map<std::string, StagedEntry>> list(const StagedPaths& staged) const;
     Result<std::string> hash(const StagedEntry& entry, const storage::Progress& progress) const;
     // Moved or copied to `path` of the store.
     Status give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress = {}) const;
 
   private:
+    Result<storage::Descriptor> open_stage(const std::string& stage) const;
+    Result<storage::Descriptor> open_entry(const StagedEntry& entry) const;
+    Status take_place(const std::string& stage) const;
     Status list_rank(std::uint32_t rank, const std::string& stage, std::map<std::string, StagedEntry>& files) const;
     const AttemptGear& gear_;
     UserRights rights_;

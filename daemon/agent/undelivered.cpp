@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/agent/uploads.hpp"
+#include "daemon/agent/user_rights.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -16,6 +17,9 @@ using nlohmann::json;
 Status other_runs_are_there(const AttemptGear& gear) {
     if (!gear.store->local()) return Done{};
     const fs::path path = fs::path(gear.store->local_path(gear.prepare.run_name)).parent_path();
+    const UserRights rights(gear.user);
+    const UserRights::Worn worn(rights);
+    if (!worn.taken()) return worn.taken().error();
     std::error_code failed;
     for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
         std::error_code unseen;

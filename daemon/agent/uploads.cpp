@@ -1,19 +1,25 @@
 // Files on their way to a run's directory.
 #include "daemon/agent/uploads.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "daemon/agent/named_logs.hpp"
+#include "daemon/agent/say.hpp"
 #include "daemon/agent/staged_files.hpp"
 #include "daemon/agent/storage_access.hpp"
 #include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/beneath.hpp"
 #include "storage/uri/removal.hpp"
 
 namespace rtrain::agent {
@@ -32,22 +38,21 @@ std::string attempt_folder(std::uint32_t number) {
 
 std::string told(const Error& error) { return error.message + (error.next.empty() ? "" : "; " + error.next); }
 
-std::string explain(const Error& error, const AttemptGear& gear) {
-    if (error.code == ErrorCode::unauthorised) return told(error);
-    if (error.code != ErrorCode::full || !gear.store->local()) return error.message;
-    std::error_code failed;
-    const auto space = fs::space(gear.store->local_path(""), failed);
-    if (failed) return error.message;
-    return "no space left on " + gear.prepare.storage_path + " (" + std::to_string(space.available) +
-           " bytes free): " + error.message;
-}
-
 // A file system that does not say counts as roomy: writing will tell.
-std::int64_t free_bytes(const std::string& directory) {
+std::int64_t free_bytes(const std::string& directory, const WorkerUser& user = {}) {
     std::error_code failed;
+    const UserRights rights(user);
+    const UserRights::Worn worn(rights);
     const auto space = fs::space(directory, failed);
     constexpr std::uintmax_t most = std::numeric_limits<std::int64_t>::max();
     return static_cast<std::int64_t>(failed ? most : std::min<std::uintmax_t>(space.available, most));
+}
+
+std::string explain(const Error& error, const AttemptGear& gear) {
+    if (error.code == ErrorCode::unauthorised) return told(error);
+    if (error.code != ErrorCode::full || !gear.store->local()) return error.message;
+    return "no space left on " + gear.prepare.storage_path + " (" +
+           std::to_string(free_bytes(gear.store->local_path(""), gear.user)) + " bytes free): " + error.message;
 }
 
 // Bytes hashed, and bytes moved or sent, over the files of a checkpoint. What an earlier try has done counts as done,
@@ -174,6 +179,42 @@ Status remove_objects(storage::Store& store, const std::string& run_name) {
     return store.remove_tree(run_name);
 }
 
+constexpr unsigned int stage_mode = 0755;
+
+// With the user's rights: it is his from the beginning.
+Status make_on_storage(const AttemptGear& gear, const std::string& place) {
+    const UserRights rights(gear.user);
+    const UserRights::Worn worn(rights);
+    if (!worn.taken()) return worn.taken();
+    const std::string root = gear.store->local_path("");
+    const auto top = storage::open_top(root);
+    if (!top) return top.error();
+    const auto made = storage::make_beneath(*top, place.substr(root.size()), stage_mode);
+    return made ? Status(Done{}) : made.error();
+}
+
+// On the node's own disk, in a directory that is the agent's alone. Given away by its descriptor.
+Status make_in_spool(const AttemptGear& gear, const std::string& name) {
+    const auto spool = storage::open_top(gear.spool);
+    if (!spool) return spool.error();
+    const auto stage = storage::make_beneath(*spool, name, gear.user.uid >= 0 ? 0700 : stage_mode);
+    if (!stage) return stage.error();
+    if (gear.user.uid >= 0 &&
+        ::fchown(stage->number(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
+        return Error{ErrorCode::io,
+                     "giving " + gear.spool + "/" + name + " to user " + gear.user.name + ": " + std::strerror(errno),
+                     ""};
+    return Done{};
+}
+
+// Below the storage path, and empty. Others of the run may be in it.
+void remove_if_empty(storage::Store& store, const std::string& path) {
+    const auto top = storage::open_top(store.local_path(""));
+    if (!top) return;
+    if (const auto place = storage::place_beneath(*top, path))
+        ::unlinkat(place->directory.number(), place->name.c_str(), AT_REMOVEDIR);
+}
+
 }  // namespace
 
 std::string storage_reason(ErrorCode code) {
@@ -208,7 +249,7 @@ StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> sto
 Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,
                                std::int64_t expected) {
     std::optional<std::int64_t> storage_free;
-    if (gear.store->local()) storage_free = free_bytes(gear.store->local_path(""));
+    if (gear.store->local()) storage_free = free_bytes(gear.store->local_path(""), gear.user);
     if (Status made = make_directory(gear.spool, 0711); !made) return made.error();
     const StagePlace chosen = place_to_stage(expected, storage_free, free_bytes(gear.spool));
     if (chosen == StagePlace::nowhere)
@@ -217,13 +258,11 @@ Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, cons
                          (storage_free ? " on " + gear.prepare.storage_path : "") +
                          ", and more than a fifth of what is free below " + gear.spool,
                      "make room on one of the two"};
-    const std::string& below = chosen == StagePlace::spool ? gear.spool : gear.staging;
-    const std::string place = below + "/" + rank_text(rank) + "-" + unique;
-    if (Status made = make_directory(place, gear.user.uid >= 0 ? 0711 : 0755); !made) return made.error();
-    if (gear.user.uid >= 0 &&
-        ::chown(place.c_str(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
-        return Error{ErrorCode::io, "giving " + place + " to user " + gear.user.name + " failed", ""};
-    return place;
+    const std::string name = rank_text(rank) + "-" + unique;
+    const Status made =
+        chosen == StagePlace::spool ? make_in_spool(gear, name) : make_on_storage(gear, gear.staging + "/" + name);
+    if (!made) return made.error();
+    return (chosen == StagePlace::spool ? gear.spool : gear.staging) + "/" + name;
 }
 
 StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
@@ -282,7 +321,7 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
         moving.done(file.bytes);
     }
     answer.files = std::move(*files);
-    drop_staged(order.staged);
+    drop_staged(gear, order.staged);
     return answer;  // the list stays until the next checkpoint: this agent may die before it has told of the files
 }
 
@@ -295,8 +334,30 @@ ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order) {
     return answer;
 }
 
-void drop_staged(const StagedPaths& staged) {
-    for (const auto& [rank, directory] : staged) remove_tree(directory);
+// What lies on storage goes with the user's rights. The spool's directories lie in one of the agent's own.
+void drop_staged(const AttemptGear& gear, const StagedPaths& staged) {
+    const std::string root = gear.store->local() ? gear.store->local_path("") : "";
+    for (const auto& [rank, directory] : staged) {
+        if (root.empty() || !directory.starts_with(gear.staging + "/")) {
+            remove_tree(directory);
+            continue;
+        }
+        if (const Status gone = gear.store->remove_tree(directory.substr(root.size())); !gone)
+            warn("staged files stay: " + gone.error().message);
+    }
+}
+
+void drop_staging(const AttemptGear& gear) {
+    remove_tree(gear.spool);
+    if (!gear.store->local()) return remove_tree(gear.staging);
+    const std::string below = staging_in_store(gear.prepare);
+    Status gone = gear.store->remove_tree(gear.staging.substr(gear.store->local_path("").size()));
+    if (gone && gear.prepare.claim) gone = gear.store->remove_tree(below + "/nodes");
+    if (!gone) warn("staged files stay: " + gone.error().message);
+    const UserRights rights(gear.user);
+    const UserRights::Worn worn(rights);
+    if (!worn.taken()) return;
+    for (const std::string& one : {below, gear.prepare.run_name + "/.staging"}) remove_if_empty(*gear.store, one);
 }
 
 // The metrics of a rank are sound JSON (the worker's frame was read), if on several lines: there a line break is space.
@@ -331,7 +392,7 @@ Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t 
 
 CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order) {
     CheckpointGone answer{.run = order.run, .directory = order.directory};
-    auto store = open_store(facts, order.storage_path);
+    auto store = open_store_of_run(facts, order.storage_path, order.run_name, order.user);
     if (!store) {
         answer.why = store.error().message;
         return answer;
@@ -360,7 +421,11 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
         answer.error = error.message;
         return answer;
     };
-    auto store = open_store(facts, order.storage_path);
+    const auto user = user_of_order(facts, order.storage_path, order.run_name, "");
+    if (!user && user.error().code != ErrorCode::not_found) return failed(user.error());
+    // Not there: what a removal before has set aside is removed by descriptors, which no name leads elsewhere.
+    const WorkerUser owner = user ? *user : WorkerUser{};
+    auto store = open_store(facts, order.storage_path, owner);
     if (!store) return failed(store.error());
     const auto place = storage::parse_uri(order.storage_path);
     if (!place || place->scheme == storage::Scheme::cluster) return answer;  // the head's own: it removes that itself
@@ -375,6 +440,9 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
         return answer;
     }
     const std::string directory = (*store)->local_path(order.run_name);
+    const UserRights rights(owner);
+    const UserRights::Worn worn(rights);
+    if (!worn.taken()) return failed(worn.taken().error());
     if (text)
         if (const auto aside = storage::set_aside(directory); !aside) return failed(aside.error());
     const auto gone = storage::remove_aside(directory);
@@ -393,7 +461,7 @@ Status write_result_file(const NodeFacts& facts, const protocol::Result_& order)
     };
     const spec::StorageUser who{text("user"), text("queue")};
     if (Status may = may_use_storage(facts.storage_rules, who, order.storage_path); !may) return may;
-    auto store = open_store(facts, order.storage_path);
+    auto store = open_store_of_run(facts, order.storage_path, order.run_name, order.user);
     if (!store) return store.error();
     const auto claim = storage::newest_claim(**store, order.run_name);
     const bool ours = claim && result.is_object() && result.value("run_id", json()) == json(claim->run_id);

@@ -29,7 +29,8 @@ StagedListed list_staged(const AttemptGear& gear, const ListStaged& order);
 using UploadProgress = std::function<void(std::int64_t bytes)>;
 Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgress& moved = {});
 ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order);
-void drop_staged(const StagedPaths& staged);
+void drop_staged(const AttemptGear& gear, const StagedPaths& staged);
+void drop_staging(const AttemptGear& gear);  // all of an attempt that has ended
 
 std::string journal_line(const JournalMetrics& metrics);
 Status deliver(Journal& journal, const AttemptGear& gear, std::uint32_t number);  // into the run's directory

@@ -52,13 +52,14 @@ UserRights::Worn::Worn(const UserRights& rights) {
     const int count = ::getgroups(0, nullptr);
     own_groups_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
     if (count < 0 || ::getgroups(count, own_groups_.data()) != count || !set_groups(rights.groups_)) {
-        taken_ = Error{ErrorCode::unauthorised, "reading files as user " + rights.name() + ": " + std::strerror(errno),
-                       "an agent that gives workers another user needs CAP_SETUID and CAP_SETGID"};
+        taken_ =
+            Error{ErrorCode::unauthorised, "acting at files as user " + rights.name() + ": " + std::strerror(errno),
+                  "an agent that gives workers another user needs CAP_SETUID and CAP_SETGID"};
         return;
     }
     changed_ = true;
     if (!set_file_group(static_cast<gid_t>(rights.user_.gid)) || !set_file_user(static_cast<uid_t>(rights.user_.uid)))
-        taken_ = Error{ErrorCode::unauthorised, "reading files as user " + rights.name() + " is not allowed here",
+        taken_ = Error{ErrorCode::unauthorised, "acting at files as user " + rights.name() + " is not allowed here",
                        "an agent that gives workers another user needs CAP_SETUID and CAP_SETGID"};
 }
 

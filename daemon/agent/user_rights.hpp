@@ -1,5 +1,5 @@
-// A root agent opens what its workers made with the rights of their user: a link, or a name that is exchanged while the
-// agent looks, then leads nowhere that the worker could not have read itself.
+// A root agent acts with the rights of the job's user wherever that user can write: a link, or a name that is exchanged
+// while the agent looks, then leads nowhere that the user could not have read or written himself.
 #pragma once
 
 #include <sys/types.h>

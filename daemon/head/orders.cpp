@@ -154,7 +154,8 @@ struct ToOrder {
                                 .run_name = run->name,
                                 .storage_path = storage_of(*run),
                                 .directory = effect.directory,
-                                .newest_attempt = run->attempts};
+                                .newest_attempt = run->attempts,
+                                .user = run->user};
     }
 
     Answer operator()(const WriteResult& effect) const {
@@ -163,7 +164,8 @@ struct ToOrder {
         return protocol::Result_{.run = run->id.value,
                                  .run_name = run->name,
                                  .storage_path = storage_of(*run),
-                                 .result_json = facts.result_json};
+                                 .result_json = facts.result_json,
+                                 .user = run->user};
     }
 };
 

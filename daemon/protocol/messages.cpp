@@ -140,11 +140,12 @@ void fields(V& v, Ask& m) {
 template <class V>
 void fields(V& v, Delete& m) {
     v("run", m.run), v("run_name", m.run_name), v("storage_path", m.storage_path), v("directory", m.directory);
-    v("newest_attempt", m.newest_attempt);
+    v("newest_attempt", m.newest_attempt), v("user", m.user);
 }
 template <class V>
 void fields(V& v, Result_& m) {
     v("run", m.run), v("run_name", m.run_name), v("storage_path", m.storage_path), v("result_json", m.result_json);
+    v("user", m.user);
 }
 template <class V>
 void fields(V& v, PeerMoved& m) {

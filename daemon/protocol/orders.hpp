@@ -66,11 +66,13 @@ struct Ask {
 struct Delete {
     std::uint64_t run = 0; std::string run_name{}, storage_path{}, directory{};
     std::uint32_t newest_attempt = 0;
+    std::string user{};  // the run's: with whose rights it is done
     bool operator==(const Delete&) const = default;
 };
 // write result.json
 struct Result_ {
     std::uint64_t run = 0; std::string run_name{}, storage_path{}, result_json{};
+    std::string user{};  // the run's: with whose rights it is written
     bool operator==(const Result_&) const = default;
 };
 // Python ranks write their stacks into their logs; whoever has no handler for it is left alone

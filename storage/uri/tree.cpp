@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "storage/uri/disk.hpp"
 
@@ -48,7 +49,11 @@ Result<std::vector<std::string>> names_in(const Descriptor& directory) {
     return names;
 }
 
-Status add_files(const Descriptor& directory, const std::string& prefix, std::vector<StoreEntry>& entries, int level) {
+namespace {
+
+// Tells `take` of regular files and links.
+template <class Take>
+Status walk(const Descriptor& directory, const std::string& prefix, const Take& take, int level) {
     if (Status fine = refuse_level(prefix, level); !fine) return fine;
     const auto names = names_in(directory);
     if (!names) return names.error();
@@ -56,14 +61,106 @@ Status add_files(const Descriptor& directory, const std::string& prefix, std::ve
         struct stat seen{};
         if (disk::is_temporary(name)) continue;  // a run's directory that is being removed as well
         if (::fstatat(directory.number(), name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
-        if (S_ISREG(seen.st_mode)) entries.push_back({prefix + name, static_cast<std::int64_t>(seen.st_size)});
+        if (S_ISREG(seen.st_mode) || S_ISLNK(seen.st_mode))
+            take(prefix + name, static_cast<std::int64_t>(seen.st_size), S_ISLNK(seen.st_mode));
         if (!S_ISDIR(seen.st_mode)) continue;
         const Descriptor below(::openat(directory.number(), name.c_str(), opened_directory));
         if (!below.open() && exchanged(errno)) continue;
         if (!below.open()) return disk::failure("listing", shown(directory, name), errno);
-        if (Status added = add_files(below, prefix + name + "/", entries, level + 1); !added) return added;
+        if (Status walked = walk(below, prefix + name + "/", take, level + 1); !walked) return walked;
     }
     return Done{};
+}
+
+// Where a walk is: the directories above it, so that ".." never needs the file system's word.
+class Within {
+  public:
+    Within(const Descriptor& top, std::string top_path) : top_(top), top_path_(std::move(top_path)) {}
+
+    // An errno; 0: `found` is open. EXDEV: it leads out.
+    int open(const std::string& path, int flags, Descriptor& found) {
+        std::vector<std::string> todo;
+        int links = 0;
+        int error = enter(path, todo);
+        while (error == 0 && !todo.empty()) {
+            const std::string part = std::move(todo.back());
+            todo.pop_back();
+            if (part.empty() || part == ".") continue;
+            if (part == ".." && above_.empty()) return EXDEV;
+            if (part == "..") {
+                above_.pop_back();
+                continue;
+            }
+            char target[4096];
+            const ssize_t length = ::readlinkat(at(), part.c_str(), target, sizeof target);
+            if (length >= 0) {
+                if (++links > links_most || length == sizeof target) return ELOOP;
+                error = enter(std::string(target, static_cast<std::size_t>(length)), todo);
+                continue;
+            }
+            const bool last = todo.empty();
+            Descriptor next(::openat(at(), part.c_str(), last ? flags | O_NOFOLLOW | O_CLOEXEC : opened_directory));
+            if (!next.open()) return errno;
+            if (last) found = std::move(next);
+            if (!last) above_.push_back(std::move(next));
+        }
+        if (error == 0 && !found.open()) return EISDIR;
+        return error;
+    }
+
+  private:
+    static constexpr int links_most = 40;
+
+    int at() const { return above_.empty() ? top_.number() : above_.back().number(); }
+
+    int enter(std::string path, std::vector<std::string>& todo) {
+        if (path.starts_with('/')) {
+            if (!path.starts_with(top_path_ + "/")) return EXDEV;
+            above_.clear();
+            path.erase(0, top_path_.size() + 1);
+        }
+        while (!path.empty()) {  // the last part lies deepest
+            const std::size_t slash = path.rfind('/');
+            todo.push_back(slash == std::string::npos ? path : path.substr(slash + 1));
+            path.erase(slash == std::string::npos ? 0 : slash);
+        }
+        return todo.size() > parts_most ? ELOOP : 0;
+    }
+
+    static constexpr std::size_t parts_most = 4096;
+    const Descriptor& top_;
+    std::string top_path_;
+    std::vector<Descriptor> above_;
+};
+
+}  // namespace
+
+Status add_files(const Descriptor& directory, const std::string& prefix, std::vector<StoreEntry>& entries) {
+    return walk(
+        directory, prefix,
+        [&](std::string path, std::int64_t bytes, bool link) {
+            if (!link) entries.push_back({std::move(path), bytes});
+        },
+        0);
+}
+
+Result<std::vector<TreeEntry>> entries_below(const Descriptor& directory) {
+    std::vector<TreeEntry> entries;
+    const auto take = [&](std::string path, std::int64_t bytes, bool link) {
+        entries.push_back({std::move(path), bytes, link});
+    };
+    if (Status walked = walk(directory, "", take, 0); !walked) return walked.error();
+    return entries;
+}
+
+Result<Descriptor> open_within(const Descriptor& top, const std::string& top_path, const std::string& path, int flags) {
+    Descriptor found;
+    const int error = Within(top, top_path).open(path, flags, found);
+    if (error == EXDEV)
+        return Error{ErrorCode::unauthorised, path + " is a link that leads out of its directory",
+                     "put a copy of the file in the link's place"};
+    if (error != 0) return Error{disk::failure("", path, error).code, std::strerror(error), ""};
+    return found;
 }
 
 Status remove_all(const Place& place, int level) {

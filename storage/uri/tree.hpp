@@ -14,8 +14,20 @@ inline constexpr int levels_most = 128;  // each holds a descriptor open, and wh
 Result<std::vector<std::string>> names_in(const Descriptor& directory);
 
 // Regular files below `directory`, as `prefix` + their path in it. Links, and what rtrain writes aside, are left out.
-Status add_files(const Descriptor& directory, const std::string& prefix, std::vector<StoreEntry>& entries,
-                 int level = 0);
+Status add_files(const Descriptor& directory, const std::string& prefix, std::vector<StoreEntry>& entries);
+
+// The same with links, which are named and not followed.
+struct TreeEntry {
+    std::string path;
+    std::int64_t bytes = 0;
+    bool link = false;
+};
+Result<std::vector<TreeEntry>> entries_below(const Descriptor& directory);
+
+// What the link `path` beneath `top` means, if that lies beneath `top` too: else unauthorised, by name. Links that name
+// a place by `top_path`, where `top` lies, are within it. Each part is walked, so that no exchange leads out.
+// Other errors say why alone: the caller names the link.
+Result<Descriptor> open_within(const Descriptor& top, const std::string& top_path, const std::string& path, int flags);
 
 // The file, the link itself, or the directory with all below it. Absent is fine.
 Status remove_all(const Place& place, int level = 0);

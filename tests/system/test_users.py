@@ -115,6 +115,7 @@ def run_raw_worker(cluster, folder, name, what, target):
     script.chmod(0o644)
     runs = folder / "runs"
     runs.mkdir(exist_ok=True)
+    shutil.chown(runs, PERSON)
     facts = submit_as(
         cluster, PERSON, write_job(folder, name, ["python3", str(script), what, str(target)], storage_path=str(runs))
     )
@@ -138,16 +139,54 @@ def test_a_worker_cannot_have_the_root_agent_take_or_remove_what_is_not_its_own(
 
         told, run = run_raw_worker(cluster, folder, "peeks", "links", precious / "file")
         assert not [path for path in run.rglob("*") if path.is_file() and "for root alone" in path.read_text()]
-        assert "Permission denied; make it readable to the run's user" in told, told
+        assert "x is a link that leads out of its directory" in told, told
 
-        told, run = run_raw_worker(cluster, folder, "links", "links", readable)
+        told, run = run_raw_worker(cluster, folder, "leads-out", "links", readable)
+        assert "x is a link that leads out of its directory" in told and not list(run.glob("checkpoint_*")), told
+
+        told, run = run_raw_worker(cluster, folder, "links", "links", "newest")
         (made,) = run.glob("checkpoint_*")
         assert {name: (made / name).read_text() for name in ("model.bin", "newest", "x")} == {
             "model.bin": "weights",
             "newest": "weights",
-            "x": "for all",
+            "x": "weights",
         }
         assert not any(path.is_symlink() for path in made.iterdir()) and readable.read_text() == "for all"
+        assert {path.owner() for path in [run, *run.rglob("*")]} == {PERSON}
+    finally:
+        cluster.stop()
+
+
+def test_what_lies_below_a_storage_path_is_written_with_the_rights_of_the_runs_user(folder):
+    forbidden, runs, outside = folder / "forbidden", folder / "runs", folder / "outside"
+    for made in (forbidden, runs, outside):
+        made.mkdir()
+    shutil.chown(runs, PERSON)
+    (outside / "precious").write_text("root's")
+    cluster = MappedUsers(folder / "cluster", nodes=1)
+    try:
+        for name, place in [("refused", forbidden), ("not-made", forbidden / "below")]:
+            facts = submit_as(cluster, PERSON, write_job(folder, name, "true", storage_path=str(place)))
+            assert facts["state"] == "FAILED" and f"user '{PERSON}' may not write there" in facts["reason"], facts["reason"]
+            assert "node-1: storage path " + str(place) in facts["reason"] and "or name a storage_path" in facts["reason"]
+        assert not list(forbidden.iterdir())
+
+        script = f"mv {runs}/swapped {runs}/real && ln -s {outside} {runs}/swapped; echo done"
+        submit_as(cluster, PERSON, write_job(folder, "swapped", script, storage_path=str(runs)))
+        assert [path.name for path in outside.iterdir()] == ["precious"]
+
+        first = write_job(folder, "old", "echo first", storage_path=str(runs))
+        assert submit_as(cluster, PERSON, first)["state"] == "SUCCEEDED"
+        old = runs / "old"
+        for path in [old, *old.rglob("*")]:
+            os.chown(path, 0, 0)  # as an agent of an earlier version wrote them
+        os.link(outside / "precious", old / "attempts" / "linked")
+        token = cluster.json("token", "create", "--role", "user", "--user", PERSON)["token"]
+        again = {**cluster.env, "RTRAIN_TOKEN": token}
+        done = subprocess.run([RTRAIN, "submit", first, "--resume", "-f"], env=again, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert {path.owner() for path in [old, *old.rglob("*")] if path.name != "linked"} == {PERSON}
+        assert (outside / "precious").owner() == "root"
     finally:
         cluster.stop()
 

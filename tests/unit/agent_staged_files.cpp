@@ -8,6 +8,7 @@
 
 #include "daemon/agent/staged_files.hpp"
 #include "daemon/agent/uploads.hpp"
+#include "daemon/agent/user_store.hpp"
 #include "storage/uri/store.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -31,15 +32,17 @@ struct MappedStory {
         REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
         gear.prepare.run_name = "digits";
         gear.prepare.storage_path = folder.path + "/runs";
-        REQUIRE(make_directory(folder.path + "/runs", 0755));
-        auto store = storage::open_file_store(folder.path + "/runs");
-        REQUIRE(store);
-        gear.store = std::move(*store);
         gear.staging = folder.path + "/runs/digits/.staging/1/n1";
         gear.spool = folder.path + "/node/spool";
         const passwd* person = ::getpwnam("nobody");
         REQUIRE(person != nullptr);
         gear.user = {.uid = person->pw_uid, .gid = person->pw_gid, .name = "nobody", .home = "/"};
+        REQUIRE(make_directory(folder.path + "/runs", 0755));
+        give_to_user(folder.path + "/runs");
+        REQUIRE(make_directory(gear.spool, 0711));
+        auto store = open_user_store(folder.path + "/runs", gear.user);
+        REQUIRE(store);
+        gear.store = *store;
         auto made = make_stage(gear, 0, "1-1", 0);
         REQUIRE(made);
         stage = *made;
@@ -84,7 +87,7 @@ TEST_CASE("a worker's files are those in a directory that the agent made for its
         CHECK_FALSE(is_stage_of(gear, 3, foreign));
 }
 
-TEST_CASE("a link to what the worker's user may not read is refused, in so many words, and stays unread") {
+TEST_CASE("a link that leads out of the staged directory is refused by name, and what it means stays unread") {
     if (without_root()) return;
     const MappedStory story;
     story.write_as_user("model.bin", "weights");
@@ -93,10 +96,11 @@ TEST_CASE("a link to what the worker's user may not read is refused, in so many 
 
     const StagedListed listed = list_staged(story.gear, story.listing());
     CHECK(listed.files.empty());
-    CHECK(listed.why.find("/x as user nobody: Permission denied; make it readable") != std::string::npos);
+    CHECK(listed.why.find("'x' as user nobody: x is a link that leads out of its directory; put a copy") !=
+          std::string::npos);
     CHECK(listed.reason == "storage_refused");
     const Uploaded tried = upload(story.gear, story.order());
-    CHECK(tried.why.find("Permission denied") != std::string::npos);
+    CHECK(tried.why.find("leads out of its directory") != std::string::npos);
     CHECK_FALSE(fs::exists(story.checkpoint("x")));
     CHECK_FALSE(fs::exists(story.checkpoint("model.bin")));
     CHECK(*read_whole(story.secret) == "for root alone");
@@ -111,37 +115,66 @@ TEST_CASE("a directory that was exchanged for a link gives nothing away of what 
     story.give_to_user(story.stage + "/sub");
     const StagedFiles staged(story.gear);
     const StagedEntry entry{.rank = 0, .stage = story.stage, .name = "sub/readable", .bytes = 6};
-    CHECK(staged.give(entry, "digits/c/readable"));  // copied: its user may read it
+    CHECK(staged.give(entry, "digits/c/readable").error().code == ErrorCode::unauthorised);
     CHECK(*read_whole(story.folder.path + "/roots/readable") == "root's");
-    CHECK(*read_whole(story.folder.path + "/runs/digits/c/readable") == "root's");
+    CHECK_FALSE(fs::exists(story.folder.path + "/runs/digits/c/readable"));
 }
 
 TEST_CASE(
-    "links to the user's own files, in the checkpoint or elsewhere, become their content; plain files are moved") {
+    "links within the checkpoint become their content, a file that its user may not read is refused, plain ones are "
+    "moved") {
     if (without_root()) return;
     const MappedStory story;
-    const std::string own = story.folder.path + "/own";
-    write(own, "kept");
-    REQUIRE(::chmod(own.c_str(), 0600) == 0);
-    story.give_to_user(own);
     REQUIRE(make_directory(story.stage + "/sub", 0700));
     story.give_to_user(story.stage + "/sub");
     story.write_as_user("sub/model.bin", "weights");
     fs::create_symlink("sub/model.bin", story.stage + "/latest");
-    fs::create_symlink(own, story.stage + "/elsewhere");
+    fs::create_symlink(story.stage + "/sub/../latest", story.stage + "/sub/by_full_path");
+    fs::create_symlink("../nothing", story.stage + "/sub/to_nothing");
+    write(story.stage + "/of_root", "for root alone");
+    REQUIRE(::chmod((story.stage + "/of_root").c_str(), 0600) == 0);
     struct stat staged{}, stored{};
     REQUIRE(::stat((story.stage + "/sub/model.bin").c_str(), &staged) == 0);
 
+    CHECK(list_staged(story.gear, story.listing()).why.find("Permission denied") != std::string::npos);
+    fs::remove(story.stage + "/of_root");
     CHECK(list_staged(story.gear, story.listing()).why == "");
     const Uploaded done = upload(story.gear, story.order());
     CHECK(done.why == "");
     CHECK(done.files.size() == 3);
     CHECK(*read_whole(story.checkpoint("latest")) == "weights");
-    CHECK(*read_whole(story.checkpoint("elsewhere")) == "kept");
-    CHECK(*read_whole(own) == "kept");
+    CHECK(*read_whole(story.checkpoint("sub/by_full_path")) == "weights");
     REQUIRE(::stat(story.checkpoint("sub/model.bin").c_str(), &stored) == 0);
     CHECK(staged.st_ino == stored.st_ino);
     CHECK_FALSE(fs::exists(story.stage));
+    for (const auto& one : fs::recursive_directory_iterator(story.folder.path + "/runs")) {
+        struct stat seen{};
+        REQUIRE(::lstat(one.path().c_str(), &seen) == 0);
+        CHECK(static_cast<std::int64_t>(seen.st_uid) == story.gear.user.uid);
+    }
+}
+
+TEST_CASE("a user's storage path is written with the user's rights, from files that only the agent may read") {
+    if (without_root()) return;
+    const MappedStory story;
+    storage::Store& store = *story.gear.store;
+    REQUIRE(store.put_file(story.secret, "digits/log", false, {}));
+    REQUIRE(store.put("digits/run.json", "{}"));
+    REQUIRE(store.append("digits/metrics", "line\n"));
+    REQUIRE(*store.create("digits/claim", "{}"));
+    REQUIRE(store.get_file("digits/log", story.folder.path + "/back", {}));
+    for (const char* name : {"digits/log", "digits/run.json", "digits/metrics", "digits/claim"}) {
+        struct stat seen{};
+        REQUIRE(::stat(store.local_path(name).c_str(), &seen) == 0);
+        CHECK(static_cast<std::int64_t>(seen.st_uid) == story.gear.user.uid);
+    }
+    REQUIRE(make_directory(story.folder.path + "/runs/roots", 0755));
+    write(story.folder.path + "/runs/roots/file", "root's");
+    REQUIRE(::chmod((story.folder.path + "/runs/roots/file").c_str(), 0600) == 0);
+    CHECK(store.put("roots/new", "x").error().code == ErrorCode::unauthorised);
+    CHECK(store.get("roots/file").error().code == ErrorCode::unauthorised);
+    CHECK(store.remove_tree("roots").error().code == ErrorCode::unauthorised);
+    CHECK(*read_whole(story.folder.path + "/runs/roots/file") == "root's");
 }
 
 TEST_CASE("after files were read as another user, the thread has its own rights again") {

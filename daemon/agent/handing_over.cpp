@@ -1,0 +1,112 @@
+// By descriptors alone: no link is followed, a file with a second name stays root's, and so does another file system.
+// run.json goes last, so that a run that was handed over in part is taken up again.
+#include "daemon/agent/handing_over.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/tree.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using storage::Descriptor;
+
+constexpr std::string_view header_name = "run.json";
+
+bool is_of_a_run(const std::string& name) {
+    for (const std::string_view one : {"code", "driver.pkl", "attempts", "logs", "result.json", ".staging"})
+        if (name == one) return true;
+    if (name == header_name || name.starts_with(".rtrain-")) return true;
+    const auto tag = name.rfind("-a");  // a checkpoint: whatever-a001
+    return tag != std::string::npos && tag + 2 < name.size() &&
+           name.find_first_not_of("0123456789", tag + 2) == std::string::npos;
+}
+
+class HandingOver {
+  public:
+    HandingOver(const WorkerUser& user, dev_t device) : user_(user), device_(device) {}
+
+    Status entries(const Descriptor& directory, int level) const {
+        if (level > storage::levels_most) return Done{};
+        const auto names = storage::names_in(directory);
+        if (!names) return names.error();
+        for (const std::string& name : *names)
+            if (level > 0 || name != header_name)
+                if (Status given = entry(directory, name, level); !given) return given;
+        return Done{};
+    }
+
+    Status give(const Descriptor& opened, const std::string& name) const {
+        if (::fchownat(opened.number(), "", static_cast<uid_t>(user_.uid), static_cast<gid_t>(user_.gid),
+                       AT_EMPTY_PATH) == 0)
+            return Done{};
+        return Error{ErrorCode::io, "giving " + name + " to user " + user_.name + ": " + std::strerror(errno), ""};
+    }
+
+  private:
+    Status entry(const Descriptor& directory, const std::string& name, int level) const {
+        const auto opened = storage::open_beneath(directory, name, O_PATH);
+        struct stat seen{};
+        if (!opened || ::fstat(opened->number(), &seen) != 0) return Done{};  // a link, or gone
+        const bool is_directory = S_ISDIR(seen.st_mode);
+        if (seen.st_uid != 0 || seen.st_dev != device_) return Done{};
+        if (!is_directory && !(S_ISREG(seen.st_mode) && seen.st_nlink == 1)) return Done{};
+        if (is_directory) {  // a directory is given last: until then only root changes what is in it
+            const auto below = storage::open_beneath(*opened, "", O_RDONLY | O_DIRECTORY);
+            if (!below) return below.error();
+            if (Status given = entries(*below, level + 1); !given) return given;
+        }
+        return give(*opened, name);
+    }
+
+    const WorkerUser& user_;
+    dev_t device_;
+};
+
+Status refuse(const AttemptGear& gear, const std::string& why) {
+    const std::string place = gear.store->local_path(gear.prepare.run_name);
+    return Error{ErrorCode::unauthorised, place + " belongs to root: " + why,
+                 "the administrator hands it over with: chown -R -h " + gear.user.name + " " + place};
+}
+
+}  // namespace
+
+Status hand_over_run(const AttemptGear& gear) {
+    if (gear.user.uid < 0 || !gear.store->local()) return Done{};
+    const auto top = storage::open_top(gear.store->local_path(""));
+    if (!top) return Done{};  // whether it can be made is for the probe to say
+    const auto run = storage::open_beneath(*top, gear.prepare.run_name, O_RDONLY | O_DIRECTORY);
+    if (!run) return run.error().code == ErrorCode::not_found ? Status(Done{}) : run.error();
+    struct stat seen{}, header{};
+    if (::fstat(run->number(), &seen) != 0 || seen.st_uid != 0) return Done{};
+    const auto opened = storage::open_beneath(*run, std::string(header_name), O_RDONLY | O_NONBLOCK);
+    if (!opened && opened.error().code == ErrorCode::not_found) return refuse(gear, "it holds no run.json");
+    if (!opened) return opened.error();
+    const auto names = storage::names_in(*run);
+    if (!names) return names.error();
+    if (::fstat(opened->number(), &header) != 0 || header.st_uid != 0 || !S_ISREG(header.st_mode) ||
+        header.st_nlink != 1 || (seen.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return refuse(gear, "its run.json is not root's alone");
+    if (const auto other = std::find_if_not(names->begin(), names->end(), is_of_a_run); other != names->end())
+        return refuse(gear, "'" + *other + "' in it is no part of a run");
+    auto read = storage::open_file_store(gear.store->local_path(""));
+    if (!read) return read.error();
+    const auto recorded = storage::read_run(**read, gear.prepare.run_name);
+    if (!recorded) return recorded.error();
+    if (recorded->user.empty()) return refuse(gear, "its run.json names no user");
+    if (recorded->user != gear.user.name || recorded->user != gear.prepare.user)
+        return refuse(gear, "it is the run of user '" + recorded->user + "'");
+    const HandingOver handing(gear.user, seen.st_dev);
+    if (Status given = handing.entries(*run, 0); !given) return given;
+    if (Status given = handing.give(*opened, std::string(header_name)); !given) return given;
+    return handing.give(*run, gear.prepare.run_name);
+}
+
+}  // namespace rtrain::agent
