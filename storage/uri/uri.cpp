@@ -104,8 +104,9 @@ Result<std::unique_ptr<Store>> open_store(const std::string& root) {
 }
 
 Status probe(Store& store, const std::string& name, const std::string& below) {
-    // Of nodes and users that probe one directory at once, none writes over the other's.
-    const std::string path = (below.empty() ? "" : below + "/") + ".rtrain-probe-" + disk::random_name();
+    // In a directory that others may write to, nobody can guess the name. The head lets a node write its own name alone.
+    const std::string file = ".rtrain-probe-" + (store.local() ? disk::random_name() : name);
+    const std::string path = below.empty() ? file : below + "/" + file;
     const std::string bytes = "rtrain probe " + name + " " + std::to_string(::getpid());
     if (auto written = store.put(path, bytes); !written) return written;
     const auto back = store.get(path);

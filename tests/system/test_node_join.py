@@ -70,7 +70,7 @@ def test_a_wrong_offer_is_a_usage_error_and_the_token_stays_good(cluster, how):
         assert refused(join("--peer-port", "0", flag, wrong, *how), "usage", 2, said, f"for example {flag} ")
     good = join("--peer-port", "0", "--fake-gpus", "2xA100", "--detach")
     assert good.returncode == 0 and json.loads(good.stdout)["node"] == join.name, good.stdout
-    wait_for("the node", lambda: cluster.json("describe", join.name)["gpus"] == 2)
+    wait_for("the node", lambda: [node["gpus"] for node in cluster.json("nodes")["items"] if node["node"] == join.name] == [2])
     join.leave()
 
 

@@ -117,22 +117,22 @@ def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_pa
     agent = subprocess.Popen(command, env=cluster.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     blob = "/v1/blobs/" + hashlib.sha256(b"stolen").hexdigest()
     attempts = [
-        ("GET", "/v1/storage/?list=1", None, 200),
-        ("PUT", "/v1/storage/gone/file", b"stolen", 201),
-        ("GET", "/v1/storage/gone/file", None, 200),
-        ("PUT", blob, b"stolen", 201),
-        ("GET", blob, None, 200),
-        ("DELETE", "/v1/storage/gone/file", None, 200),
+        ("GET", "/v1/storage/?list=1", None),
+        ("PUT", "/v1/storage/gone/file", b"stolen"),
+        ("GET", "/v1/storage/gone/file", None),
+        ("PUT", blob, b"stolen"),
+        ("GET", blob, None),
+        ("DELETE", "/v1/storage/gone/file", None),
     ]
     try:
         wait_for("the node", lambda: any(n["node"] == "gone" for n in cluster.json("nodes")["items"]))
         kept = identity_of(data)
-        for method, path, body, expected in attempts:
+        for method, path, body in attempts:  # nothing is placed on it, so it is known and reaches nothing
             status, text = ask(cluster.port, method, path, body=body, identity=kept)
-            assert status == expected, f"{method} {path} answered {status} {text}"
+            assert status in (403, 404), f"{method} {path} answered {status} {text}"
         cluster.rtrain("node", "leave", "gone", "--yes")
-        renewal = ("POST", "/v1/certificate", json.dumps({"request": "x"}), 200)
-        for method, path, body, _ in [*attempts, renewal, ("GET", "/v1/agents", None, 101)]:
+        renewal = ("POST", "/v1/certificate", json.dumps({"request": "x"}))
+        for method, path, body in [*attempts, renewal, ("GET", "/v1/agents", None)]:
             status, text = ask(cluster.port, method, path, body=body, identity=kept)
             assert status == 401 and b"has left" in text, f"{method} {path} answered {status} {text}"
     finally:
