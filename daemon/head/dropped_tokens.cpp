@@ -96,7 +96,13 @@ Status take_dropped_tokens(Head& head) {
         const state::TokenRow row = token.is_object() ? row_of(token) : state::TokenRow{};
         const bool good = !row.id.empty() && row.secret_hash.size() == 64 && !head.tokens.row(row.id);
         if (good) {
-            if (auto saved = head.journal->save_token(row); !saved) return saved;
+            state::Batch batch;
+            batch.tokens.push_back(row);
+            batch.audit.push_back({.wall_ms = wall_ms(),
+                                   .from = "the head's machine",
+                                   .action = "rtrain token create --data",
+                                   .target = "id=" + row.id + " role=" + row.role + " user=" + row.user});
+            if (auto saved = head.journal->commit(batch); !saved) return saved;
             head.tokens.set(row);
             std::fprintf(stderr, "rtrain head: admin token %s for %s was made on this machine\n", row.id.c_str(),
                          row.user.c_str());

@@ -135,7 +135,8 @@ TEST_CASE("a person's token lasts 90 days unless another time, or never, is aske
     const auto row_of = [](const test::Answer& answer) {
         return answer.body["expires"].is_null() ? std::string("never") : answer.body["expires"].get<std::string>();
     };
-    const std::string today = made({{"expires_ms", 1'000}}).body["created"], in_90_days = row_of(made(test::json::object()));
+    const std::string today = made({{"expires_ms", 1'000}}).body["created"],
+                      in_90_days = row_of(made(test::json::object()));
     CHECK((in_90_days != "never" && in_90_days > today));
     CHECK(row_of(made({{"expires_ms", 89LL * 86'400'000}})) < in_90_days);
     CHECK(row_of(made({{"expires_ms", 91LL * 86'400'000}})) > in_90_days);
@@ -156,6 +157,10 @@ TEST_CASE("on the head's machine an admin token is made without one, whether the
         const auto made = drop_admin_token(folder.path, "ann", 0).value();
         REQUIRE(test::eventually([&] { return head.call_as(made.text, "GET", "/v1/tokens").status == 200; }));
         CHECK_FALSE(std::filesystem::exists(made.file));
+        const nlohmann::json rows = head.call("GET", "/v1/audit").body["items"];
+        REQUIRE_FALSE(rows.empty());
+        CHECK(rows[0]["action"] == "rtrain token create --data");
+        CHECK(rows[0]["target"] == "id=" + made.id + " role=admin user=ann");
     }
     before = drop_admin_token(folder.path, "ann", 0).value();
     std::ofstream(folder.path + "/new-tokens/odd.json") << "[1]";
