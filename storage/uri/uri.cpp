@@ -104,7 +104,8 @@ Result<std::unique_ptr<Store>> open_store(const std::string& root) {
 }
 
 Status probe(Store& store, const std::string& name, const std::string& below) {
-    // In a directory that others may write to, nobody can guess the name. The head lets a node write its own name alone.
+    // In a directory that others may write to, nobody can guess the name. The head lets a node write its own name
+    // alone.
     const std::string file = ".rtrain-probe-" + (store.local() ? disk::random_name() : name);
     const std::string path = below.empty() ? file : below + "/" + file;
     const std::string bytes = "rtrain probe " + name + " " + std::to_string(::getpid());
