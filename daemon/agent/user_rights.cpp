@@ -50,14 +50,16 @@ UserRights::UserRights(const WorkerUser& user) : user_(user) {
 UserRights::Worn::Worn(const UserRights& rights) {
     if (!rights.others()) return;
     const int count = ::getgroups(0, nullptr);
-    own_groups_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-    if (count < 0 || ::getgroups(count, own_groups_.data()) != count || !set_groups(rights.groups_)) {
+    groups_before_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    if (count < 0 || ::getgroups(count, groups_before_.data()) != count || !set_groups(rights.groups_)) {
         taken_ =
             Error{ErrorCode::unauthorised, "acting at files as user " + rights.name() + ": " + std::strerror(errno),
                   "an agent that gives workers another user needs CAP_SETUID and CAP_SETGID"};
         return;
     }
     changed_ = true;
+    user_before_ = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));
+    group_before_ = static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1)));
     if (!set_file_group(static_cast<gid_t>(rights.user_.gid)) || !set_file_user(static_cast<uid_t>(rights.user_.uid)))
         taken_ = Error{ErrorCode::unauthorised, "acting at files as user " + rights.name() + " is not allowed here",
                        "an agent that gives workers another user needs CAP_SETUID and CAP_SETGID"};
@@ -65,7 +67,7 @@ UserRights::Worn::Worn(const UserRights& rights) {
 
 UserRights::Worn::~Worn() {
     if (!changed_) return;
-    const bool back = set_file_user(::geteuid()) && set_file_group(::getegid()) && set_groups(own_groups_);
+    const bool back = set_file_user(user_before_) && set_file_group(group_before_) && set_groups(groups_before_);
     RTRAIN_CHECK(back, "a thread of the agent cannot take its own rights back");
 }
 

@@ -20,7 +20,8 @@ class UserRights {
     bool owns(uid_t owner) const { return static_cast<std::int64_t>(owner) == user_.uid; }
     const std::string& name() const { return user_.name; }
 
-    // This thread's rights at files, until it goes out of scope. Nothing may be opened when `taken` says an error.
+    // This thread's rights at files, until it goes out of scope; then those that the thread had before. Nothing may be
+    // opened when `taken` says an error.
     class Worn {
       public:
         explicit Worn(const UserRights& rights);
@@ -30,7 +31,9 @@ class UserRights {
         const Status& taken() const { return taken_; }
 
       private:
-        std::vector<gid_t> own_groups_;
+        uid_t user_before_ = 0;
+        gid_t group_before_ = 0;
+        std::vector<gid_t> groups_before_;
         bool changed_ = false;
         Status taken_ = Done{};
     };

@@ -184,6 +184,7 @@ TEST_CASE("after files were read as another user, the thread has its own rights 
     CHECK_FALSE(rights.open_file(story.secret));
     {
         const UserRights::Worn worn(rights);
+        { const UserRights::Worn again(rights); }  // gives back what this thread had, not the agent's own
         REQUIRE(worn.taken());
         CHECK_FALSE(read_whole(story.secret));
     }
