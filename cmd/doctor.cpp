@@ -160,7 +160,7 @@ void check_disk(const std::string& what, const std::string& directory, Findings&
 
 constexpr std::int64_t token_warning_ms = 14LL * 86'400'000;
 
-// What expires within two weeks. Admins are told of everybody's.
+// Warns of tokens that expire within two weeks: the caller's own, and for an admin those of all people.
 void check_tokens(Api& api, const json& status, Findings& found) {
     const json own = status.value("token", json::object());
     const auto soon = [](const json& token) {

@@ -31,7 +31,7 @@ Result<std::optional<std::int64_t>> lasting_ms(const Arguments& arguments) {
                  .next = "for example --expires 90d, --expires 8h or --expires never"};
 }
 
-// On the head's machine: needs no token, and the head need not run.
+// Makes an admin token on the head's machine. It needs no token, and the head need not run.
 Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t>& lasts) {
     constexpr std::int64_t person_token_ms = 90LL * 86'400'000, pause_ms = 100;
     constexpr int looks = 50;

@@ -20,10 +20,10 @@ struct WorkerPlace {  // what the environment says of the node and of this worke
 };
 
 using Environment = std::map<std::string, std::string>;
-// What of the agent's environment jobs get: PATH, HOME, USER, language, time zone, proxies and CAs, and what the
-// operator names besides (`more`: "NAME", "PREFIX*").
+// Returns the variables of the agent's environment that jobs inherit: PATH, HOME, USER, language, time zone, proxies
+// and CAs, and those that the operator names in `more` ("NAME", "PREFIX*").
 Environment passed_on(const Environment& own, const std::vector<std::string>& more);
-// Why the operator may not name this one; empty: he may.
+// Returns why the operator may not name this variable; empty: it is allowed.
 std::string wrong_pass_env(const std::string& name);
 Environment worker_environment(const protocol::Prepare& prepare, const protocol::Launch& launch,
                                const protocol::LaunchWorker& worker, const spec::Job& job, const WorkerPlace& place);

@@ -1,5 +1,5 @@
-// By descriptors alone: no link is followed, a file with a second name stays root's, and so does another file system.
-// run.json goes last, so that a run that was handed over in part is taken up again.
+// Owners are changed by descriptors alone. No link is followed; files with a second name and other file systems stay
+// root's. run.json changes its owner last, so a run that was handed over in part is handed over again.
 #include "daemon/agent/handing_over.hpp"
 
 #include <fcntl.h>

@@ -147,7 +147,7 @@ Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
                    true};
 }
 
-// Whose directory it is decides who goes on from it. A run that has claimed attempts there was let in before.
+// Fails unless the run's user owns the directory to resume from. A run that has claimed attempts there passed before.
 Status may_go_on(Store& store, const protocol::Prepare& prepare, const storage::RunHeader& header) {
     if (prepare.any_user || (header.user == prepare.user && !header.user.empty())) return Done{};
     const auto claim = storage::newest_claim(store, prepare.run_name);

@@ -76,8 +76,8 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
 // A directory is read and written with the rights of `user` (user_store.hpp).
 Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
                                                    const WorkerUser& user);
-// With whose rights an order about a run's files is carried out: those of the user that it names; of a head that names
-// none, those of the owner of the run's directory, which is not_found where there is none.
+// Returns the user with whose rights an order about a run's files is carried out: the one that the order names. Heads
+// before this version name none: then it is the owner of the run's directory; not_found where there is no directory.
 Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& run_name,
                                  const std::string& user);
 Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,

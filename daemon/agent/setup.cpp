@@ -170,7 +170,7 @@ void discard(const std::string& place) {
     if (::rename(place.c_str(), gone.c_str()) == 0) remove_tree(gone);
 }
 
-// Only for a tree that no process of the user can reach yet: it is walked by names.
+// Gives `tree` to the user. The tree is walked by names, so no process of the user may be able to reach it yet.
 Status give_to(const WorkerUser& user, const std::string& tree) {
     if (::chmod(tree.c_str(), 0700) != 0) return Error{ErrorCode::io, "closing " + tree + " to other users", ""};
     if (user.uid < 0) return Done{};

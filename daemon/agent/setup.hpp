@@ -40,8 +40,8 @@ struct SetupResult {
 
 inline std::string setups_below(const std::string& data_dir) { return data_dir + "/setups"; }
 std::string setup_key(const SetupOrder& order);
-// Of agents before, which gave <key>/ and its `done` to the user. Such a setup is not taken up, but may still be in
-// use.
+// Returns the key of agents before this version, which gave <key>/ and its `done` to the user. A setup under that key
+// is not used again, but workers that run may still use it.
 std::string former_setup_key(const SetupOrder& order);
 // What an earlier one has left; none: it has to be carried out.
 std::optional<SetupResult> kept_setup(const std::string& setups_dir, const SetupOrder& order);

@@ -58,7 +58,7 @@ bool is_stage_of(const AttemptGear& gear, std::uint32_t rank, const std::string&
            name.find_first_not_of("0123456789abcdef-", own.size()) == std::string::npos;
 }
 
-// Beneath the storage path, or in the agent's own spool: a link in its place is refused.
+// Opens a staged directory beneath the storage path, or in the agent's own spool. A link in its place is refused.
 Result<Descriptor> StagedFiles::open_stage(const std::string& stage) const {
     const std::string root = gear_.store->local() ? gear_.store->local_path("") : "";
     const bool stored = !root.empty() && stage.starts_with(root);

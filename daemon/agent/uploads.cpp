@@ -181,7 +181,7 @@ Status remove_objects(storage::Store& store, const std::string& run_name) {
 
 constexpr unsigned int stage_mode = 0755;
 
-// With the user's rights: it is his from the beginning.
+// Makes a staging directory on storage with the user's rights, so it is the user's from the beginning.
 Status make_on_storage(const AttemptGear& gear, const std::string& place) {
     const UserRights rights(gear.user);
     const UserRights::Worn worn(rights);
@@ -193,7 +193,7 @@ Status make_on_storage(const AttemptGear& gear, const std::string& place) {
     return made ? Status(Done{}) : made.error();
 }
 
-// On the node's own disk, in a directory that is the agent's alone. Given away by its descriptor.
+// Makes a staging directory in the agent's own spool and gives it to the user by its descriptor.
 Status make_in_spool(const AttemptGear& gear, const std::string& name) {
     const auto spool = storage::open_top(gear.spool);
     if (!spool) return spool.error();
@@ -334,7 +334,7 @@ ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order) {
     return answer;
 }
 
-// What lies on storage goes with the user's rights. The spool's directories lie in one of the agent's own.
+// Removes staged directories: those on storage with the user's rights, those in the agent's spool with its own.
 void drop_staged(const AttemptGear& gear, const StagedPaths& staged) {
     const std::string root = gear.store->local() ? gear.store->local_path("") : "";
     for (const auto& [rank, directory] : staged) {
@@ -451,8 +451,8 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
     return answer;
 }
 
-// Also ordered for a run that was refused its storage path or the directory, or that another went on from: its result
-// must not come there either.
+// Writes result.json. The head orders it for refused runs as well, and for runs that another run has resumed: their
+// result is not written, since the directory is not theirs.
 Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
     const json result = json::parse(order.result_json, nullptr, false);
     const auto text = [&](const char* name) {

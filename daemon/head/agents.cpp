@@ -183,8 +183,8 @@ void Agents::cleared(const std::string& node, const protocol::Cleared& said) {
     then(said);
 }
 
-// Who speaks for simulated nodes says so among its facts, beside what a person gives it as labels; it listens to
-// nobody.
+// Sends the revoked serials to an agent. A program that simulates nodes says so in its facts and gets none: it accepts
+// no connections.
 void Agents::tell_revoked(const std::string& node) {
     if (!seen_[node].facts.contains("simulated")) send(node, protocol::Revoked{revoked_});
 }

@@ -67,7 +67,7 @@ std::vector<std::string> names_in_header(const Head& head, const Run& run) {
     return out;
 }
 
-// With a user: of that user's, by run.json.
+// Whether the directory's run.json names this run, and `user` where one is given.
 bool is_of(const Head& head, const Run& run, const Directory& directory, const std::string& user) {
     const json header = header_in(directory.itself);
     if (!header.is_object() || !header.contains("cluster_id") || !header.contains("run_id")) return false;

@@ -19,7 +19,7 @@ constexpr std::size_t value_bytes_max = 4 << 20;
 constexpr std::size_t values_max = 1'000;  // beside one for each checkpoint that is validated
 constexpr std::string_view validation_prefix = "validation-";
 
-// Where a run's directory is as this machine sees it; `base` is empty: not here.
+// A run's directory as this machine sees it. `base` is empty where this machine does not see it.
 struct Place {
     std::string base, name, storage_path;
     std::string user;  // whom run.json must name; empty: anybody

@@ -20,7 +20,7 @@ bool among(const std::string& list, const std::string& word) {
     return list.empty() || ("," + list + ",").find("," + word + ",") != std::string::npos;
 }
 
-// What people put into variables is for their own eyes.
+// Values of `env` are shown to the run's user and to admins alone.
 void hide_values(json& job) {
     if (!job.is_object() || !job.contains("env") || !job["env"].is_object()) return;
     for (auto& [name, value] : job["env"].items()) value = "(hidden)";

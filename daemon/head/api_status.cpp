@@ -40,7 +40,7 @@ std::map<NodeState, std::size_t> node_states(const Cluster& cluster) {
 
 double whole(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
 
-// What the caller came in with; a run's own token ends with its run.
+// The caller's own token. A run's token has no date: it ends with its run.
 json own_token(const Ask& ask) {
     const auto row = ask.head.tokens.row(ask.caller.token_id);
     return {{"id", row ? json(row->id) : json()},

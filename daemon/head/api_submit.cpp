@@ -149,7 +149,7 @@ std::vector<std::string> warnings_for(const Head& head, const spec::Job& job) {
     return out;
 }
 
-// What a run's key is in its record, and what its secrets and code are kept under: another user's equal key is another.
+// Returns the key under which a run's record, secrets and code are kept. Equal keys of two users differ here.
 std::string own_key(const std::string& key, const std::string& user) {
     return "user-key-" + security::sha256_hex(user + "\n" + key);
 }
@@ -230,7 +230,7 @@ void refuse_problems(Ask& ask, const Problems& problems) {
            problems);
 }
 
-// Who goes on from files, or as one of a job array, must be their user.
+// Fails unless the caller owns the files to resume from, and the job array to become a member of.
 Status check_user(const Head& head, const Caller& caller, const Submission& submission) {
     const spec::Job& job = submission.job;
     const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t text_at_most = 300;
 constexpr std::int64_t end_pause_ms = 3'600'000;
 
-// What a stranger may have written: one line of ASCII.
+// Text from a request as one line of ASCII, cut at 300 characters.
 std::string plain(std::string text) {
     if (text.size() > text_at_most) text.resize(text_at_most);
     for (char& c : text)

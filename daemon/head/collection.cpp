@@ -83,7 +83,7 @@ Needed needed(const Head& head) {
 
 }  // namespace
 
-// Once in a database: those that a run of theirs names.
+// Records the users of blobs from before this version, once in a database: the users whose runs name them.
 Status know_blob_users(Head& head) {
     constexpr const char* done_key = "blob_users_known";
     if (head.journal->setting(done_key)) return Done{};

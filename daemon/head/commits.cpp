@@ -83,8 +83,8 @@ void Head::decide_waiting() {
     wake();
 }
 
-// In the transaction of what it tells of: the newest batch takes both, within one turn. What was refused changed
-// nothing.
+// Adds the audit row to the transaction of the change: the newest batch takes both within one turn. A refused event
+// changed nothing and has no row.
 void Head::add_audit(std::optional<state::AuditRow> row, const Decision& decision) {
     if (!row || decision.refused) return;
     if (decision.created) row->run = run_id(*decision.created);

@@ -35,7 +35,7 @@ Status make_directories(const HeadOptions& options) {
     fs::remove_all(options.data_dir + "/tmp", ignored);
     for (const char* name : {"", "/tmp", "/secrets", "/blobs", "/logs"})
         if (auto made = make_directory(options.data_dir + name, 0700); !made) return made;
-    // What runs keep is for their owners, who ask the head. An operator who wants it otherwise has made the directory.
+    // Users read their runs' files through the head. A directory that the operator has made keeps its mode.
     if (!fs::exists(options.storage_root, ignored))
         if (auto made = make_directory(options.storage_root, 0700); !made) return made;
     const std::string uploads = options.storage_root + "/.uploads";

@@ -158,8 +158,8 @@ void Agents::take_news(const std::string& node, const protocol::News& news) {
     }
 }
 
-// What a node may not say is dropped, and is acknowledged all the same: an agent of before a backup was restored speaks
-// of attempts that the head has given to others since, and would say it for ever.
+// Drops a message that the node may not send, and acknowledges it. After a backup was restored an honest agent may
+// speak of attempts that the head has given to others since; without the acknowledgement it would repeat that for ever.
 void Agents::object(const std::string& node, const std::string& why) {
     NodeSeen& seen = seen_[node];
     ++seen.objections;

@@ -1,4 +1,4 @@
-// Whose files lie where: what decides who may go on from a run's directory, remove it, or read it below cluster://.
+// Decides who may resume from a run's directory, remove it, or read it below cluster://.
 #pragma once
 
 #include <optional>

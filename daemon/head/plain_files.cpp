@@ -23,7 +23,7 @@ Directory opened(storage::Descriptor directory) {
     return {stream, ::closedir};
 }
 
-// What vanishes meanwhile, or cannot be read, is left out.
+// Adds the plain files beneath `prefix`. Files that vanish meanwhile or cannot be read are left out.
 void add_files(const storage::Descriptor& top, const std::string& prefix, std::size_t depth,
                std::vector<FoundFile>& into) {
     auto directory = storage::open_beneath(top, prefix, O_RDONLY | O_DIRECTORY);

@@ -136,7 +136,7 @@ bool in_delivery(const Run& run, const Attempt& attempt, Time now) {
 
 bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage_path.starts_with("cluster://"); }
 
-// Of several runs of one name in one directory (--resume) the newest has it; older ones of the same user deliver there.
+// Returns the newest of several runs of one name in one directory (--resume); older ones of its user deliver there too.
 const Run* owner_of(const Cluster& cluster, const std::set<RunId>& named) {
     const Run* owner = nullptr;
     for (const RunId id : named)

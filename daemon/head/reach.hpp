@@ -1,5 +1,5 @@
-// What a node's certificate reaches, decided by the records: a node speaks of its own part of the attempts placed on
-// it, and sees the files of these runs only. Pure.
+// Decides by the records what a node's certificate may do: a node reports on its own part of the attempts placed on it,
+// and reaches the files of these runs only. Pure.
 #pragma once
 
 #include <optional>

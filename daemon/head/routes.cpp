@@ -258,8 +258,8 @@ std::string name_of(const Caller& caller) {
     return caller.token_id.empty() ? "runs of " + caller.user : "token " + caller.token_id;
 }
 
-// What may be said before a request's body is read, by the server's threads: who asks, whether their role suffices, and
-// where an upload goes. Who owns a run is known to the loop alone, which asks all of it again.
+// Admits a request before its body is read, in the server's threads: authenticates the caller, checks the role, and
+// chooses where an upload is written. The loop repeats both checks, and checks who owns the run.
 net::Admission admission_of(const Head& head, const net::Request& request) {
     const Found found = find_route(request);
     if (found.route && found.route->access == Access::anyone) return {.body_limit = stranger_body_max};

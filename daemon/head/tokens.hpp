@@ -55,7 +55,7 @@ class TokenBook {
     Result<Caller> authenticate(const net::Request& request, std::int64_t wall_ms) const;
     // Does what let this caller in still open? Safe from any thread.
     bool still_opens(const Caller& caller, std::int64_t wall_ms) const;
-    // For `join`: a token that may still be used; its role may be another.
+    // Checks a token for `join`: it may still be used. The caller checks its role.
     Result<state::TokenRow> check_join_token(const std::string& text, std::int64_t wall_ms) const;
 
     void revoke_certificates(std::set<std::string> serials);  // these too

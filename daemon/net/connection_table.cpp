@@ -8,7 +8,7 @@
 namespace rtrain::net {
 namespace {
 
-// So much of each connection is not counted: a caller's head is read beside those of an address that is full.
+// The first bytes of each connection are not counted, so that a caller can authenticate from an address at its limit.
 constexpr std::uint64_t uncounted_bytes = 4 << 10;
 std::uint64_t counted(std::uint64_t bytes) { return bytes > uncounted_bytes ? bytes - uncounted_bytes : 0; }
 
@@ -76,7 +76,7 @@ void ConnectionTable::forget(std::uint64_t number, const Entry& entry) {
     if (parties.size() > parties_kept) drop_idle_parties(parties, Clock::now());
 }
 
-// Those whose allowance would be full again by now: forgetting them gives nobody anything.
+// Forgets parties without connections whose allowance is full again: a new entry would be equal to theirs.
 void ConnectionTable::drop_idle_parties(Parties& parties, Clock::time_point now) {
     const bool known = &parties == &callers_;
     const double burst = known ? limits_.caller_burst : limits_.stranger_burst;

@@ -1,6 +1,6 @@
-// Who holds a server's connections, and how much of it. A connection belongs to a stranger until one of its requests
-// has been authorised; strangers share a part of the connections among their addresses, and never use up the others.
-// Called by all lanes.
+// Counts a server's connections, requests and held bytes for each address and each caller. A connection belongs to a
+// stranger until one of its requests has been authorised. Strangers share half of the connections among their
+// addresses, and never use up the other half. All I/O threads of a server call it.
 #pragma once
 
 #include <chrono>

@@ -97,7 +97,7 @@ class Responder {  // answers one request, once; may be kept and used later. Dro
 };
 using Handler = std::function<void(Request, std::shared_ptr<Responder>)>;
 
-// What a request's head is given before anything of its body is read.
+// The decision on a request, made from its head before any of its body is read.
 struct Admission {
     std::string caller = {};     // a token or a node, by a name that is nobody else's; empty: still a stranger
     std::string body_file = {};  // where the body is written; empty: it is kept in memory

@@ -190,7 +190,7 @@ void Session::head_came() {
         return write("HTTP/1.1 100 Continue\r\n\r\n", &Session::parse);
 }
 
-// Whose request it is, whether it may be made, and where its body goes.
+// Asks for the decision on the request, and counts the request for its caller or its address.
 bool Session::admit() {
     Admission admission;
     if (hub_.options.admit)

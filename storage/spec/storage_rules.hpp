@@ -31,7 +31,7 @@ StorageRulesAnswer read_storage_rules(const std::string& yaml_text);
 // has an empty, '.' or '..' part in a bucket, and for a scheme that cannot be used.
 Result<std::string> normal_place(const std::string& storage_path);
 
-// Who wants to use a storage path.
+// The user and queue of a run that wants to use a storage path.
 struct StorageUser {
     std::string user, queue;
 };

@@ -98,7 +98,7 @@ class SqliteJournal : public Journal {
     Status erase_settings(const std::vector<std::string>& keys);
     std::vector<AuditRow> audit(std::uint64_t after, std::size_t limit) const;  // oldest first; durable ones
     AuditEnd audit_end() const;
-    // Of the database in `directory`, which a head may have open: all rows, oldest first, by pages.
+    // Reads a page of the audit in `directory`, oldest first. A head may have the database open.
     static Result<std::vector<AuditRow>> audit_of(const std::string& directory, std::uint64_t after, std::size_t limit);
     std::vector<MetricRow> metrics(RunId run, std::uint64_t after_position, std::size_t limit) const;
     std::optional<MetricRow> last_metrics(RunId run) const;

@@ -28,7 +28,7 @@ struct Place {
 };
 Result<Place> place_beneath(const Descriptor& top, const std::string& path);
 
-// What `path` beneath a directory is called now: for messages only.
+// Returns the present name of `path` beneath a directory, for messages only.
 std::string shown(const Descriptor& directory, const std::string& path);
 
 // How a path is opened. `each_part` is for kernels without openat2, and for containers that forbid it.

@@ -20,10 +20,10 @@ using disk::Aside;
 
 constexpr std::int64_t read_whole_most = std::int64_t{512} << 20;  // what a caller holds in memory
 
-// Of the storage path itself: links on the way to it are the operator's.
+// Opens the storage path itself. Links on the way to it are followed: the operator made them.
 Result<Descriptor> top_of(const std::string& root) { return open_top(root.empty() ? "/" : root); }
 
-// Where `path` is written: its directory is made.
+// Returns the directory that `path` is written to, and makes it.
 Result<Place> make_place(const std::string& root, const std::string& path) {
     if (auto fine = check_path(path); !fine) return fine.error();
     if (auto made = disk::make_directories(root.empty() ? "/" : root); !made) return made.error();

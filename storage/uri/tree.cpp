@@ -72,7 +72,7 @@ Status walk(const Descriptor& directory, const std::string& prefix, const Take& 
     return Done{};
 }
 
-// Where a walk is: the directories above it, so that ".." never needs the file system's word.
+// The position of a walk. It keeps the directories above it, so ".." is answered without asking the file system.
 class Within {
   public:
     Within(const Descriptor& top, std::string top_path) : top_(top), top_path_(std::move(top_path)) {}

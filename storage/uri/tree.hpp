@@ -24,9 +24,9 @@ struct TreeEntry {
 };
 Result<std::vector<TreeEntry>> entries_below(const Descriptor& directory);
 
-// What the link `path` beneath `top` means, if that lies beneath `top` too: else unauthorised, by name. Links that name
-// a place by `top_path`, where `top` lies, are within it. Each part is walked, so that no exchange leads out.
-// Other errors say why alone: the caller names the link.
+// Opens the target of the link `path` beneath `top`. A target that does not lie beneath `top` is unauthorised, by name;
+// an absolute target that begins with `top_path`, the place of `top`, lies within. Each part is walked, so no exchange
+// leads out. Other errors give the reason alone: the caller names the link.
 Result<Descriptor> open_within(const Descriptor& top, const std::string& top_path, const std::string& path, int flags);
 
 // The file, the link itself, or the directory with all below it. Absent is fine.

@@ -1,4 +1,4 @@
-// What a fuzz target gets, cut into parts, and how it says that a promise was broken.
+// Cuts the input of a fuzz target into parts, and reports a broken promise.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@ using namespace rtrain;
 
 namespace {
 
-// With its own hash made right, else no mutation would come behind that check.
+// Returns the manifest with its own hash corrected; else no mutation would pass that check.
 std::string signed_anew(std::string_view text) {
     auto value = nlohmann::json::parse(text, nullptr, false);
     if (!value.is_object()) return std::string(text);

@@ -1,4 +1,4 @@
-// What a server that says it is S3 answers.
+// The answers of a server that claims to be S3.
 #include "storage/uri/s3_xml.hpp"
 
 #include "tests/fuzz/input.hpp"

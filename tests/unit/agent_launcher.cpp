@@ -147,7 +147,7 @@ TEST_CASE("the shim has no environment of the job, and the worker has it whole, 
 
 namespace {
 
-// What the kernel says of a worker's rights, and its descriptors.
+// A worker's rights and descriptors as the kernel shows them.
 std::map<std::string, std::string> rights_of_worker(const WorkerUser& user, bool allow_setuid) {
     Story story;
     auto start =

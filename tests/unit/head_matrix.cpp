@@ -12,9 +12,9 @@ using namespace rtrain::test;
 
 namespace {
 
-// Who may: V a viewer, O the run's user, R the token of her live run, U another user, A an admin, N a node with an
-// attempt of the run, M another node; J a join token. A small letter: is let in, and finds nothing (404). Whoever is
-// not named is known and refused (403).
+// Who may use a route: V a viewer, O the run's user, R the token of her live run, U another user, A an admin, N a node
+// with an attempt of the run, M another node; J a join token. A small letter: is let in, and finds nothing (404).
+// Whoever is not named is known and refused (403).
 // "*": everybody, also who shows nothing.
 const std::map<std::string, std::string> expected = {
     {"GET /healthz", "*"},

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 RESULTS = "~/rtrain_results"
 _PREFIX = "rtrain-local-"
-# Of the driver's environment, what its workers get besides PATH, HOME and the like: no credentials.
+# Variables of the driver's environment that its workers inherit besides PATH, HOME and the like: no credentials.
 _PASSED = ("PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_*", "NCCL_*", "GLOO_*", "OMP_*", "MKL_*", "TORCH_*", "PYTORCH_*")
 _UP_WITHIN_S = 90.0
 _DOWN_WITHIN_S = 60.0
