@@ -112,7 +112,7 @@ Result<RunHeader> read_run(Store& store, const std::string& run_name) {
                          .user = value->at("user").get<std::string>(),
                          .job_json = extracted(value->at("job")),
                          .code_sha256 = value->at("code_sha256").get<std::string>(),
-                         .wall_ms = value->at("wall_ms").get<std::int64_t>()};
+                         .wall_ms = integer_in<std::int64_t>(value->at("wall_ms"))};
     } catch (const json::exception& wrong) {
         return Error{ErrorCode::damaged, run_path(run_name) + ": " + wrong.what(), ""};
     }
@@ -125,16 +125,16 @@ Result<Claim> decode_claim(const std::string& text, const std::string& path) {
         std::optional<std::string> code;
         if (value->contains("code_sha256")) code = value->at("code_sha256").get<std::string>();
         const json array = value->value("array", json::object());
-        return Claim{.number = value->at("number").get<std::uint32_t>(),
+        return Claim{.number = integer_in<std::uint32_t>(value->at("number")),
                      .cluster_id = value->at("cluster_id").get<std::string>(),
                      .run_id = value->at("run_id").get<std::string>(),
-                     .world_size = value->at("world_size").get<std::uint32_t>(),
+                     .world_size = integer_in<std::uint32_t>(value->at("world_size")),
                      .nodes = value->at("nodes").get<std::vector<std::string>>(),
                      .job_json = extracted(value->at("job")),
-                     .wall_ms = value->at("wall_ms").get<std::int64_t>(),
+                     .wall_ms = integer_in<std::int64_t>(value->at("wall_ms")),
                      .code_sha256 = std::move(code),
                      .array = array.value("name", std::string()),
-                     .array_index = array.value("index", std::uint32_t{0})};
+                     .array_index = integer_in<std::uint32_t>(array.value("index", json(0)))};
     } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
 }
 

@@ -12,7 +12,7 @@ json or_null(const std::optional<std::int32_t>& value) { return value ? json(*va
 
 template <class T>
 std::optional<T> or_none(const json& value) {
-    return value.is_null() ? std::nullopt : std::optional<T>(value.get<T>());
+    return value.is_null() ? std::nullopt : std::optional<T>(integer_in<T>(value));
 }
 
 json ranks_json(const AttemptEnd& end) {
@@ -45,12 +45,12 @@ Result<AttemptEnd> decode_end(const std::string& text, const std::string& path) 
     const auto value = parse_object(text, path);
     if (!value) return value.error();
     try {
-        AttemptEnd end{.number = value->at("attempt").get<std::uint32_t>(),
+        AttemptEnd end{.number = integer_in<std::uint32_t>(value->at("attempt")),
                        .state = value->at("state").get<std::string>(),
                        .cause = value->at("cause").get<std::string>(),
                        .first_failure = or_none<std::uint32_t>(value->at("first_failure_rank")),
-                       .started_wall_ms = value->at("started_wall_ms").get<std::int64_t>(),
-                       .ended_wall_ms = value->at("ended_wall_ms").get<std::int64_t>(),
+                       .started_wall_ms = integer_in<std::int64_t>(value->at("started_wall_ms")),
+                       .ended_wall_ms = integer_in<std::int64_t>(value->at("ended_wall_ms")),
                        .ranks = {}};
         for (const auto& [rank, one] : value->at("ranks").items())
             end.ranks[static_cast<std::uint32_t>(std::stoul(rank))] = {

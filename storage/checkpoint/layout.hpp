@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "storage/checkpoint/run_directory.hpp"
 
@@ -27,6 +28,20 @@ std::uint64_t counter_of(std::string_view directory);  // "checkpoint_000007-a00
 // A JSON object, or ErrorCode::damaged naming the file.
 Result<nlohmann::json> parse_object(const std::string& text, const std::string& path);
 Result<nlohmann::json> read_object(Store&, const std::string& path);
+// The number `value` holds. Throws a json::exception for what is not an integer that T can hold: converting a fraction
+// or a number out of T's range would be undefined.
+template <class T>
+T integer_in(const nlohmann::json& value) {
+    const bool fits = value.is_number_unsigned()
+                          ? std::in_range<T>(value.template get<std::uint64_t>())
+                          : value.is_number_integer() && std::in_range<T>(value.template get<std::int64_t>());
+    if (!fits)
+        throw nlohmann::json::out_of_range::create(
+            406,
+            value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + " is not an integer in its range",
+            nullptr);
+    return value.template get<T>();
+}
 nlohmann::json embedded(const std::string& json_text);  // the value; a string when it is not JSON
 std::string extracted(const nlohmann::json& value);     // and back
 std::string file_text(const nlohmann::json& value);     // as it lies on storage: for people too

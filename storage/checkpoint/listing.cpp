@@ -58,8 +58,8 @@ Status read_origin(Store& store, const StoreEntry& entry, std::uint32_t number, 
     if (!value) return value.error().code == ErrorCode::damaged ? Status(Done{}) : value.error();
     try {
         listing.origins[number] = {.from = value->at("from").get<std::string>(),
-                                   .attempt = value->at("attempt").get<std::uint32_t>(),
-                                   .report = value->at("report").get<std::uint64_t>()};
+                                   .attempt = integer_in<std::uint32_t>(value->at("attempt")),
+                                   .report = integer_in<std::uint64_t>(value->at("report"))};
     } catch (const json::exception&) { listing.origins.erase(number); }
     return Done{};
 }

@@ -36,16 +36,16 @@ std::string own_hash(json value) {
 // Throws json::exception for what is missing or of another type.
 Manifest from_fields(const json& value) {
     Manifest manifest{.directory = value.at("directory").get<std::string>(),
-                      .attempt = value.at("attempt").get<std::uint32_t>(),
-                      .report = value.at("report").get<std::uint64_t>(),
-                      .world_size = value.at("world_size").get<std::uint32_t>(),
-                      .wall_ms = value.at("wall_ms").get<std::int64_t>(),
+                      .attempt = integer_in<std::uint32_t>(value.at("attempt")),
+                      .report = integer_in<std::uint64_t>(value.at("report")),
+                      .world_size = integer_in<std::uint32_t>(value.at("world_size")),
+                      .wall_ms = integer_in<std::int64_t>(value.at("wall_ms")),
                       .metrics_json = extracted(value.at("metrics"))};
     for (const json& file : value.at("files"))
         manifest.files.push_back({.path = file.at("path").get<std::string>(),
-                                  .bytes = file.at("bytes").get<std::int64_t>(),
+                                  .bytes = integer_in<std::int64_t>(file.at("bytes")),
                                   .sha256 = file.at("sha256").get<std::string>(),
-                                  .rank = file.at("rank").get<std::uint32_t>()});
+                                  .rank = integer_in<std::uint32_t>(file.at("rank"))});
     return manifest;
 }
 

@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
+#include "storage/checkpoint/digest.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -278,6 +280,26 @@ TEST_CASE("a manifest cannot name files outside of its checkpoint") {
 TEST_CASE("a manifest with a file of less than no bytes is damaged") {
     const std::string text = encode({.directory = "x-a001", .attempt = 1, .files = {{"model.pt", -1, "", 0}}});
     CHECK(decode_manifest(text).error().message.find("impossible size") != std::string::npos);
+}
+
+TEST_CASE("a number in a file of the run directory that is no integer, or beyond its field's range, is damage") {
+    nlohmann::json manifest = nlohmann::json::parse(
+        encode({.directory = "x-a001", .attempt = 1, .metrics_json = "", .files = {{"model.pt", 1, "", 0}}}));
+    manifest.erase("manifest_sha256");
+    nlohmann::json end = nlohmann::json::parse(encode(AttemptEnd{.number = 1, .first_failure = 0, .ranks = {}}));
+    for (const char* number : {"9.3e18", "-1e300", "0.5", "-1", "4294967296", "true", "[]"}) {
+        CAPTURE(number);
+        nlohmann::json changed = manifest;
+        changed["attempt"] = nlohmann::json::parse(number);
+        changed["manifest_sha256"] = hash_bytes(changed.dump());
+        CHECK(decode_manifest(changed.dump()).error().code == ErrorCode::damaged);
+        for (const char* field : {"attempt", "first_failure_rank"}) {
+            changed = end;
+            changed[field] = nlohmann::json::parse(number);
+            CHECK(decode_end(changed.dump(), "end.json").error().code == ErrorCode::damaged);
+        }
+    }
+    CHECK(decode_end(end.dump(), "end.json").ok());
 }
 
 TEST_CASE("a manifest whose fields are of other types, or nested without end, is damaged, and ends nobody") {
