@@ -159,8 +159,10 @@ UploadImage upload_image(const json& in) {
 }  // namespace
 
 std::string encode(const AttemptImage& image) {
+    protocol::Prepare prepare = image.prepare;
+    prepare.access.secrets.clear();  // see storage_access.hpp
     json out{{"version", 1},
-             {"prepare", protocol::encode(protocol::FromHead{image.prepare})},
+             {"prepare", protocol::encode(protocol::FromHead{prepare})},
              {"number", image.number},
              {"from", image.from},
              {"master_address", image.master_address},

@@ -220,12 +220,12 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
 }  // namespace
 
 Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
-                                          const WorkerUser& user) {
+                                          const WorkerUser& user, const protocol::StorageAccess& access) {
     const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
     if (!uri) return uri.error();
     if (uri->scheme == storage::Scheme::cluster) return facts.on_head;
     if (uri->scheme == storage::Scheme::file) return open_user_store(storage_path, user);
-    auto store = storage::open_store(storage_path);
+    auto store = open_bucket(access, storage_path);
     if (!store) return store.error();
     return std::shared_ptr<Store>(std::move(*store));
 }
@@ -259,10 +259,11 @@ Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& stor
 }
 
 Result<std::shared_ptr<Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
-                                                 const std::string& run_name, const std::string& user) {
+                                                 const std::string& run_name, const std::string& user,
+                                                 const protocol::StorageAccess& access) {
     const auto owner = user_of_order(facts, storage_path, run_name, user);
     if (!owner) return owner.error();
-    return open_store(facts, storage_path, *owner);
+    return open_store(facts, storage_path, *owner, access);
 }
 
 std::string staging_below(const AttemptGear& gear, const NodeFacts& facts) {
@@ -292,11 +293,15 @@ Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const
     auto user = user_of(facts, prepare.user);
     if (auto* why = std::get_if<Trouble>(&user)) return *why;
     gear->user = std::get<WorkerUser>(user);
+    protocol::StorageAccess& access = gear->prepare.access;
+    access.user = prepare.user;
+    access.queue = gear->job.queue;
+    take_kept_credentials(access, facts.files.attempt(key_of(prepare.attempt)));
     if (probing == Probing::yes) {
-        const Status may = may_use_storage(facts.storage_rules, {prepare.user, gear->job.queue}, prepare.storage_path);
+        const Status may = may_use_storage(facts.storage_rules, access, prepare.storage_path);
         if (!may) return trouble(may.error(), facts.node, "storage path " + prepare.storage_path);
     }
-    auto store = open_store(facts, prepare.storage_path, gear->user);
+    auto store = open_store(facts, prepare.storage_path, gear->user, access);
     if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
     gear->store = *store;
     return gear;
@@ -337,6 +342,8 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
     const std::string key_file = facts.files.attempt(key) + "/key";
     if (Status made = make_directory(facts.files.attempt(key), 0711); !made)
         return trouble(made.error(), facts.node, "the attempt's directory");
+    if (Status kept = keep_credentials(gear->prepare.access, facts.files.attempt(key)); !kept)
+        return trouble(kept.error(), facts.node, "the attempt's directory");
     if (auto kept = read_whole(key_file)) {
         gear->key = *kept;
     } else {

@@ -73,15 +73,17 @@ Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare);
 Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts);  // see start_directory.hpp
 Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms);
 
-// A directory is read and written with the rights of `user` (user_store.hpp).
+// A directory is read and written with the rights of `user` (user_store.hpp), a bucket with the credentials of
+// `access`.
 Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
-                                                   const WorkerUser& user);
+                                                   const WorkerUser& user, const protocol::StorageAccess& access);
 // Returns the user with whose rights an order about a run's files is carried out: the one that the order names. Heads
 // before this version name none: then it is the owner of the run's directory; not_found where there is no directory.
 Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& run_name,
                                  const std::string& user);
 Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
-                                                          const std::string& run_name, const std::string& user);
+                                                          const std::string& run_name, const std::string& user,
+                                                          const protocol::StorageAccess& access);
 // Below the storage path: where ranks' directories are made and nodes leave their probes. Local stores.
 std::string staging_in_store(const protocol::Prepare& prepare);
 std::string staging_below(const AttemptGear& gear, const NodeFacts& facts);  // also removed with the attempt

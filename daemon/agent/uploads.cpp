@@ -392,7 +392,7 @@ Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t 
 
 CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order) {
     CheckpointGone answer{.run = order.run, .directory = order.directory};
-    auto store = open_store_of_run(facts, order.storage_path, order.run_name, order.user);
+    auto store = open_store_of_run(facts, order.storage_path, order.run_name, order.user, order.access);
     if (!store) {
         answer.why = store.error().message;
         return answer;
@@ -421,11 +421,13 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
         answer.error = error.message;
         return answer;
     };
+    if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may)
+        return failed(may.error());
     const auto user = user_of_order(facts, order.storage_path, order.run_name, "");
     if (!user && user.error().code != ErrorCode::not_found) return failed(user.error());
     // Not there: what a removal before has set aside is removed by descriptors, which no name leads elsewhere.
     const WorkerUser owner = user ? *user : WorkerUser{};
-    auto store = open_store(facts, order.storage_path, owner);
+    auto store = open_store(facts, order.storage_path, owner, order.access);
     if (!store) return failed(store.error());
     const auto place = storage::parse_uri(order.storage_path);
     if (!place || place->scheme == storage::Scheme::cluster) return answer;  // the head's own: it removes that itself
@@ -455,13 +457,8 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
 // result is not written, since the directory is not theirs.
 Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
     const json result = json::parse(order.result_json, nullptr, false);
-    const auto text = [&](const char* name) {
-        return result.is_object() && result.contains(name) && result[name].is_string() ? result[name].get<std::string>()
-                                                                                       : std::string();
-    };
-    const spec::StorageUser who{text("user"), text("queue")};
-    if (Status may = may_use_storage(facts.storage_rules, who, order.storage_path); !may) return may;
-    auto store = open_store_of_run(facts, order.storage_path, order.run_name, order.user);
+    if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may) return may;
+    auto store = open_store_of_run(facts, order.storage_path, order.run_name, order.user, order.access);
     if (!store) return store.error();
     const auto claim = storage::newest_claim(**store, order.run_name);
     const bool ours = claim && result.is_object() && result.value("run_id", json()) == json(claim->run_id);

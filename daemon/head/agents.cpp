@@ -93,11 +93,11 @@ std::function<void()> Agents::order(const Effect& effect, Launching& launching) 
     if (!sessions_.contains(node)) return {};
 
     OrderFacts facts;
-    if (run && std::holds_alternative<LaunchWorkers>(effect)) {
+    const bool launches = std::holds_alternative<LaunchWorkers>(effect);
+    if (run && (launches || on_s3(*run))) {
         if (launching.run != run->id)
-            launching = {.run = run->id,
-                         .secrets = SubmissionFiles::secrets(head_, *run),
-                         .token = head_.tokens.run_token(run->id, run->user)};
+            launching = {.run = run->id, .secrets = SubmissionFiles::secrets(head_, *run), .token = {}};
+        if (launches && launching.token.empty()) launching.token = head_.tokens.run_token(run->id, run->user);
         facts.secrets = launching.secrets;
         facts.token = launching.token;
     }
@@ -114,7 +114,10 @@ void Agents::write_result(const Effect& effect) {
     const auto found = head_.cluster.runs.find(about(effect));
     if (found == head_.cluster.runs.end()) return;
     const Run& run = found->second;
-    const OrderFacts facts{.code_sha256 = {}, .secrets = {}, .token = {}, .result_json = result_json(head_, run)};
+    const OrderFacts facts{.code_sha256 = {},
+                           .secrets = on_s3(run) ? SubmissionFiles::secrets(head_, run) : OrderFacts().secrets,
+                           .token = {},
+                           .result_json = result_json(head_, run)};
     const auto uri = storage::parse_uri(run.storage_path);
     if (uri.ok() && uri->scheme == storage::Scheme::cluster)
         return write_own_result(head_, run.name, facts.result_json);

@@ -239,7 +239,8 @@ Shared removal_of(const Ask& ask, const Run& run, const Held& directory) {
                       .run_ids = names_in_header(head, run),
                       .run_name = run.name,
                       .storage_path = run.storage_path,
-                      .user = is_admin(ask.caller) ? "" : ask.caller.user};
+                      .user = is_admin(ask.caller) ? "" : ask.caller.user,
+                      .access = storage_access(run, {})};
     removal->answer = {{"run_id", head.run_id(run.id)},
                        {"name", run.name},
                        {"attempts", attempts_of(head.cluster, run.id).size()},

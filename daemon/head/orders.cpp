@@ -1,6 +1,7 @@
 // Effects of the core as orders to one agent, filled from the records.
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "daemon/head/words.hpp"
@@ -8,6 +9,7 @@
 namespace rtrain::head {
 namespace {
 
+using nlohmann::json;
 using protocol::FromHead;
 
 const Attempt* attempt_of(const Cluster& cluster, AttemptId id, std::uint32_t incarnation) {
@@ -85,7 +87,9 @@ struct ToOrder {
                                  .workers_before = before ? static_cast<std::uint32_t>(before->workers.size()) : 0,
                                  .ended_before = before ? why_ended(*before) : "",
                                  .array_index = run->array_index,
-                                 .array = run->array};
+                                 .array = run->array,
+                                 .any_user = false,
+                                 .access = storage_access(*run, facts.secrets)};
     }
 
     Answer operator()(const LaunchWorkers& effect) const {
@@ -155,7 +159,8 @@ struct ToOrder {
                                 .storage_path = storage_of(*run),
                                 .directory = effect.directory,
                                 .newest_attempt = run->attempts,
-                                .user = run->user};
+                                .user = run->user,
+                                .access = storage_access(*run, facts.secrets)};
     }
 
     Answer operator()(const WriteResult& effect) const {
@@ -165,11 +170,32 @@ struct ToOrder {
                                  .run_name = run->name,
                                  .storage_path = storage_of(*run),
                                  .result_json = facts.result_json,
-                                 .user = run->user};
+                                 .user = run->user,
+                                 .access = storage_access(*run, facts.secrets)};
     }
 };
 
 }  // namespace
+
+bool on_s3(const Run& run) { return run.storage_path.starts_with("s3://"); }
+
+// Own credentials are named in the job's secrets; where they count may stand in its env as well.
+protocol::StorageAccess storage_access(const Run& run, const std::map<std::string, std::string>& secrets) {
+    protocol::StorageAccess access{.user = run.user, .queue = run.spec.queue};
+    const json job = on_s3(run) ? json::parse(run.job_json, nullptr, false) : json();
+    if (!job.is_object()) return access;
+    const json names = job.value("secrets", json::array()), env = job.value("env", json::object());
+    const auto named = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+    access.own = named("AWS_ACCESS_KEY_ID") && named("AWS_SECRET_ACCESS_KEY");
+    if (!access.own || secrets.empty()) return access;
+    for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
+                             "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
+        if (const auto secret = secrets.find(name); secret != secrets.end()) access.secrets[name] = secret->second;
+        if (const auto plain = env.find(name); plain != env.end() && plain->is_string())
+            access.secrets[name] = plain->get<std::string>();
+    }
+    return access;
+}
 
 NodeId addressee(const Effect& effect) {
     return std::visit([](const auto& one) { return one.node; }, effect);

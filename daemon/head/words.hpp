@@ -27,6 +27,9 @@ struct OrderFacts {
     std::string token;        // RTRAIN_TOKEN of the run
     std::string result_json;  // WriteResult
 };
+// The rights that a run's storage path is used with; `secrets`: of its job, empty once they are forgotten.
+protocol::StorageAccess storage_access(const Run& run, const std::map<std::string, std::string>& secrets);
+bool on_s3(const Run& run);
 NodeId addressee(const Effect& effect);
 RunId about(const Effect& effect);
 // None: the attempt is gone, there is nothing left to order.

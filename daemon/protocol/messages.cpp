@@ -108,13 +108,17 @@ void fields(V& v, PeerNode& m) {
     v("node", m.node), v("address", m.address), v("port", m.port), v("ranks", m.ranks);
 }
 template <class V>
+void fields(V& v, StorageAccess& m) {
+    v("user", m.user), v("queue", m.queue), v("own", m.own), v("secrets", m.secrets);
+}
+template <class V>
 void fields(V& v, Prepare& m) {
     v("attempt", m.attempt), v("cluster_id", m.cluster_id), v("run_id", m.run_id), v("run_name", m.run_name);
     v("user", m.user), v("storage_path", m.storage_path), v("job_json", m.job_json), v("claim", m.claim);
     v("resume", m.resume), v("restore_from", m.restore_from), v("world_size", m.world_size), v("nodes", m.nodes);
     v("code_sha256", m.code_sha256), v("attempts_before", m.attempts_before);
     v("workers_before", m.workers_before), v("ended_before", m.ended_before), v("array_index", m.array_index);
-    v("array", m.array), v("any_user", m.any_user);
+    v("array", m.array), v("any_user", m.any_user), v("access", m.access);
 }
 template <class V>
 void fields(V& v, LaunchWorker& m) {
@@ -140,12 +144,12 @@ void fields(V& v, Ask& m) {
 template <class V>
 void fields(V& v, Delete& m) {
     v("run", m.run), v("run_name", m.run_name), v("storage_path", m.storage_path), v("directory", m.directory);
-    v("newest_attempt", m.newest_attempt), v("user", m.user);
+    v("newest_attempt", m.newest_attempt), v("user", m.user), v("access", m.access);
 }
 template <class V>
 void fields(V& v, Result_& m) {
     v("run", m.run), v("run_name", m.run_name), v("storage_path", m.storage_path), v("result_json", m.result_json);
-    v("user", m.user);
+    v("user", m.user), v("access", m.access);
 }
 template <class V>
 void fields(V& v, PeerMoved& m) {
@@ -170,7 +174,7 @@ void fields(V& v, TakeStacks& m) {
 template <class V>
 void fields(V& v, Clear& m) {
     v("id", m.id), v("cluster_id", m.cluster_id), v("run_ids", m.run_ids), v("run_name", m.run_name);
-    v("storage_path", m.storage_path), v("user", m.user);
+    v("storage_path", m.storage_path), v("user", m.user), v("access", m.access);
 }
 template <class V>
 void fields(V& v, GroupJoin& m) {

@@ -15,6 +15,13 @@ struct PeerNode {
     std::string node{}, address{}; std::uint16_t port = 0; std::vector<std::uint32_t> ranks{};
     bool operator==(const PeerNode&) const = default;
 };
+// Whose storage path it is, for the agent's rules, and the S3 credentials that the run's own secrets bring.
+struct StorageAccess {
+    std::string user{}, queue{};
+    bool own = false;                              // the job brings credentials: the agent's are not used
+    std::map<std::string, std::string> secrets{};  // AWS_* of the job; empty: the run has ended, they are forgotten
+    bool operator==(const StorageAccess&) const = default;
+};
 struct Prepare {
     AttemptRef attempt{};               // number: the one to claim at least
     std::string cluster_id{}, run_id{}, run_name{}, user{}, storage_path{}, job_json{};
@@ -30,6 +37,7 @@ struct Prepare {
     std::uint32_t array_index = 0;      // in its job array; 0 with an empty array name: no array
     std::string array{};
     bool any_user = false;              // an admin submitted it: the directory that it goes on from may be anybody's
+    StorageAccess access{};
     bool operator==(const Prepare&) const = default;
 };
 struct LaunchWorker {
@@ -67,12 +75,14 @@ struct Delete {
     std::uint64_t run = 0; std::string run_name{}, storage_path{}, directory{};
     std::uint32_t newest_attempt = 0;
     std::string user{};  // the run's: with whose rights it is done
+    StorageAccess access{};
     bool operator==(const Delete&) const = default;
 };
 // write result.json
 struct Result_ {
     std::uint64_t run = 0; std::string run_name{}, storage_path{}, result_json{};
     std::string user{};  // the run's: with whose rights it is written
+    StorageAccess access{};
     bool operator==(const Result_&) const = default;
 };
 // Python ranks write their stacks into their logs; whoever has no handler for it is left alone
@@ -87,6 +97,7 @@ struct Clear {
     std::uint64_t id = 0; std::string cluster_id{}; std::vector<std::string> run_ids{};
     std::string run_name{}, storage_path{};
     std::string user{};  // empty: whoever's
+    StorageAccess access{};
     bool operator==(const Clear&) const = default;
 };
 // everything of it is acknowledged: its files on the node may go

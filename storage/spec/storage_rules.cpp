@@ -32,6 +32,7 @@ class RulesReader {
     void read_rule(const std::string& path, const Value& value);
     void take_name(const std::string& path, const Value& value, std::vector<std::string>& into);
     void take_place(const std::string& path, const Value& value, std::vector<std::string>& into);
+    void take_endpoint(const std::string& path, const Value& value, std::vector<std::string>& into);
 
     StorageRules rules_;
     Problems problems_;
@@ -79,6 +80,15 @@ void RulesReader::take_place(const std::string& path, const Value& value, std::v
     into.push_back(*place);
 }
 
+void RulesReader::take_endpoint(const std::string& path, const Value& value, std::vector<std::string>& into) {
+    std::string text = value.text;
+    while (text.ends_with('/')) text.pop_back();
+    const bool http = text.starts_with("http://") || text.starts_with("https://");
+    if (!http || text.find('/', text.find("://") + 3) != std::string::npos || text.find('@') != std::string::npos)
+        return problem(path, value.place, "wants http://host:port or https://host:port, found " + shown(value.text));
+    into.push_back(text);
+}
+
 void RulesReader::read_rule(const std::string& path, const Value& value) {
     if (value.kind != Kind::map) return problem(path, value.place, "wants a map of users, queues and allow", example);
     StorageRule rule;
@@ -105,6 +115,12 @@ void RulesReader::read(const Value& root) {
            {{"version",
              [&](const std::string& at, const Value& v) {
                  if (v.kind != Kind::number || v.raw != "1") problem(at, v.place, "wants 1");
+             }},
+            {"endpoints",
+             [&](const std::string& at, const Value& v) {
+                 texts(at, v, rules_.endpoints, [this](const std::string& where, const Value& item, auto& into) {
+                     take_endpoint(where, item, into);
+                 });
              }},
             {"rules", [&](const std::string& at, const Value& v) {
                  if (v.kind != Kind::list) return problem(at, v.place, "wants a list of rules", example);
@@ -194,7 +210,10 @@ Status may_use(const StorageRules& rules, const StorageUser& who, const std::str
     return Error{ErrorCode::unauthorised,
                  whose + " (queue '" + who.queue + "') may not use " + *place +
                      ": the storage rules of this node allow " + (allowed.empty() ? "no path of that kind" : allowed),
-                 "take an allowed path, or ask who operates the node to allow it"};
+                 "take an allowed path, or ask who operates the node to allow it" +
+                     std::string(directory ? ""
+                                           : "; or bring credentials of your own: secrets: [AWS_ACCESS_KEY_ID, "
+                                             "AWS_SECRET_ACCESS_KEY] in the job")};
 }
 
 }  // namespace rtrain::spec

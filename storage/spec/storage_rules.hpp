@@ -19,6 +19,7 @@ struct StorageRule {
 };
 struct StorageRules {
     std::vector<StorageRule> rules;
+    std::vector<std::string> endpoints;  // S3 servers that a job's own credentials may be used with
     bool operator==(const StorageRules&) const = default;
 };
 struct StorageRulesAnswer {

@@ -121,6 +121,9 @@ Result<Settings> read_settings(const Variables& variables, const Lender& lend) {
     }
     settings.region = first_of({variables("AWS_REGION"), variables("AWS_DEFAULT_REGION"), files.config["region"],
                                 files.credentials["region"], settings.region});
+    if (settings.region.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
+        std::string::npos)
+        return Error{ErrorCode::invalid, "AWS_REGION is '" + settings.region + "'", "give it as us-east-1"};
     settings.endpoint = first_of({variables("AWS_ENDPOINT_URL_S3"), variables("AWS_ENDPOINT_URL"),
                                   files.config["endpoint_url"], files.credentials["endpoint_url"]});
     while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();

@@ -21,6 +21,7 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 KEY, SECRET = "rtrain-test-key", "rtrain-test-secret"
+SECRETS = {KEY: SECRET, "another-key": "another-test-secret"}
 
 
 class Quiet(WSGIRequestHandler):
@@ -91,7 +92,7 @@ class Checked:
             self.slow_downs -= 1
             return "503 Slow Down", "SlowDown", "Please reduce your request rate."
         fields = authorization(environ)
-        if fields is None or not fields["Credential"].startswith(KEY + "/"):
+        if fields is None or fields["Credential"].partition("/")[0] not in SECRETS:
             return "403 Forbidden", "InvalidAccessKeyId", "The AWS access key Id you provided does not exist in our records."
         if fields["Signature"] != signature(environ, fields):
             return "403 Forbidden", "SignatureDoesNotMatch", "The request signature we calculated does not match."
@@ -117,7 +118,8 @@ def signature(environ, fields):
     pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
     request = AWSRequest(method=environ["REQUEST_METHOD"], url=url, headers=headers, params=dict(pairs))
     request.context["timestamp"] = headers["x-amz-date"]
-    signer = S3SigV4Auth(Credentials(KEY, SECRET), "s3", region)
+    key_id = fields["Credential"].partition("/")[0]
+    signer = S3SigV4Auth(Credentials(key_id, SECRETS[key_id]), "s3", region)
     return signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
 
 

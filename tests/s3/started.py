@@ -8,6 +8,7 @@ import sys
 import urllib.request
 
 KEY, SECRET = "rtrain-test-key", "rtrain-test-secret"
+ANOTHER = {"AWS_ACCESS_KEY_ID": "another-key", "AWS_SECRET_ACCESS_KEY": "another-test-secret"}
 
 
 class S3Server:

@@ -1,29 +1,12 @@
 """Workers of runs in a bucket: the agent reads and writes for them; what they read themselves is read with secrets of the job."""
 
 import os
-import pathlib
 import signal
 import subprocess
-import sys
 
 import pytest
 from jobs_on_disk import ranks_job
 from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
-from started import S3Server
-
-
-@pytest.fixture
-def s3(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    server = S3Server()
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -1,28 +1,11 @@
-"""Who may use which storage path: the operator's rules."""
+"""Who may use which storage path: the operator's rules, and credentials that a job's secrets bring."""
 
 import json
-import os
 import pathlib
-import sys
 
-import pytest
 from jobs_on_disk import ranks_job
 from local_cluster import LocalCluster, wait_for
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
-from started import KEY, S3Server, put_all
-
-
-@pytest.fixture
-def s3(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    server = S3Server()
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    yield server
-    server.stop()
+from started import ANOTHER, KEY, put_all
 
 
 class RuledCluster(LocalCluster):
@@ -46,6 +29,15 @@ def end_of(cluster, run):
 
 def asked_below(s3, prefix, key):
     return sorted(path for path, keys in s3.signers().items() if path.startswith(prefix) and key in keys)
+
+
+def own_job(cluster, monkeypatch, folder, name, *, secret=ANOTHER["AWS_SECRET_ACCESS_KEY"], steps=2, pause=0.0, env=None):
+    """A job with secrets of its own, whose values its submitter has in her environment."""
+    monkeypatch.setitem(cluster.env, "AWS_ACCESS_KEY_ID", ANOTHER["AWS_ACCESS_KEY_ID"])
+    monkeypatch.setitem(cluster.env, "AWS_SECRET_ACCESS_KEY", secret)
+    return ranks_job(
+        folder, name, steps, pause, workers=1, storage_path=f"s3://runs/{name}", env=env or {}, secrets=list(ANOTHER)
+    )
 
 
 def test_another_users_prefix_is_refused_before_anything_is_written_there(s3, tmp_path):
@@ -128,6 +120,65 @@ def test_an_agent_does_not_start_with_rules_that_are_wrong(tmp_path):
         assert refused.returncode != 0 and "others than its owner may write it" in refused.stderr
         missing = cluster.run(*join, "--storage-rules", tmp_path / "none.yaml")
         assert missing.returncode != 0 and "No such file" in missing.stderr
+    finally:
+        cluster.stop()
+
+
+def test_a_jobs_own_credentials_serve_its_run_also_after_a_restart_of_the_agent(s3, tmp_path, monkeypatch):
+    cluster = RuledCluster(tmp_path / "cluster", {"rules": []})  # the rules are about the agent's credentials
+    data = tmp_path / "cluster" / "node-1"
+    try:
+        cluster.rtrain("submit", own_job(cluster, monkeypatch, tmp_path, "own", steps=3000, pause=0.3))
+        wait_for("a checkpoint", lambda: cluster.json("describe", "own")["latest_checkpoint"])
+        kept = list(data.rglob("s3-credentials"))
+        assert [file.stat().st_mode & 0o777 for file in kept] == [0o600]
+        for file in data.rglob("*"):
+            if file.is_file() and file not in kept:
+                assert ANOTHER["AWS_SECRET_ACCESS_KEY"].encode() not in file.read_bytes(), file
+        for name, value in s3.environment.items():
+            monkeypatch.setitem(cluster.env, name, value)
+        cluster.kill("node-1")
+        cluster.restart("node-1")
+        seen = cluster.json("describe", "own")["latest_checkpoint"]
+        wait_for("a checkpoint after the restart", lambda: cluster.json("describe", "own")["latest_checkpoint"] != seen)
+        cluster.rtrain("stop", "own")
+        cluster.wait_state("own", "STOPPED")
+        wait_for("the result", lambda: "/runs/own/own/result.json" in s3.signers())
+        asked = {path: keys for path, keys in s3.signers().items() if path.startswith("/runs/own/")}
+        assert "/runs/own/own/run.json" in asked
+        assert set(map(tuple, asked.values())) == {(ANOTHER["AWS_ACCESS_KEY_ID"],)}, asked
+        wait_for("the credentials to go", lambda: not list(data.rglob("s3-credentials")))
+    finally:
+        cluster.stop()
+
+
+def test_a_jobs_own_credentials_are_not_replaced_by_the_agents(s3, tmp_path, monkeypatch):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
+    try:
+        cluster.rtrain("submit", own_job(cluster, monkeypatch, tmp_path, "false", secret="not-hers"))
+        facts = end_of(cluster, "false")
+        assert facts["state"] == "FAILED" and "the secret that goes with the access key" in facts["reason"], facts["reason"]
+        assert "not-hers" not in json.dumps(facts) + (tmp_path / "cluster/node-1.log").read_text()
+        assert not asked_below(s3, "/runs/false", KEY)
+    finally:
+        cluster.stop()
+
+
+def test_a_job_does_not_choose_the_server_that_an_agent_connects_to(s3, tmp_path, monkeypatch):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
+    inside = {"AWS_ENDPOINT_URL": "http://169.254.169.254"}
+    try:
+        cluster.rtrain("submit", own_job(cluster, monkeypatch, tmp_path, "inside", env=inside))
+        facts = end_of(cluster, "inside")
+        assert facts["state"] == "FAILED" and facts["attempts"] == 1
+        for words in ("node-1: ", "names http://169.254.169.254", "endpoints"):
+            assert words in facts["reason"], facts["reason"]
+        # Without credentials of its own a job's AWS_* mean nothing to the agent.
+        cluster.rtrain("submit", ranks_job(tmp_path, "agents", 2, workers=1, storage_path="s3://runs/agents", env=inside))
+        assert end_of(cluster, "agents")["state"] == "SUCCEEDED"
+        assert "/runs/agents/agents/run.json" in s3.signers()
+        cluster.rtrain("submit", own_job(cluster, monkeypatch, tmp_path, "region", env={"AWS_REGION": "x@169.254.169.254/"}))
+        assert "AWS_REGION is 'x@169.254.169.254/'" in end_of(cluster, "region")["reason"]
     finally:
         cluster.stop()
 

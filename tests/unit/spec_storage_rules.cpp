@@ -51,6 +51,7 @@ TEST_CASE("the example of configs/ is read, and every field of it means somethin
     const StorageRules rules = rules_of(text.str());
     CHECK(rules.rules.size() == 3);
     CHECK(rules.rules[1] == StorageRule{{"carol"}, {"research"}, {"s3://research-runs"}});
+    CHECK(rules.endpoints == Lines{"https://minio.example:9000"});
 }
 
 TEST_CASE("a storage path is allowed by whole components, and only as it is written") {
@@ -125,6 +126,7 @@ TEST_CASE("a refusal of the storage rules says who, where, what is allowed, and 
           "user 'ana' (queue 'open') may not use s3://b/ben: the storage rules of this node allow s3://b/a, "
           "s3://b/team%20x, s3://b/open");
     CHECK(refused.error().next.find("ask who operates the node") != std::string::npos);
+    CHECK(refused.error().next.find("secrets: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]") != std::string::npos);
 }
 
 TEST_CASE("what is wrong with the storage rules is told at once, each with its line") {
@@ -137,6 +139,7 @@ rules:
     allow: s3://b
   - users: [7]
   - ana
+endpoints: [ftp://x, "http://x:1/path", "http://u@x", http://x:1/]
 )") == Lines{"1: version: wants 1", "2: rule: unknown field", "4: rules[0].users: wants a list with at least one entry",
              "5: rules[0].allow[0]: \"s3://b/a/../c\" has an empty, '.' or '..' part",
              "5: rules[0].allow[1]: storage path \"b/relative\": it is not absolute",
@@ -145,7 +148,10 @@ rules:
              "5: rules[0].allow[4]: cluster:// is always allowed", "6: rules[1].user: unknown field",
              "6: rules[1]: says neither users nor queues", "7: rules[1].allow: wants a list with at least one entry",
              "8: rules[2].allow: is missing", "8: rules[2].users[0]: wants text",
-             "9: rules[3]: wants a map of users, queues and allow"});
+             "9: rules[3]: wants a map of users, queues and allow",
+             "10: endpoints[0]: wants http://host:port or https://host:port, found \"ftp://x\"",
+             "10: endpoints[1]: wants http://host:port or https://host:port, found \"http://x:1/path\"",
+             "10: endpoints[2]: wants http://host:port or https://host:port, found \"http://u@x\""});
     CHECK(problems_of("") == Lines{"1: : wants a map with `rules:`"});
     CHECK(problems_of("version: 1") == Lines{"1: rules: is missing"});
     CHECK(problems_of("rules: null") == Lines{"1: rules: wants a list of rules"});

@@ -1,0 +1,23 @@
+"""What several of these tests start."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
+from started import S3Server
+
+
+@pytest.fixture
+def s3(monkeypatch):
+    """An S3 server, and an environment in which it is the only one and its key the only credentials."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    server = S3Server()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.stop()
