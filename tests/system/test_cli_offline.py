@@ -46,7 +46,8 @@ def test_version_in_every_format(rtrain):
 
 
 def test_the_program_needs_neither_pytorch_nor_python_nor_curl():
-    needed = subprocess.run(["ldd", RTRAIN], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(["ldd", RTRAIN], capture_output=True, text=True, check=True).stdout
+    needed = " ".join(line.split()[0] for line in told.splitlines())  # names alone: an address may well hold "c10"
     assert "libc.so" in needed
     assert not [word for word in ("torch", "c10", "python", "curl", "libcuda", "libnvidia") if word in needed], needed
 

@@ -17,7 +17,6 @@
 
 using namespace rtrain;
 using namespace rtrain::agent;
-using rtrain::agent::setup::Folder;
 
 namespace {
 

@@ -12,7 +12,6 @@
 
 using namespace rtrain;
 using namespace rtrain::agent;
-using rtrain::agent::setup::Folder;
 
 namespace {
 

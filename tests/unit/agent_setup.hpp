@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/agent/machine.hpp"
+#include "tests/unit/folder.hpp"
 
 namespace rtrain::agent::setup {
 
@@ -110,18 +111,4 @@ inline WorkerSaid report_with_files(std::uint32_t rank, std::uint64_t index, std
 }
 
 // A directory that goes with the test.
-struct Folder {
-    std::string path;
-    Folder() {
-        char name[] = "/tmp/rtrain-agent-XXXXXX";
-        path = ::mkdtemp(name);
-    }
-    ~Folder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path, ignored);
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-};
-
 }  // namespace rtrain::agent::setup

@@ -9,11 +9,11 @@
 
 #include "daemon/agent/node_files.hpp"
 #include "daemon/agent/stacks.hpp"
-#include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 using namespace rtrain::agent;
-using rtrain::agent::setup::Folder;
+using rtrain::Folder;
 
 namespace {
 

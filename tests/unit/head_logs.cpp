@@ -8,20 +8,12 @@
 #include "daemon/head/log_store.hpp"
 #include "daemon/head/reports.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 using namespace rtrain;
 using namespace rtrain::head;
 
 namespace {
-
-struct Folder {
-    Folder() {
-        char name[] = "/tmp/rtrain-logs-XXXXXX";
-        path = mkdtemp(name);
-    }
-    ~Folder() { std::filesystem::remove_all(path); }
-    std::string path;
-};
 
 LogName name(std::uint32_t rank, const std::string& stream = "out", std::uint32_t attempt = 1) {
     return {.run = RunId{7}, .attempt = attempt, .rank = rank, .stream = stream};

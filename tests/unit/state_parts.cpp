@@ -106,18 +106,21 @@ TEST_CASE("a part whose attempt is gone is damage") {
     CHECK(refused.message.find("attempt_node") != std::string::npos);
 }
 
+// Makes the database one of an earlier version, which had no audit.
+static void make_older(const ScratchDirectory& scratch, const std::string& version) {
+    Database database = std::move(Database::open(scratch / "data/state.db", Database::Mode::existing)).value();
+    REQUIRE(database.run("DROP TABLE audit").ok());
+    REQUIRE(database.run("PRAGMA user_version=" + version).ok());
+    REQUIRE(write_setting(database, "schema_version", version).ok());
+}
+
 TEST_CASE("a database of version 2 is opened, and its events are not replayed") {
     ScratchDirectory scratch;
     Story story(scratch / "data");
     for (const auto& events : small_history()) story.happen(events);
     const Cluster before = story.cluster;
     story.journal.reset();
-    {
-        Database database = std::move(Database::open(scratch / "data/state.db", Database::Mode::existing)).value();
-        REQUIRE(database.run("DROP TABLE audit").ok());
-        REQUIRE(database.run("PRAGMA user_version=2").ok());
-        REQUIRE(write_setting(database, "schema_version", "2").ok());
-    }
+    make_older(scratch, "2");
     const Error early = SqliteJournal::verify(scratch / "data").error();
     CHECK(early.code == ErrorCode::conflict);
     CHECK(early.message.find("earlier build") != std::string::npos);
@@ -134,12 +137,7 @@ TEST_CASE("a database of version 3 is opened, gets an audit, and keeps its event
     for (const auto& events : small_history()) story.happen(events);
     const Cluster before = story.cluster;
     story.journal.reset();
-    {
-        Database database = std::move(Database::open(scratch / "data/state.db", Database::Mode::existing)).value();
-        REQUIRE(database.run("DROP TABLE audit").ok());
-        REQUIRE(database.run("PRAGMA user_version=3").ok());
-        REQUIRE(write_setting(database, "schema_version", "3").ok());
-    }
+    make_older(scratch, "3");
     CHECK(SqliteJournal::audit_of(scratch / "data", 0, 10).value().empty());
     story.open();
     CHECK(story.cluster == before);

@@ -12,21 +12,12 @@
 
 #include "storage/uri/beneath.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 namespace rtrain::storage {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {  // a directory of its own, gone at the end
-    std::string path;
-    Folder() {
-        std::string text = (fs::temp_directory_path() / "rtrain-beneath-XXXXXX").string();
-        path = ::mkdtemp(text.data());
-    }
-    ~Folder() { fs::remove_all(path); }
-    Folder(const Folder&) = delete;
-};
 
 std::string content(const Descriptor& file) {
     char text[64];

@@ -12,21 +12,12 @@
 #include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
 
 namespace rtrain::storage {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {  // a directory of its own, gone at the end
-    std::string path;
-    Folder() {
-        std::string text = (fs::temp_directory_path() / "rtrain-uri-XXXXXX").string();
-        path = ::mkdtemp(text.data());
-    }
-    ~Folder() { fs::remove_all(path); }
-    Folder(const Folder&) = delete;
-};
 
 void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 std::string read(const std::string& path) {
