@@ -70,43 +70,46 @@ class HandingOver {
     dev_t device_;
 };
 
-Status refuse(const AttemptGear& gear, const std::string& why) {
-    const std::string place = gear.store->local_path(gear.prepare.run_name);
-    return Error{ErrorCode::unauthorised, place + " belongs to root: " + why,
-                 "the administrator hands it over with: chown -R -h " + gear.user.name + " " + place};
-}
-
 }  // namespace
 
-Status hand_over_run(const AttemptGear& gear) {
-    if (gear.user.uid < 0 || !gear.store->local()) return Done{};
-    const auto top = storage::open_top(gear.store->local_path(""));
+// Everything is judged and read by descriptors of one directory: whoever can exchange a name on the way to it has
+// another directory judged, not this one given away.
+Status hand_over_run(const std::string& storage_directory, const std::string& run_name, const WorkerUser& user,
+                     const std::string& user_name) {
+    const std::string place = storage_directory + (storage_directory.ends_with('/') ? "" : "/") + run_name;
+    const auto refuse = [&](const std::string& why) {
+        return Error{ErrorCode::unauthorised, place + " belongs to root: " + why,
+                     "the administrator hands it over with: chown -R -h " + user.name + " " + place};
+    };
+    if (user.uid < 0) return Done{};
+    const auto top = storage::open_top(storage_directory);
     if (!top) return Done{};  // whether it can be made is for the probe to say
-    const auto run = storage::open_beneath(*top, gear.prepare.run_name, O_RDONLY | O_DIRECTORY);
-    if (!run) return run.error().code == ErrorCode::not_found ? Status(Done{}) : run.error();
+    const auto found = storage::open_beneath(*top, run_name, O_PATH | O_DIRECTORY);
     struct stat seen{}, header{};
-    if (::fstat(run->number(), &seen) != 0 || seen.st_uid != 0) return Done{};
+    // Where root may not look (a file system that takes root for nobody), it has made nothing; a link is refused later.
+    if (!found || ::fstat(found->number(), &seen) != 0 || seen.st_uid != 0) return Done{};
+    const auto run = storage::open_beneath(*found, "", O_RDONLY | O_DIRECTORY);
+    if (!run) return refuse(run.error().message);
     const auto opened = storage::open_beneath(*run, std::string(header_name), O_RDONLY | O_NONBLOCK);
-    if (!opened && opened.error().code == ErrorCode::not_found) return refuse(gear, "it holds no run.json");
+    if (!opened && opened.error().code == ErrorCode::not_found) return refuse("it holds no run.json");
     if (!opened) return opened.error();
     const auto names = storage::names_in(*run);
     if (!names) return names.error();
     if (::fstat(opened->number(), &header) != 0 || header.st_uid != 0 || !S_ISREG(header.st_mode) ||
         header.st_nlink != 1 || (seen.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return refuse(gear, "its run.json is not root's alone");
+        return refuse("its run.json is not root's alone");
     if (const auto other = std::find_if_not(names->begin(), names->end(), is_of_a_run); other != names->end())
-        return refuse(gear, "'" + *other + "' in it is no part of a run");
-    auto read = storage::open_file_store(gear.store->local_path(""));
-    if (!read) return read.error();
-    const auto recorded = storage::read_run(**read, gear.prepare.run_name);
+        return refuse("'" + *other + "' in it is no part of a run");
+    const auto text = storage::read_opened(*opened, place + "/run.json");
+    const auto recorded = text ? storage::decode_run(*text, place + "/run.json") : text.error();
     if (!recorded) return recorded.error();
-    if (recorded->user.empty()) return refuse(gear, "its run.json names no user");
-    if (recorded->user != gear.user.name || recorded->user != gear.prepare.user)
-        return refuse(gear, "it is the run of user '" + recorded->user + "'");
-    const HandingOver handing(gear.user, seen.st_dev);
+    if (recorded->user.empty()) return refuse("its run.json names no user");
+    if (recorded->user != user.name || recorded->user != user_name)
+        return refuse("it is the run of user '" + recorded->user + "'");
+    const HandingOver handing(user, seen.st_dev);
     if (Status given = handing.entries(*run, 0); !given) return given;
     if (Status given = handing.give(*opened, std::string(header_name)); !given) return given;
-    return handing.give(*run, gear.prepare.run_name);
+    return handing.give(*run, run_name);
 }
 
 }  // namespace rtrain::agent

@@ -19,6 +19,7 @@ namespace rtrain::agent {
 struct WorkerUser {  // uid -1: the agent's own
     std::int64_t uid = -1, gid = -1;
     std::string name = "-", home{};
+    std::vector<std::int64_t> groups{};  // all of the user's, as `UserRights` wears them
 };
 struct WorkerStart {
     AttemptKey attempt;

@@ -46,7 +46,11 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
     passwd* found = nullptr;
     ::getpwnam_r(name.c_str(), &entry, space.data(), space.size(), &found);
     if (found && found->pw_uid != 0)
-        return WorkerUser{.uid = found->pw_uid, .gid = found->pw_gid, .name = name, .home = found->pw_dir};
+        return WorkerUser{.uid = found->pw_uid,
+                          .gid = found->pw_gid,
+                          .name = name,
+                          .home = found->pw_dir,
+                          .groups = groups_of(name, found->pw_gid)};
     if (facts.may_run_as_root) return WorkerUser{};
     const std::string why =
         found ? "workers of user '" + name + "' would run as root" : "there is no user '" + name + "' on this machine";
@@ -230,38 +234,21 @@ Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::str
     return std::shared_ptr<Store>(std::move(*store));
 }
 
-Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& run_name,
-                                 const std::string& user) {
+Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& user) {
     const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
     if (!uri) return uri.error();
     if (::geteuid() != 0 || uri->scheme != storage::Scheme::file) return WorkerUser{};
-    if (!user.empty()) {
-        auto found = user_of(facts, user);
-        if (const auto* why = std::get_if<Trouble>(&found)) return Error{ErrorCode::unauthorised, why->why, ""};
-        return std::get<WorkerUser>(found);
-    }
-    const auto top = storage::open_top(uri->path);
-    if (!top) return top.error();
-    const auto run = storage::open_beneath(*top, run_name, O_PATH | O_DIRECTORY);
-    if (!run) return run.error();
-    struct stat seen{};
-    if (::fstat(run->number(), &seen) != 0)
-        return Error{ErrorCode::io, "reading " + uri->path + "/" + run_name + ": " + std::strerror(errno), ""};
-    if (seen.st_uid == 0) return WorkerUser{};
-    std::vector<char> space(16'384);
-    passwd entry{};
-    passwd* found = nullptr;
-    ::getpwuid_r(seen.st_uid, &entry, space.data(), space.size(), &found);
-    return WorkerUser{.uid = seen.st_uid,
-                      .gid = found ? found->pw_gid : seen.st_gid,
-                      .name = found ? found->pw_name : std::to_string(seen.st_uid),
-                      .home = "/"};
+    if (user.empty())
+        return Error{ErrorCode::unauthorised, "the head does not say whose run it is, and root removes nothing unasked",
+                     "update the head to the version of its agents"};
+    auto found = user_of(facts, user);
+    if (const auto* why = std::get_if<Trouble>(&found)) return Error{ErrorCode::unauthorised, why->why, ""};
+    return std::get<WorkerUser>(found);
 }
 
 Result<std::shared_ptr<Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
-                                                 const std::string& run_name, const std::string& user,
-                                                 const protocol::StorageAccess& access) {
-    const auto owner = user_of_order(facts, storage_path, run_name, user);
+                                                 const std::string& user, const protocol::StorageAccess& access) {
+    const auto owner = user_of_order(facts, storage_path, user);
     if (!owner) return owner.error();
     return open_store(facts, storage_path, *owner, access);
 }
@@ -322,8 +309,10 @@ Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Prob
     gear->staging = staging_below(*gear, facts);
     gear->spool = facts.files.spool(key_of(prepare.attempt));
     if (probing == Probing::yes) {
-        if (Status fine = hand_over_run(*gear); !fine)
-            return trouble(fine.error(), facts.node, "storage path " + prepare.storage_path);
+        if (gear->store->local())
+            if (Status fine = hand_over_run(gear->store->local_path(""), prepare.run_name, gear->user, prepare.user);
+                !fine)
+                return trouble(fine.error(), facts.node, "storage path " + prepare.storage_path);
         auto probed = probe_storage(facts, *gear);
         if (auto* why = std::get_if<Trouble>(&probed)) return *why;
     }

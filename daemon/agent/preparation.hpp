@@ -77,12 +77,11 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
 // `access`.
 Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
                                                    const WorkerUser& user, const protocol::StorageAccess& access);
-// Returns the user with whose rights an order about a run's files is carried out: the one that the order names. Heads
-// before this version name none: then it is the owner of the run's directory; not_found where there is no directory.
-Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& run_name,
-                                 const std::string& user);
+// Returns the user with whose rights an order about a run's files is carried out. An Error where root's agent is told
+// of none, or of one that this machine does not have.
+Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& user);
 Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
-                                                          const std::string& run_name, const std::string& user,
+                                                          const std::string& user,
                                                           const protocol::StorageAccess& access);
 // Below the storage path: where ranks' directories are made and nodes leave their probes. Local stores.
 std::string staging_in_store(const protocol::Prepare& prepare);

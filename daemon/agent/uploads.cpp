@@ -14,6 +14,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "daemon/agent/handing_over.hpp"
 #include "daemon/agent/named_logs.hpp"
 #include "daemon/agent/say.hpp"
 #include "daemon/agent/staged_files.hpp"
@@ -392,7 +393,7 @@ Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t 
 
 CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order) {
     CheckpointGone answer{.run = order.run, .directory = order.directory};
-    auto store = open_store_of_run(facts, order.storage_path, order.run_name, order.user, order.access);
+    auto store = open_store_of_run(facts, order.storage_path, order.user, order.access);
     if (!store) {
         answer.why = store.error().message;
         return answer;
@@ -414,43 +415,59 @@ CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete&
     return answer;
 }
 
-// A removal that was cut off can be asked for again: it goes on with what was set aside.
-protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order) {
-    protocol::Cleared answer{.id = order.id};
-    const auto failed = [&](const Error& error) {
-        answer.error = error.message;
-        return answer;
-    };
-    if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may)
-        return failed(may.error());
-    const auto user = user_of_order(facts, order.storage_path, order.run_name, "");
-    if (!user && user.error().code != ErrorCode::not_found) return failed(user.error());
-    // Not there: what a removal before has set aside is removed by descriptors, which no name leads elsewhere.
-    const WorkerUser owner = user ? *user : WorkerUser{};
-    auto store = open_store(facts, order.storage_path, owner, order.access);
-    if (!store) return failed(store.error());
-    const auto place = storage::parse_uri(order.storage_path);
-    if (!place || place->scheme == storage::Scheme::cluster) return answer;  // the head's own: it removes that itself
-    const std::string header = order.run_name + "/run.json";
-    const auto text = (*store)->get(header);
-    if (!text && text.error().code != ErrorCode::not_found) return failed(text.error());
-    if (text && !named_in(json::parse(*text, nullptr, false), order)) return answer;
-    if (!(*store)->local()) {
-        if (!text) return answer;
-        if (Status gone = remove_objects(**store, order.run_name); !gone) return failed(gone.error());
-        answer.removed = true;
-        return answer;
-    }
-    const std::string directory = (*store)->local_path(order.run_name);
+namespace {
+
+// Removes the run's directory with the rights of its user alone. It is held from the look at its run.json on: who
+// exchanges a name on the way cannot have another directory removed. A removal that was cut off can be asked for again:
+// it goes on with what was set aside.
+Result<bool> clear_directory(const std::string& storage_directory, const WorkerUser& owner,
+                             const protocol::Clear& order) {
+    const Status handed = hand_over_run(storage_directory, order.run_name, owner, order.access.user);
     const UserRights rights(owner);
     const UserRights::Worn worn(rights);
-    if (!worn.taken()) return failed(worn.taken().error());
-    if (text)
-        if (const auto aside = storage::set_aside(directory); !aside) return failed(aside.error());
-    const auto gone = storage::remove_aside(directory);
-    if (!gone) return failed(gone.error());
-    answer.removed = *gone;
-    return answer;
+    if (!worn.taken()) return worn.taken().error();
+    const auto top = storage::open_top(storage_directory);
+    if (!top) return top.error().code == ErrorCode::not_found ? Result<bool>(false) : top.error();
+    const auto run = storage::open_beneath(*top, order.run_name, O_RDONLY | O_DIRECTORY);
+    if (!run && run.error().code != ErrorCode::not_found) return run.error();
+    if (!run) return storage::remove_aside(*top, order.run_name);
+    const std::string name = storage_directory + "/" + order.run_name + "/run.json";
+    const auto header = storage::open_beneath(*run, "run.json", O_RDONLY | O_NONBLOCK);
+    if (!header && header.error().code != ErrorCode::not_found) return header.error();
+    if (!header) return storage::remove_aside(*top, order.run_name);
+    const auto text = storage::read_opened(*header, name);
+    if (!text) return text.error();
+    if (!named_in(json::parse(*text, nullptr, false), order)) return false;
+    if (!handed) return handed.error();
+    if (const auto aside = storage::set_aside(*top, order.run_name, *run); !aside) return aside.error();
+    return storage::remove_aside(*top, order.run_name);
+}
+
+Result<bool> clear_bucket(storage::Store& store, const protocol::Clear& order) {
+    const auto text = store.get(order.run_name + "/run.json");
+    if (!text && text.error().code == ErrorCode::not_found) return false;
+    if (!text) return text.error();
+    if (!named_in(json::parse(*text, nullptr, false), order)) return false;
+    if (Status gone = remove_objects(store, order.run_name); !gone) return gone.error();
+    return true;
+}
+
+}  // namespace
+
+protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order) {
+    const auto removed = [&]() -> Result<bool> {
+        if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may)
+            return may.error();
+        const auto place = storage::parse_uri(order.storage_path);
+        if (!place) return place.error();
+        if (place->scheme == storage::Scheme::cluster) return false;  // the head's own: it removes that itself
+        const auto owner = user_of_order(facts, order.storage_path, order.access.user);
+        if (!owner) return owner.error();
+        if (place->scheme == storage::Scheme::file) return clear_directory(place->path, *owner, order);
+        const auto store = open_bucket(order.access, order.storage_path);
+        return store ? clear_bucket(**store, order) : store.error();
+    }();
+    return {.id = order.id, .removed = removed && *removed, .error = removed ? "" : removed.error().message};
 }
 
 // Writes result.json. The head orders it for refused runs as well, and for runs that another run has resumed: their
@@ -458,7 +475,7 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
 Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
     const json result = json::parse(order.result_json, nullptr, false);
     if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may) return may;
-    auto store = open_store_of_run(facts, order.storage_path, order.run_name, order.user, order.access);
+    auto store = open_store_of_run(facts, order.storage_path, order.user, order.access);
     if (!store) return store.error();
     const auto claim = storage::newest_claim(**store, order.run_name);
     const bool ours = claim && result.is_object() && result.value("run_id", json()) == json(claim->run_id);

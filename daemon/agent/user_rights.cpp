@@ -31,20 +31,18 @@ bool set_file_group(gid_t group) {
     return static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) == group;
 }
 
-std::vector<gid_t> groups_of(const WorkerUser& user) {
-    const auto own = static_cast<gid_t>(user.gid);
-    std::vector<gid_t> groups(groups_first);
-    int count = groups_first;
-    while (::getgrouplist(user.name.c_str(), own, groups.data(), &count) < 0)
-        groups.resize(static_cast<std::size_t>(count = std::max(count, static_cast<int>(groups.size()) * 2)));
-    groups.resize(static_cast<std::size_t>(count));
-    return groups;
-}
-
 }  // namespace
 
-UserRights::UserRights(const WorkerUser& user) : user_(user) {
-    if (others()) groups_ = groups_of(user);
+std::vector<std::int64_t> groups_of(const std::string& user, std::int64_t group) {
+    std::vector<gid_t> groups(groups_first);
+    int count = groups_first;
+    while (::getgrouplist(user.c_str(), static_cast<gid_t>(group), groups.data(), &count) < 0)
+        groups.resize(static_cast<std::size_t>(count = std::max(count, static_cast<int>(groups.size()) * 2)));
+    return {groups.begin(), groups.begin() + count};
+}
+
+UserRights::UserRights(const WorkerUser& user) : user_(user), groups_(user.groups.begin(), user.groups.end()) {
+    if (others() && groups_.empty()) groups_.push_back(static_cast<gid_t>(user.gid));
 }
 
 UserRights::Worn::Worn(const UserRights& rights) {

@@ -13,6 +13,10 @@ namespace rtrain::agent {
 
 inline constexpr const char* unreadable_next = "make it readable to the run's user, or leave it out of the checkpoint";
 
+// Returns the numbers of all groups of the user; `group` is the one of the user's entry. Asks NSS, which may be a
+// directory service that takes its time: not for the agent's loop.
+std::vector<std::int64_t> groups_of(const std::string& user, std::int64_t group);
+
 class UserRights {
   public:
     explicit UserRights(const WorkerUser& user);  // uid -1: the agent's own rights

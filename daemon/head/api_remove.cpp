@@ -30,7 +30,6 @@ struct Directory {
     std::string path;  // for people
     storage::Descriptor base, itself;
     std::string name;
-    std::string held() const { return "/proc/self/fd/" + std::to_string(base.number()) + "/" + name; }
 };
 using Held = std::shared_ptr<Directory>;  // none: not here
 
@@ -121,15 +120,17 @@ struct Removal {
 };
 using Shared = std::shared_ptr<Removal>;
 
-struct SetAside {  // empty: nothing is
-    std::string from, to;
+struct SetAside {  // none: nothing is
+    Held directory;
+    std::string name;
 };
 void remove_record(const Shared& removal, const SetAside& aside, std::function<void()> then) {
     const Auditing scope(removal->ask.head, removal->ask.audit);
     removal->ask.head.take(RunRemoved{removal->run},
                            [removal, aside, then = std::move(then)](const Decision& decision) {
                                if (decision.refused) {
-                                   if (!aside.to.empty()) storage::put_back(aside.to, aside.from);
+                                   if (!aside.name.empty())
+                                       storage::put_back(aside.directory->base, aside.name, aside.directory->name);
                                    return refuse(removal->ask, *decision.refused);
                                }
                                Head& head = removal->ask.head;
@@ -140,24 +141,13 @@ void remove_record(const Shared& removal, const SetAside& aside, std::function<v
                            });
 }
 
-bool is_the_same(const storage::Descriptor& directory, const std::string& path) {
-    struct stat one{}, other{};
-    return ::fstat(directory.number(), &one) == 0 && ::lstat(path.c_str(), &other) == 0 && one.st_ino == other.st_ino &&
-           one.st_dev == other.st_dev;
-}
-
 // The name is free as soon as the directory is set aside: before the record goes, and a new run may take it.
 void remove_here(const Shared& removal, const Held& directory) {
-    const auto aside = storage::set_aside(directory->held());
+    const auto aside = storage::set_aside(directory->base, directory->name, directory->itself);
     if (!aside) return refuse(removal->ask, aside.error());
-    if (!aside->empty() && !is_the_same(directory->itself, *aside)) {
-        storage::put_back(*aside, directory->held());
-        return refuse(removal->ask, {ErrorCode::conflict, directory->path + " was exchanged while it was to be removed",
-                                     "try again"});
-    }
-    remove_record(removal, {directory->held(), *aside}, [removal, directory] {
+    remove_record(removal, {directory, *aside}, [removal, directory] {
         on_pool(
-            removal->ask, [directory] { return storage::remove_aside(directory->held()); },
+            removal->ask, [directory] { return storage::remove_aside(directory->base, directory->name); },
             [removal](Ask& kept, const Result<bool>& gone) {
                 if (!gone) removal->answer["files_error"] = gone.error().message;
                 reply_json(kept, 200, removal->answer);

@@ -84,6 +84,18 @@ json from_fields(const std::optional<Manifest>& manifest, std::uint64_t reports_
             {"reports_before", reports_before}};
 }
 
+Result<RunHeader> header_of(const json& value, const std::string& path) {
+    try {
+        return RunHeader{.name = value.at("name").get<std::string>(),
+                         .cluster_id = value.at("cluster_id").get<std::string>(),
+                         .run_id = value.at("run_id").get<std::string>(),
+                         .user = value.at("user").get<std::string>(),
+                         .job_json = extracted(value.at("job")),
+                         .code_sha256 = value.at("code_sha256").get<std::string>(),
+                         .wall_ms = integer_in<std::int64_t>(value.at("wall_ms"))};
+    } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
+}
+
 }  // namespace
 
 Result<bool> create_run(Store& store, const RunHeader& header) {
@@ -105,17 +117,12 @@ Result<RunHeader> read_run(Store& store, const std::string& run_name) {
         if (error.code == ErrorCode::not_found) error.next = "a run's directory is the one that holds run.json";
         return error;
     }
-    try {
-        return RunHeader{.name = value->at("name").get<std::string>(),
-                         .cluster_id = value->at("cluster_id").get<std::string>(),
-                         .run_id = value->at("run_id").get<std::string>(),
-                         .user = value->at("user").get<std::string>(),
-                         .job_json = extracted(value->at("job")),
-                         .code_sha256 = value->at("code_sha256").get<std::string>(),
-                         .wall_ms = integer_in<std::int64_t>(value->at("wall_ms"))};
-    } catch (const json::exception& wrong) {
-        return Error{ErrorCode::damaged, run_path(run_name) + ": " + wrong.what(), ""};
-    }
+    return header_of(*value, run_path(run_name));
+}
+
+Result<RunHeader> decode_run(const std::string& text, const std::string& path) {
+    const auto value = parse_object(text, path);
+    return value ? header_of(*value, path) : value.error();
 }
 
 Result<Claim> decode_claim(const std::string& text, const std::string& path) {

@@ -55,6 +55,7 @@ struct RunHeader {
 };
 Result<bool> create_run(Store&, const RunHeader&);
 Result<RunHeader> read_run(Store&, const std::string& run_name);
+Result<RunHeader> decode_run(const std::string& text, const std::string& path);  // `path`: for messages
 
 // Claims the next number >= `at_least` (wanted.number), first; lists afterwards; decides `from` by that listing and
 // writes it, exclusively, before it returns: workers start after that. `from` is the newest sound checkpoint on the

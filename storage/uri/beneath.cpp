@@ -16,6 +16,7 @@
 namespace rtrain::storage {
 namespace {
 
+constexpr std::int64_t read_whole_most = std::int64_t{512} << 20;  // what a caller holds in memory
 constexpr int exchanged_tries = 16;  // EAGAIN: a name on the way was exchanged while the kernel looked
 
 Error failure(const Descriptor& top, const std::string& path, const std::string& doing, int error_number) {
@@ -58,7 +59,7 @@ Descriptor step_into(int directory, const std::string& name, int& error) {
 
 Descriptor walk_each_part(const Descriptor& top, const std::vector<std::string>& parts, int flags, unsigned int mode,
                           int& error) {
-    Descriptor at(::dup(top.number()));
+    Descriptor at(::fcntl(top.number(), F_DUPFD_CLOEXEC, 0));
     error = at.open() ? 0 : errno;
     for (std::size_t i = 0; i + 1 < parts.size() && error == 0; ++i) at = step_into(at.number(), parts[i], error);
     if (error != 0) return Descriptor();
@@ -86,6 +87,20 @@ Descriptor ask_kernel(const Descriptor& top, const std::string& path, int flags,
 }
 
 }  // namespace
+
+Result<std::string> read_opened(const Descriptor& file, const std::string& path) {
+    std::string bytes;
+    for (;;) {
+        char piece[65536];
+        const ssize_t got = ::read(file.number(), piece, sizeof piece);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return disk::failure("reading", path, errno);
+        if (got == 0) return bytes;
+        bytes.append(piece, static_cast<std::size_t>(got));
+        if (static_cast<std::int64_t>(bytes.size()) > read_whole_most)
+            return Error{ErrorCode::damaged, "reading " + path + ": it is too large to be read whole", ""};
+    }
+}
 
 std::string shown(const Descriptor& directory, const std::string& path) {
     char name[4096];

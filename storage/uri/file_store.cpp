@@ -18,8 +18,6 @@ namespace {
 
 using disk::Aside;
 
-constexpr std::int64_t read_whole_most = std::int64_t{512} << 20;  // what a caller holds in memory
-
 // Opens the storage path itself. Links on the way to it are followed: the operator made them.
 Result<Descriptor> top_of(const std::string& root) { return open_top(root.empty() ? "/" : root); }
 
@@ -102,18 +100,7 @@ class FileStore final : public Store {
     Result<std::string> get(const std::string& path) override {
         const auto file = open(path);
         if (!file) return file.error();
-        std::string bytes;
-        for (;;) {
-            char piece[65536];
-            const ssize_t got = ::read(file->number(), piece, sizeof piece);
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) return disk::failure("reading", local_path(path), errno);
-            if (got == 0) return bytes;
-            bytes.append(piece, static_cast<std::size_t>(got));
-            if (static_cast<std::int64_t>(bytes.size()) > read_whole_most)
-                return Error{ErrorCode::damaged, "reading " + local_path(path) + ": it is too large to be read whole",
-                             ""};
-        }
+        return read_opened(*file, local_path(path));
     }
 
     Status append(const std::string& path, const std::string& bytes) override {

@@ -1,5 +1,4 @@
-// See removal.hpp. std::filesystem::remove_all goes down by descriptors: a directory that is exchanged for a link while
-// it works is not entered.
+// See removal.hpp.
 #include "storage/uri/removal.hpp"
 
 #include <fcntl.h>
@@ -10,23 +9,19 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <string_view>
-#include <vector>
 
 #include "storage/uri/disk.hpp"
+#include "storage/uri/tree.hpp"
 
 namespace rtrain::storage {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr std::size_t tag_digits = 16;
 
 constexpr std::string_view prefix = ".rtrain-tmp-removed-";
 
-std::string beginning(const std::string& directory) {
-    return std::string(prefix) + fs::path(directory).filename().string() + "-";
-}
+std::string beginning(const std::string& name) { return std::string(prefix) + name + "-"; }
 
 bool is_tag(std::string_view text) {
     return text.size() == tag_digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -34,56 +29,63 @@ bool is_tag(std::string_view text) {
 
 // False: there was none of them.
 template <class Meant>
-Result<bool> remove_those(const std::string& parent, const Meant& meant) {
-    std::error_code failed;
-    std::vector<fs::path> found;
-    fs::directory_iterator at(parent, failed), end;
-    if (failed == std::errc::no_such_file_or_directory) return false;
-    for (; !failed && at != end; at.increment(failed))
-        if (meant(at->path().filename().string())) found.push_back(at->path());
-    if (failed) return disk::failure("listing", parent, failed.value());
-    for (const fs::path& path : found) {
-        fs::remove_all(path, failed);
-        if (failed) return disk::failure("removing", path.string(), failed.value());
+Result<bool> remove_those(const Descriptor& parent, const Meant& meant) {
+    const auto names = names_in(parent);
+    if (!names) return names.error();
+    auto own = open_beneath(parent, "", O_RDONLY | O_DIRECTORY);
+    if (!own) return own.error();
+    Place place{std::move(*own), ""};
+    bool found = false;
+    for (const std::string& name : *names) {
+        if (!meant(name)) continue;
+        found = true;
+        place.name = name;
+        if (Status gone = remove_all(place); !gone) return gone.error();
     }
-    if (found.empty()) return false;
+    if (!found) return false;
     if (Status synced = disk::sync_directory(parent); !synced) return synced.error();
     return true;
 }
 
+bool is_the_same(const Descriptor& directory, const Descriptor& parent, const std::string& name) {
+    struct stat one{}, other{};
+    return ::fstat(directory.number(), &one) == 0 &&
+           ::fstatat(parent.number(), name.c_str(), &other, AT_SYMLINK_NOFOLLOW) == 0 && one.st_ino == other.st_ino &&
+           one.st_dev == other.st_dev;
+}
+
 }  // namespace
 
-Result<std::string> set_aside(const std::string& directory) {
-    struct stat seen{};
-    if (::lstat(directory.c_str(), &seen) != 0)
-        return errno == ENOENT || errno == ENOTDIR ? Result<std::string>("")
-                                                   : disk::failure("removing", directory, errno);
-    if (!S_ISDIR(seen.st_mode))
-        return Error{ErrorCode::conflict, directory + " is a link or a file, not a run's directory: it is left alone",
-                     "remove it by hand"};
+Result<std::string> set_aside(const Descriptor& parent, const std::string& name, const Descriptor& held) {
     std::uint64_t random = 0;
-    if (::getrandom(&random, sizeof random, 0) != sizeof random) return disk::failure("removing", directory, errno);
+    if (::getrandom(&random, sizeof random, 0) != sizeof random)
+        return disk::failure("removing", shown(parent, name), errno);
     char tag[tag_digits + 1];
     std::snprintf(tag, sizeof tag, "%016llx", static_cast<unsigned long long>(random));
-    const std::string aside = disk::directory_of(directory) + "/" + beginning(directory) + tag;
-    if (::rename(directory.c_str(), aside.c_str()) != 0)
-        return errno == ENOENT ? Result<std::string>("") : disk::failure("removing", directory, errno);
-    return aside;
+    const std::string aside = beginning(name) + tag;
+    if (::renameat(parent.number(), name.c_str(), parent.number(), aside.c_str()) != 0)
+        return errno == ENOENT ? Result<std::string>("") : disk::failure("removing", shown(parent, name), errno);
+    if (is_the_same(held, parent, aside)) return aside;
+    put_back(parent, aside, name);
+    return Error{ErrorCode::conflict, shown(parent, name) + " was exchanged while it was to be removed", "try again"};
 }
 
-void put_back(const std::string& aside, const std::string& directory) {
-    ::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, directory.c_str(), RENAME_NOREPLACE);
+void put_back(const Descriptor& parent, const std::string& aside, const std::string& name) {
+    ::renameat2(parent.number(), aside.c_str(), parent.number(), name.c_str(), RENAME_NOREPLACE);
 }
 
-Result<bool> remove_aside(const std::string& directory) {
-    const std::string start = beginning(directory);
-    return remove_those(disk::directory_of(directory), [&start](const std::string& name) {
-        return name.starts_with(start) && is_tag(std::string_view(name).substr(start.size()));
+Result<bool> remove_aside(const Descriptor& parent, const std::string& name) {
+    const std::string start = beginning(name);
+    return remove_those(parent, [&start](const std::string& one) {
+        return one.starts_with(start) && is_tag(std::string_view(one).substr(start.size()));
     });
 }
 
 Result<bool> sweep_aside(const std::string& parent) {
-    return remove_those(parent, [](const std::string& name) { return name.starts_with(prefix); });
+    const auto opened = open_top(parent);
+    if (!opened && opened.error().code == ErrorCode::not_found) return false;
+    if (!opened) return opened.error();
+    return remove_those(*opened, [](const std::string& name) { return name.starts_with(prefix); });
 }
 
 bool same_place(const std::string& one, const std::string& other) {

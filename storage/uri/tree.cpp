@@ -163,6 +163,15 @@ Result<Descriptor> open_within(const Descriptor& top, const std::string& top_pat
     return found;
 }
 
+// A directory without its owner's rights holds names that the owner can remove once it has them again. Whoever may not
+// change its mode cannot remove what is in it either, and says so then.
+static void widen(int parent, const char* name, const struct stat& seen) {
+    if ((seen.st_mode & S_IRWXU) == S_IRWXU) return;
+    const Descriptor itself(::openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const std::string here = "/proc/self/fd/" + std::to_string(itself.number());
+    if (itself.open()) ::chmod(here.c_str(), (seen.st_mode & 07777) | S_IRWXU);
+}
+
 Status remove_all(const Place& place, int level) {
     const int directory = place.directory.number();
     const char* name = place.name.c_str();
@@ -172,6 +181,7 @@ Status remove_all(const Place& place, int level) {
     if (::fstatat(directory, name, &seen, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(seen.st_mode))
         return disk::failure("removing", shown(place.directory, place.name), why);
     if (Status fine = refuse_level(shown(place.directory, place.name), level); !fine) return fine;
+    widen(directory, name, seen);
     {
         Descriptor below(::openat(directory, name, opened_directory));
         if (!below.open()) return disk::failure("removing", shown(place.directory, place.name), errno);

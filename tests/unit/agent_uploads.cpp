@@ -1,7 +1,17 @@
 // Stories of files on their way to a run's directory, when the storage has no room for all of them.
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "daemon/agent/handing_over.hpp"
 #include "daemon/agent/named_logs.hpp"
 #include "daemon/agent/node_files.hpp"
 #include "daemon/agent/uploads.hpp"
@@ -35,6 +45,14 @@ struct UploadStory {
     void write(const std::string& name, const std::string& bytes) const { std::ofstream(stage + "/" + name) << bytes; }
     std::string checkpoint(const std::string& name) const {
         return folder.path + "/runs/digits/checkpoint_000001-a001/" + name;
+    }
+    NodeFacts facts() const {
+        return {.files = NodeFiles{folder.path + "/node", ""},
+                .node = "n1",
+                .may_run_as_root = true,
+                .inherited = {},
+                .head = {},
+                .on_head = {}};
     }
     ListStaged listing() const { return {.attempt = attempt_1, .index = 1, .staged = {{0, stage}}}; }
     Upload order() const {
@@ -160,8 +178,7 @@ TEST_CASE("the files of a removed run go when run.json says that they are its ow
     REQUIRE(make_directory(run + "/checkpoint_000001-a001", 0755));
     std::ofstream(run + "/checkpoint_000001-a001/model.pt") << "weights";
     std::ofstream(run + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17"})";
-    const NodeFacts facts{
-        .files = NodeFiles{story.folder.path + "/node", ""}, .node = "n1", .inherited = {}, .head = {}, .on_head = {}};
+    const NodeFacts facts = story.facts();
     const std::string outside = story.folder.path + "/outside";
     REQUIRE(make_directory(outside, 0755));
     std::ofstream(outside + "/precious") << "mine";
@@ -173,7 +190,8 @@ TEST_CASE("the files of a removed run go when run.json says that they are its ow
                           .cluster_id = "c0ffee",
                           .run_ids = {"c0ffee-18"},
                           .run_name = "digits",
-                          .storage_path = story.folder.path + "/runs"};
+                          .storage_path = story.folder.path + "/runs",
+                          .access = {.user = "nobody-of-this-machine"}};
     const auto left_alone = [&] {
         const protocol::Cleared said = clear_run(facts, order);
         return said == protocol::Cleared{.id = 7} && std::filesystem::exists(run + "/checkpoint_000001-a001/model.pt");
@@ -193,19 +211,92 @@ TEST_CASE("the files of a removed run go when run.json says that they are its ow
     CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7});  // nothing is there any more
 }
 
+TEST_CASE("root removes the files of a removed run with the rights of its user, and of nobody else") {
+    const passwd* entry = ::getpwnam("daemon");
+    if (::geteuid() != 0 || entry == nullptr) {
+        WARN("not tried: it needs root and a user 'daemon'");
+        return;
+    }
+    const UploadStory story;
+    const std::string runs = story.folder.path + "/runs", run = runs + "/digits";
+    REQUIRE(::chmod(story.folder.path.c_str(), 0755) == 0);
+    REQUIRE(make_directory(run, 0755));
+    std::ofstream(run + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17","user":"daemon"})";
+    NodeFacts facts = story.facts();
+    facts.may_run_as_root = false;
+    protocol::Clear order{
+        .id = 7, .cluster_id = "c0ffee", .run_ids = {"c0ffee-17"}, .run_name = "digits", .storage_path = runs};
+    const auto refused = [&] {
+        const protocol::Cleared said = clear_run(facts, order);
+        return !said.removed && !said.error.empty() && std::filesystem::exists(run + "/run.json");
+    };
+    CHECK(refused());  // nobody is named: root would have done it
+    order.access.user = "daemon";
+    CHECK(refused());  // the directory is root's
+    REQUIRE(::chown(run.c_str(), entry->pw_uid, entry->pw_gid) == 0);
+    CHECK(refused());  // the directory above is root's
+    order.access.user = "nobody-of-this-machine";
+    CHECK(refused());
+    order.access.user = "daemon";
+    REQUIRE(::chown(runs.c_str(), entry->pw_uid, entry->pw_gid) == 0);
+    CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7, .removed = true});
+    CHECK_FALSE(std::filesystem::exists(run));
+}
+
+TEST_CASE("root gives away the run directory whose run.json it has read, however names are exchanged meanwhile") {
+    const passwd* entry = ::getpwnam("daemon");
+    if (::geteuid() != 0 || entry == nullptr) {
+        WARN("not tried: it needs root and a user 'daemon'");
+        return;
+    }
+    const Folder folder;
+    const auto make_run = [&](const std::string& directory, const std::string& user, uid_t owner) {
+        const std::string run = folder.path + "/" + directory + "/bert";
+        REQUIRE(make_directory(run, 0755));
+        std::ofstream(run + "/run.json")
+            << R"({"name":"bert","cluster_id":"c0ffee","run_id":"c0ffee-1","job":{},"code_sha256":"","wall_ms":1,"user":")"
+            << user << "\"}";
+        for (const std::string& one : {run + "/run.json", run, folder.path + "/" + directory})
+            REQUIRE(::chown(one.c_str(), owner, 0) == 0);
+    };
+    make_run("shared", "ana", 0);
+    make_run("own", "daemon", entry->pw_uid);
+    const std::string path = folder.path + "/path", other = folder.path + "/other";
+    std::filesystem::create_directory_symlink(folder.path + "/shared", path);
+    std::filesystem::create_directory_symlink(folder.path + "/own", other);
+    const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
+    std::atomic<bool> enough{false};
+    std::thread exchange([&] {
+        while (!enough) ::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+    });
+    struct stat seen{};
+    // Both are seen many times, however the two threads share processors.
+    int refused = 0, passed = 0;
+    const std::string victim = folder.path + "/shared/bert";
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (seen.st_uid == 0 && std::min(refused, passed) < 10'000 && std::chrono::steady_clock::now() < until) {
+        (hand_over_run(path, "bert", user, "daemon") ? passed : refused) += 1;
+        ::stat(victim.c_str(), &seen);
+    }
+    enough = true;
+    exchange.join();
+    CHECK(seen.st_uid == 0);
+    CHECK(std::min(refused, passed) >= 10'000);
+}
+
 TEST_CASE("a link in the place of a run's directory is refused, and what it points to stays") {
     UploadStory story;
     const std::string elsewhere = story.folder.path + "/elsewhere", run = story.folder.path + "/runs/digits";
     REQUIRE(make_directory(elsewhere, 0755));
     std::ofstream(elsewhere + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17"})";
     std::filesystem::create_directory_symlink(elsewhere, run);
-    const NodeFacts facts{
-        .files = NodeFiles{story.folder.path + "/node", ""}, .node = "n1", .inherited = {}, .head = {}, .on_head = {}};
+    const NodeFacts facts = story.facts();
     const protocol::Cleared said = clear_run(facts, {.id = 7,
                                                      .cluster_id = "c0ffee",
                                                      .run_ids = {"c0ffee-17"},
                                                      .run_name = "digits",
-                                                     .storage_path = story.folder.path + "/runs"});
+                                                     .storage_path = story.folder.path + "/runs",
+                                                     .access = {.user = "nobody-of-this-machine"}});
     CHECK(said.error.find("is a link") != std::string::npos);
     CHECK_FALSE(said.removed);
     CHECK((std::filesystem::is_symlink(run) && std::filesystem::exists(elsewhere + "/run.json")));

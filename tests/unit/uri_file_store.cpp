@@ -1,6 +1,7 @@
 // The Store of a directory: whole files or none, exclusive names, full disks that are named.
 
 #include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "storage/uri/beneath.hpp"
 #include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
 #include "tests/unit/catch.hpp"
@@ -130,27 +132,49 @@ TEST_CASE(
     Folder folder;
     auto store = store_at(folder.path);
     REQUIRE(store->put("digits/run.json", "{}").ok());
-    const std::string place = folder.path + "/digits";
-    CHECK(set_aside(folder.path + "/absent")->empty());
-    const std::string aside = *set_aside(place);
+    const Descriptor top = std::move(open_top(folder.path)).value();
+    const auto opened = [&] { return std::move(open_beneath(top, "digits", O_RDONLY | O_DIRECTORY)).value(); };
+    CHECK(set_aside(top, "absent", opened())->empty());
+    const std::string aside = *set_aside(top, "digits", opened());
     CHECK(store->list("")->empty());
-    put_back(aside, place);
+    put_back(top, aside, "digits");
     CHECK(store->list("")->size() == 1);
 
-    REQUIRE_FALSE(set_aside(place)->empty());  // cut off here
+    REQUIRE_FALSE(set_aside(top, "digits", opened())->empty());  // cut off here
     REQUIRE(store->put("digits/run.json", "{}").ok());
-    put_back(*set_aside(place), folder.path + "/other");
+    put_back(top, *set_aside(top, "digits", opened()), "other");
     REQUIRE(store->put("digits/run.json", "new").ok());
-    CHECK(*remove_aside(place));
-    CHECK_FALSE(*remove_aside(place));
+    CHECK(*remove_aside(top, "digits"));
+    CHECK_FALSE(*remove_aside(top, "digits"));
     CHECK(*store->get("digits/run.json") == "new");
     CHECK(store->list("")->size() == 2);
     CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 2);
-    REQUIRE_FALSE(set_aside(place)->empty());
+    const Descriptor held = opened();
+    REQUIRE_FALSE(set_aside(top, "digits", held)->empty());
+    fs::create_directory(folder.path + "/digits");
+    CHECK(set_aside(top, "digits", held).error().code == ErrorCode::conflict);  // it is not what was decided about
+    CHECK(fs::exists(folder.path + "/digits"));
     CHECK(*sweep_aside(folder.path));
-    CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
-    fs::create_directory_symlink(place, folder.path + "/link");
-    CHECK(set_aside(folder.path + "/link").error().code == ErrorCode::conflict);
+    CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 2);
+    CHECK_FALSE(*sweep_aside(folder.path + "/absent"));
+}
+
+TEST_CASE("directories that their owner has made read-only are removed with what is in them") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("c/tokenizer/vocab/words.txt", "a").ok());
+    for (const char* one : {"c/tokenizer/vocab", "c/tokenizer"})
+        fs::permissions(folder.path + "/" + one, fs::perms::owner_read | fs::perms::owner_exec);
+    // Root may write there anyway: the owner's rights are those of a thread that is not root.
+    if (::geteuid() == 0) {
+        for (const char* one : {"", "/c", "/c/tokenizer", "/c/tokenizer/vocab", "/c/tokenizer/vocab/words.txt"})
+            REQUIRE(::lchown((folder.path + one).c_str(), 1, 1) == 0);
+        ::setfsuid(1);
+    }
+    const Status removed = store->remove_tree("c");
+    ::setfsuid(::geteuid());
+    CHECK(removed);
+    CHECK_FALSE(fs::exists(folder.path + "/c"));
 }
 
 TEST_CASE("storage paths are compared by what they mean") {
