@@ -130,19 +130,13 @@ void Agents::deliver(const std::string& node, protocol::FromHead message, const 
     const auto session = sessions_.find(node);
     if (session == sessions_.end()) return;
     if (auto* prepare = std::get_if<protocol::Prepare>(&message)) {
-        prepare->code_sha256 = code_of(code_key);
+        prepare->code_sha256 = SubmissionFiles::code(head_, code_key);
         prepare->any_user = prepare->resume && SubmissionFiles::any_user(head_, code_key);
     }
     if (auto* stop = std::get_if<protocol::Stop>(&message); stop && stop->attempt.incarnation == 0)
         for (const protocol::AttemptRef& held : session->second.held)  // no record of it: the agent's own name for it
             if (held.run == stop->attempt.run && held.number == stop->attempt.number) stop->attempt = held;
     send(node, message);
-}
-
-const std::string& Agents::code_of(const std::string& submit_key) {
-    if (newest_code_.first != submit_key || submit_key.empty())
-        newest_code_ = {submit_key, SubmissionFiles::code(head_, submit_key)};
-    return newest_code_.second;
 }
 
 void Agents::dismiss(const std::string& node, const std::string& why) {

@@ -37,7 +37,8 @@ class Agents {
   public:
     explicit Agents(Head& head) : head_(head) {}
 
-    void start();  // leases of the nodes in the records begin now
+    void recall_news();  // numbers of news that are on disk; before the first agent comes
+    void start();        // leases of the nodes in the records begin now
     void accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder, const std::string& node);
     // What carries effects out, to be called once they are durable: orders to nodes are made of the state as it is now.
     std::vector<std::function<void()>> orders(const std::vector<Effect>& effects);
@@ -67,7 +68,6 @@ class Agents {
     struct Inbox {
         std::uint64_t received = 0, durable = 0;
         std::uint64_t installation = 0;  // of the agent: another one's numbers on their way to the disk do not count
-        bool opened = false;
     };
     void heard(const std::string& node, std::uint64_t session, Result<protocol::FromAgent> message);
     void closed(const std::string& node, std::uint64_t session);
@@ -92,7 +92,6 @@ class Agents {
     void cleared(const std::string& node, const protocol::Cleared& said);
     void check_leases();
     void hang_up(const std::string& node, const std::string& why);
-    Inbox& inbox(const std::string& node);
     struct Launching {  // what the nodes of one gang are told alike
         std::optional<RunId> run;
         std::map<std::string, std::string> secrets;
@@ -101,7 +100,6 @@ class Agents {
     std::function<void()> order(const Effect& effect, Launching& launching);
     void write_result(const Effect& effect);
     void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
-    const std::string& code_of(const std::string& submit_key);
 
     Head& head_;
     std::map<std::string, Session> sessions_;
@@ -113,7 +111,6 @@ class Agents {
     std::map<LogName, LogSource> put_off_;  // logs that could not be written
     bool told_of_no_room_ = false;
     std::vector<std::string> revoked_;
-    std::pair<std::string, std::string> newest_code_;  // by the key of its submission: a gang's nodes ask in a row
     struct Clearing {
         std::string node;
         Then then;

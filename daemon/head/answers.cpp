@@ -13,6 +13,11 @@ namespace {
 using nlohmann::json;
 constexpr auto replaced = json::error_handler_t::replace;
 
+void remove_body(const Ask& ask) {
+    std::error_code ignored;
+    if (!ask.request.body_file.empty()) std::filesystem::remove(ask.request.body_file, ignored);
+}
+
 // "<6 of the cluster's id>-<counter>"
 std::optional<RunId> with_id(const Head& head, const std::string& text) {
     std::uint64_t counter = 0;
@@ -127,12 +132,15 @@ void guarded(Ask& ask, const std::function<void()>& answer) {
         answer();
     } catch (const std::bad_alloc&) {
         throw;  // nothing can be relied on any more
+    } catch (const state::ReadFailed& failed) {
+        std::fprintf(stderr, "rtrain head: %s\n", failed.error.message.c_str());
+        remove_body(ask);
+        refuse(ask, failed.error);
     } catch (const std::exception& wrong) {
         const std::string what = ask.request.method + " " + json(ask.request.path).dump(-1, ' ', false, replaced);
         const Error error = net::thrown(wrong, what);
         std::fprintf(stderr, "rtrain head: %s\n", error.message.c_str());
-        std::error_code ignored;
-        if (!ask.request.body_file.empty()) std::filesystem::remove(ask.request.body_file, ignored);
+        remove_body(ask);
         refuse(ask, error);
     }
 }

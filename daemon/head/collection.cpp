@@ -121,6 +121,7 @@ void collect_blobs(Head& head) {
             keep.settings_gone.push_back(name);
     if (auto erased = head.journal->erase_settings(keep.settings_gone); !erased)
         std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
+    for (const std::string& gone : keep.settings_gone) head.of_submissions.erase(gone);
     std::error_code none;
     for (fs::directory_iterator at(head.options.data_dir + "/blobs", none), end; !none && at != end;
          at.increment(none)) {

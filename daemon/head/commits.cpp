@@ -31,7 +31,10 @@ void Head::take(Event event, Answer answer) {
 
 void Head::save(Aside aside) {
     Pending& next = queue_.newest();
-    for (const auto& [key, value] : aside.settings) next.batch.settings[key] = value;
+    for (const auto& [key, value] : aside.settings) {
+        next.batch.settings[key] = value;
+        remember(key, value);
+    }
     for (const state::TokenRow& token : aside.tokens) next.batch.tokens.push_back(token);
     next.add(taken_audit());
     next.rows += aside.settings.size() + aside.tokens.size();

@@ -1,7 +1,10 @@
 // See feeds.hpp.
 #include "daemon/head/feeds.hpp"
 
+#include <cstdio>
 #include <utility>
+
+#include "storage/state/journal.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -47,7 +50,7 @@ void Feeds::pump_all() {
     for (auto at = followers_.begin(); at != followers_.end();) {
         const std::shared_ptr<Follower> one = *at;  // a pump may add or close others
         const bool pumps = !one->gone && one->permitted();
-        const Pumped pumped = pumps ? one->pump(*one->stream) : Pumped::ended;
+        const Pumped pumped = pumps ? guarded_pump(*one) : Pumped::ended;
         if (pumped == Pumped::again) more = true;
         if (pumped != Pumped::ended && !one->gone) {
             ++at;
@@ -57,6 +60,16 @@ void Feeds::pump_all() {
         at = followers_.erase(at);
     }
     if (more) poke();
+}
+
+// What cannot be read ends this stream; its reader may come back and go on where it was.
+Feeds::Pumped Feeds::guarded_pump(Follower& one) {
+    try {
+        return one.pump(*one.stream);
+    } catch (const state::ReadFailed& failed) {
+        std::fprintf(stderr, "rtrain head: a stream ends: %s\n", failed.error.message.c_str());
+        return Pumped::ended;
+    }
 }
 
 void Feeds::keep_alive() {

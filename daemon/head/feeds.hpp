@@ -32,6 +32,7 @@ class Feeds {
         bool gone = false;
     };
     void pump_all();
+    Pumped guarded_pump(Follower& one);
     void keep_alive();
     void watch();  // over who may still follow
 

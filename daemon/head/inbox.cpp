@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t put_off_ms = 2'000;
 constexpr std::int64_t objection_pause_ms = 60'000;  // of one node it is said so often at most
 
-std::string seen_setting(const std::string& node) { return "news_seen/" + node; }
+const std::string seen_prefix = "news_seen/";
 
 // When the node saw it; a clock that runs ahead of ours is not believed.
 std::int64_t line_time(const protocol::LogChunk& chunk) {
@@ -46,12 +46,12 @@ void Agents::heard(const std::string& node, std::uint64_t id, Result<protocol::F
     if (const auto* said = std::get_if<protocol::Cleared>(&*message)) cleared(node, *said);
 }
 
-Agents::Inbox& Agents::inbox(const std::string& node) {
-    Inbox& box = inboxes_[node];
-    if (std::exchange(box.opened, true)) return box;
-    const std::string known = head_.journal->setting(seen_setting(node)).value_or("0");
-    box.received = box.durable = std::strtoull(known.c_str(), nullptr, 10);
-    return box;
+// Reads the number of each node's last news that is on disk, so that no agent's message waits for the disk later.
+void Agents::recall_news() {
+    for (const auto& [key, number] : head_.journal->settings(seen_prefix)) {
+        Inbox& box = inboxes_[key.substr(seen_prefix.size())];
+        box.received = box.durable = std::strtoull(number.c_str(), nullptr, 10);
+    }
 }
 
 void Agents::welcome(const std::string& node, Session& session, const protocol::Hello& hello) {
@@ -63,7 +63,7 @@ void Agents::welcome(const std::string& node, Session& session, const protocol::
                                     std::to_string(protocol::version) + ", the agent " +
                                     std::to_string(hello.min_protocol) + " to " + std::to_string(hello.protocol),
                                 "upgrade the older of the two"});
-    if (head_.journal->setting("left/" + node).value_or("") == "1")
+    if (head_.tokens.left(node))
         return refuse(session, {.message = "node '" + node + "' has left the cluster",
                                 .next = "rtrain node join ... with a new token",
                                 .left = true});
@@ -73,7 +73,7 @@ void Agents::welcome(const std::string& node, Session& session, const protocol::
                                    .cluster_id = head_.cluster.meta.cluster_id,
                                    .heartbeat_ms = head_.options.heartbeat_ms,
                                    .node_timeout_ms = head_.options.node_timeout_ms,
-                                   .news_seen = inbox(node).durable};
+                                   .news_seen = inboxes_[node].durable};
     session.socket->send(protocol::encode(protocol::FromHead{answer}));
 }
 
@@ -86,7 +86,7 @@ void Agents::register_node(const std::string& node, Session& session, const prot
         return refuse(session, {.message = "node '" + node + "' offers " + *far,
                                 .next = "join it again with less: rtrain node join HOST:PORT --resources NAME=AMOUNT"});
     head_.revocations.issued(node, session.serial);  // one from before serials were kept
-    Inbox& box = inbox(node);
+    Inbox& box = inboxes_[node];
     if (said.next_news <= box.received) {  // a new installation: its numbers begin anew
         box.received = box.durable = 0;
         ++box.installation;
@@ -141,7 +141,7 @@ void Agents::tell_where_peers_are(const std::string& node, const Session& sessio
 }
 
 void Agents::take_news(const std::string& node, const protocol::News& news) {
-    Inbox& box = inbox(node);
+    Inbox& box = inboxes_[node];
     head_.later_acknowledge();
     unacknowledged_.insert(node);
     if (news.seq <= box.received) return;
@@ -242,7 +242,7 @@ void Agents::add_numbers(Pending& batch) {
     for (const std::string& node : std::exchange(unsaved_, {})) {
         const Inbox& box = inboxes_.at(node);
         batch.news[node] = {.number = box.received, .installation = box.installation};
-        batch.batch.settings[seen_setting(node)] = std::to_string(box.received);
+        batch.batch.settings[seen_prefix + node] = std::to_string(box.received);
     }
 }
 
@@ -256,7 +256,7 @@ void Agents::numbers_saved(const Pending& batch) {
 void Agents::acknowledge() {
     for (const std::string& node : std::exchange(unacknowledged_, {})) {
         const auto session = sessions_.find(node);
-        const Inbox& box = inbox(node);
+        const Inbox& box = inboxes_[node];
         if (box.durable != box.received) unacknowledged_.insert(node);  // what came since, when it is durable
         if (session == sessions_.end() || !session->second.registered || session->second.acknowledged == box.durable)
             continue;

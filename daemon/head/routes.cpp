@@ -170,7 +170,7 @@ Result<Caller> admit(const Head& head, const net::Request& request, const Found&
     if (found.route && found.route->access == Access::anyone) return Caller{};
     auto caller = head.tokens.authenticate(request, wall_ms());
     if (!caller) return caller.error();
-    if (caller->role == Role::node && head.journal->setting("left/" + caller->node).value_or("") == "1")
+    if (caller->role == Role::node && head.tokens.left(caller->node))
         return Error{ErrorCode::unauthorised, "node '" + caller->node + "' has left the cluster",
                      "rtrain node join ... with a new token"};
     if (!found.route && found.path_known)

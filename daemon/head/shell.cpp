@@ -44,6 +44,19 @@ Head::Head(HeadOptions options_in, std::unique_ptr<state::SqliteJournal> journal
       started_wall_ms(wall_ms()) {}
 
 Status Head::open() {
+    try {
+        return open_all();
+    } catch (const state::ReadFailed& failed) { return failed.error; }
+}
+
+// What agents' messages, orders and the server's threads ask for is in memory: none of them waits for a read.
+void Head::remember(const std::string& setting, const std::string& value) {
+    constexpr std::string_view left_prefix = "left/";
+    if (setting.starts_with("code/") || setting.starts_with("any_user/")) of_submissions[setting] = value;
+    if (setting.starts_with(left_prefix)) tokens.set_left(setting.substr(left_prefix.size()), value == "1");
+}
+
+Status Head::open_all() {
     std::string id = setting_or(*journal, "cluster_id"), key = setting_or(*journal, "run_token_key");
     if (id.empty()) {
         id = cluster.meta.cluster_id.empty() ? security::random_hex(8) : cluster.meta.cluster_id;
@@ -59,6 +72,8 @@ Status Head::open() {
     cluster.meta.cluster_id = id;
 
     tokens.open(journal->tokens(), key);
+    for (const char* prefix : {"code/", "any_user/", "left/"})
+        for (const auto& [setting, value] : journal->settings(prefix)) remember(setting, value);
     if (auto taken = take_dropped_tokens(*this); !taken) return taken;
     if (auto made = make_admin_token(); !made) return made;
     for (const auto& [run_id, run] : cluster.runs) {
@@ -67,6 +82,7 @@ Status Head::open() {
     }
     if (auto known = know_blob_users(*this); !known) return known;
     recall_reports();
+    agents.recall_news();
     revocations.open();
     const std::string type = storage::volatile_filesystem(options.storage_root);
     if (!type.empty())

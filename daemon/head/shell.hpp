@@ -82,6 +82,9 @@ struct Head {
     LogStore logs;
     Feeds feeds;
     RunNames names;
+    // Settings of submissions that orders are made from, "code/<key>" and "any_user/<key>": no order waits for the
+    // disk.
+    std::map<std::string, std::string> of_submissions;
     Agents agents;
     Revocations revocations{*this};
     PartUploads parts;  // of cluster://
@@ -100,6 +103,8 @@ struct Head {
         std::int64_t came_us = 0;  // monotonic: when it was handed to the loop
         std::optional<state::AuditRow> audit{};
     };
+    Status open_all();
+    void remember(const std::string& setting, const std::string& value);  // of those that are kept in memory
     Status make_admin_token();
     std::optional<state::AuditRow> taken_audit();
     void add_audit(std::optional<state::AuditRow> row, const Decision& decision);

@@ -29,11 +29,12 @@ Status SubmissionFiles::save(Head& head, const std::string& key, const Submissio
 }
 
 bool SubmissionFiles::any_user(const Head& head, const std::string& key) {
-    return head.journal->setting(any_user_setting(key)).value_or("") == "1";
+    return head.of_submissions.contains(any_user_setting(key));
 }
 
 std::string SubmissionFiles::code(const Head& head, const std::string& key) {
-    return head.journal->setting(code_setting(key)).value_or("");
+    const auto found = head.of_submissions.find(code_setting(key));
+    return found == head.of_submissions.end() ? "" : found->second;
 }
 
 std::map<std::string, std::string> SubmissionFiles::secrets(const Head& head, const Run& run) {

@@ -166,6 +166,16 @@ void TokenBook::revoke_certificates(std::set<std::string> serials) {
     revoked_.merge(serials);
 }
 
+void TokenBook::set_left(const std::string& node, bool left) {
+    const std::lock_guard lock(guard_);
+    left ? (void)left_.insert(node) : (void)left_.erase(node);
+}
+
+bool TokenBook::left(const std::string& node) const {
+    const std::lock_guard lock(guard_);
+    return left_.contains(node);
+}
+
 void TokenBook::forget_run(RunId run) {
     const std::lock_guard lock(guard_);
     run_users_.erase(run_token_id(run));

@@ -59,6 +59,8 @@ class TokenBook {
     Result<state::TokenRow> check_join_token(const std::string& text, std::int64_t wall_ms) const;
 
     void revoke_certificates(std::set<std::string> serials);  // these too
+    void set_left(const std::string& node, bool left);        // it left the cluster; a join brings it back
+    bool left(const std::string& node) const;
 
     // RTRAIN_TOKEN: derived from a key of this head, so it needs no row and is the same after a restart.
     std::string run_token(RunId run, const std::string& user);
@@ -73,6 +75,7 @@ class TokenBook {
     std::map<std::string, std::string> run_users_;  // "run-17" -> user, of live runs
     std::string run_key_;
     std::set<std::string> revoked_;
+    std::set<std::string> left_;  // nodes
 };
 
 }  // namespace rtrain::head

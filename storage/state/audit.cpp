@@ -102,12 +102,12 @@ Result<AuditEnd> check_audit(Database& database) {
 std::vector<AuditRow> SqliteJournal::audit(std::uint64_t after, std::size_t limit) const {
     std::lock_guard held(body_->reading);
     auto rows = read_audit(body_->reader, after, limit);
-    RTRAIN_CHECK(rows.ok(), rows.error().message);
+    if (!rows) throw ReadFailed(rows.error());
     return std::move(*rows);
 }
 
 AuditEnd SqliteJournal::audit_end() const {
-    std::lock_guard held(body_->mutex);
+    std::lock_guard held(body_->end_mutex);  // not the writer's: nobody who asks waits for a commit
     return body_->audit_end;
 }
 

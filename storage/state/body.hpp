@@ -24,8 +24,9 @@ struct SqliteJournal::Body {
     Kept kept;
     std::uint64_t last_event = 0;
     MetricMarks metric_marks;
-    AuditEnd audit_end;
     std::mutex mutex;
+    AuditEnd audit_end;  // changed with both mutexes held
+    std::mutex end_mutex;
 
     Body(DirectoryLock lock_taken, Database opened_database, Database second)
         : lock(std::move(lock_taken)), database(std::move(opened_database)), reader(std::move(second)) {}

@@ -178,7 +178,10 @@ Status SqliteJournal::commit(const Batch& batch) {
         if (Status erased = erase_metrics(body_->database, run); !erased) return erased.error();
     if (Status done = transaction->commit(); !done) return done.error();
     body_->last_event = id;
-    body_->audit_end = std::move(audit_end);
+    {
+        std::lock_guard end_held(body_->end_mutex);
+        body_->audit_end = std::move(audit_end);
+    }
     for (auto& [run, mark] : marks) body_->metric_marks[run] = std::move(mark);
     for (const RunId run : gone) body_->metric_marks.erase(run);
     return Done{};
@@ -196,7 +199,7 @@ std::vector<EventRow> SqliteJournal::events(EventId after, std::size_t limit, st
     std::vector<EventRow> rows;
     Status read = body_->reader.each(sql + " ORDER BY id LIMIT ?", values,
                                      [&](const Row& row) { rows.push_back(event_row(row)); });
-    RTRAIN_CHECK(read.ok(), read.error().message);
+    if (!read) throw ReadFailed(read.error());
     return rows;
 }
 

@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler/controller.hpp"
@@ -66,6 +68,16 @@ struct Batch {  // what came together: all of it becomes durable, or nothing
     std::vector<AuditRow> audit;                  // of the changes in it; numbered and chained here
 };
 
+// What the reading functions of SqliteJournal throw when SQLite cannot read: the request that needed the rows fails
+// with it, and nothing else does. A database that is held by another program is `unreachable`.
+class ReadFailed : public std::runtime_error {
+  public:
+    explicit ReadFailed(Error why) : std::runtime_error(why.message), error(std::move(why)) {
+        if (error.code == ErrorCode::conflict) error.code = ErrorCode::unreachable;
+    }
+    Error error;
+};
+
 class Journal {  // the interface has two implementations: SQLite here, a simulated disk in tests/sim
   public:
     virtual ~Journal() = default;
@@ -86,7 +98,7 @@ class SqliteJournal : public Journal {
     Status commit(const std::vector<Entry>& entries) override;
     Status commit(const Batch& batch);
 
-    // Oldest first; only those with a note.
+    // Reading throws ReadFailed. Events: oldest first; only those with a note.
     std::vector<EventRow> events(EventId after, std::size_t limit, std::optional<RunId> run = {}) const;
     EventId last_event() const;
 

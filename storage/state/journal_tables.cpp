@@ -30,7 +30,7 @@ std::vector<TokenRow> SqliteJournal::tokens() const {
                               .uses_left = row.integer(6),
                               .revoked = row.integer(7) != 0});
         });
-    RTRAIN_CHECK(read.ok(), read.error().message);
+    if (!read) throw ReadFailed(read.error());
     return tokens;
 }
 
@@ -44,7 +44,7 @@ std::optional<std::string> SqliteJournal::setting(const std::string& key) const 
     std::optional<std::string> value;
     Status read = body_->reader.each("SELECT value FROM settings WHERE key=?", {setting_prefix + key},
                                      [&](const Row& row) { value = row.text(0); });
-    RTRAIN_CHECK(read.ok(), read.error().message);
+    if (!read) throw ReadFailed(read.error());
     return value;
 }
 
@@ -56,7 +56,7 @@ std::map<std::string, std::string> SqliteJournal::settings(const std::string& pr
                                      {static_cast<std::int64_t>(begin.size()), begin}, [&](const Row& row) {
                                          found[row.text(0).substr(std::string(setting_prefix).size())] = row.text(1);
                                      });
-    RTRAIN_CHECK(read.ok(), read.error().message);
+    if (!read) throw ReadFailed(read.error());
     return found;
 }
 
@@ -74,18 +74,18 @@ Status SqliteJournal::erase_settings(const std::vector<std::string>& keys) {
 std::vector<MetricRow> SqliteJournal::metrics(RunId run, std::uint64_t after_position, std::size_t limit) const {
     std::lock_guard held(body_->reading);
     Result<Transaction> one_view = Transaction::begin(body_->reader, Transaction::Kind::read);  // rows move into chunks
-    RTRAIN_CHECK(one_view.ok(), one_view.error().message);
+    if (!one_view) throw ReadFailed(one_view.error());
     Result<std::vector<MetricRow>> rows = read_metrics(body_->reader, run, after_position, limit);
-    RTRAIN_CHECK(rows.ok(), rows.error().message);
+    if (!rows) throw ReadFailed(rows.error());
     return std::move(*rows);
 }
 
 std::optional<MetricRow> SqliteJournal::last_metrics(RunId run) const {
     std::lock_guard held(body_->reading);
     Result<Transaction> one_view = Transaction::begin(body_->reader, Transaction::Kind::read);
-    RTRAIN_CHECK(one_view.ok(), one_view.error().message);
+    if (!one_view) throw ReadFailed(one_view.error());
     Result<std::optional<MetricRow>> row = last_metric(body_->reader, run);
-    RTRAIN_CHECK(row.ok(), row.error().message);
+    if (!row) throw ReadFailed(row.error());
     return std::move(*row);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "storage/state/sqlite.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -119,4 +120,34 @@ TEST_CASE("uploads stop at the reserve with `full`, before a byte of them is tak
     CHECK(answer.status == 507);
     CHECK(answer.body["code"] == "full");
     CHECK(answer.body["message"].get<std::string>().find("reserve") != std::string::npos);
+}
+
+TEST_CASE(
+    "what SQLite cannot read is a 5xx of that request alone; orders, agents and other requests need no such read") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const net::Endpoint node = join(head, "n1");
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("mine")}}).status == 201);
+    const std::string path = folder.path + "/state.db";
+    auto other = state::Database::open(path, state::Database::Mode::existing);
+    REQUIRE(other.ok());
+    other->leave_wal_on_close();
+    for (const char* table : {"audit", "metrics", "metric_chunks", "settings", "events"})
+        REQUIRE(other->run(std::string("ALTER TABLE ") + table + " RENAME TO hidden_" + table).ok());
+
+    for (const char* target : {"/v1/audit", "/v1/runs/mine/metrics", "/v1/runs/mine/explain", "/v1/events"}) {
+        INFO(target);
+        const Answer answer = head.call("GET", target);
+        CHECK(answer.status == 500);
+        CHECK(answer.body["code"] == "io");
+        CHECK(answer.body["message"].get<std::string>().find("no such table") != std::string::npos);
+    }
+    CHECK(head.call("GET", "/v1/events?follow=true").status == 200);  // ends at once
+    HandMadeAgent agent(node, "n1");                                  // it is welcomed
+    CHECK(head.call("GET", "/v1/runs").body["items"].size() == 1);
+    for (const char* table : {"audit", "metrics", "metric_chunks", "settings", "events"})
+        REQUIRE(other->run(std::string("ALTER TABLE hidden_") + table + " RENAME TO " + table).ok());
+    agent.register_node();
+    CHECK(eventually([&] { return agent.heard_any<protocol::Prepare>(); }));
+    CHECK(head.call("GET", "/v1/audit").status == 200);
 }
