@@ -2,10 +2,12 @@
 #include "daemon/agent/group_links.hpp"
 
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <utility>
 
@@ -16,6 +18,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t redial_first_ms = 100, redial_last_ms = 5'000;
+constexpr int answers_within_ms = 1'000;
 constexpr std::string_view node_prefix = "node:";
 
 net::TlsIdentity tls_of(const net::Endpoint& self) {
@@ -61,17 +64,37 @@ Found addresses_of(const std::string& host, std::uint16_t port, int flags) {
             }};
 }
 
-// Our end of a way there; nothing is sent. Empty: there is none.
-std::string own_end(const addrinfo& there) {
-    const int probe = ::socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+std::string own_name(int socket) {
     sockaddr_storage own{};
     socklen_t size = sizeof own;
     char text[NI_MAXHOST] = "";
-    if (probe >= 0 && ::connect(probe, there.ai_addr, there.ai_addrlen) == 0 &&
-        ::getsockname(probe, reinterpret_cast<sockaddr*>(&own), &size) == 0)
+    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0)
         ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-    if (probe >= 0) ::close(probe);
     return text;
+}
+
+// Our end of a way there; nothing is sent. Empty: there is none.
+std::string own_end(const addrinfo& there) {
+    const int probe = ::socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    std::string own;
+    if (probe >= 0 && ::connect(probe, there.ai_addr, there.ai_addrlen) == 0) own = own_name(probe);
+    if (probe >= 0) ::close(probe);
+    return own;
+}
+
+// Our end of a connection, which is closed at once. Empty: nobody answers there.
+std::string connected_end(const addrinfo& there) {
+    const int probe = ::socket(there.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (probe < 0) return {};
+    int error = ::connect(probe, there.ai_addr, there.ai_addrlen) == 0 ? 0 : errno;
+    pollfd one{.fd = probe, .events = POLLOUT, .revents = 0};
+    if (error == EINPROGRESS && ::poll(&one, 1, answers_within_ms) > 0) {
+        socklen_t size = sizeof error;
+        ::getsockopt(probe, SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+    const std::string own = error == 0 ? own_name(probe) : "";
+    ::close(probe);
+    return own;
 }
 
 bool is_ours(const addrinfo& address) {
@@ -89,9 +112,17 @@ std::string listening_host(const std::string& address, const net::Endpoint& head
         const Found found = addresses_of(address, 0, AI_NUMERICHOST);
         return found && is_ours(*found) ? address : everywhere;
     }
-    const Found found = addresses_of(head.host, head.port, 0);
-    const std::string own = found ? own_end(*found) : "";
-    return own.empty() || own.find('%') != std::string::npos ? everywhere : own;
+    // The end of the connection that the head sees is what it tells other agents. A name may have several addresses, of
+    // which the head answers at some: the one that answers counts, else (the head is not up yet) the first.
+    const Found found = addresses_of(head.host == "localhost" ? "127.0.0.1" : head.host, head.port, 0);
+    std::string own;
+    for (const addrinfo* one = found.get(); one != nullptr && own.empty(); one = one->ai_next)
+        own = connected_end(*one);
+    if (own.empty() && found) own = own_end(*found);
+    if (!own.empty() && own.find('%') == std::string::npos) return own;
+    warn("the way to the head at " + head.host + " is not known yet: other agents are listened for at every address; " +
+         "--address names one");
+    return everywhere;
 }
 
 struct GroupLinks::Dial {

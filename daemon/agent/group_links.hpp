@@ -19,8 +19,9 @@ struct Listening {
 };
 
 // The address that other agents dial: `address`, the operator's, when it is one of this machine's; else the one that
-// this machine has towards the head (loopback, when the head is there). "0.0.0.0", all of them, where `address` is a
-// name or another machine's (a forwarded one), and while there is no way to the head.
+// this machine has towards the head (loopback, when the head is there): its end of a connection that the head takes,
+// tried for a second. "0.0.0.0", all of them, where `address` is a name or another machine's (a forwarded one), and,
+// with a warning, while there is no way to the head.
 std::string listening_host(const std::string& address, const net::Endpoint& head);
 
 class GroupLinks {

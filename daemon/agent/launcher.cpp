@@ -386,6 +386,11 @@ bool carries(const std::string& process, const std::string& attempt_word, const 
 
 }  // namespace
 
+std::map<std::string, std::string> user_variables(const WorkerUser& user) {
+    if (user.uid < 0) return {};
+    return {{"HOME", user.home}, {"USER", user.name}, {"LOGNAME", user.name}};
+}
+
 std::size_t kill_strays(const std::string& attempt_text, const std::string& node) {
     const std::string attempt_word = "RTRAIN_ATTEMPT=" + attempt_text, node_word = "RTRAIN_NODE=" + node;
     std::size_t killed = 0;

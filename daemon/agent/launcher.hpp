@@ -21,6 +21,9 @@ struct WorkerUser {  // uid -1: the agent's own
     std::string name = "-", home{};
     std::vector<std::int64_t> groups{};  // all of the user's, as `UserRights` wears them
 };
+// HOME, USER and LOGNAME of a process that runs as the user; none for the agent's own.
+std::map<std::string, std::string> user_variables(const WorkerUser& user);
+
 struct WorkerStart {
     AttemptKey attempt;
     std::uint32_t rank = 0;

@@ -6,7 +6,8 @@
 //   <data>/setups/<key>/        what `setup:` commands made
 //   <data>/attempts/<run>-<incarnation>/
 //       image.json  journal/00000001.jsonl  logs/rank-00000.{out,err}  rank-00000/{started,exit,code.list,cwd/}
-//   <scratch>/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt
+//   <data>/scratch/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt; with --scratch DIR below
+//                                         DIR/rtrain-<cluster>-<node>/, a name that no other user can take
 #pragma once
 
 #include <cstdint>

@@ -59,13 +59,45 @@ Status give(const Descriptor& directory, const std::string& path, const WorkerUs
 
 }  // namespace
 
+std::string exchangeable(const std::string& path) {
+    std::error_code failed;
+    fs::path at = fs::weakly_canonical(fs::absolute(path, failed), failed);
+    while (at.has_relative_path()) {
+        at = at.parent_path();
+        struct stat facts{};
+        if (::stat(at.c_str(), &facts) != 0) continue;  // it is made later
+        if (facts.st_uid != 0 && facts.st_uid != ::geteuid())
+            return at.string() + " belongs to uid " + std::to_string(facts.st_uid);
+        if ((facts.st_mode & 0022) != 0 && (facts.st_mode & S_ISVTX) == 0)
+            return "others than its owner can write to " + at.string();
+    }
+    return {};
+}
+
 Status check_data_directory(const std::string& path) {
     struct stat facts{};
-    if (::geteuid() != 0 || ::stat(path.c_str(), &facts) != 0 || (facts.st_uid == 0 && (facts.st_mode & 0022) == 0))
-        return Done{};
-    return Error{ErrorCode::unauthorised,
-                 "users other than root can write to " + path + ": root's agent would believe what they put there",
-                 "chown root " + path + " && chmod go-w " + path + ", or choose another --data directory"};
+    if (::geteuid() != 0) return Done{};
+    const bool there = ::stat(path.c_str(), &facts) == 0;
+    if (there && (facts.st_uid != 0 || (facts.st_mode & 0022) != 0))
+        return Error{ErrorCode::unauthorised,
+                     "users other than root can write to " + path + ": root's agent would believe what they put there",
+                     "chown root " + path + " && chmod go-w " + path + ", or choose another --data directory"};
+    if (const std::string why = exchangeable(path); !why.empty())
+        return Error{ErrorCode::unauthorised,
+                     why + ", so others can exchange " + path + ": root's agent would believe what they put there",
+                     "choose another --data directory"};
+    return Done{};
+}
+
+Status make_scratch_directory(const std::string& path) {
+    if (Status above = make_directory(fs::path(path).parent_path(), 0711); !above) return above;
+    if (::mkdir(path.c_str(), 0711) != 0 && errno != EEXIST) return failed("making", path);
+    const struct stat facts = facts_of(open_directory(path));
+    std::string why = facts.st_uid == ::geteuid() && (facts.st_mode & 0022) == 0 ? "" : path + " is somebody else's";
+    if (why.empty() && ::geteuid() == 0) why = exchangeable(path);
+    if (why.empty()) return Done{};
+    return Error{ErrorCode::conflict, why + ": scratch directories of jobs cannot be kept there",
+                 "remove it, or choose another --scratch directory"};
 }
 
 void keep_apart(const NodeFiles& files) {
@@ -95,17 +127,12 @@ Status lend_directory(const std::string& path, const WorkerUser& user) {
     return give(directory, path, user, user.uid < 0 ? 0700 : 0500);  // its own the agent has to remove again
 }
 
-Status make_scratch(const std::string& above, const std::string& path, const WorkerUser& user) {
-    if (Status made = make_directory(above, 0711); !made) return made;
-    const bool made = ::mkdir(path.c_str(), 0700) == 0;
-    if (!made && errno != EEXIST) return failed("making", path);
+Status make_scratch(const std::string& path, const WorkerUser& user) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return failed("making", path);
     const Descriptor directory = open_directory(path);
     const uid_t owner = facts_of(directory).st_uid, wanted = user.uid < 0 ? ::geteuid() : static_cast<uid_t>(user.uid);
-    if (owner == wanted || (owner == ::geteuid() && (made || ::rmdir(path.c_str()) == 0))) {
-        if (made || owner == wanted) return give(directory, path, user, 0700);
-        return make_scratch(above, path, user);  // left by an agent that died before it gave it away
-    }
-    return Error{ErrorCode::conflict, path + " belongs to another user", "remove it, or choose another --scratch"};
+    if (owner == wanted || owner == ::geteuid()) return give(directory, path, user, 0700);
+    return Error{ErrorCode::conflict, path + " belongs to another user", "remove it"};
 }
 
 }  // namespace rtrain::agent

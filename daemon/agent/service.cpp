@@ -84,7 +84,9 @@ Service::Service(AgentOptions options, Identity identity, DirectoryLock lock, Ou
     : options_(std::move(options)),
       identity_(std::move(identity)),
       lock_(std::move(lock)),
-      files_{options_.data_dir, options_.scratch.empty() ? options_.data_dir + "/scratch" : options_.scratch},
+      files_{options_.data_dir, options_.scratch.empty()
+                                    ? options_.data_dir + "/scratch"
+                                    : options_.scratch + "/rtrain-" + identity_.cluster_id + "-" + identity_.node},
       inherited_(passed_on(own_environment(), options_.pass_env)),
       outbox_(std::move(outbox)),
       ports_(static_cast<std::uint16_t>(::getpid() * 101), can_bind) {}
@@ -116,8 +118,8 @@ Status Service::start() {
     auto inventory = own_inventory(options_);
     if (!inventory) return inventory.error();
     inventory_ = std::move(*inventory);
-    for (const std::string& place : {files_.attempts(), files_.scratch_dir})
-        if (Status made = make_directory(place, 0711); !made) return made;
+    if (Status made = make_directory(files_.attempts(), 0711); !made) return made;
+    if (Status made = make_scratch_directory(files_.scratch_dir); !made) return made;
     auto path = socket_path(options_.data_dir);
     if (!path) return path.error();
     socket_path_ = *path;

@@ -124,7 +124,7 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
     if (!cwd) return cwd.error();
     start.cwd = *cwd;
     const std::string scratch = files_.scratch(key);
-    if (Status made = make_scratch(files_.scratch_dir, scratch, gear.user); !made) return made;
+    if (Status made = make_scratch(scratch, gear.user); !made) return made;
     WorkerPlace place{.node = identity_.node,
                       .run_path = run_path_of(gear),
                       .socket = socket_path_,
@@ -153,10 +153,8 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
     start.program = without_shell_layer(std::move(start.program), place.tool_path);
     start.environment = worker_environment(gear.prepare, one.launch, worker, gear.job, place);
     if (!venv.empty()) start.environment["VIRTUAL_ENV"] = venv;
-    if (gear.user.uid >= 0) {
-        start.environment["HOME"] = gear.user.home;
-        start.environment["USER"] = start.environment["LOGNAME"] = gear.user.name;
-    }
+    for (const auto& [name, value] : user_variables(gear.user))
+        if (!gear.job.env.contains(name)) start.environment[name] = value;
     start.processors =
         processor_list(processors_for(gear.job.cpu_affinity, worker, one.launch.workers.size(), inventory_));
     if (cgroups_)

@@ -115,7 +115,10 @@ std::string wait_for(pid_t child, std::int64_t deadline_ms, const std::atomic<bo
     std::string why;
     for (;;) {
         pollfd one{.fd = watched, .events = POLLIN, .revents = 0};
+        siginfo_t ended{};
         if (::poll(&one, 1, look_every_ms) > 0) break;
+        if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
+            break;  // the kernel gave no descriptor to wait on
         if (cancelled) why = "was given up";
         if (steady_ms() > deadline_ms) why = "took longer than it may";
         if (!why.empty()) break;
@@ -212,10 +215,8 @@ std::map<std::string, std::string> environment_of(const SetupOrder& order) {
         if (!name.starts_with("RTRAIN_") && !name.starts_with("PYTHON")) out.insert({name, value});
     out["PATH"] = path_of(order);
     out.insert({"PIP_DISABLE_PIP_VERSION_CHECK", "1"});
-    if (order.user.uid >= 0) {
-        out["HOME"] = order.user.home;
-        out["USER"] = out["LOGNAME"] = order.user.name;
-    }
+    for (const auto& [name, value] : user_variables(order.user))
+        if (!order.variables.contains(name)) out[name] = value;
     return out;
 }
 
@@ -287,7 +288,7 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
     if (const Ending ended = run_command(command, deadline_ms, cancelled); !ended.why.empty())
         return failed("`" + order.command + "`", ended.why);
     if (Status kept = write_whole(place + "/done", order.command + "\n", 0600, Durable::yes); !kept)
-        return {.why = kept.error().message};
+        return failed("keeping the mark that it is done", kept.error().message);
     return result_of(order, place);
 }
 

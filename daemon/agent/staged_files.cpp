@@ -103,12 +103,13 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
     auto stage = open_stage(given);
     if (!stage && stage.error().code == ErrorCode::not_found) return Done{};  // a try before has moved its files
     if (!stage) return stage.error();
-    std::string place = given;
+    const std::string noted = noted_place(*stage);
+    std::string place = given, named = noted.empty() ? given : noted;  // links in it may name it as its rank did
     if (auto taken = storage::open_beneath(*stage, taken_name, a_directory)) {
         stage = std::move(taken);
         place += std::string("/") + taken_name;
-    } else if (std::string noted = noted_place(*stage); !noted.empty()) {
-        place = std::move(noted);  // not taken over yet: listed where it lies
+    } else if (!noted.empty()) {
+        place = noted;  // not taken over yet: listed where it lies
         stage = open_stage(place);
         if (!stage) return stage.error().code == ErrorCode::not_found ? Status(Done{}) : stage.error();
     }
@@ -116,7 +117,8 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
     if (!found) return found.error();
     for (storage::TreeEntry& one : *found) {
         if (one.path == manifest_name || one.path.starts_with(mark_prefix)) continue;
-        StagedEntry entry{.rank = rank, .stage = place, .name = one.path, .bytes = one.bytes, .link = one.link};
+        StagedEntry entry{
+            .rank = rank, .stage = place, .named = named, .name = one.path, .bytes = one.bytes, .link = one.link};
         // Opened now, since an upload that cannot read them would be tried again and again.
         auto opened = open_entry(entry);
         struct stat facts{};
@@ -142,7 +144,7 @@ Result<std::map<std::string, StagedEntry>> StagedFiles::list(const StagedPaths& 
 Result<Descriptor> StagedFiles::open_entry(const StagedEntry& entry) const {
     const auto stage = open_stage(entry.stage);
     if (!stage) return stage.error();
-    auto opened = entry.link ? storage::open_within(*stage, entry.stage, entry.name, a_file)
+    auto opened = entry.link ? storage::open_within(*stage, entry.named, entry.name, a_file)
                              : storage::open_beneath(*stage, entry.name, a_file);
     return opened ? std::move(opened) : unread(opened.error(), entry.name, rights_);
 }
@@ -177,12 +179,15 @@ Status StagedFiles::give(const StagedEntry& entry, const std::string& path, cons
             if (*taken) return Done{};
         }
     }
-    // The store wears the rights itself, or sends the file elsewhere.
-    if (Status sent = gear_.store->put_file(path_of(*opened), path, false, progress); !sent) return sent;
-    if (entry.link) return Done{};  // other links may lead over it; it goes with the directory
+    if (!gear_.store->local())
+        if (Status sent = gear_.store->put_file(path_of(*opened), path, false, progress); !sent) return sent;
     const UserRights::Worn worn(rights_);
-    if (worn.taken())
-        if (const auto place = own_place()) ::unlinkat(place->directory.number(), place->name.c_str(), 0);
+    if (!worn.taken()) return worn.taken();
+    if (gear_.store->local())  // from the descriptor: opened again it would be with the agent's rights
+        if (Status copied = storage::put_opened(*gear_.store, *opened, entry.local(), path, progress); !copied)
+            return copied;
+    if (entry.link) return Done{};  // other links may lead over it; it goes with the directory
+    if (const auto place = own_place()) ::unlinkat(place->directory.number(), place->name.c_str(), 0);
     return Done{};
 }
 

@@ -13,7 +13,7 @@ namespace rtrain::agent {
 
 struct StagedEntry {
     std::uint32_t rank = 0;
-    std::string stage, name;  // the directory, and the file's name below it
+    std::string stage, named, name;  // the directory, what its rank calls it, and the file's name below it
     std::int64_t bytes = 0;
     bool link = false;  // to a file of the same directory: its content is copied
     std::string local() const { return stage + "/" + name; }

@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "daemon/agent/node_files.hpp"
+#include "daemon/agent/places.hpp"
 #include "daemon/agent/say.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/descriptor.hpp"
@@ -33,13 +33,7 @@ std::string weakness(const std::string& file, const struct stat& info) {
     if (!S_ISREG(info.st_mode)) return "it is no regular file";
     if (!owned_by_us(info)) return "it belongs to uid " + std::to_string(info.st_uid);
     if ((info.st_mode & 022) != 0) return "others than its owner may write it";
-    struct stat above{};
-    const std::string directory = std::filesystem::path(file).parent_path();
-    if (::stat(directory.c_str(), &above) != 0) return directory + ": " + std::strerror(errno);
-    if (!owned_by_us(above)) return directory + " belongs to uid " + std::to_string(above.st_uid);
-    if ((above.st_mode & 022) != 0 && (above.st_mode & S_ISVTX) == 0)
-        return "others than the owner of " + directory + " may exchange it";
-    return {};
+    return exchangeable(file);
 }
 
 std::string process_value(const std::string& name) {
@@ -81,7 +75,7 @@ std::string variable_of(const StorageAccess& access, const std::string& name) {
 Status check_endpoint(const spec::StorageRules& rules, const StorageAccess& access) {
     const std::string wanted = endpoint_in([&](const std::string& name) { return given(access, name); });
     const auto& known = rules.endpoints;
-    if (wanted.empty() || wanted == endpoint_in(process_value) ||
+    if (wanted.empty() || wanted == storage::own_s3_endpoint() ||
         std::find(known.begin(), known.end(), wanted) != known.end())
         return Done{};
     return Error{ErrorCode::unauthorised,

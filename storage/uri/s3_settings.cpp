@@ -9,6 +9,8 @@
 #include <fstream>
 #include <map>
 
+#include "storage/uri/s3.hpp"
+
 namespace rtrain::storage::s3 {
 namespace {
 
@@ -93,6 +95,13 @@ Credentials find_credentials(const Variables& variables, Files& files) {
     return set;
 }
 
+std::string endpoint_of(const Variables& variables, Files& files) {
+    std::string url = first_of({variables("AWS_ENDPOINT_URL_S3"), variables("AWS_ENDPOINT_URL"),
+                                files.config["endpoint_url"], files.credentials["endpoint_url"]});
+    while (url.ends_with('/')) url.pop_back();
+    return url;
+}
+
 Error none_found(const Files& files, bool lender_asked) {
     return {ErrorCode::unauthorised,
             "no S3 credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set, and profile '" +
@@ -124,9 +133,7 @@ Result<Settings> read_settings(const Variables& variables, const Lender& lend) {
     if (settings.region.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
         std::string::npos)
         return Error{ErrorCode::invalid, "AWS_REGION is '" + settings.region + "'", "give it as us-east-1"};
-    settings.endpoint = first_of({variables("AWS_ENDPOINT_URL_S3"), variables("AWS_ENDPOINT_URL"),
-                                  files.config["endpoint_url"], files.credentials["endpoint_url"]});
-    while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();
+    settings.endpoint = endpoint_of(variables, files);
     if (!settings.endpoint.empty() && !settings.endpoint.starts_with("http://") &&
         !settings.endpoint.starts_with("https://"))
         return Error{ErrorCode::invalid, "AWS_ENDPOINT_URL is '" + settings.endpoint + "'",
@@ -138,3 +145,12 @@ Result<Settings> read_settings(const Variables& variables, const Lender& lend) {
 }
 
 }  // namespace rtrain::storage::s3
+
+namespace rtrain::storage {
+
+std::string own_s3_endpoint() {
+    s3::Files files = s3::read_files(s3::process_variable);
+    return s3::endpoint_of(s3::process_variable, files);
+}
+
+}  // namespace rtrain::storage

@@ -44,12 +44,14 @@ class S3Server:
         self.process.stdout.close()
 
 
-def put_all(texts):
+def put_all(texts, credentials=None):
     """Objects of the bucket `runs`, by key, written by another client than ours: botocore, wherever the server has it from."""
     here = str(pathlib.Path(__file__).parent)
     command = "import json, sys; sys.path.insert(0, sys.argv[1]); from started import put_here; put_here(json.load(sys.stdin))"
     python = os.environ.get("RTRAIN_TEST_PYTHON", sys.executable)
-    subprocess.run([python, "-c", command, here], input=json.dumps(texts), text=True, check=True)
+    subprocess.run(
+        [python, "-c", command, here], input=json.dumps(texts), text=True, check=True, env={**os.environ, **(credentials or {})}
+    )
 
 
 def put_here(texts):

@@ -110,6 +110,7 @@ TEST_CASE("agents listen where the head is, or at the operator's address when it
     const auto head = [](const char* host) { return net::Endpoint{.host = host, .port = 7433}; };
     CHECK(listening_host("", head("127.0.0.1")) == "127.0.0.1");
     CHECK(listening_host("", head("127.0.0.9")) == "127.0.0.1");
+    CHECK(listening_host("", head("localhost")) == "127.0.0.1");  // as the agent connects, whatever /etc/hosts says
     CHECK(listening_host("", head("no-such-host.invalid")) == "0.0.0.0");
     CHECK(listening_host("127.0.0.7", head("10.0.0.1")) == "127.0.0.7");
     CHECK(listening_host("203.0.113.9", head("127.0.0.1")) == "0.0.0.0");  // another machine's, which forwards

@@ -254,21 +254,44 @@ TEST_CASE("a scratch directory whose name another user has taken is refused, and
     if (!user || !other) return;
     const Folder folder;
     const std::string above = folder.path + "/scratch", mine = above + "/17-1", precious = folder.path + "/precious";
-    REQUIRE(make_scratch(above, mine, *user));
-    REQUIRE(make_scratch(above, mine, *user));  // of another rank
+    REQUIRE(make_scratch_directory(above));
+    REQUIRE(make_scratch(mine, *user));
+    REQUIRE(make_scratch(mine, *user));  // of another rank
     CHECK(facts_of(mine).st_uid == user->uid);
     CHECK((facts_of(mine).st_mode & 07777) == 0700);
 
     fs::create_directory(precious);
     fs::create_directory_symlink(precious, above + "/18-1");
-    CHECK_FALSE(make_scratch(above, above + "/18-1", *user));
+    CHECK_FALSE(make_scratch(above + "/18-1", *user));
     CHECK(facts_of(precious).st_uid == 0);
 
-    REQUIRE(make_scratch(above, above + "/19-1", *other));
-    const Status taken = make_scratch(above, above + "/19-1", *user);
+    REQUIRE(make_scratch(above + "/19-1", *other));
+    const Status taken = make_scratch(above + "/19-1", *user);
     REQUIRE_FALSE(taken);
     CHECK(taken.error().message.find("belongs to another user") != std::string::npos);
     CHECK(facts_of(above + "/19-1").st_uid == other->uid);
+}
+
+TEST_CASE("an agent's own directory below --scratch lies where nobody else can exchange it") {
+    const auto user = another_user();
+    if (!user) return;
+    const Folder folder;
+    const std::string shared = folder.path + "/shared";
+    fs::create_directory(shared);
+    ::chmod(shared.c_str(), 01777);  // as /tmp is
+    REQUIRE(make_scratch_directory(shared + "/rtrain-c0ffee-n1"));
+    REQUIRE(make_scratch_directory(shared + "/rtrain-c0ffee-n1"));  // a restart
+    CHECK((facts_of(shared + "/rtrain-c0ffee-n1").st_mode & 0777) == 0711);
+    const auto refused = [&](const std::string& path) { return make_scratch_directory(path).error().message; };
+
+    fs::create_directory(shared + "/taken");
+    REQUIRE(::chown((shared + "/taken").c_str(), static_cast<uid_t>(user->uid), 0) == 0);
+    CHECK(refused(shared + "/taken").find("taken is somebody else's") != std::string::npos);
+    fs::create_directory_symlink(folder.path, shared + "/link");
+    CHECK(refused(shared + "/link").find("link is somebody else's") != std::string::npos);
+    ::chmod(shared.c_str(), 0777);  // names in it are everybody's
+    CHECK(refused(shared + "/rtrain-c0ffee-n1").find("can write to " + shared) != std::string::npos);
+    CHECK(refused(shared + "/taken/deeper").find("belongs to uid") != std::string::npos);
 }
 
 TEST_CASE("a data directory that others than root can write to is refused by root's agent") {
@@ -282,6 +305,14 @@ TEST_CASE("a data directory that others than root can write to is refused by roo
     const Status refused = check_data_directory(folder.path);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().next.find("chown root " + folder.path) != std::string::npos);
+
+    const std::string inside = folder.path + "/agent";  // root's, in a directory whose owner can rename it
+    fs::create_directory(inside);
+    for (const std::string& path : {inside, folder.path + "/made-later"}) {
+        const Status above = check_data_directory(path);
+        REQUIRE_FALSE(above);
+        CHECK(above.error().message.find("others can exchange " + path) != std::string::npos);
+    }
 }
 
 TEST_CASE("a small file is written beside a link of its name, not through it") {

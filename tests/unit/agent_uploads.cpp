@@ -393,6 +393,15 @@ TEST_CASE("a directory of the run itself is taken over when all have come, with 
     CHECK_FALSE(std::filesystem::exists(story.stage));
 }
 
+TEST_CASE("a link to a sibling by its whole path is followed before and after its directory is taken over") {
+    InPlace story;
+    std::filesystem::create_symlink(story.given + "/early.pt", story.given + "/latest.pt");
+    CHECK(list_staged(story.gear, story.listing()).files.size() == 2);
+    const Uploaded done = upload(story.gear, story.order());
+    CHECK(done.why == "");
+    CHECK(read_whole(story.checkpoint("latest.pt")).value() == "early");
+}
+
 TEST_CASE("a directory that a rank has taken over is not looked for again where its name is used for the next report") {
     InPlace story;
     std::filesystem::rename(story.given, story.stage + "/.rtrain-taken");

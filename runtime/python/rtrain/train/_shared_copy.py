@@ -34,6 +34,7 @@ def turn(lock: pathlib.Path) -> Iterator[None]:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield
     finally:
+        fcntl.flock(held, fcntl.LOCK_UN)  # a child that was forked meanwhile holds the descriptor too
         os.close(held)
 
 
@@ -66,6 +67,7 @@ def shared_copy(key: str, fetch: Callable[[pathlib.Path], None]) -> Iterator[str
     finally:
         with turn(base / f"{key}.lock"):
             (readers / mine).unlink(missing_ok=True)
+            fcntl.flock(reading, fcntl.LOCK_UN)
             os.close(reading)
             if not _read(readers):
                 _remove(base, key)
