@@ -3,9 +3,8 @@
 #include "storage/spec/queues.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <tuple>
 
+#include "storage/spec/file_reader.hpp"
 #include "storage/spec/rules.hpp"
 
 namespace rtrain::spec {
@@ -14,19 +13,13 @@ namespace {
 constexpr std::int64_t share_most = 1'000'000;
 constexpr std::int64_t day_ms = 86'400'000;
 
-class QueuesReader {
+class QueuesReader : private FileReader {
   public:
-    explicit QueuesReader(Problems problems) : problems_(std::move(problems)) {}
+    explicit QueuesReader(Problems problems) : FileReader(std::move(problems)) {}
     void read(const Value& root);
     QueuesAnswer answer() &&;
 
   private:
-    using Take = std::function<void(const std::string& path, const Value&)>;
-    void problem(const std::string& path, const Place& place, const std::string& message,
-                 const std::string& suggestion = "") {
-        problems_.push_back({path, place.line, place.column, message, suggestion});
-    }
-    void fields(const Value& map, const std::string& path, const std::map<std::string, Take>& known);
     void read_queue(const Entry& entry);
     void read_share(const std::string& path, const Value& value, QueueRules& rules);
     void read_quota(const std::string& path, const Value& value, QueueRules& rules);
@@ -36,7 +29,6 @@ class QueuesReader {
     void check_sums();
 
     Queues queues_;
-    Problems problems_;
     std::map<std::string, Place> places_;   // of queues
     std::map<std::string, Value> parents_;  // as written
     std::map<std::string, Place> quotas_;
@@ -63,18 +55,6 @@ bool is_name(const std::string& text) {
     const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
     return !text.empty() && text.size() <= 128 && plain(text.front()) &&
            std::all_of(text.begin(), text.end(), [&](char c) { return plain(c) || c == '.' || c == '_' || c == '-'; });
-}
-
-void QueuesReader::fields(const Value& map, const std::string& path, const std::map<std::string, Take>& known) {
-    std::vector<std::string> names;
-    for (const auto& [name, take] : known) names.push_back(name);
-    for (const Entry& entry : map.entries) {
-        const auto field = known.find(entry.key);
-        if (field == known.end())
-            problem(below(path, entry.key), entry.place, "unknown field", did_you_mean(nearest(entry.key, names)));
-        else if (entry.value.kind != Kind::null)
-            field->second(below(path, entry.key), entry.value);
-    }
 }
 
 void QueuesReader::read_share(const std::string& path, const Value& value, QueueRules& rules) {
@@ -142,7 +122,8 @@ void QueuesReader::read_queue(const Entry& entry) {
                  parents_[entry.key] = v;
              }},
             {"borrow", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.borrow); }},
-            {"preempt", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.preempt); }}});
+            {"preempt", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.preempt); }}},
+           Null::left_out);
 }
 
 void QueuesReader::check_parents() {
@@ -201,33 +182,25 @@ void QueuesReader::read(const Value& root) {
          {"half_life", [&](const std::string& at, const Value& v) { read_duration(at, v, 60'000, queues_.half_life); }},
          {"preemption_grace",
           [&](const std::string& at, const Value& v) { read_duration(at, v, 0, queues_.preemption_grace); }},
-         {"queues", [&](const std::string& at, const Value& v) {
+         {"queues",
+          [&](const std::string& at, const Value& v) {
               if (v.kind != Kind::map) return problem(at, v.place, "wants a map of queues, found " + found(v));
               for (const Entry& entry : v.entries) read_queue(entry);
-          }}});
+          }}},
+        Null::left_out);
     if (root.find("queues") == nullptr) problem("queues", {1, 1}, "is missing", "configs/queues.yaml shows one");
     check_parents();
     if (problems_.empty()) check_sums();
 }
 
 QueuesAnswer QueuesReader::answer() && {
-    std::stable_sort(problems_.begin(), problems_.end(), [](const Problem& a, const Problem& b) {
-        return std::tuple(a.line == 0, a.line, a.column) < std::tuple(b.line == 0, b.line, b.column);
-    });
-    if (!problems_.empty()) return {.queues = std::nullopt, .problems = std::move(problems_)};
+    if (!problems_.empty()) return {.queues = std::nullopt, .problems = std::move(*this).sorted()};
     queues_.rules.try_emplace(default_queue);
     return {.queues = std::move(queues_), .problems = {}};
 }
 
 }  // namespace
 
-QueuesAnswer read_queues(const std::string& yaml_text) {
-    Tree tree = yaml_tree(yaml_text);
-    const bool unreadable = !tree.problems.empty() && tree.root.entries.empty();
-    if (unreadable) return {.queues = std::nullopt, .problems = std::move(tree.problems)};
-    QueuesReader reader(std::move(tree.problems));
-    reader.read(tree.root);
-    return std::move(reader).answer();
-}
+QueuesAnswer read_queues(const std::string& yaml_text) { return read_file<QueuesReader>(yaml_text); }
 
 }  // namespace rtrain::spec

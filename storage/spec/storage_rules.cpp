@@ -2,10 +2,8 @@
 #include "storage/spec/storage_rules.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <tuple>
 
-#include "storage/spec/value.hpp"
+#include "storage/spec/file_reader.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::spec {
@@ -14,20 +12,14 @@ namespace {
 constexpr const char* example = "configs/storage-rules.yaml shows every field";
 constexpr const char* everything = "*";
 
-class RulesReader {
+class RulesReader : private FileReader {
   public:
-    explicit RulesReader(Problems problems) : problems_(std::move(problems)) {}
+    explicit RulesReader(Problems problems) : FileReader(std::move(problems)) {}
     void read(const Value& root);
     StorageRulesAnswer answer() &&;
 
   private:
-    using Take = std::function<void(const std::string& path, const Value&)>;
     using TakeText = std::function<void(const std::string& path, const Value&, std::vector<std::string>& into)>;
-    void problem(const std::string& path, const Place& place, const std::string& message,
-                 const std::string& suggestion = "") {
-        problems_.push_back({path, place.line, place.column, message, suggestion});
-    }
-    void fields(const Value& map, const std::string& path, const std::map<std::string, Take>& known);
     void texts(const std::string& path, const Value& value, std::vector<std::string>& into, const TakeText& take);
     void read_rule(const std::string& path, const Value& value);
     void take_name(const std::string& path, const Value& value, std::vector<std::string>& into);
@@ -35,20 +27,7 @@ class RulesReader {
     void take_endpoint(const std::string& path, const Value& value, std::vector<std::string>& into);
 
     StorageRules rules_;
-    Problems problems_;
 };
-
-void RulesReader::fields(const Value& map, const std::string& path, const std::map<std::string, Take>& known) {
-    std::vector<std::string> names;
-    for (const auto& [name, take] : known) names.push_back(name);
-    for (const Entry& entry : map.entries) {
-        const auto field = known.find(entry.key);
-        if (field == known.end())
-            problem(below(path, entry.key), entry.place, "unknown field", did_you_mean(nearest(entry.key, names)));
-        else
-            field->second(below(path, entry.key), entry.value);
-    }
-}
 
 // A list that was meant to restrict and is empty would hold for all: it is refused.
 void RulesReader::texts(const std::string& path, const Value& value, std::vector<std::string>& into,
@@ -102,7 +81,8 @@ void RulesReader::read_rule(const std::string& path, const Value& value) {
     fields(value, path,
            {{"users", list(rule.users, &RulesReader::take_name)},
             {"queues", list(rule.queues, &RulesReader::take_name)},
-            {"allow", list(rule.allow, &RulesReader::take_place)}});
+            {"allow", list(rule.allow, &RulesReader::take_place)}},
+           Null::taken);
     if (!value.find("users") && !value.find("queues"))
         problem(path, value.place, "says neither users nor queues", "users: [\"*\"] means everybody");
     if (!value.find("allow")) problem(below(path, "allow"), value.place, "is missing", example);
@@ -122,18 +102,17 @@ void RulesReader::read(const Value& root) {
                      take_endpoint(where, item, into);
                  });
              }},
-            {"rules", [&](const std::string& at, const Value& v) {
+            {"rules",
+             [&](const std::string& at, const Value& v) {
                  if (v.kind != Kind::list) return problem(at, v.place, "wants a list of rules", example);
                  for (std::size_t i = 0; i < v.items.size(); ++i) read_rule(below(at, i), v.items[i]);
-             }}});
+             }}},
+           Null::taken);
     if (!root.find("rules")) problem("rules", {1, 1}, "is missing", example);
 }
 
 StorageRulesAnswer RulesReader::answer() && {
-    std::stable_sort(problems_.begin(), problems_.end(), [](const Problem& a, const Problem& b) {
-        return std::tuple(a.line == 0, a.line, a.column) < std::tuple(b.line == 0, b.line, b.column);
-    });
-    if (!problems_.empty()) return {.rules = std::nullopt, .problems = std::move(problems_)};
+    if (!problems_.empty()) return {.rules = std::nullopt, .problems = std::move(*this).sorted()};
     return {.rules = std::move(rules_), .problems = {}};
 }
 
@@ -161,14 +140,7 @@ bool names_directories(const StorageRules& rules) {
 
 }  // namespace
 
-StorageRulesAnswer read_storage_rules(const std::string& yaml_text) {
-    Tree tree = yaml_tree(yaml_text);
-    const bool unreadable = !tree.problems.empty() && tree.root.entries.empty();
-    if (unreadable) return {.rules = std::nullopt, .problems = std::move(tree.problems)};
-    RulesReader reader(std::move(tree.problems));
-    reader.read(tree.root);
-    return std::move(reader).answer();
-}
+StorageRulesAnswer read_storage_rules(const std::string& yaml_text) { return read_file<RulesReader>(yaml_text); }
 
 Result<std::string> normal_place(const std::string& storage_path) {
     const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
