@@ -201,3 +201,18 @@ def test_head_agent_and_a_whole_job_without_root(folder, monkeypatch):
         assert all(path.owner() == PERSON for path in (cluster.folder / "head").iterdir())
     finally:
         cluster.stop()
+
+
+def test_an_agent_that_is_not_root_says_that_it_does_not_separate_users(folder):
+    cluster = WithoutRoot(folder / "cluster", nodes=1)
+    try:
+        said = (cluster.folder / "node-1.log").read_text()
+        assert "this agent is not root: all jobs on this node run as its user, who can read the node's key" in said
+        assert "all jobs there run as one user, who can read the node's key" in cluster.run("doctor").stdout
+    finally:
+        cluster.stop()
+    cluster = MappedUsers(folder / "mapped", nodes=1)
+    try:
+        assert "not root" not in (cluster.folder / "node-1.log").read_text() + cluster.run("doctor").stdout
+    finally:
+        cluster.stop()
