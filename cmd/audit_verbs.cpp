@@ -1,8 +1,10 @@
 // rtrain audit, rtrain audit verify: who changed what, from a head that serves or from its data directory.
 #include "cmd/audit_verbs.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cmd/api.hpp"
 #include "cmd/head_entry.hpp"
@@ -54,15 +56,23 @@ Result<std::vector<state::AuditRow>> all_rows(Invocation& call) {
     }
 }
 
+// Does the row's path, /v1/runs/RUN/... or /v1/storage/RUN/..., name `run`, or what the head noted of a submission?
+bool names_run(const state::AuditRow& row, const std::string& run) {
+    const std::size_t blank = std::min(row.target.find(' '), row.target.size());
+    const std::string path = row.target.substr(0, std::min(row.target.find('?'), blank));
+    for (const std::string& top : {"/v1/runs/" + run, "/v1/storage/" + run})
+        if (path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/')) return true;
+    return row.target.substr(blank) == " name=" + run;
+}
+
 Result<int> audit(Invocation& call) {
     const auto rows = all_rows(call);
     if (!rows) return rows.error();
     const std::string user = call.arguments.text("user"), run = call.arguments.text("run");
     const std::int64_t since = call.arguments.has("since") ? wall_ms() - call.arguments.duration_ms("since", 0) : 0;
     json items = json::array();
-    for (const state::AuditRow& row : *rows) {
-        const bool of_run = run.empty() || row.run == run || row.target.find("/" + run) != std::string::npos;
-        if (row.wall_ms < since || (!user.empty() && row.user != user) || !of_run) continue;
+    for (const state::AuditRow& row : run.empty() ? *rows : rows_of_run(*rows, run)) {
+        if (row.wall_ms < since || (!user.empty() && row.user != user)) continue;
         items.push_back({{"sequence", row.sequence},
                          {"time", time_text(row.wall_ms)},
                          {"wall_ms", row.wall_ms},
@@ -113,6 +123,16 @@ Result<int> audit_verify(Invocation& call) {
 }
 
 }  // namespace
+
+std::vector<state::AuditRow> rows_of_run(const std::vector<state::AuditRow>& rows, const std::string& run) {
+    std::set<std::string> ids{run};
+    for (const state::AuditRow& row : rows)
+        if (!row.run.empty() && names_run(row, run)) ids.insert(row.run);
+    std::vector<state::AuditRow> out;
+    for (const state::AuditRow& row : rows)
+        if (ids.contains(row.run) || (row.run.empty() && names_run(row, run))) out.push_back(row);
+    return out;
+}
 
 std::vector<Command> audit_commands() {
     const char* group = "Access";

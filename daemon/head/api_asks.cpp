@@ -81,11 +81,15 @@ void post_stop(Ask& ask) {
     if (now == json(true) && checkpoint == json(true))
         return refuse(ask, {ErrorCode::usage, "now and checkpoint contradict each other", "give one of them"});
     const Run& run = ask.head.cluster.runs.at(*id);
-    if (terminal(run.state)) return reply_json(ask, 200, full_run_json(ask.head, run));
+    if (terminal(run.state)) {
+        drop_audit(ask);
+        return reply_json(ask, 200, full_run_json(ask.head, run));
+    }
     RunStopAsked event{.run = *id, .by = ask.caller.user, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
     if (*deadline) event.deadline = Duration{**deadline};
     event.now = now.get<bool>();
     for (const RunId child : submitted_below(ask.head, *id)) {
+        const Auditing none(ask.head, {});  // the row is the one of the run that was named
         RunStopAsked same = event;
         same.run = child;
         ask.head.take(std::move(same), [](const Decision&) {});  // one that has ended meanwhile is as wanted

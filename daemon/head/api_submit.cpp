@@ -211,6 +211,7 @@ void accept(Ask& ask, const Submission& submission) {
     if (!submission.lines.empty())
         ask.head.save(
             {.tokens = {}, .settings = {{lines_setting(submission.key), text_of(submission.lines)}}, .done = {}});
+    audit_detail(ask, "name=" + submission.job.name);
     const RunId next{ask.head.cluster.meta.next_run};
     ask.head.take(event_of(ask.head, submission, *after, ask.caller.user),
                   [kept = ask, next](const Decision& decision) mutable {
@@ -268,8 +269,10 @@ void post_run(Ask& ask) {
     const auto body = body_of(ask);
     if (!body) return refuse(ask, body.error());
     if (const Run* before =
-            made_before(ask.head, body->value("key", json()).is_string() ? (*body)["key"] : "", ask.caller.user))
+            made_before(ask.head, body->value("key", json()).is_string() ? (*body)["key"] : "", ask.caller.user)) {
+        drop_audit(ask);
         return reply_json(ask, 200, submitted_json(ask.head, before->id));
+    }
     Problems problems;
     Submission submission = read_submission(ask, *body, For::submit, problems);
     if (!problems.empty()) return refuse_problems(ask, problems);

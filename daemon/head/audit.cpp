@@ -19,13 +19,26 @@ std::string plain(std::string text) {
     return text;
 }
 
-// Files that agents write for their attempts, and values that a run's processes leave for each other, are no changes
-// that a person asked for.
-bool changes(const Ask& ask, const Route& route, bool by_run) {
+// Only a route that knows dry_run changes nothing when it is asked for.
+bool tries_only(const Ask& ask, const Route& route) {
+    return ask.asked("dry_run") && (" " + std::string(route.query) + " ").find(" dry_run ") != std::string::npos;
+}
+
+std::optional<RunId> run_of(const Ask& ask) {
+    const auto named = ask.variables.find("run");
+    if (named == ask.variables.end()) return std::nullopt;
+    const auto found = find_run(ask.head, named->second);
+    return found ? std::optional(*found) : std::nullopt;
+}
+
+// Files that agents write for their attempts, and values that a run's processes or its user leave there (any number
+// of them), have no row.
+bool changes(const Ask& ask, const Route& route, const std::optional<RunId>& run) {
     const std::string_view method = route.method, pattern = route.pattern;
-    if (method == "GET" || method == "HEAD" || pattern == "/v1/plan" || ask.asked("dry_run")) return false;
+    if (method == "GET" || method == "HEAD" || pattern == "/v1/plan" || tries_only(ask, route)) return false;
     if (ask.caller.role == Role::node) return pattern == "/v1/certificate";
-    return !by_run || pattern.find("/values/") == std::string_view::npos;
+    const bool value = pattern.find("/values/") != std::string_view::npos;
+    return !value || (run && ask.head.cluster.runs.at(*run).user != ask.caller.user);
 }
 
 // The id of a run's token, which the caller does not carry.
@@ -37,11 +50,14 @@ std::string run_token_of(const net::Request& request) {
     return token && token->id.starts_with("run-") ? token->id : "";
 }
 
+// The path and its query without blanks: what stands behind a blank is the head's own word (audit_detail).
 std::string target_of(const Ask& ask) {
     std::string text = ask.request.path;
     for (const auto& [name, value] : ask.request.query)
         text += (text.find('?') == std::string::npos ? "?" : "&") + name + "=" + value;
-    return text;
+    std::string out;
+    for (const char c : text) out += c == ' ' ? "%20" : std::string(1, c);
+    return out;
 }
 
 // A change of files alone: its row becomes durable, and then it is answered.
@@ -80,7 +96,8 @@ json audit_json(const state::AuditRow& row) {
 
 void begin_audit(Ask& ask, const Route& route) {
     const std::string run_token = run_token_of(ask.request);
-    if (!changes(ask, route, !run_token.empty())) return;
+    const auto run = run_of(ask);
+    if (!changes(ask, route, run)) return;
     const bool node = ask.caller.role == Role::node;
     state::AuditRow row{.wall_ms = wall_ms(),
                         .user = ask.caller.user,
@@ -91,14 +108,17 @@ void begin_audit(Ask& ask, const Route& route) {
                         .from = plain(ask.request.peer.address),
                         .action = std::string(route.method) + " " + route.pattern,
                         .target = plain(target_of(ask))};
-    if (const auto run = ask.variables.find("run"); run != ask.variables.end())
-        if (const auto found = find_run(ask.head, run->second)) row.run = ask.head.run_id(*found);
+    if (run) row.run = ask.head.run_id(*run);
     ask.audit = std::make_shared<std::optional<state::AuditRow>>(std::move(row));
     ask.responder = std::make_shared<Audited>(ask.head, std::move(ask.responder), ask.audit);
 }
 
 void audit_detail(const Ask& ask, const std::string& text) {
     if (ask.audit && *ask.audit) (*ask.audit)->target += " " + plain(text);
+}
+
+void drop_audit(const Ask& ask) {
+    if (ask.audit) ask.audit->reset();
 }
 
 void tell_audit_end(Head& head) {

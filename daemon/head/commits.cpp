@@ -36,7 +36,7 @@ void Head::save(Aside aside) {
         remember(key, value);
     }
     for (const state::TokenRow& token : aside.tokens) next.batch.tokens.push_back(token);
-    next.add(taken_audit());
+    if (aside.done) next.add(taken_audit());  // else it goes with an event, whose row that is
     next.rows += aside.settings.size() + aside.tokens.size();
     next.asides.push_back(std::move(aside));
     post_turn();

@@ -55,7 +55,8 @@ std::span<const Route> routes();
 void dispatch(Head& head, net::Request request, std::shared_ptr<net::Responder> responder);
 net::ServerOptions server_options(Head& head);
 
-// audit.cpp. What a request takes or saves while one of these is there has the request's row in its transaction.
+// audit.cpp. What a request takes, or saves before it is answered, has the request's row in its transaction while one
+// of these is there. With an empty draft: what is taken beside the change itself has none.
 class Auditing {
   public:
     Auditing(Head& head, const AuditDraft& draft)
@@ -71,6 +72,7 @@ class Auditing {
 };
 void begin_audit(Ask& ask, const Route& route);  // of a change; once the caller was let in
 void audit_detail(const Ask& ask, const std::string& text);
+void drop_audit(const Ask& ask);  // the request turned out to change nothing
 void tell_audit_end(Head& head);  // on standard error, each hour
 
 // Answers. `body` is JSON text.

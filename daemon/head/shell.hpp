@@ -49,7 +49,8 @@ struct Head {
     void later_acknowledge();        // what came becomes durable with its news' numbers, and is acknowledged, grouped
     using Aside = head::Aside;
     void save(Aside aside);
-    // The row of the request that is answered just now: the first thing that it has taken or saved has it with it.
+    // The row of the request that is answered just now. The first event that it takes has the row with it, or the first
+    // thing that it saves and answers once that is done.
     std::optional<state::AuditRow>* auditing = nullptr;
     // What is told of the records waits until they are durable: runs `task` then; at once when they are.
     void once_durable(std::function<void()> task);

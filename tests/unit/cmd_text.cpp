@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/api.hpp"
+#include "cmd/audit_verbs.hpp"
 #include "cmd/line_pattern.hpp"
 #include "cmd/output.hpp"
 #include "cmd/reasons.hpp"
@@ -162,3 +163,25 @@ TEST_CASE("describe names the rank that failed first, and by how much") {
 }
 
 TEST_CASE("what goes into a URL is encoded") { CHECK(url_part("a b/c@\xc3\xa9") == "a%20b%2Fc%40%C3%A9"); }
+
+TEST_CASE("the audit of a run has its submission and what was done to it, and no other run's rows") {
+    const auto row = [](std::uint64_t sequence, const std::string& target, const std::string& run) {
+        return state::AuditRow{.sequence = sequence, .target = target, .run = run};
+    };
+    const std::vector<state::AuditRow> rows = {
+        row(1, "/v1/runs name=train", "c-1"),          row(2, "/v1/runs name=train-2", "c-2"),
+        row(3, "/v1/runs/train/stop?now=1", "c-1"),    row(4, "/v1/runs/train-2/stop", "c-2"),
+        row(5, "/v1/runs/c-1?files=true", "c-1"),      row(6, "/v1/storage/train/x", ""),
+        row(7, "/v1/storage/other/train", ""),         row(8, "/v1/nodes/train/drain", ""),
+        row(9, "/v1/runs/c-2/stop?why=/train", "c-2"), row(10, "/v1/tokens id=1 role=user user=train", ""),
+    };
+    const auto numbers = [&](const std::string& run) {
+        std::vector<std::uint64_t> out;
+        for (const state::AuditRow& one : cmd::rows_of_run(rows, run)) out.push_back(one.sequence);
+        return out;
+    };
+    CHECK(numbers("train") == std::vector<std::uint64_t>{1, 3, 5, 6});
+    CHECK(numbers("c-1") == std::vector<std::uint64_t>{1, 3, 5});
+    CHECK(numbers("train-2") == std::vector<std::uint64_t>{2, 4, 9});
+    CHECK(numbers("t").empty());
+}

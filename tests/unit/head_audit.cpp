@@ -96,3 +96,73 @@ TEST_CASE("nodes that join, files that people write and a stop of the head are i
     CHECK(end.sequence == rows_of(head).size());
     CHECK(end.hash == rows_of(head).back()["hash"]);
 }
+
+TEST_CASE("dry_run keeps no change out of the audit, but where the route knows it") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const std::string ann = head.make_token("user", "ann"), code = "code", sha256 = security::sha256_hex(code);
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes/n1").status == 200; }));
+    const std::size_t before = rows_of(head).size();
+    CHECK(head.call_as(ann, "POST", "/v1/runs?dry_run=1", {{"job", job("mine", 20)}}).status == 201);
+    CHECK(head.call_as(ann, "POST", "/v1/runs/mine/stop?dry_run=1").status < 300);
+    const json wish = {{"role", "admin"}, {"user", "eve"}};
+    const Answer token = head.call("POST", "/v1/tokens?dry_run=1", wish);
+    CHECK(token.status == 201);
+    CHECK(head.call("DELETE", "/v1/tokens/" + token.body["id"].get<std::string>() + "?dry_run").status == 200);
+    CHECK(head.call("POST", "/v1/nodes/n1/drain?dry_run=1").status == 200);
+    CHECK(head.call("POST", "/v1/nodes/n1/undrain?dry_run=1").status == 200);
+    CHECK(head.call("POST", "/v1/nodes/n1/leave?dry_run=1").status == 200);
+    const net::Endpoint admin = head.endpoint(head.admin);
+    const auto put = [&](const std::string& target) {
+        return HeadUnderTest::send(admin, {.method = "PUT", .target = target, .body = code}).status;
+    };
+    CHECK(put("/v1/blobs/" + sha256 + "?dry_run=1") == 201);
+    CHECK(put("/v1/storage/x?dry_run=1") == 201);
+    CHECK(head.call("DELETE", "/v1/storage/x?dry_run=1").status < 300);
+    CHECK(rows_of(head).size() == before + 10);
+    CHECK(head.call_as(ann, "DELETE", "/v1/runs/mine?dry_run=1").status == 200);
+    CHECK(rows_of(head).size() == before + 10);
+}
+
+TEST_CASE("a submission's row names its run whatever is saved beside it, and there is none for what changed nothing") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const std::string ann = head.make_token("user", "ann"), code = "code", sha256 = security::sha256_hex(code);
+    REQUIRE(HeadUnderTest::send(head.endpoint(ann), {.method = "PUT", .target = "/v1/blobs/" + sha256, .body = code})
+                .status == 201);
+    const json whole = {
+        {"job", job("mine")}, {"code_sha256", sha256}, {"key", "k"}, {"lines", {{"at", {{"name", 1}}}}}};
+    const Answer submitted = head.call_as(ann, "POST", "/v1/runs?x=a%20name%3Dother", whole);
+    REQUIRE(submitted.status == 201);
+    json unfit = whole;
+    unfit["key"] = "another";
+    unfit["job"] = job("unfit");
+    unfit["job"]["scaling"]["queue"] = "of-nobody";
+    const Answer refused = head.call_as(ann, "POST", "/v1/runs", unfit);
+    INFO(refused.text);
+    CHECK(refused.status >= 400);
+    CHECK(head.call_as(ann, "POST", "/v1/runs", whole).status == 200);  // its key made a run before
+
+    const auto rows = rows_of(head, "POST /v1/runs");
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0]["run"] == submitted.body["run_id"]);
+    CHECK(rows[0]["target"] == "/v1/runs?x=a%20name=other name=mine");
+    CHECK(head.call_as(ann, "POST", "/v1/runs/mine/stop").status < 300);
+    REQUIRE(eventually([&] { return state_of(head, "mine") == "STOPPED"; }));
+    CHECK(head.call_as(ann, "POST", "/v1/runs/mine/stop").status == 200);
+    CHECK(rows_of(head, "POST /v1/runs/{run}/stop").size() == 1);
+}
+
+TEST_CASE("values of a run's own user fill no audit; those that somebody else leaves are in it") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const std::string ann = head.make_token("user", "ann");
+    REQUIRE(head.call_as(ann, "POST", "/v1/runs", {{"job", job("mine", 20)}}).status == 201);
+    const std::size_t before = rows_of(head).size();
+    CHECK(head.call_as(ann, "PUT", "/v1/runs/mine/values/k", {{"a", 1}}).status == 200);
+    CHECK(rows_of(head).size() == before);
+    CHECK(head.call("PUT", "/v1/runs/mine/values/k", {{"a", 2}}).status == 200);
+    CHECK(rows_of(head).size() == before + 1);
+}
