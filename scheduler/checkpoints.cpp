@@ -144,9 +144,11 @@ void on(Change& change, const CheckpointValidated& event) {
     retain(change, event.run);
 }
 
+// Of one that is not to be deleted nothing is believed: its record stays.
 void on(Change& change, const CheckpointDeleted& event) {
     const CheckpointKey key{.run = event.run, .directory = event.directory};
-    if (!change.seen().checkpoints.contains(key)) return;
+    const auto known = change.seen().checkpoints.find(key);
+    if (known == change.seen().checkpoints.end() || !known->second.deleting) return;
     change.about(event.run);
     change.note(event.directory + " was deleted");
     change.erase(key);

@@ -21,6 +21,13 @@ std::int64_t line_time(const protocol::LogChunk& chunk) {
     return chunk.wall_ms > 0 ? std::min(chunk.wall_ms, wall_ms()) : wall_ms();
 }
 
+// The answer to a log of an attempt that the head does not know (any more: a backup was restored). It has no place
+// here, and is not acknowledged: the node keeps it for as long as any log that nobody took.
+protocol::FromHead keep_it(const protocol::LogChunk& chunk) {
+    return protocol::LogAck{
+        .attempt = chunk.attempt, .rank = chunk.rank, .stream = chunk.stream, .offset = 0, .later = true};
+}
+
 }  // namespace
 
 void Agents::heard(const std::string& node, std::uint64_t id, Result<protocol::FromAgent> message) {
@@ -40,9 +47,11 @@ void Agents::heard(const std::string& node, std::uint64_t id, Result<protocol::F
     if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
         for (const protocol::News& news : batch->items) take_news(node, news);
     head_.turn_when_full();
-    if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message)) take_log(node, *chunk, !why_not);
+    const bool unknown = why_not && of_unknown_attempt(head_.cluster, *message);
+    if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message))
+        unknown ? send(node, keep_it(*chunk)) : take_log(node, *chunk, !why_not);
     const bool news = std::holds_alternative<protocol::News>(*message);  // take_news has told of it
-    if (why_not && !news) object(node, *why_not);
+    if (why_not && !news && !unknown) object(node, *why_not);
     if (const auto* said = std::get_if<protocol::Cleared>(&*message)) cleared(node, *said);
 }
 
@@ -147,7 +156,10 @@ void Agents::take_news(const std::string& node, const protocol::News& news) {
     if (news.seq <= box.received) return;
     box.received = news.seq;
     unsaved_.insert(node);
-    if (const auto why_not = objection(head_.cluster, NodeId{node}, news)) return object(node, *why_not);
+    if (const auto why_not = objection(head_.cluster, NodeId{node}, news)) {
+        if (!of_unknown_attempt(head_.cluster, news)) object(node, *why_not);
+        return;
+    }
     count_news(head_, news);
     if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
         for (Event& event : head_.reports.take(head_.cluster, *report)) head_.take(std::move(event));

@@ -58,7 +58,7 @@ struct Judge {
         if (own != node) return what + " is on " + own.value;
         return std::nullopt;
     }
-    // A node that had any attempt of the run, or that may have been ordered to remove one of its checkpoints.
+    // A node that had any attempt of the run.
     bool knows(RunId run) const {
         for (auto at = cluster.attempts.lower_bound({run, 0}); at != cluster.attempts.end() && at->first.run == run;
              ++at)
@@ -116,9 +116,9 @@ struct Judge {
     }
     Objection operator()(const protocol::Deleted& said) const {
         const RunId run{said.run};
-        if (removed(said.run) || knows(run)) return std::nullopt;
         const auto known = cluster.checkpoints.find({.run = run, .directory = said.directory});
         if (known == cluster.checkpoints.end() || known->second.deleting) return std::nullopt;
+        if (knows(run)) return std::nullopt;  // late, or wrong: the core erases no checkpoint that is kept
         return "run " + run_id_text(cluster.meta.cluster_id, run) +
                ": the checkpoint is not to be removed, and nothing of the run was ever on it";
     }
@@ -130,9 +130,23 @@ struct Judge {
     }
 };
 
-bool in_delivery(const Run& run, const Attempt& attempt, Time now) {
-    return !terminal(run.state) || !terminal(attempt.state) || now < attempt.ended_at + delivery_time;
+bool in_delivery(const Attempt& attempt, Time now) {
+    return !terminal(attempt.state) || now < attempt.ended_at + delivery_time;
 }
+
+struct NamesUnknown {
+    const Cluster& cluster;
+
+    bool unknown(const protocol::AttemptRef& ref) const {
+        return cluster.runs.contains(RunId{ref.run}) && find_attempt(cluster, ref) == nullptr;
+    }
+    bool operator()(const protocol::News& news) const { return std::visit(*this, news.what); }
+    template <class Said>
+    bool operator()(const Said& said) const {
+        if constexpr (requires { said.attempt; }) return unknown(said.attempt);
+        return false;
+    }
+};
 
 bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage_path.starts_with("cluster://"); }
 
@@ -169,6 +183,12 @@ std::optional<std::string> objection(const Cluster& cluster, const NodeId& node,
     return Judge{cluster, node}(news);
 }
 
+bool of_unknown_attempt(const Cluster& cluster, const protocol::FromAgent& message) {
+    return std::visit(NamesUnknown{cluster}, message);
+}
+
+bool of_unknown_attempt(const Cluster& cluster, const protocol::News& news) { return NamesUnknown{cluster}(news); }
+
 std::string run_named_in(const std::string& path, const NodeId& node) {
     const std::string suffix = "-" + node.value;
     std::string top = path.substr(0, path.find('/'));
@@ -187,7 +207,7 @@ bool reaches_file(const Cluster& cluster, const std::set<RunId>& named, const No
         const auto run = cluster.runs.find(id);
         if (run == cluster.runs.end() || !on_cluster(run->second) || run->second.user != owner->user) continue;
         for (auto at = cluster.attempts.lower_bound({id, 0}); at != cluster.attempts.end() && at->first.run == id; ++at)
-            if (placed_on(at->second, node) && in_delivery(run->second, at->second, now)) return true;
+            if (placed_on(at->second, node) && in_delivery(at->second, now)) return true;
         if (path.size() > owner->name.size() && !probe &&
             removes_there(cluster, id, std::string_view(path).substr(owner->name.size() + 1), touch))
             return true;

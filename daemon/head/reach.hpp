@@ -17,8 +17,14 @@ namespace rtrain::head {
 std::optional<std::string> objection(const Cluster& cluster, const NodeId& node, const protocol::FromAgent& message);
 std::optional<std::string> objection(const Cluster& cluster, const NodeId& node, const protocol::News& news);
 
+// Does the message speak of an attempt without a record, of a run that has one? An honest agent may, after a backup of
+// the head's state was restored: that is not believed either, and nobody is blamed for it.
+bool of_unknown_attempt(const Cluster& cluster, const protocol::FromAgent& message);
+bool of_unknown_attempt(const Cluster& cluster, const protocol::News& news);
+
 // May `node` read, write and remove `path` of cluster://? Only beneath the directory of a run that has an attempt on
-// it: a live one, or one that ended so lately that its agent may still deliver logs and the last checkpoint. A node
+// it: a live one, or one that ended so lately that its agent may still deliver logs and the last checkpoint, also while
+// the run goes on elsewhere. A node
 // that was ordered to remove a checkpoint reaches that one, and the claims of its run. `now` is the cluster's time.
 // `named`: the runs of the name that the path begins with (run_named_in).
 enum class Touch { read, write };

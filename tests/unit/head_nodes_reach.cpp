@@ -157,6 +157,12 @@ TEST_CASE("a node reaches cluster:// beneath its own runs, and what it is to rem
     CHECK(reaches(stranger, "train/attempts", Touch::read));
     CHECK(!reaches(stranger, "train/attempts", Touch::write));
 
+    cluster.checkpoints.erase({run, "going-a001"});
+    cluster.attempts[{run, 2}].workers.pop_back();  // the run goes on, on node-1 alone
+    CHECK(reaches(two, "train/logs/x", Touch::write, Time{14 * day}));
+    for (const Touch touch : {Touch::read, Touch::write}) CHECK(!reaches(two, "train/logs/x", touch, Time{16 * day}));
+    CHECK(reaches(one, "train/logs/x", Touch::write, Time{16 * day}));
+
     cluster.runs[run].state = RunState::failed;
     for (auto& [id, ended] : cluster.attempts) ended.state = AttemptState::failed;
     CHECK(reaches(one, "train/logs/x", Touch::write, Time{14 * day}));
@@ -178,16 +184,20 @@ TEST_CASE("what a node says of a run on another node is not believed, and is tol
 
     forger.register_node({at});
     forger.say(protocol::LogChunk{.attempt = at, .rank = 0, .stream = "out", .bytes = "forged line\n", .last = true});
-    forger.say(protocol::LogChunk{
-        .attempt = {at.run, 4'711, at.number}, .rank = 0, .stream = "out", .bytes = "forged line\n"});
+    const protocol::AttemptRef made_up{at.run, 4'711, at.number};
+    forger.say(protocol::LogChunk{.attempt = made_up, .rank = 0, .stream = "err", .bytes = "forged line\n"});
     forger.say(protocol::Heartbeat{.workers = {{.attempt = at, .rank = 0, .resident_bytes = 4'711}}});
     forger.tell(protocol::Reported{.attempt = at, .index = 1, .wall_ms = 1, .metrics_json = {{0, R"({"loss":0})"}}});
     forger.tell(protocol::Committed{.attempt = at, .directory = "forged-a001", .index = 1, .world_size = 1});
     forger.tell(protocol::Exited{.attempt = at, .rank = 0, .cause = exited(0), .exit_wall_us = 1});
-    forger.tell(protocol::Exited{.attempt = {at.run, 4'711, at.number}, .rank = 0, .cause = exited(1)});
+    forger.tell(protocol::Exited{.attempt = made_up, .rank = 0, .cause = exited(1)});
     forger.tell(protocol::Emptied{at});
     while (forger.expect<protocol::NewsAck>().seq < forger.seq) {}  // taken, and not to be said again
-    CHECK(forger.expect<protocol::LogAck>().offset == 12);
+    for (int acks = 0; acks < 2; ++acks) {
+        const auto ack = forger.expect<protocol::LogAck>();
+        CHECK(ack.offset == (ack.stream == "out" ? 12 : 0));  // not its own: dropped; of no attempt: stays there
+        CHECK(ack.later == (ack.stream == "err"));
+    }
 
     CHECK(state_of(head, "victim") == "RUNNING");
     CHECK(head.call("GET", "/v1/runs/victim/metrics").body["items"].empty());
@@ -203,6 +213,26 @@ TEST_CASE("what a node says of a run on another node is not believed, and is tol
     CHECK(eventually([&] { return state_of(head, "victim") == "SUCCEEDED"; }));
     CHECK(eventually([&] { return head.call("GET", "/v1/runs/victim/metrics").body["items"].size() == 1; }));
     CHECK(head.call("GET", "/v1/runs/victim/logs").text.find("honest") != std::string::npos);
+}
+
+TEST_CASE("what a node says of an attempt that the head does not know is not believed, and nobody is blamed for it") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    HandMadeAgent agent(join(head, "node-1"), "node-1");
+    agent.register_node();
+    REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes/node-1").status == 200; }));
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("train")}}).status < 300);
+    const auto at = start_attempt(agent, 1);
+    const protocol::AttemptRef since_backup{at.run, 4'711, at.number + 1};
+    agent.say(protocol::LogChunk{.attempt = since_backup, .rank = 0, .stream = "out", .bytes = "kept\n", .last = true});
+    const auto ack = agent.expect<protocol::LogAck>();
+    CHECK(ack.later);
+    CHECK(ack.offset == 0);
+    agent.tell(protocol::Exited{.attempt = since_backup, .rank = 0, .cause = exited(0), .exit_wall_us = 1});
+    agent.tell(protocol::Emptied{since_backup});
+    while (agent.expect<protocol::NewsAck>().seq < agent.seq) {}
+    CHECK(state_of(head, "train") == "RUNNING");
+    CHECK(head.call("GET", "/v1/events?limit=1000").text.find("security:") == std::string::npos);
 }
 
 TEST_CASE("a node reads and writes the files of its own runs at the head, and fetches their code alone") {

@@ -18,6 +18,8 @@ TEST_CASE("by age the newest are kept, and a deletion goes to a ready node of th
           std::vector<DeleteCheckpoint>{{.run = run, .directory = "c1", .node = {"n1"}}});
     world.tell(node("n1"));  // the order may have been lost
     CHECK(all_of<DeleteCheckpoint>(world.last).size() == 1);
+    world.tell(CheckpointDeleted{.run = run, .directory = "c2"});  // nobody was to
+    CHECK(world.kept(run) == Names{"c2", "c3"});
     world.tell(CheckpointDeleted{.run = run, .directory = "c1"});
     CHECK(world.cluster.checkpoints.size() == 2);
 }
