@@ -47,7 +47,9 @@ TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which 
     HeadUnderTest head({.data_dir = folder.path});
     HandMadeAgent agent(join(head, "n1"), "n1");
     agent.register_node();
-    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("validates")}}).status == 201);
+    json spec = job("validates");
+    spec["checkpoint"] = {{"num_to_keep", 1'001}};
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", spec}}).status == 201);
     const auto attempt = start_attempt(agent, 1);
     const std::string place = folder.path + "/values/" + std::to_string(attempt.run),
                       route = "/v1/runs/validates/values/";
@@ -56,7 +58,7 @@ TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which 
     for (int i = 0; i <= 1'000; ++i) {
         const std::string directory = "checkpoint_" + std::to_string(i);
         agent.tell(protocol::Committed{.attempt = attempt, .directory = directory, .world_size = 1});
-        if (i % 50 == 0)  // a debug build counts all of them again for each
+        if (i > 0 && i % 50 == 0)  // a debug build counts all of them again for each
             REQUIRE(eventually([&] { return put("validation-" + directory, pending).status == 200; }));
     }
     for (int i = 0; i < 1'000; ++i) {
@@ -70,9 +72,11 @@ TEST_CASE("a run has 1000 values beside what was said of its checkpoints, which 
     std::filesystem::remove(place + "/validation-checkpoint_7");
     CHECK(put("validation-checkpoint_7", pending).status == 200);
 
-    agent.tell(protocol::Deleted{.run = attempt.run, .directory = "checkpoint_7"});
-    REQUIRE(eventually([&] { return put("validation-checkpoint_7", pending).status == 409; }));
-    CHECK(put("validation-checkpoint_7", said).status == 200);
-    CHECK(head.call("GET", route + "validation-checkpoint_7").status == 404);
+    agent.tell(protocol::Committed{.attempt = attempt, .directory = "checkpoint_1001", .world_size = 1});
+    CHECK(agent.expect<protocol::Delete>().directory == "checkpoint_0");
+    agent.tell(protocol::Deleted{.run = attempt.run, .directory = "checkpoint_0"});
+    REQUIRE(eventually([&] { return put("validation-checkpoint_0", pending).status == 409; }));
+    CHECK(put("validation-checkpoint_0", said).status == 200);
+    CHECK(head.call("GET", route + "validation-checkpoint_0").status == 404);
     CHECK(head.call("GET", route + "validation-checkpoint_8").body == said);
 }
