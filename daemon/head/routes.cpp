@@ -252,10 +252,11 @@ void answer(Ask& ask) {
 
 net::Response refusal(const Error& error) { return {.status = http_status(error), .body = error_body(error, {})}; }
 
-// A caller's name among the server's connections: one token, one node, or all runs of one user.
-std::string name_of(const Caller& caller) {
-    if (caller.role == Role::node) return "node " + caller.node;
-    return caller.token_id.empty() ? "runs of " + caller.user : "token " + caller.token_id;
+// A caller among the server's connections: one node, one admin, or one user with all tokens and all runs.
+net::Admission admission_for(const Caller& caller) {
+    if (caller.role == Role::node) return {.caller = "node " + caller.node, .room = net::Room::reserved};
+    if (caller.role == Role::admin) return {.caller = "admin " + caller.user, .room = net::Room::reserved};
+    return {.caller = "user " + caller.user};
 }
 
 // Admits a request before its body is read, in the server's threads: authenticates the caller, checks the role, and
@@ -266,7 +267,7 @@ net::Admission admission_of(const Head& head, const net::Request& request) {
     auto caller = head.tokens.authenticate(request, wall_ms());
     if (caller && (!found.route || streamed(request))) caller = admit(head, request, found);
     if (!caller) return {.refusal = refusal_of_stranger(caller.error())};
-    net::Admission admission{.caller = name_of(*caller)};
+    net::Admission admission = admission_for(*caller);
     if (!role_suffices(*caller, found.route->access)) {
         admission.refusal = refusal(forbidden(*caller, *found.route));
     } else if (streamed(request)) {

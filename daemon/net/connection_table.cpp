@@ -1,7 +1,10 @@
 // See connection_table.hpp.
 #include "daemon/net/connection_table.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -14,18 +17,35 @@ std::uint64_t counted(std::uint64_t bytes) { return bytes > uncounted_bytes ? by
 
 constexpr std::size_t parties_kept = 16'384;  // addresses and callers without a connection, for their count of requests
 
+// Whoever has one IPv6 address has the 2^64 of its network: these are one party.
+std::string party_at(const std::string& address) {
+    in6_addr six{};
+    if (::inet_pton(AF_INET6, address.substr(0, address.find('%')).c_str(), &six) != 1 || IN6_IS_ADDR_V4MAPPED(&six))
+        return address;
+    constexpr std::size_t network_bytes = 8;
+    std::memset(six.s6_addr + network_bytes, 0, sizeof six.s6_addr - network_bytes);
+    char text[INET6_ADDRSTRLEN] = {};
+    return ::inet_ntop(AF_INET6, &six, text, sizeof text) == nullptr ? address : std::string(text) + "/64";
+}
+
 }  // namespace
 
 // Half of the connections for strangers: many agents come at once, from few addresses, when a head starts again.
 ConnectionLimits ConnectionLimits::of(std::size_t connections_max) {
     const std::size_t half = std::max<std::size_t>(1, connections_max / 2);
+    const std::size_t known = std::max<std::size_t>(1, connections_max - half);
+    const std::size_t shared = std::max<std::size_t>(1, known / 2);
+    constexpr std::size_t some = 4;  // that a user has of a small table
     return {.strangers = half,
             .strangers_per_address = std::max<std::size_t>(1, half / 2),
-            .known = std::max<std::size_t>(1, connections_max - half),
-            .known_per_caller = std::max<std::size_t>(1, half / 2)};
+            .known = known,
+            .known_per_caller = std::max<std::size_t>(1, half / 2),
+            .shared = shared,
+            .shared_per_caller = std::min(shared, std::max(some, shared / 4))};
 }
 
-std::uint64_t ConnectionTable::enter(const std::string& address, std::function<void()> close) {
+std::uint64_t ConnectionTable::enter(const std::string& from, std::function<void()> close) {
+    const std::string address = party_at(from);
     std::function<void()> close_other;
     std::uint64_t number = 0;
     {
@@ -45,14 +65,17 @@ std::uint64_t ConnectionTable::enter(const std::string& address, std::function<v
 }
 
 // The oldest stranger's connection of this address when it has as many as it may, else of the address with the most
-// when all strangers together have.
+// when all strangers together have; of several with as many, the oldest of all. So who has just come, and is about to
+// authenticate, goes last.
 std::optional<std::uint64_t> ConnectionTable::one_to_close(const std::string& address) const {
     const auto own = addresses_.find(address);
     if (own != addresses_.end() && own->second.connections.size() >= limits_.strangers_per_address)
         return *own->second.connections.begin();
     if (strangers_ < limits_.strangers) return std::nullopt;
     const auto most = std::max_element(addresses_.begin(), addresses_.end(), [](const auto& a, const auto& b) {
-        return a.second.connections.size() < b.second.connections.size();
+        const auto &of_a = a.second.connections, &of_b = b.second.connections;
+        if (of_a.size() != of_b.size() || of_a.empty()) return of_a.size() < of_b.size();
+        return *of_a.begin() > *of_b.begin();
     });
     if (most == addresses_.end() || most->second.connections.empty()) return std::nullopt;
     return *most->second.connections.begin();
@@ -71,6 +94,7 @@ void ConnectionTable::forget(std::uint64_t number, const Entry& entry) {
     party.connections.erase(number);
     party.bytes -= counted(entry.bytes);
     if (!entry.known) --strangers_;
+    if (entry.known && entry.room == Room::shared) --shared_;
     entries_.erase(number);
     Parties& parties = entry.known ? callers_ : addresses_;
     if (parties.size() > parties_kept) drop_idle_parties(parties, Clock::now());
@@ -86,7 +110,7 @@ void ConnectionTable::drop_idle_parties(Parties& parties, Clock::time_point now)
     }
 }
 
-bool ConnectionTable::belongs_to(std::uint64_t number, const std::string& caller) {
+bool ConnectionTable::belongs_to(std::uint64_t number, const std::string& caller, Room room) {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(number);
     if (found == entries_.end()) return false;
@@ -94,13 +118,19 @@ bool ConnectionTable::belongs_to(std::uint64_t number, const std::string& caller
     if (entry.known && entry.party == caller) return true;
     const std::size_t known = entries_.size() - strangers_;
     const auto party = callers_.find(caller);
-    const bool crowded = party != callers_.end() && party->second.connections.size() >= limits_.known_per_caller;
-    if (crowded || (!entry.known && known >= limits_.known)) return false;
+    const bool shares = room == Room::shared, shared_before = entry.known && entry.room == Room::shared;
+    const std::size_t most = shares ? limits_.shared_per_caller : limits_.known_per_caller;
+    const bool crowded = party != callers_.end() && party->second.connections.size() >= most;
+    const bool no_room_shared = shares && !shared_before && shared_ >= limits_.shared;
+    if (crowded || no_room_shared || (!entry.known && known >= limits_.known)) return false;
     Party& before = party_of(entry);
     before.connections.erase(number);
     before.bytes -= counted(std::exchange(entry.bytes, 0));
     if (!entry.known) --strangers_;
+    if (shared_before) --shared_;
+    if (shares) ++shared_;
     entry.known = true;
+    entry.room = room;
     entry.party = caller;
     callers_[caller].connections.insert(number);
     return true;

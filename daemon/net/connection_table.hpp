@@ -18,7 +18,9 @@ struct ConnectionLimits {
     std::size_t strangers = 0;               // connections of all strangers together
     std::size_t strangers_per_address = 0;   // beyond: the address's oldest one is closed for the new one
     std::size_t known = 0;                   // connections of all callers that are known
-    std::size_t known_per_caller = 0;        // of one token or one node's certificate
+    std::size_t known_per_caller = 0;        // of one node or admin
+    std::size_t shared = 0;                  // of all callers without room of their own (Room::shared)
+    std::size_t shared_per_caller = 0;       // of one of these: a user with all tokens and runs
     std::uint64_t stranger_bytes = 8 << 20;  // read from one address, and not yet authorised
     std::uint64_t caller_bytes = 256 << 20;  // bodies in memory of one caller, being read
     // Requests: so many at once, and so many a second in the long run.
@@ -27,18 +29,21 @@ struct ConnectionLimits {
     static ConnectionLimits of(std::size_t connections_max);
 };
 
+// Nodes and admins have room that other callers never use up.
+enum class Room { shared, reserved };
+
 class ConnectionTable {
   public:
     using Clock = std::chrono::steady_clock;
     explicit ConnectionTable(ConnectionLimits limits) : limits_(limits) {}
 
-    // Enters a stranger's connection and returns its number. `close` is called at most once, by any thread, when the
-    // connection has to make room for another one.
+    // Enters a stranger's connection and returns its number; the addresses of one IPv6 /64 count as one. `close` is
+    // called at most once, by any thread, when the connection has to make room for another one.
     std::uint64_t enter(const std::string& address, std::function<void()> close);
     void leave(std::uint64_t number);
     // True: the connection is the caller's now, with the bytes it has taken given back. False: there is no room for it.
     // Asked again for the same caller it returns true.
-    bool belongs_to(std::uint64_t number, const std::string& caller);
+    bool belongs_to(std::uint64_t number, const std::string& caller, Room room = Room::shared);
     // Counts a request of the address of a stranger's connection, or of its caller. False: too many for now.
     bool may_ask(std::uint64_t number, Clock::time_point now);
     void give_back_request(std::uint64_t number);
@@ -59,6 +64,7 @@ class ConnectionTable {
     struct Entry {
         std::string party;
         bool known = false;
+        Room room = Room::reserved;
         std::uint64_t bytes = 0;
         std::function<void()> close;
     };
@@ -72,7 +78,7 @@ class ConnectionTable {
     const ConnectionLimits limits_;
     mutable std::mutex mutex_;
     std::uint64_t next_ = 0;
-    std::size_t strangers_ = 0;
+    std::size_t strangers_ = 0, shared_ = 0;
     std::map<std::uint64_t, Entry> entries_;
     Parties addresses_, callers_;
 };

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/net/connection_table.hpp"
 #include "daemon/net/loop.hpp"
 #include "scheduler/result.hpp"
 
@@ -99,7 +100,8 @@ using Handler = std::function<void(Request, std::shared_ptr<Responder>)>;
 
 // The decision on a request, made from its head before any of its body is read.
 struct Admission {
-    std::string caller = {};     // a token or a node, by a name that is nobody else's; empty: still a stranger
+    std::string caller = {};     // a user or a node, by a name that is nobody else's; empty: still a stranger
+    Room room = Room::shared;    // for the caller's connections
     std::string body_file = {};  // where the body is written; empty: it is kept in memory
     std::uint64_t body_limit = ~std::uint64_t{0};  // of a body in memory, beside the server's own limit
     std::optional<Response> refusal = {};

@@ -196,10 +196,11 @@ bool Session::admit() {
     if (hub_.options.admit)
         admission = hub_.options.admit(request_);
     else
-        admission.caller = peer_.certificate_name.empty() ? "anybody" : peer_.certificate_name;
+        admission = {.caller = peer_.certificate_name.empty() ? "anybody" : peer_.certificate_name,
+                     .room = Room::reserved};
     const auto now = ConnectionTable::Clock::now();
     of_stranger_ = admission.caller.empty();
-    if (!of_stranger_ && !hub_.table.belongs_to(ticket_->number, admission.caller))
+    if (!of_stranger_ && !hub_.table.belongs_to(ticket_->number, admission.caller, admission.room))
         return too_many("connections"), false;
     if (!hub_.table.may_ask(ticket_->number, now)) return too_many("requests"), false;
     if (admission.refusal) return refuse(std::move(*admission.refusal)), false;
@@ -211,7 +212,7 @@ bool Session::admit() {
 
 void Session::too_many(const char* what) {
     close_after_ = true;
-    const std::string whose = of_stranger_ ? "this address" : "this token or certificate";
+    const std::string whose = of_stranger_ ? "this address" : "this user or certificate";
     Response refusal = error_response(
         {ErrorCode::full, whose + " has too many " + what + " at the moment", "try again in a second"}, 429);
     refusal.headers["Retry-After"] = "1";

@@ -15,6 +15,8 @@ ConnectionLimits small() {
             .strangers_per_address = 3,
             .known = 4,
             .known_per_caller = 2,
+            .shared = 3,
+            .shared_per_caller = 2,
             .stranger_bytes = 10'000,
             .caller_bytes = 100'000,
             .stranger_burst = 2,
@@ -56,6 +58,49 @@ TEST_CASE("an address with all its connections gives up its oldest one for a new
     CHECK(closed.size() == 2);
     table.enter("c", [] {});  // all strangers together have four: the address with the most gives one
     CHECK(closed == std::vector{0, 1, 2});
+}
+
+TEST_CASE("of addresses with equally many connections the oldest connection goes, wherever its address sorts") {
+    ConnectionTable table(small());
+    std::vector<int> closed;
+    const auto enter = [&](const std::string& address, int i) {
+        return table.enter(address, [&closed, i] { closed.push_back(i); });
+    };
+    for (int i = 0; i < 4; ++i) enter("198.51.100." + std::to_string(i + 1), i);  // all that strangers may have
+    const auto honest = enter("10.0.0.5", 4);                                     // sorts before the others
+    for (int i = 5; i < 8; ++i) enter("203.0.113." + std::to_string(i), i);
+    CHECK(closed == std::vector{0, 1, 2, 3});
+    CHECK(table.belongs_to(honest, "node n1"));
+}
+
+TEST_CASE("the addresses of one IPv6 network count as one") {
+    ConnectionTable table(small());
+    int closed = 0;
+    const auto enter = [&](const std::string& address) { return table.enter(address, [&closed] { ++closed; }); };
+    const auto first = enter("2001:db8:1:2::1");
+    for (const char* other : {"2001:db8:1:2:ffff::2", "2001:db8:1:2::3", "2001:db8:1:2:0:1::"}) enter(other);
+    CHECK(closed == 1);  // three of one party
+    CHECK(!table.belongs_to(first, "ana"));
+    enter("2001:db8:1:3::1");
+    CHECK(closed == 1);
+}
+
+TEST_CASE("users share a part of the room of what is known; nodes and admins have the rest") {
+    ConnectionTable table(small());
+    const auto belongs = [&](const std::string& caller, net::Room room) {
+        const auto number = table.enter("a", [] {});
+        const bool fits = table.belongs_to(number, caller, room);
+        if (!fits) table.leave(number);
+        return fits;
+    };
+    for (const bool fits : {true, true, false}) CHECK(belongs("user ana", net::Room::shared) == fits);
+    CHECK(belongs("user ben", net::Room::shared));
+    CHECK(!belongs("user cat", net::Room::shared));  // three are shared
+    CHECK(belongs("node n1", net::Room::reserved));
+    CHECK(!belongs("admin", net::Room::reserved));  // four in all
+    const ConnectionLimits of = ConnectionLimits::of(8'192);
+    CHECK(of.shared <= of.known / 2);
+    CHECK(of.shared_per_caller <= of.shared / 4);
 }
 
 TEST_CASE("what is known is never closed for strangers, and takes none of their room") {
