@@ -205,7 +205,7 @@ void Service::adopt(const AttemptImage& image) {
         else if (!image.launch->from.empty())
             warn("a worker of attempt " + attempt_text(image.prepare, image.number) +
                  " that has not begun yet would begin from nothing: " + begin.error().message);
-        admit(key, gear, image.number);
+        admit(key, one);
         for (const protocol::LaunchWorker& worker : image.launch->workers) {
             ranks.push_back(worker.rank);
             const auto pid = launcher_->adopt(key, worker.rank, files_.worker(key, worker.rank),

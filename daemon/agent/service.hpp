@@ -117,7 +117,7 @@ class Service {
     void set_up_failed(const Gear& gear, const std::string& why);
     void finish_preparation(const Gear& gear);
     void prepared(const Gear& gear, const storage::ClaimAnswer& claimed);
-    void admit(AttemptKey key, const Gear& gear, std::uint32_t number);
+    void admit(AttemptKey key, const Held& one);
     Status start_worker(const Held& held, const protocol::LaunchWorker& worker);
     std::string context_json(const Held& held, std::uint32_t rank) const;
     void flush_journal(AttemptKey key);

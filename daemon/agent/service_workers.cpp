@@ -72,8 +72,10 @@ json ranks_by_node(const protocol::Prepare& prepare) {
 
 }  // namespace
 
-void Service::admit(AttemptKey key, const Gear& gear, std::uint32_t number) {
-    workers_->admit(attempt_text(gear->prepare, number), {key, gear->key});
+void Service::admit(AttemptKey key, const Held& one) {
+    WorkerIdentity identity{.attempt = key, .key = one.gear->key, .uid = one.gear->user.uid};
+    for (const protocol::LaunchWorker& worker : one.launch.workers) identity.ranks.insert(worker.rank);
+    workers_->admit(attempt_text(one.gear->prepare, one.number), std::move(identity));
 }
 
 void Service::on(const StartWorkers& out) {
@@ -84,7 +86,7 @@ void Service::on(const StartWorkers& out) {
     one->launch.secrets.clear();
     one->number = out.launch.attempt.number;
     measure_scratch();
-    admit(key, one->gear, one->number);
+    admit(key, *one);
     std::vector<std::uint32_t> ranks;
     for (const protocol::LaunchWorker& worker : out.launch.workers) ranks.push_back(worker.rank);
     if (!inventory_.devices.empty() && ::geteuid() == 0)  // its modules may be there since a moment ago

@@ -9,7 +9,6 @@
 #include <filesystem>
 
 #include "daemon/agent/node_files.hpp"
-#include "daemon/net/unix.hpp"
 #include "daemon/security/security.hpp"
 
 namespace rtrain::agent {
@@ -18,6 +17,11 @@ namespace {
 constexpr std::size_t frame_prefix = 4;  // encode() gives whole frames; the socket adds the length itself
 
 std::string body_of(const worker::FromAgent& message) { return worker::encode(message).substr(frame_prefix); }
+
+// The key is a secret of the job; a process of somebody else who has learned it is still not the job's.
+bool may_speak(std::int64_t peer, std::int64_t uid) {
+    return peer == 0 || peer == static_cast<std::int64_t>(::geteuid()) || (uid >= 0 && peer == uid);
+}
 
 }  // namespace
 
@@ -46,10 +50,13 @@ Result<std::string> socket_path(const std::string& data_dir) {
     return directory + "/workers.sock";
 }
 
-Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, const std::string& path, Feed feed) {
+Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, const std::string& path, Feed feed,
+                                                           net::UnixLimits limits) {
     std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(feed)));
-    auto socket = net::UnixServer::listen(
-        loop, path, [raw = server.get()](std::shared_ptr<net::Socket> one) { return raw->accept(std::move(one)); });
+    limits.stranger_bytes = worker::hello_bytes_max;
+    auto socket = net::listen_unix(
+        loop, path, [raw = server.get()](std::shared_ptr<net::Socket> one) { return raw->accept(std::move(one)); },
+        limits);
     if (!socket) return socket.error();
     if (::geteuid() == 0 && ::chmod(path.c_str(), 0666) != 0)
         return Error{ErrorCode::io, "opening " + path + " to workers: " + std::strerror(errno), ""};
@@ -107,14 +114,21 @@ void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::
         session->socket->send(body_of(worker::Refuse{why}));
         session->socket->close(why);
     };
+    if (session->who) return refuse("a connection is for one rank, and this one has said which");
     const auto found = admitted_.find(hello.attempt);
     if (found == admitted_.end()) return refuse("this agent has no attempt " + hello.attempt + " (any more)");
     if (!security::equal_constant_time(found->second.key, hello.key))
         return refuse("wrong key for attempt " + hello.attempt);
+    if (const net::UnixPeer peer = net::unix_peer(*session->socket); !may_speak(peer.uid, found->second.uid))
+        return refuse("attempt " + hello.attempt + " runs as user " + std::to_string(found->second.uid) +
+                      ", and this process as user " + std::to_string(peer.uid) + "; start it as the run's user");
+    if (!found->second.ranks.contains(hello.rank))
+        return refuse("attempt " + hello.attempt + " has no rank " + std::to_string(hello.rank) + " on this node");
     if (hello.min_protocol > worker::protocol_version || hello.protocol < worker::oldest_protocol)
         return refuse("the worker speaks protocol " + std::to_string(hello.min_protocol) + " to " +
                       std::to_string(hello.protocol) + ", this agent " + std::to_string(worker::oldest_protocol) +
                       " to " + std::to_string(worker::protocol_version));
+    net::introduced(*session->socket);
     session->who = {found->second.attempt, hello.rank};
     sockets_[*session->who] = session->socket;
     if (hello.board)

@@ -8,19 +8,22 @@
 
 #include "daemon/agent/boards.hpp"
 #include "daemon/agent/words.hpp"
-#include "daemon/net/server.hpp"
+#include "daemon/net/unix.hpp"
 
 namespace rtrain::agent {
 
 struct WorkerIdentity {
     AttemptKey attempt;
     std::string key;
+    std::set<std::uint32_t> ranks;  // on this node
+    std::int64_t uid = -1;          // whose processes they are, beside root's and the agent's own; -1: the agent's own
 };
 
 class WorkerServer {
   public:
     using Feed = std::function<void(Input)>;
-    static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Feed feed);
+    static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Feed feed,
+                                                        net::UnixLimits limits = {});
 
     void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
     void dismiss(AttemptKey attempt);                                      // and may no more

@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "daemon/head/view_json.hpp"
-#include "storage/checkpoint/json_depth.hpp"
+#include "storage/base/json_depth.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -14,6 +14,7 @@
 #include <boost/asio/write.hpp>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -35,26 +36,48 @@ std::array<unsigned char, length_size> length_bytes(std::size_t length) {
             static_cast<unsigned char>(length >> 8), static_cast<unsigned char>(length)};
 }
 
-// "pid 123 uid 1000": who the kernel says is there.
-std::string peer_text(int descriptor) {
+UnixPeer peer_of(int descriptor) {
     ucred who{};
     socklen_t size = sizeof who;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return "unknown";
-    return "pid " + std::to_string(who.pid) + " uid " + std::to_string(who.uid);
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return {};
+    return {.pid = who.pid, .uid = who.uid};
+}
+
+// "pid 123 uid 1000": who the kernel says is there.
+std::string text_of(const UnixPeer& who) {
+    return who.uid < 0 ? "unknown" : "pid " + std::to_string(who.pid) + " uid " + std::to_string(who.uid);
 }
 
 class UnixSocket;
-using UnixSockets = std::set<std::shared_ptr<UnixSocket>>;
+struct UnixSockets {
+    UnixLimits limits;
+    std::set<std::shared_ptr<UnixSocket>> all = {};
+    std::uint64_t begun = 0;  // connections and messages, so that each knows which is older
+    void bound_strangers();
+    void bound_unfinished();
+};
 
 class UnixSocket final : public Socket, public std::enable_shared_from_this<UnixSocket> {
   public:
-    UnixSocket(UnixStream stream, std::shared_ptr<UnixSockets> all)
-        : stream_(std::move(stream)), peer_{.address = peer_text(stream_.native_handle())}, all_(std::move(all)) {}
+    UnixSocket(UnixStream stream, const std::shared_ptr<UnixSockets>& all)
+        : stream_(std::move(stream)),
+          patience_(stream_.get_executor()),
+          who_(peer_of(stream_.native_handle())),
+          peer_{.address = text_of(who_)},
+          limits_(all->limits),
+          all_(all),
+          begun_(++all->begun) {}
 
     void start(SocketEvents events) {
         events_ = std::make_shared<const SocketEvents>(std::move(events));
+        end_after(limits_.stranger_ms, "it has not said who it is in time");
         read();
     }
+    void introduce();
+    const UnixPeer& who() const { return who_; }
+    bool stranger() const { return stranger_; }
+    std::uint64_t begun() const { return begun_; }
+    std::size_t unfinished() const { return in_.size() > limits_.stranger_bytes ? in_.size() : 0; }
     bool send(std::string text) override;
     bool send_with(const std::string& text, int descriptor);
     void close(std::string reason) override;
@@ -65,6 +88,9 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
   private:
     void read();
     bool take();
+    void make_room(std::size_t expected);
+    void watch_unfinished();
+    void end_after(std::int64_t milliseconds, const char* why);
     std::string broke_off(error_code error) const;
     void write();
     void written();
@@ -72,15 +98,19 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
     std::size_t sent_at_once(Parts& parts, int descriptor = -1);
 
     UnixStream stream_;
+    Timer patience_;
+    const UnixPeer who_;
     Peer peer_;
+    const UnixLimits limits_;
     std::weak_ptr<UnixSockets> all_;
+    std::uint64_t begun_;  // this connection, or the message that is not whole
     std::shared_ptr<const SocketEvents> events_;
     std::array<unsigned char, length_size> out_length_{};
     std::array<char, 16u << 10> piece_;
     std::size_t waiting_bytes_ = 0;
     std::string in_;  // what has come and is not a whole message yet
     std::deque<std::string> waiting_;
-    bool writing_ = false, closing_ = false, ended_ = false;
+    bool writing_ = false, closing_ = false, ended_ = false, stranger_ = true, waits_for_rest_ = false;
     std::string close_reason_;
 };
 
@@ -88,9 +118,47 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
 void UnixSocket::read() {
     stream_.async_read_some(asio::buffer(piece_), [self = shared_from_this()](error_code error, std::size_t size) {
         if (error) return self->ended(self->broke_off(error));
-        self->in_.append(self->piece_.data(), size);
-        if (self->take()) self->read();
+        self->closing_ ? self->in_.clear() : void(self->in_.append(self->piece_.data(), size));
+        if (!self->take()) return;
+        self->watch_unfinished();
+        if (!self->ended_) self->read();
     });
+}
+
+void UnixSocket::end_after(std::int64_t milliseconds, const char* why) {
+    patience_.expires_after(std::chrono::milliseconds(milliseconds));
+    patience_.async_wait([weak = weak_from_this(), why](error_code error) {
+        const auto self = weak.lock();
+        if (self && !error) self->ended(why);
+    });
+}
+
+void UnixSocket::introduce() {
+    if (!std::exchange(stranger_, false) || closing_) return;
+    patience_.cancel();
+}
+
+// A message that is not whole yet: its time runs, and its bytes count.
+void UnixSocket::watch_unfinished() {
+    if (stranger_ || closing_) return;
+    if (in_.empty()) {
+        if (std::exchange(waits_for_rest_, false)) patience_.cancel();
+        if (in_.capacity() > limits_.stranger_bytes) std::string().swap(in_);
+        return;
+    }
+    const auto all = all_.lock();
+    if (!std::exchange(waits_for_rest_, true)) {
+        if (all) begun_ = ++all->begun;
+        end_after(limits_.unfinished_ms, "a message was not finished in time");
+    }
+    if (all && unfinished() > 0) all->bound_unfinished();
+}
+
+// Once for a message, and not page by page: a growing text is copied, and takes twice its room. The system gives the
+// memory as it is written, so a length that is announced costs nothing.
+void UnixSocket::make_room(std::size_t expected) {
+    const std::size_t room = length_size + expected + piece_.size();
+    if (expected > limits_.stranger_bytes && in_.capacity() < room) in_.reserve(room);
 }
 
 std::string UnixSocket::broke_off(error_code error) const {
@@ -105,15 +173,20 @@ bool UnixSocket::take() {
         std::size_t expected = 0;
         for (std::size_t i = 0; i < length_size; ++i)
             expected = expected << 8 | static_cast<unsigned char>(in_[at + i]);
-        if (expected > message_limit) {
-            ended("a message of " + std::to_string(expected) + " bytes is over the limit of " +
-                  std::to_string(message_limit));
+        const std::size_t limit = stranger_ ? limits_.stranger_bytes : message_limit;
+        if (expected > limit) {
+            ended("a message of " + std::to_string(expected) + " bytes is over the limit of " + std::to_string(limit));
             break;
         }
-        if (in_.size() - at - length_size < expected) break;
+        if (in_.size() - at - length_size < expected) {
+            in_.erase(0, std::exchange(at, 0));
+            make_room(expected);
+            break;
+        }
         std::string text = in_.substr(at + length_size, expected);
         at += length_size + expected;
         if (!events_ || closing_) continue;
+        if (std::exchange(waits_for_rest_, false)) patience_.cancel();
         const auto keep = events_;  // it may end this socket
         if (keep->read)
             keep->read(std::move(text))();
@@ -191,26 +264,67 @@ void UnixSocket::written() {
 void UnixSocket::close(std::string reason) {
     if (std::exchange(closing_, true)) return;
     close_reason_ = std::move(reason);
+    end_after(limits_.close_ms, "it does not read what was sent to it");
     asio::post(stream_.get_executor(), [self = shared_from_this()] { self->write(); });
 }
 
 void UnixSocket::ended(const std::string& why) {
     if (std::exchange(ended_, true)) return;
     error_code ignored;
+    patience_.cancel();
     stream_.close(ignored);
+    std::string().swap(in_);
     const auto events = std::exchange(events_, nullptr);
-    if (auto all = all_.lock()) all->erase(shared_from_this());
+    if (auto all = all_.lock()) all->all.erase(shared_from_this());
     if (events && events->on_closed) events->on_closed(why);
+}
+
+// One user's part of what is bounded: how much, and which connection began first.
+struct UserShare {
+    std::size_t held = 0;
+    std::shared_ptr<UnixSocket> oldest;
+};
+
+// Ends the oldest ones of the users who hold most, until nobody's part is over `of_user` and the sum not over `in_all`.
+template <class Held>
+void bound(const std::set<std::shared_ptr<UnixSocket>>& sockets, std::size_t of_user, std::size_t in_all,
+           const char* why, Held held) {
+    std::map<std::int64_t, UserShare> users;
+    std::size_t sum = 0;
+    for (const auto& socket : sockets) {
+        const std::size_t part = held(*socket);
+        if (part == 0) continue;
+        UserShare& share = users[socket->who().uid];
+        sum += part;
+        share.held += part;
+        if (!share.oldest || socket->begun() < share.oldest->begun()) share.oldest = socket;
+    }
+    const auto most = std::max_element(users.begin(), users.end(), [](const auto& one, const auto& other) {
+        return one.second.held < other.second.held;
+    });
+    if (most == users.end() || (most->second.held <= of_user && sum <= in_all)) return;
+    most->second.oldest->ended(why);
+    bound(sockets, of_user, in_all, why, held);
+}
+
+void UnixSockets::bound_strangers() {
+    bound(all, limits.strangers_of_user, limits.strangers, "too many connections that have not said who they are",
+          [](const UnixSocket& one) { return std::size_t{one.stranger()}; });
+}
+
+void UnixSockets::bound_unfinished() {
+    bound(all, limits.unfinished_of_user, limits.unfinished, "too many bytes of messages that are not finished",
+          [](const UnixSocket& one) { return one.unfinished(); });
 }
 
 // Shared with the completion that waits for the next connection, which may come after the server's end.
 struct Listening {
-    Listening(asio::io_context& io, std::function<SocketEvents(std::shared_ptr<Socket>)> task)
-        : acceptor(io), pause(io), accepted(std::move(task)) {}
+    Listening(asio::io_context& io, std::function<SocketEvents(std::shared_ptr<Socket>)> task, UnixLimits limits)
+        : acceptor(io), pause(io), accepted(std::move(task)), all(std::make_shared<UnixSockets>(UnixSockets{limits})) {}
     UnixAcceptor acceptor;
     Timer pause;
     std::function<SocketEvents(std::shared_ptr<Socket>)> accepted;
-    std::shared_ptr<UnixSockets> all = std::make_shared<UnixSockets>();
+    std::shared_ptr<UnixSockets> all;
 };
 
 void accept(const std::shared_ptr<Listening>& on) {
@@ -223,16 +337,18 @@ void accept(const std::shared_ptr<Listening>& on) {
             });
         }
         auto socket = std::make_shared<UnixSocket>(std::move(stream), on->all);
-        on->all->insert(socket);
+        on->all->all.insert(socket);
         socket->start(on->accepted(socket));
+        on->all->bound_strangers();
         if (on->acceptor.is_open()) accept(on);
     });
 }
 
 class UnixListener final : public UnixServer {
   public:
-    UnixListener(asio::io_context& io, std::string path, std::function<SocketEvents(std::shared_ptr<Socket>)> accepted)
-        : path_(std::move(path)), on_(std::make_shared<Listening>(io, std::move(accepted))) {}
+    UnixListener(asio::io_context& io, std::string path, std::function<SocketEvents(std::shared_ptr<Socket>)> accepted,
+                 UnixLimits limits)
+        : path_(std::move(path)), on_(std::make_shared<Listening>(io, std::move(accepted), limits)) {}
     ~UnixListener() override;
     Status bind();
     void start() { accept(on_); }
@@ -281,7 +397,8 @@ UnixListener::~UnixListener() {
     on_->acceptor.close(ignored);
     on_->pause.cancel();
     if (bound_) ::unlink(path_.c_str());
-    for (auto& socket : UnixSockets(*on_->all)) {
+    const auto ending = on_->all->all;
+    for (const auto& socket : ending) {
         socket->forget();
         socket->ended("the server ended");
     }
@@ -294,13 +411,28 @@ bool send_with_descriptor(Socket& socket, const std::string& text, int descripto
     return local_socket && local_socket->send_with(text, descriptor);
 }
 
-Result<std::unique_ptr<UnixServer>> UnixServer::listen(Loop& loop, std::string path,
-                                                       std::function<SocketEvents(std::shared_ptr<Socket>)> accepted) {
+void introduced(Socket& socket) {
+    if (auto* local_socket = dynamic_cast<UnixSocket*>(&socket)) local_socket->introduce();
+}
+
+UnixPeer unix_peer(const Socket& socket) {
+    const auto* local_socket = dynamic_cast<const UnixSocket*>(&socket);
+    return local_socket ? local_socket->who() : UnixPeer{};
+}
+
+Result<std::unique_ptr<UnixServer>> listen_unix(Loop& loop, std::string path,
+                                                std::function<SocketEvents(std::shared_ptr<Socket>)> accepted,
+                                                UnixLimits limits) {
     auto& io = *static_cast<asio::io_context*>(loop.io_context());
-    auto server = std::make_unique<UnixListener>(io, std::move(path), std::move(accepted));
+    auto server = std::make_unique<UnixListener>(io, std::move(path), std::move(accepted), limits);
     if (Status bound = server->bind(); !bound) return bound.error();
     server->start();
     return std::unique_ptr<UnixServer>(std::move(server));
+}
+
+Result<std::unique_ptr<UnixServer>> UnixServer::listen(Loop& loop, std::string path,
+                                                       std::function<SocketEvents(std::shared_ptr<Socket>)> accepted) {
+    return listen_unix(loop, std::move(path), std::move(accepted), {});
 }
 
 }  // namespace rtrain::net

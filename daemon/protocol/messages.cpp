@@ -2,6 +2,7 @@
 #include "daemon/protocol/messages.hpp"
 
 #include "daemon/protocol/fields_json.hpp"
+#include "storage/base/json_depth.hpp"
 
 namespace rtrain::protocol {
 template <class V>
@@ -328,8 +329,11 @@ Result<Variant> from_json(const json& object, const char* tag) {
 
 template <class Variant>
 Result<Variant> parsed(const std::string& text) {
-    const json object = json::parse(text, nullptr, false);
-    if (!object.is_object()) return wrong("message is not a JSON object (" + std::to_string(text.size()) + " bytes)");
+    const bool deep = storage::nests_too_deep(text);
+    const json object = deep ? json() : json::parse(text, nullptr, false);
+    if (!object.is_object())
+        return wrong("message is not a JSON object (" + std::to_string(text.size()) + " bytes)" +
+                     (deep ? ": it has more than " + std::to_string(storage::json_levels_most) + " levels" : ""));
     return from_json<Variant>(object, "type");
 }
 

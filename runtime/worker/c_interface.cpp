@@ -5,6 +5,7 @@
 #include "runtime/worker/last_error.hpp"
 #include "runtime/worker/rtrain_worker.h"
 #include "runtime/worker/session.hpp"
+#include "storage/base/json_depth.hpp"
 
 #define RTW_EXPORT __attribute__((visibility("default")))
 
@@ -46,6 +47,16 @@ std::optional<rtrain::worker::Upload> upload_of(std::int32_t number) {
     }
 }
 
+// Why the agent would not take these metrics; empty: it does. Found here, it is an error of the call that gave them.
+std::string too_much_in(const std::string& metrics) {
+    using namespace rtrain::worker;
+    const std::string levels = std::to_string(metrics_levels_max), values = std::to_string(metrics_values_max);
+    if (rtrain::storage::exceeds(metrics, {.levels = metrics_levels_max, .values = metrics_values_max}))
+        return "the metrics have more than " + levels + " levels of lists and objects, or more than " + values +
+               " values; put such data into a file of the checkpoint";
+    return {};
+}
+
 int read_call(const rtw_report_args& args, rtrain::worker::ReportCall& call) {
     call.metrics_json = args.metrics_json ? args.metrics_json : "{}";
     const auto first = call.metrics_json.find_first_not_of(" \t\r\n");
@@ -55,6 +66,7 @@ int read_call(const rtw_report_args& args, rtrain::worker::ReportCall& call) {
                       "\"NaN\", \"Infinity\", \"-Infinity\"): " +
                           call.metrics_json.substr(0, 200));
     }
+    if (const std::string why = too_much_in(call.metrics_json); !why.empty()) return failed(RTW_INVALID, why);
     if (args.checkpoint_path) call.directory = args.checkpoint_path;
     if (args.directory_name) call.directory_name = args.directory_name;
     if (call.directory_name.find('/') != std::string::npos || call.directory_name.starts_with('.')) {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdio>
 
-#include "storage/checkpoint/json_depth.hpp"
+#include "storage/base/json_depth.hpp"
 
 namespace rtrain::storage {
 namespace {

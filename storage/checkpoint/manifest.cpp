@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "storage/base/json_depth.hpp"
 #include "storage/checkpoint/digest.hpp"
-#include "storage/checkpoint/json_depth.hpp"
 #include "storage/checkpoint/layout.hpp"
 
 namespace rtrain::storage {

@@ -272,7 +272,7 @@ struct Agent {
         });
         REQUIRE(listening);
         server = std::move(*listening);
-        server->admit("run-a1", {attempt, "key"});
+        server->admit("run-a1", {.attempt = attempt, .key = "key", .ranks = {0, 1}});
         thread = std::thread([this] { loop.run(); });
     }
     ~Agent() { end(); }

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "daemon/net/unix.hpp"
 #include "tests/unit/net_world.hpp"
 
 using namespace net_tests;
@@ -272,19 +273,21 @@ int connect_unix(const std::string& path) {
 }
 
 struct UnixWorld {
-    UnixWorld() {
-        home.on_loop([this] {
-            auto listening = net::UnixServer::listen(home.loop, path, [this](std::shared_ptr<net::Socket> socket) {
+    explicit UnixWorld(net::UnixLimits limits = {}) {
+        home.on_loop([this, limits] {
+            const auto accept = [this](std::shared_ptr<net::Socket> socket) {
                 net::Socket* raw = socket.get();
                 kept.push_back(std::move(socket));
                 return net::SocketEvents{.on_text =
                                              [this, raw](std::string text) {
-                                                 texts.set(text);
-                                                 raw->send("re: " + text);
-                                                 if (text == "bye") raw->close("bye");
+                                                 if (text == "hello") net::introduced(*raw);
+                                                 texts.set(std::move(text));
+                                                 raw->send("re: " + texts.all().back());
+                                                 if (texts.all().back() == "bye") raw->close("bye");
                                              },
                                          .on_closed = [this](std::string why) { ends.set(why); }};
-            });
+            };
+            auto listening = net::listen_unix(home.loop, path, accept, limits);
             if (!listening) FAIL(listening.error().message);
             server = std::move(listening).value();
         });
@@ -334,6 +337,85 @@ TEST_CASE("a frame over the limit and a torn frame end their connection alone") 
     REQUIRE(write(good, "\0\0\0\1x", 5) == 5);
     REQUIRE(world.texts.wait(1));
     close(greedy), close(good);
+}
+
+namespace {
+
+void send_frame(int fd, const std::string& body, std::size_t announced) {
+    std::string frame;
+    for (int shift = 24; shift >= 0; shift -= 8) frame.push_back(static_cast<char>(announced >> shift & 0xff));
+    frame += body;
+    for (std::size_t at = 0; at < frame.size();) {
+        const ssize_t sent = ::send(fd, frame.data() + at, frame.size() - at, MSG_NOSIGNAL);
+        if (sent <= 0) return;  // it was cut: the test sees that at the other end
+        at += static_cast<std::size_t>(sent);
+    }
+}
+
+bool ends_now(int fd) {
+    char byte = 0;
+    return ::recv(fd, &byte, 1, 0) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a peer that has not said who it is may send little, and not for long") {
+    UnixWorld world({.stranger_bytes = 100, .stranger_ms = 300});
+    const int long_one = connect_unix(world.path), idle = connect_unix(world.path), known = connect_unix(world.path);
+    send_frame(known, "hello", 5);
+    send_frame(long_one, "x", 101);
+    REQUIRE(world.ends.wait(1));
+    CHECK(world.ends.all()[0] == "a message of 101 bytes is over the limit of 100");
+    REQUIRE(world.ends.wait(2));
+    CHECK(world.ends.all()[1] == "it has not said who it is in time");
+    CHECK(ends_now(idle));
+    send_frame(known, std::string(1'000, 'x'), 1'000);
+    REQUIRE(world.texts.wait(2));
+    CHECK(world.ends.all().size() == 2);
+    close(long_one), close(idle), close(known);
+}
+
+TEST_CASE("of many peers that do not say who they are the oldest make room, and known ones are left alone") {
+    UnixWorld world({.strangers_of_user = 3});
+    const int known = connect_unix(world.path);
+    send_frame(known, "hello", 5);
+    REQUIRE(world.texts.wait(1));
+    std::vector<int> strangers;
+    for (int i = 0; i < 10; ++i) strangers.push_back(connect_unix(world.path));
+    REQUIRE(world.ends.wait(7));
+    CHECK(world.ends.all().front() == "too many connections that have not said who they are");
+    for (std::size_t i = 0; i < 7; ++i) CHECK(ends_now(strangers[i]));
+    send_frame(strangers[7], "hello", 5);
+    send_frame(known, "still here", 10);
+    REQUIRE(world.texts.wait(3));
+    CHECK(world.ends.all().size() == 7);
+    for (const int fd : strangers) close(fd);
+    close(known);
+}
+
+TEST_CASE("messages that are never finished are bounded in bytes and in time, the oldest goes first") {
+    UnixWorld world({.stranger_bytes = 1'000, .unfinished_of_user = 250'000, .unfinished_ms = 1'500});
+    std::vector<int> peers;
+    for (int i = 0; i < 3; ++i) {
+        peers.push_back(connect_unix(world.path));
+        send_frame(peers.back(), "hello", 5);
+        REQUIRE(world.texts.wait(static_cast<std::size_t>(i) + 1));
+        send_frame(peers.back(), std::string(100'000, 'x'), 59u << 20);
+    }
+    REQUIRE(world.ends.wait(1));
+    CHECK(world.ends.all()[0] == "too many bytes of messages that are not finished");
+    char answer[13];
+    REQUIRE(::recv(peers[0], answer, sizeof answer, MSG_WAITALL) == 13);
+    CHECK(ends_now(peers[0]));
+    REQUIRE(world.ends.wait(3));
+    CHECK(world.ends.all()[2] == "a message was not finished in time");
+    const int honest = connect_unix(world.path);
+    send_frame(honest, "hello", 5);
+    send_frame(honest, std::string(200'000, 'y'), 200'000);
+    REQUIRE(world.texts.wait(5));
+    CHECK(world.texts.all().back().size() == 200'000);
+    for (const int fd : peers) close(fd);
+    close(honest);
 }
 
 TEST_CASE("a socket file left by a killed process is taken over, a living one is not") {

@@ -212,3 +212,11 @@ TEST_CASE("what is no message says so") {
     CHECK(decode_news(R"({"type":"hello"})").error().code == ErrorCode::invalid);
     CHECK(complaint(std::string(100'000, '[')).find("not a JSON object") != std::string::npos);
 }
+
+TEST_CASE("a message that nests without bound is refused before it is parsed, whoever sends it") {
+    const std::string deep = std::string(400'000, '[') + std::string(400'000, ']');
+    const std::string text = R"({"type":"hello","node":)" + deep + "}";
+    CHECK(decode_from_agent(text).error().message.find("more than 200 levels") != std::string::npos);
+    CHECK(decode_from_head(text).error().message.find("more than 200 levels") != std::string::npos);
+    CHECK(decode_group(text).error().message.find("more than 200 levels") != std::string::npos);
+}

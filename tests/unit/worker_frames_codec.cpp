@@ -157,3 +157,21 @@ TEST_CASE("the usual report and its answer are read as any other spelling of the
         CHECK_FALSE(decode_from_worker(head + "3" + middle + wrong).ok());
     }
 }
+
+TEST_CASE("a frame that nests without bound, or is made of very many values, is refused before it is parsed") {
+    const auto report = [](const std::string& metrics) {
+        return R"({"type":"report","index":1,"metrics":{"a":)" + metrics + R"(},"upload":"none"})";
+    };
+    const auto nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+    CHECK(why(report(nested(metrics_levels_max))) == "understood");
+    CHECK(why(report(nested(frame_levels_max))).find("more than 128 levels") != std::string::npos);
+    CHECK(why(report(nested(400'000))).find("more than 128 levels") != std::string::npos);
+    CHECK(why(report(std::string(400'000, '['))).find("more than 128 levels") != std::string::npos);
+    CHECK(why(R"({"type":"hello","x":)" + nested(400'000) + "}").find("more than 128 levels") != std::string::npos);
+    const std::string usual = R"({"type":"report","index":1,"checkpoint":null,"upload":"default","metrics":{"a":)";
+    CHECK(why(usual + nested(400'000) + "}}").find("more than 128 levels") != std::string::npos);
+    std::string many = "[0";
+    for (std::size_t i = 0; i < frame_values_max; ++i) many += ",0";
+    CHECK(why(report(many + "]")).find("262144 values") != std::string::npos);
+    CHECK(why(report("\"" + std::string(400'000, '[') + "\\\",,,\"")) == "understood");  // text is no structure
+}

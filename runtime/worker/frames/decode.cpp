@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/worker/frames/frames.hpp"
+#include "storage/base/json_depth.hpp"
 
 namespace rtrain::worker {
 namespace {
@@ -183,11 +184,14 @@ Committed committed(Fields& f) {
 
 // Parses, finds the type's reader in `read`, and turns the first wrong field into an error.
 template <class Message, class Read>
-Result<Message> decoded(std::string_view body, const char* speaker, Read read) {
+Result<Message> decoded(std::string_view body, const char* speaker, storage::JsonBounds most, Read read) {
     const auto fault = [&](const std::string& why) {
         return Error{ErrorCode::invalid, "the " + std::string(speaker) + " sent a frame that is not understood: " + why,
                      "check that agent and worker library are of one release (RTRAIN_WORKER_LIB)"};
     };
+    if (storage::exceeds(body, most))
+        return fault("it has more than " + std::to_string(most.levels) + " levels or " + std::to_string(most.values) +
+                     " values");
     const Json object = Json::parse(body, nullptr, false);
     if (!object.is_object()) return fault("it is not a JSON object");
     Fields fields(object);
@@ -198,6 +202,10 @@ Result<Message> decoded(std::string_view body, const char* speaker, Read read) {
     if (!fields.fault().empty()) return fault(type + ": " + fields.fault());
     return std::move(*message);
 }
+
+constexpr storage::JsonBounds from_worker_most{.levels = frame_levels_max, .values = frame_values_max};
+// An agent hands on what lies on storage, which is bounded by itself.
+constexpr storage::JsonBounds from_agent_most{.levels = 2 * storage::json_levels_most};
 
 // Takes `text` off the front; false: it is not there.
 bool taken(std::string_view& rest, std::string_view text) {
@@ -221,7 +229,7 @@ std::optional<Report> usual_report(std::string_view rest) {
     if (!taken(rest, R"({"type":"report","index":)")) return std::nullopt;
     const auto index = index_taken(rest);
     if (!index || !taken(rest, R"(,"checkpoint":null,"upload":"default","metrics":{)")) return std::nullopt;
-    if (!rest.ends_with("}}")) return std::nullopt;
+    if (!rest.ends_with("}}") || storage::exceeds(rest, from_worker_most)) return std::nullopt;
     const std::string_view metrics(rest.data() - 1, rest.size());  // with its '{', without the frame's '}'
     if (!Json::accept(metrics)) return std::nullopt;
     return Report{.index = *index, .metrics_json = std::string(metrics)};
@@ -239,34 +247,37 @@ std::optional<Reported> usual_answer(std::string_view rest) {
 Result<FromWorker> decode_from_worker(std::string_view body) {
     if (body == R"({"type":"come"})") return FromWorker(Come{});
     if (auto usual = usual_report(body)) return FromWorker(std::move(*usual));
-    return decoded<FromWorker>(body, "worker", [](const std::string& type, Fields& f) -> std::optional<FromWorker> {
-        if (type == "report") return report(f);
-        if (type == "pulse") return pulse(f);
-        if (type == "stage") return Stage{};
-        if (type == "broadcast") return broadcast(f);
-        if (type == "hello") return hello(f);
-        if (type == "fail") return Fail{f.text("text")};
-        if (type == "come") return Come{};
-        if (type == "board") return BoardTaken{};
-        return std::nullopt;
-    });
+    return decoded<FromWorker>(body, "worker", from_worker_most,
+                               [](const std::string& type, Fields& f) -> std::optional<FromWorker> {
+                                   if (type == "report") return report(f);
+                                   if (type == "pulse") return pulse(f);
+                                   if (type == "stage") return Stage{};
+                                   if (type == "broadcast") return broadcast(f);
+                                   if (type == "hello") return hello(f);
+                                   if (type == "fail") return Fail{f.text("text")};
+                                   if (type == "come") return Come{};
+                                   if (type == "board") return BoardTaken{};
+                                   return std::nullopt;
+                               });
 }
 
 Result<FromAgent> decode_from_agent(std::string_view body) {
     if (const auto usual = usual_answer(body)) return FromAgent(*usual);
-    return decoded<FromAgent>(body, "agent", [](const std::string& type, Fields& f) -> std::optional<FromAgent> {
-        if (type == "reported") return reported(f);
-        if (type == "committed") return committed(f);
-        if (type == "staged")
-            return Staged{f.text("path"), f.text_or_null("error").value_or(""), f.text_or_null("reason").value_or("")};
-        if (type == "broadcast") return broadcast(f);
-        if (type == "wanted") return wanted(f);
-        if (type == "board")
-            return BoardOffer{f.number<std::uint32_t>("seat", 0, std::numeric_limits<std::uint32_t>::max())};
-        if (type == "welcome") return welcome(f);
-        if (type == "refuse") return Refuse{f.text("message")};
-        return std::nullopt;
-    });
+    return decoded<FromAgent>(
+        body, "agent", from_agent_most, [](const std::string& type, Fields& f) -> std::optional<FromAgent> {
+            if (type == "reported") return reported(f);
+            if (type == "committed") return committed(f);
+            if (type == "staged")
+                return Staged{f.text("path"), f.text_or_null("error").value_or(""),
+                              f.text_or_null("reason").value_or("")};
+            if (type == "broadcast") return broadcast(f);
+            if (type == "wanted") return wanted(f);
+            if (type == "board")
+                return BoardOffer{f.number<std::uint32_t>("seat", 0, std::numeric_limits<std::uint32_t>::max())};
+            if (type == "welcome") return welcome(f);
+            if (type == "refuse") return Refuse{f.text("message")};
+            return std::nullopt;
+        });
 }
 
 }  // namespace rtrain::worker
