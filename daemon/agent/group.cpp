@@ -134,7 +134,10 @@ void on(Step& step, const WorkerJoined& input) {
     if (!attempt || !attempt->workers.contains(input.rank)) return;
     LocalWorker& worker = attempt->workers[input.rank];
     worker.connected = true;
-    step.out.push_back(WelcomeWorker{input.attempt, input.rank});
+    step.out.push_back(WelcomeWorker{.attempt = input.attempt,
+                                     .rank = input.rank,
+                                     .next_index = next_report_of(*attempt->local, input.rank),
+                                     .next_broadcast = next_broadcast_of(*attempt->local, input.rank)});
     with_group(step, *attempt,
                [&](GroupSink& sink) { rank_joined(*attempt->local, step.now, input.rank, input.hello, sink); });
     if (worker.signalled || attempt->stop_asked)

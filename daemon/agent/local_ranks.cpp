@@ -179,6 +179,16 @@ void rank_joined(LocalRanks& local, Time now, std::uint32_t rank, const worker::
     }
 }
 
+std::uint64_t next_report_of(const LocalRanks& local, std::uint32_t rank) {
+    const auto later = local.ahead.find(rank);
+    if (later != local.ahead.end() && !later->second.empty()) return later->second.rbegin()->first + 1;
+    return local.passed + (local.come.contains(rank) ? 2 : 1);
+}
+
+std::uint64_t next_broadcast_of(const LocalRanks& local, std::uint32_t rank) {
+    return local.broadcast_passed + (local.broadcast_come.contains(rank) ? 2 : 1);
+}
+
 void rank_reported(LocalRanks& local, Time now, std::uint32_t rank, worker::Report report, GroupSink& sink) {
     if (report.index <= local.passed) {
         const bool waits = local.upload && local.upload->index == report.index && local.upload->sync;

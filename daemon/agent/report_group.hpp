@@ -116,6 +116,10 @@ struct GroupSink {
 
 // ---- LocalRanks (local_ranks.cpp) -----------------------------------------------------------------------------------
 void rank_joined(LocalRanks&, Time now, std::uint32_t rank, const worker::Hello&, GroupSink&);
+// The report, and the broadcast, that a process begins with which speaks for the rank from now on: what another process
+// of the rank has brought stays as it is.
+std::uint64_t next_report_of(const LocalRanks&, std::uint32_t rank);
+std::uint64_t next_broadcast_of(const LocalRanks&, std::uint32_t rank);
 void rank_reported(LocalRanks&, Time now, std::uint32_t rank, worker::Report, GroupSink&);
 void hear_ahead(LocalRanks&, Time now, GroupSink&);
 void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);  // with 0, after this agent's restart

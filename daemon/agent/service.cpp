@@ -124,9 +124,7 @@ Status Service::start() {
     if (!path) return path.error();
     socket_path_ = *path;
     const auto feed_it = [this](Input input) { feed(std::move(input)); };
-    auto workers = WorkerServer::listen(loop_, socket_path_, feed_it);
-    if (!workers) return workers.error();
-    workers_ = std::move(*workers);
+    if (Status listening = listen_to_workers(); !listening) return listening.error();
     auto links = GroupLinks::listen_again(loop_, head_endpoint(identity_), listening(options_, identity_),
                                           options_.data_dir + "/peer-port", feed_it);
     if (!links) return links.error();

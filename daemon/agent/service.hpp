@@ -90,6 +90,7 @@ class Service {
     void on(const SignalWorker& out);
     void on(const DumpStacks& out);
     void on(const WelcomeWorker& out);
+    std::optional<worker::Welcome> welcome_of(AttemptKey key, std::uint32_t rank);
     void on(const ToWorker& out);
     void on(const MakeStage& out);
     void on(const ListStaged& out);
@@ -117,6 +118,7 @@ class Service {
     void set_up_failed(const Gear& gear, const std::string& why);
     void finish_preparation(const Gear& gear);
     void prepared(const Gear& gear, const storage::ClaimAnswer& claimed);
+    Status listen_to_workers();
     void admit(AttemptKey key, const Held& one);
     Status start_worker(const Held& held, const protocol::LaunchWorker& worker);
     std::string context_json(const Held& held, std::uint32_t rank) const;

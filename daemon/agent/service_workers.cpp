@@ -72,9 +72,18 @@ json ranks_by_node(const protocol::Prepare& prepare) {
 
 }  // namespace
 
+Status Service::listen_to_workers() {
+    auto workers = WorkerServer::listen(loop_, socket_path_, [this](Input input) { feed(std::move(input)); });
+    if (!workers) return workers.error();
+    workers_ = std::move(*workers);
+    workers_->answer_readers([this](AttemptKey key, std::uint32_t rank) { return welcome_of(key, rank); });
+    return Done{};
+}
+
 void Service::admit(AttemptKey key, const Held& one) {
     WorkerIdentity identity{.attempt = key, .key = one.gear->key, .uid = one.gear->user.uid};
     for (const protocol::LaunchWorker& worker : one.launch.workers) identity.ranks.insert(worker.rank);
+    identity.holder_file = [this, key](std::uint32_t rank) { return files_.worker(key, rank) + "/holder"; };
     workers_->admit(attempt_text(one.gear->prepare, one.number), std::move(identity));
 }
 
@@ -229,18 +238,27 @@ std::string Service::context_json(const Held& one, std::uint32_t rank) const {
     return context.dump();
 }
 
-void Service::on(const WelcomeWorker& out) {
-    const Held* one = held(out.attempt);
-    if (!one) return;
-    worker::Welcome welcome{.context_json = context_json(*one, out.rank)};
+std::optional<worker::Welcome> Service::welcome_of(AttemptKey key, std::uint32_t rank) {
+    const Held* one = held(key);
+    if (!one) return std::nullopt;
+    worker::Welcome welcome{.context_json = context_json(*one, rank)};
     if (!one->begin.checkpoint_path.empty())
         welcome.checkpoint = worker::ResumeFrom{.path = one->begin.checkpoint_path,
                                                 .directory = one->launch.from,
                                                 .metrics_json = one->begin.checkpoint_metrics};
+    return welcome;
+}
+
+void Service::on(const WelcomeWorker& out) {
+    auto welcome = welcome_of(out.attempt, out.rank);
+    if (!welcome) return;
+    welcome->next_index = out.next_index;
+    welcome->next_broadcast = out.next_broadcast;
+    const Held* one = held(out.attempt);
     std::set<std::uint32_t> ranks;
     for (const protocol::LaunchWorker& worker : one->launch.workers) ranks.insert(worker.rank);
     const bool alone = ranks.size() == one->gear->prepare.world_size && one->gear->job.stop.empty();
-    workers_->welcome(out.attempt, out.rank, welcome, ranks, alone ? Rounds::by_ranks : Rounds::by_agent);
+    workers_->welcome(out.attempt, out.rank, *welcome, ranks, alone ? Rounds::by_ranks : Rounds::by_agent);
 }
 
 void Service::on(const ToWorker& out) { workers_->send(out.attempt, out.rank, out.message); }

@@ -158,7 +158,7 @@ struct DumpStacks {  // where these ranks of this node are, into their logs; nob
     AttemptKey attempt{}; std::vector<std::uint32_t> ranks{}; std::string why{};
     bool operator==(const DumpStacks&) const = default;
 };
-struct WelcomeWorker { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WelcomeWorker&) const = default; };
+struct WelcomeWorker { AttemptKey attempt{}; std::uint32_t rank = 0; std::uint64_t next_index = 1, next_broadcast = 1; bool operator==(const WelcomeWorker&) const = default; };
 struct ToWorker {
     AttemptKey attempt{}; std::uint32_t rank = 0; worker::FromAgent message{};
     bool operator==(const ToWorker&) const = default;

@@ -28,6 +28,7 @@ bool may_speak(std::int64_t peer, std::int64_t uid) {
 struct WorkerServer::Session {
     std::shared_ptr<net::Socket> socket;
     std::optional<std::pair<AttemptKey, std::uint32_t>> who;
+    ProcessId process;
 };
 
 Result<std::string> socket_path(const std::string& data_dir) {
@@ -71,13 +72,18 @@ net::SocketEvents WorkerServer::accept(std::shared_ptr<net::Socket> socket) {
             .on_closed = [this, session](const std::string&) { closed(*session); }};
 }
 
+bool WorkerServer::current(const Session& session) const {
+    const auto found = session.who ? sockets_.find(*session.who) : sockets_.end();
+    return found != sockets_.end() && found->second == session.socket;
+}
+
+// An old connection's end is not the end of the one that came after it.
 void WorkerServer::closed(Session& session) {
+    const bool was_current = current(session);
     session.socket.reset();
-    if (!session.who) return;
+    if (!was_current) return;
     const auto [attempt, rank] = *session.who;
-    const auto found = sockets_.find({attempt, rank});
-    if (found == sockets_.end()) return;
-    sockets_.erase(found);
+    sockets_.erase(*session.who);
     boards_.left(attempt, rank);
     feed_(WorkerCut{attempt, rank});
 }
@@ -90,6 +96,8 @@ void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::stri
     }
     if (const auto* first = std::get_if<worker::Hello>(&*message)) return hello(session, *first);
     if (!session->who) return session->socket->close("no hello");
+    if (!current(*session)) return session->socket->close("another connection of its rank came after it");
+    if (std::holds_alternative<worker::Release>(*message)) return release(*session);
     const auto [attempt, rank] = *session->who;
     if (std::holds_alternative<worker::BoardTaken>(*message)) return boards_.taken(attempt, rank);
     feed_(WorkerSaid{attempt, rank, std::move(*message)});
@@ -109,42 +117,87 @@ std::vector<WorkerSaid> WorkerServer::posted() {
     return said;
 }
 
-void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::Hello& hello) {
-    const auto refuse = [&](const std::string& why) {
-        session->socket->send(body_of(worker::Refuse{why}));
-        session->socket->close(why);
-    };
-    if (session->who) return refuse("a connection is for one rank, and this one has said which");
+// Why this connection is not let in; empty: it is.
+std::string WorkerServer::why_not(const Session& session, const worker::Hello& hello) const {
+    if (session.who) return "a connection is for one rank, and this one has said which";
     const auto found = admitted_.find(hello.attempt);
-    if (found == admitted_.end()) return refuse("this agent has no attempt " + hello.attempt + " (any more)");
-    if (!security::equal_constant_time(found->second.key, hello.key))
-        return refuse("wrong key for attempt " + hello.attempt);
-    if (const net::UnixPeer peer = net::unix_peer(*session->socket); !may_speak(peer.uid, found->second.uid))
-        return refuse("attempt " + hello.attempt + " runs as user " + std::to_string(found->second.uid) +
-                      ", and this process as user " + std::to_string(peer.uid) + "; start it as the run's user");
+    if (found == admitted_.end()) return "this agent has no attempt " + hello.attempt + " (any more)";
+    if (!security::equal_constant_time(found->second.key, hello.key)) return "wrong key for attempt " + hello.attempt;
+    if (const net::UnixPeer peer = net::unix_peer(*session.socket); !may_speak(peer.uid, found->second.uid))
+        return "attempt " + hello.attempt + " runs as user " + std::to_string(found->second.uid) +
+               ", and this process as user " + std::to_string(peer.uid) + "; start it as the run's user";
     if (!found->second.ranks.contains(hello.rank))
-        return refuse("attempt " + hello.attempt + " has no rank " + std::to_string(hello.rank) + " on this node");
+        return "attempt " + hello.attempt + " has no rank " + std::to_string(hello.rank) + " on this node";
     if (hello.min_protocol > worker::protocol_version || hello.protocol < worker::oldest_protocol)
-        return refuse("the worker speaks protocol " + std::to_string(hello.min_protocol) + " to " +
-                      std::to_string(hello.protocol) + ", this agent " + std::to_string(worker::oldest_protocol) +
-                      " to " + std::to_string(worker::protocol_version));
+        return "the worker speaks protocol " + std::to_string(hello.min_protocol) + " to " +
+               std::to_string(hello.protocol) + ", this agent " + std::to_string(worker::oldest_protocol) + " to " +
+               std::to_string(worker::protocol_version);
+    return {};
+}
+
+// Whether the process speaks for its rank from now on. One that does not is told who does, and what it may read.
+bool WorkerServer::takes_place(const std::shared_ptr<Session>& session, const worker::Hello& hello,
+                               const WorkerIdentity& of) {
+    std::optional<ProcessId> holder = holders_.holder(of.attempt, hello.rank, still_runs);
+    if (hello.place != worker::Place::not_wanted) {
+        const ProcessId now = holders_.claim(of.attempt, hello.rank, session->process, still_runs);
+        if (now == session->process) {
+            if (holder != now && of.holder_file) keep_holder(of.holder_file(hello.rank), now);
+            return true;
+        }
+        holder = now;
+    }
+    const std::int64_t pid = holder ? holder->pid : -1;
+    auto welcome = reading_ ? reading_(of.attempt, hello.rank) : std::nullopt;
+    if (hello.place == worker::Place::untold || !welcome) {
+        session->socket->send(body_of(worker::Refuse{"rank " + std::to_string(hello.rank) + " belongs to process " +
+                                                     std::to_string(pid) + ", which came first"}));
+    } else {
+        welcome->holder = pid;
+        session->socket->send(body_of(*welcome));
+    }
+    session->socket->close("the rank's place is another process's");
+    return false;
+}
+
+void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::Hello& hello) {
+    if (const std::string why = why_not(*session, hello); !why.empty()) {
+        session->socket->send(body_of(worker::Refuse{why}));
+        return session->socket->close(why);
+    }
+    const WorkerIdentity& of = admitted_.at(hello.attempt);
     net::introduced(*session->socket);
-    session->who = {found->second.attempt, hello.rank};
-    sockets_[*session->who] = session->socket;
+    session->process = process_of(net::unix_peer(*session->socket).pid);
+    if (!takes_place(session, hello, of)) return;
+    session->who = {of.attempt, hello.rank};
+    const auto before = std::exchange(sockets_[*session->who], session->socket);
+    if (before) before->close("its process has connected again");
     if (hello.board)
         board_askers_.insert(*session->who);
     else
         board_askers_.erase(*session->who);
-    boards_.left(found->second.attempt, hello.rank);
-    feed_(WorkerJoined{found->second.attempt, hello.rank, hello});
+    boards_.left(of.attempt, hello.rank);
+    feed_(WorkerJoined{of.attempt, hello.rank, hello});
+}
+
+// The next process that wants the rank's place has it.
+void WorkerServer::release(const Session& session) {
+    holders_.release(session.who->first, session.who->second, session.process);
+    for (const auto& [text, of] : admitted_)
+        if (of.attempt == session.who->first && of.holder_file) ::unlink(of.holder_file(session.who->second).c_str());
+    session.socket->close("it gave its rank's place up");
 }
 
 void WorkerServer::admit(const std::string& attempt_text, WorkerIdentity identity) {
+    for (const std::uint32_t rank : identity.ranks)
+        if (const auto kept = identity.holder_file ? kept_holder(identity.holder_file(rank)) : std::nullopt)
+            holders_.restore(identity.attempt, rank, *kept);
     admitted_.insert_or_assign(attempt_text, std::move(identity));
 }
 
 void WorkerServer::dismiss(AttemptKey attempt) {
     std::erase_if(admitted_, [&](const auto& one) { return one.second.attempt == attempt; });
+    holders_.forget(attempt);
     std::erase_if(board_askers_, [&](const Who& one) { return one.first == attempt; });
     boards_.ring();
     boards_.close(attempt);
@@ -174,7 +227,8 @@ void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::Fr
     const auto found = sockets_.find({attempt, rank});
     if (found == sockets_.end()) return;  // it asks again when it is back
     if (found->second->send(body_of(message))) return boards_.letter(attempt, rank);
-    sockets_.erase(found);
+    const auto socket = found->second;  // it reads nothing, or is closed: what it missed it asks for when it is back
+    socket->close("it does not read what was sent to it");
 }
 
 }  // namespace rtrain::agent

@@ -81,6 +81,18 @@ int read_call(const rtw_report_args& args, rtrain::worker::ReportCall& call) {
     return RTW_OK;
 }
 
+int open_for(rtrain::worker::Place place, rtw_worker** worker) {
+    if (!worker) return missing("worker");
+    return guarded([&] {
+        rtrain::worker::Settings settings;
+        if (const int code = rtrain::worker::Settings::from_environment(settings); code != RTW_OK) return code;
+        auto opened = std::make_unique<rtw_worker>();
+        if (const int code = Session::open(std::move(settings), place, opened->session); code != RTW_OK) return code;
+        *worker = opened.release();
+        return int{RTW_OK};
+    });
+}
+
 }  // namespace
 
 extern "C" {
@@ -89,19 +101,15 @@ RTW_EXPORT int32_t rtw_abi_version(void) { return RTW_ABI_VERSION; }
 
 RTW_EXPORT const char* rtw_last_error(void) { return rtrain::worker::last_error(); }
 
-RTW_EXPORT int rtw_open(rtw_worker** worker) {
-    if (!worker) return missing("worker");
-    return guarded([&] {
-        rtrain::worker::Settings settings;
-        if (const int code = rtrain::worker::Settings::from_environment(settings); code != RTW_OK) return code;
-        auto opened = std::make_unique<rtw_worker>();
-        if (const int code = Session::open(std::move(settings), opened->session); code != RTW_OK) return code;
-        *worker = opened.release();
-        return int{RTW_OK};
-    });
-}
+RTW_EXPORT int rtw_open(rtw_worker** worker) { return open_for(rtrain::worker::Place::wanted, worker); }
 
-RTW_EXPORT void rtw_close(rtw_worker* worker) { delete worker; }
+RTW_EXPORT int rtw_open_to_read(rtw_worker** worker) { return open_for(rtrain::worker::Place::not_wanted, worker); }
+
+RTW_EXPORT void rtw_close(rtw_worker* worker) {
+    if (!worker) return;
+    Session::close(std::move(worker->session));
+    delete worker;
+}
 
 RTW_EXPORT const char* rtw_context_json(rtw_worker* worker) {
     if (!worker) return missing("worker"), nullptr;

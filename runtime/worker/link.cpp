@@ -66,6 +66,14 @@ void Link::flush() {
     }
 }
 
+void Link::wait_sent(std::chrono::milliseconds limit) {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    for (auto now = until - limit; open() && backlog() && now < until; now = std::chrono::steady_clock::now()) {
+        wait().until_ready(static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(until - now).count()));
+        flush();
+    }
+}
+
 // recv, and a descriptor that comes along.
 ssize_t Link::receive(char* bytes, std::size_t size) {
     iovec place{bytes, size};

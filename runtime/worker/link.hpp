@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ class Link {
     bool open() const { return socket_ >= 0; }
 
     void send(std::string_view frame);  // appends and writes what the socket takes; closes itself when the peer is gone
+    void wait_sent(std::chrono::milliseconds limit);  // until what was sent is written, or the limit has passed
     bool backlog() const { return !out_.empty(); }
 
     // Reads what is there and hands every whole message to `hear`. Closes itself at the end of the stream or when the

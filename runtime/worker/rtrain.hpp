@@ -54,6 +54,10 @@ class Worker {
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 
+    // Gives the rank's place up: the next process that opens a Worker, or reports, has it. This one is empty then, as
+    // after a move. So does the destructor.
+    void release() { rtw_close(std::exchange(handle_, nullptr)); }
+
     std::string context_json() const { return text(rtw_context_json(handle_)); }
 
     // {"path": ..., "directory": ..., "metrics": {...}}, or nothing: start from the beginning.

@@ -33,9 +33,16 @@ typedef struct rtw_worker rtw_worker;
 int32_t rtw_abi_version(void);
 const char* rtw_last_error(void);
 
-/* Connects to the agent named by the environment. */
+/* Connects to the agent named by the environment. A rank's place belongs to the first process that does so, until it
+ * ends or calls rtw_close. In another process rtw_open succeeds as well: it reads the context, and whatever reports,
+ * stages, flushes or broadcasts is RTW_INVALID at once and names the process that has the place; once that is free, the
+ * next such call takes it. A forked child uses its parent's handle to read alone. */
 int rtw_open(rtw_worker** worker);
 void rtw_close(rtw_worker* worker);
+
+/* The same for a process that only means to read (a data loader's): the place is taken by its first report alone. Since
+ * rtrain 0.2; a program that may meet an older library looks the name up at run time. */
+int rtw_open_to_read(rtw_worker** worker);
 
 /* All facts about this worker as one JSON object: run_id, run_name, attempt, world_rank, world_size, local_rank,
  * local_world_size, node_rank, node, storage_path, run_path, user, checkpoint_upload, world_ranks_by_node; after an

@@ -21,6 +21,7 @@ constexpr auto pulse_every = 1000ms;
 constexpr auto redial_every = 100ms;
 constexpr auto welcome_within = 5s;
 constexpr auto refusal_patience = 10s;
+constexpr auto release_within = 1s;
 
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
@@ -65,36 +66,46 @@ int Settings::from_environment(Settings& out) {
     return RTW_OK;
 }
 
-int Session::open(Settings settings, std::unique_ptr<Session>& out) {
-    std::unique_ptr<Session> session(new Session(std::move(settings)));
+int Session::open(Settings settings, Place place, std::unique_ptr<Session>& out) {
+    std::unique_ptr<Session> session(new Session(std::move(settings), place));
     session->process_ = ::getpid();
     {
         Lock lock(session->state_);
         session->lost_at_ = Clock::now();
-        const int code = session->wait_for_agent(lock, "opening", {});
-        if (code != RTW_OK) return code;
+        const int code = session->wait_for_agent(lock, "opening", place, {});
+        if (code != RTW_OK && session->holder_ == 0) return code;
+        if (session->holder_ == 0) session->start_heartbeat();
     }
-    // Signals are the program's: its own threads shall get them, not the heartbeat.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    session->heartbeat_ = std::thread([raw = session.get()] { raw->pulse_loop(); });
-    ::pthread_setname_np(session->heartbeat_.native_handle(), "rtrain-pulse");
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     out = std::move(session);
     return RTW_OK;
 }
 
+// Signals are the program's: its own threads shall get them, not the heartbeat.
+void Session::start_heartbeat() {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    heartbeat_ = std::thread([this] { pulse_loop(); });
+    ::pthread_setname_np(heartbeat_.native_handle(), "rtrain-pulse");
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Gives the rank's place up. A forked child has nothing to end: the thread and the conversation are its parent's, and
+// a condition that the parent's thread waits for cannot be destroyed here.
+void Session::close(std::unique_ptr<Session> session) {
+    if (!session->foreign_process()) return;
+    session->link_.close();
+    static_cast<void>(session.release());
+}
+
 Session::~Session() {
     if (!heartbeat_.joinable()) return;
-    if (foreign_process()) {  // a forked child: the thread lives in the parent only
-        heartbeat_.detach();
-        return;
-    }
     let_agent_hear();
     {
         const Lock lock(state_);
         closing_ = true;
+        send(Release{});
+        link_.wait_sent(release_within);
     }
     close_now_.notify_all();
     heartbeat_.join();
@@ -102,7 +113,8 @@ Session::~Session() {
 
 bool Session::foreign_process() const { return ::getpid() != process_; }
 
-std::string Session::dial() {
+std::string Session::dial(Place place) {
+    holder_ = 0;
     if (board_) kept_.erase(kept_.begin(), kept_.upper_bound(board_->heard()));
     board_.reset();
     if (std::string why = link_.connect(settings_.socket); !why.empty()) return why;
@@ -112,7 +124,8 @@ std::string Session::dial() {
                 .key = settings_.key,
                 .next_index = kept_.empty() ? next_report_ : kept_.begin()->first,
                 .uncommitted = uncommitted_,
-                .board = true};
+                .board = true,
+                .place = place};
     link_.send(encode(FromWorker{hello}));
     bool welcome = false;
     const auto deadline = Clock::now() + welcome_within;
@@ -133,6 +146,11 @@ std::string Session::dial() {
         }
         return why;
     }
+    if (place == Place::not_wanted && holder_ == 0) holder_ = -1;  // an agent that has not heard of places
+    if (holder_ != 0) {
+        link_.close();
+        return {};
+    }
     lost_at_.reset();
     welcomed_ = true;
     if (staging_) link_.send(encode(FromWorker{Stage{}}));
@@ -143,8 +161,14 @@ std::string Session::dial() {
 
 void Session::hear(FromAgent message) {
     if (auto* welcome = std::get_if<Welcome>(&message)) {
-        context_json_ = welcome->context_json;
-        if (!newest_) newest_ = welcome->checkpoint;
+        holder_ = welcome->holder;
+        // Written once: a forked child may read it while the parent's thread hears the next one.
+        if (context_json_ != welcome->context_json) context_json_ = welcome->context_json;
+        if (!first_ && welcome->checkpoint) first_ = newest_ = welcome->checkpoint;
+        if (holder_ != 0 || counts_) return;
+        counts_ = true;
+        next_report_ = std::max(next_report_, welcome->next_index);
+        next_broadcast_ = std::max(next_broadcast_, welcome->next_broadcast);
     } else if (auto* refuse = std::get_if<Refuse>(&message)) {
         refused_ = refuse->message;
     } else if (auto* staged = std::get_if<Staged>(&message)) {
@@ -222,10 +246,11 @@ int Session::gone(const char* doing) const {
 }
 
 // Gives the lock away while it waits. RTW_OK: the connection stands.
-int Session::wait_for_agent(Lock& lock, const char* doing, std::optional<Clock::time_point> deadline) {
+int Session::wait_for_agent(Lock& lock, const char* doing, Place place, std::optional<Clock::time_point> deadline) {
     while (!link_.open()) {
-        dial_fault_ = dial();
+        dial_fault_ = dial(place);
         if (!refused_.empty()) return failed(RTW_STOPPED, "the agent refuses this worker: " + refused_);
+        if (holder_ != 0) return not_ours();
         if (link_.open()) break;
         const auto now = Clock::now();
         if (lost_at_ && now - *lost_at_ > settings_.agent_wait) return gone(doing);
@@ -239,7 +264,7 @@ void Session::send(const FromWorker& message) { link_.send(encode(message)); }
 
 void Session::pulse() {
     if (!caller_waits_) read_news();
-    if (!link_.open() && !caller_waits_ && refused_.empty()) dial_fault_ = dial();
+    if (!link_.open() && !caller_waits_ && refused_.empty() && holder_ == 0) dial_fault_ = dial(Place::wanted);
     if (!link_.open() || link_.backlog()) return;  // an agent that does not read gets no more to read
     const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_);
     const std::int64_t waited_us = data_wait_us_;

@@ -48,7 +48,8 @@ struct ReportCall {
 
 class Session {  // every int is an RTW_ code
   public:
-    static int open(Settings, std::unique_ptr<Session>&);
+    static int open(Settings, Place, std::unique_ptr<Session>&);
+    static void close(std::unique_ptr<Session>);  // for a forked child too, which closes nothing of its parent's
     ~Session();
 
     std::string context_json();
@@ -64,9 +65,13 @@ class Session {  // every int is an RTW_ code
 
   private:
     using Lock = std::unique_lock<std::mutex>;
-    explicit Session(Settings settings) : settings_(std::move(settings)) {}
+    Session(Settings settings, Place place) : settings_(std::move(settings)), opened_for_(place) {}
 
-    std::string dial();  // empty: welcome was heard
+    std::string dial(Place);  // empty: welcome was heard
+    int take_place(Lock&, const char* doing);
+    int not_ours() const;
+    int wrong_process() const;
+    void start_heartbeat();
     void hear(FromAgent);
     void hear(const Committed&);
     void hear(const BoardOffer&);
@@ -78,7 +83,7 @@ class Session {  // every int is an RTW_ code
     void let_agent_hear();
     int wait_until(Lock&, const char* doing, std::optional<Clock::time_point> deadline,
                    const std::function<bool()>& done);
-    int wait_for_agent(Lock&, const char* doing, std::optional<Clock::time_point> deadline);
+    int wait_for_agent(Lock&, const char* doing, Place, std::optional<Clock::time_point> deadline);
     int gone(const char* doing) const;
     int ask_for_directory(Lock&, std::string& path);
     int stage_files(Lock&, const ReportCall&, Report&, std::string& fault);
@@ -91,12 +96,14 @@ class Session {  // every int is an RTW_ code
     bool foreign_process() const;
 
     const Settings settings_;
+    const Place opened_for_;
     std::mutex calls_, state_;
     Link link_;
     std::optional<Board> board_;
     std::uint32_t letters_read_ = 0, bell_seen_ = 0;  // of the board
     std::string context_json_ = "{}", dial_fault_, refused_;
-    std::optional<ResumeFrom> newest_;
+    std::int64_t holder_ = 0;  // 0: this process speaks for its rank; else as in Welcome
+    std::optional<ResumeFrom> newest_, first_;
     std::optional<Clock::time_point> lost_at_, stop_heard_;
     std::atomic<int> wanted_{0};
     std::atomic<std::int64_t> data_wait_us_{-1};  // -1: nobody measures it
@@ -115,6 +122,7 @@ class Session {  // every int is an RTW_ code
 
     Clock::time_point last_report_ = Clock::now();
     std::uint64_t returned_ = 0;  // the last report that passed
+    bool counts_ = false;         // next_report_ and next_broadcast_ are this process's
     bool welcomed_ = false, caller_waits_ = false, closing_ = false;
     std::condition_variable close_now_;
     std::thread heartbeat_;

@@ -22,13 +22,33 @@ constexpr int looks_in_vain = 100;
 constexpr auto last_words_within = 10s;  // an agent that is being restarted is back by then
 constexpr std::size_t recent_metrics_max = 64;
 
-int wrong_process() {
-    return failed(
-        RTW_INVALID,
-        "this process was forked from the worker (a data loader's process?); only the worker itself may report");
+}  // namespace
+
+int Session::wrong_process() const {
+    return failed(RTW_INVALID, "this process (" + std::to_string(::getpid()) + ") was forked from process " +
+                                   std::to_string(process_) +
+                                   ", the worker itself (is this a data loader's process?); " +
+                                   "only that one may report");
 }
 
-}  // namespace
+int Session::not_ours() const {
+    const std::string rank = "rank " + std::to_string(settings_.rank);
+    const std::string own = "this is process " + std::to_string(process_);
+    if (holder_ < 0) return failed(RTW_INVALID, own + ", which only reads what " + rank + " is told");
+    return failed(RTW_INVALID, rank + " belongs to process " + std::to_string(holder_) +
+                                   ", which was the first to speak for it, and " + own + ": report from process " +
+                                   std::to_string(holder_) +
+                                   ", or let that one call rtrain.train.release() (rtw_close in C) or end before");
+}
+
+// A process that has only read so far asks for the place, which may have become free.
+int Session::take_place(Lock& lock, const char* doing) {
+    if (holder_ == 0) return RTW_OK;
+    lost_at_ = Clock::now();
+    const int code = wait_for_agent(lock, doing, Place::wanted, {});
+    if (code == RTW_OK && !heartbeat_.joinable()) start_heartbeat();
+    return code;
+}
 
 // Reads until `done`; dials anew when the agent was restarted. The lock is given away while nothing has arrived.
 int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time_point> deadline,
@@ -42,7 +62,7 @@ int Session::wait_until(Lock& lock, const char* doing, std::optional<Clock::time
         look_at_board();
         if (done()) return RTW_OK;
         if (!link_.open()) {
-            const int code = wait_for_agent(lock, doing, deadline);
+            const int code = wait_for_agent(lock, doing, Place::wanted, deadline);
             if (code != RTW_OK) return code;
             continue;
         }
@@ -94,6 +114,7 @@ int Session::stage(std::string& path) {
     if (foreign_process()) return wrong_process();
     const Lock call(calls_);
     Lock lock(state_);
+    if (const int code = take_place(lock, "asking for a checkpoint directory"); code != RTW_OK) return code;
     const int code = ask_for_directory(lock, path);
     if (code == RTW_OK) own_directories_.push_back(path);
     return code;
@@ -209,6 +230,7 @@ int Session::report(ReportCall call) {
     if (foreign_process()) return wrong_process();
     const Lock turn(calls_);
     Lock lock(state_);
+    if (const int code = take_place(lock, "reporting"); code != RTW_OK) return code;
     if (kept_.size() >= kept_max) return gone("reporting");
     Report report{.metrics_json = std::move(call.metrics_json), .upload = call.upload};
     std::string not_staged;  // told to the program once the barrier is passed
@@ -224,6 +246,7 @@ int Session::flush(std::chrono::milliseconds limit) {
     if (foreign_process()) return wrong_process();
     const Lock call(calls_);
     Lock lock(state_);
+    if (const int code = take_place(lock, "waiting for checkpoints to be committed"); code != RTW_OK) return code;
     std::optional<Clock::time_point> deadline;
     if (limit.count() >= 0) deadline = Clock::now() + limit;
     const int code =
@@ -240,6 +263,7 @@ int Session::broadcast(std::optional<std::string> data, std::string& out) {
     }
     const Lock call(calls_);
     Lock lock(state_);
+    if (const int code = take_place(lock, "broadcasting"); code != RTW_OK) return code;
     const std::uint64_t index = next_broadcast_;
     asked_ = {index, encode(FromWorker{Broadcast{.index = index, .data = std::move(data)}})};
     link_.send(asked_->second);
@@ -257,6 +281,7 @@ int Session::fail(const std::string& text) {
     constexpr const char* doing = "telling the cause of the failure";
     const Lock call(calls_, std::try_to_lock);
     Lock lock(state_);
+    if (holder_ != 0) return not_ours();
     const auto until = Clock::now() + 2s;
     if (call.owns_lock())
         if (const int code = wait_until(lock, doing, until, [this] { return link_.open(); }); code != RTW_OK)
@@ -292,8 +317,8 @@ void Session::add_data_wait(std::chrono::microseconds waited) {
 
 std::string Session::wanted_json() {
     const int what = wanted();
-    const Lock lock(state_);
     if (what == 0) return "";
+    const Lock lock(state_);
     std::string text = std::string(R"({"what":")") + (what == 1 ? "checkpoint" : "stop") + '"';
     if (what == 1 && !wish_.reason.empty()) text += R"(,"reason":")" + wish_.reason + '"';
     if (what == 1 && wish_.deadline_wall_ms != 0)
@@ -302,14 +327,17 @@ std::string Session::wanted_json() {
     return text + '}';
 }
 
+// In a forked child the lock may be held by a thread that is not there.
 std::string Session::context_json() {
+    if (foreign_process()) return context_json_;
     const Lock lock(state_);
     return context_json_;
 }
 
 std::optional<ResumeFrom> Session::checkpoint() {
+    if (foreign_process()) return first_;
     const Lock lock(state_);
-    if (!caller_waits_ && !foreign_process()) read_news();
+    if (!caller_waits_) read_news();
     return newest_;
 }
 

@@ -30,9 +30,10 @@ def clean_environment() -> dict[str, str]:
 class Worker:
     """A script in its own process. `finish` waits for its end; what it printed is given back."""
 
-    def __init__(self, script: str, environment: dict[str, str]) -> None:
+    def __init__(self, script: str | pathlib.Path, environment: dict[str, str]) -> None:
+        program = [str(script)] if isinstance(script, pathlib.Path) else ["-c", textwrap.dedent(script)]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(script)],
+            [sys.executable, *program],
             env={**clean_environment(), **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -66,7 +67,7 @@ def agent(tmp_path: pathlib.Path) -> Iterator[FakeAgent]:
 def start(agent: FakeAgent) -> Iterator[Callable[..., Worker]]:
     started: list[Worker] = []
 
-    def starter(script: str, rank: int = 0, **environment: str) -> Worker:
+    def starter(script: str | pathlib.Path, rank: int = 0, **environment: str) -> Worker:
         started.append(Worker(script, {**agent.environment(rank), **environment}))
         return started[-1]
 

@@ -1,5 +1,8 @@
 // A C++ worker for test_cpp_worker.py: rtrain.hpp against the fake agent, and the C interface with arguments that are
-// wrong. usage: cpp_worker report | broadcast | wrong | fail
+// wrong. usage: cpp_worker report | broadcast | wrong | fail | places
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -59,6 +62,33 @@ int wrong() {
     return 0;
 }
 
+// A second process of the rank reads, and reports once the first has released.
+int places() {
+    rtrain::Worker worker;
+    worker.report("{}");
+    int code = 0;
+    for (const bool free : {false, true}) {
+        if (free) worker.release();
+        std::fflush(stdout);
+        const pid_t child = ::fork();
+        if (child == 0) ::_exit(::execl("/proc/self/exe", "cpp_worker", "second", nullptr));
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        code |= status;
+    }
+    return code;
+}
+
+int second() {
+    rtrain::Worker worker;
+    const bool reads = worker.context_json().find("\"world_rank\":0") != std::string::npos;
+    try {
+        worker.report("{}");
+        std::printf("%d reported\n", reads);
+    } catch (const rtrain::WorkerError& error) { std::printf("%d %d %s\n", reads, error.code(), error.what()); }
+    return 0;
+}
+
 int fail() {
     rtrain::Worker worker;
     rtrain::Worker moved = std::move(worker);
@@ -75,6 +105,8 @@ int main(int count, char** arguments) {
         if (verb == "broadcast") return broadcast();
         if (verb == "wrong") return wrong();
         if (verb == "fail") return fail();
+        if (verb == "places") return places();
+        if (verb == "second") return second();
     } catch (const rtrain::WorkerError& error) { std::fprintf(stderr, "%d %s\n", error.code(), error.what()); }
     return 1;
 }

@@ -36,6 +36,7 @@ class FakeAgent:
         self._wanted = 0
         self._staged = 0
         self._lines: dict[int, socket.socket] = {}
+        self._holders: dict[int, int] = {}  # by rank: the process that has its place
         self._listener: socket.socket | None = None
         self.start()
 
@@ -132,6 +133,9 @@ class FakeAgent:
                 self._say(line, {"type": "reported", "index": frame["index"], "directory": None})
             elif len(self._reports[frame["index"]]) == self.world_size:
                 self._pass(frame["index"])
+        elif kind == "release":
+            self._holders.pop(rank, None)
+            line.shutdown(socket.SHUT_RDWR)
         elif kind == "broadcast":
             self._broadcasts.setdefault(frame["index"], {})[rank] = frame["data"]
             if len(self._broadcasts[frame["index"]]) == self.world_size:
@@ -145,19 +149,46 @@ class FakeAgent:
             self._say(line, {"type": "refuse", "message": "wrong key"})
             line.shutdown(socket.SHUT_RDWR)
             return
-        self._lines[rank] = line
+        holder = self._holder_for(rank, hello)
+        if holder == 0:
+            self._lines[rank] = line
         context = {
             "run_id": "ab12cd-7", "run_name": "story", "attempt": 3, "world_rank": rank, "world_size": self.world_size,
             "local_rank": rank, "local_world_size": self.world_size, "node_rank": 0, "node": "here",
             "storage_path": str(self.storage), "run_path": str(self.storage / "story"), "user": "ana",
             "checkpoint_upload": "async", "world_ranks_by_node": [list(range(self.world_size))],
         }  # fmt: skip
-        self._say(line, {"type": "welcome", "protocol": 1, "context": context, "checkpoint": self.resume})
+        passed = max(self._passed, default=0)
+        shared = sum(len(come) == self.world_size for come in self._broadcasts.values())
+        self._say(line, {
+            "type": "welcome", "protocol": 1, "context": context, "checkpoint": self.resume,
+            "holder": holder, "next_index": passed + 1, "next_broadcast": shared + 1,
+        })  # fmt: skip
+        if holder != 0:
+            return line.shutdown(socket.SHUT_RDWR)
         for index in hello["uncommitted"]:
             if index in self._committed and not self.commits_held:
                 self._say(line, self._committed[index])
         if self._wanted:
             self._say(line, {"type": "wanted", "what": self._wanted})
+
+    def _holder_for(self, rank: int, hello: dict[str, Any]) -> int:
+        """0: the process that says hello has the place now. Else who has it, or -1."""
+        has = self._holders.get(rank, -1)
+        if hello.get("place") == 2:
+            return has if self._runs(has) else -1
+        if has != hello["pid"] and self._runs(has):
+            return has
+        self._holders[rank] = hello["pid"]
+        return 0
+
+    @staticmethod
+    def _runs(pid: int) -> bool:
+        try:
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        return state not in "ZX"
 
     def _pass(self, index: int) -> None:
         self._passed.add(index)

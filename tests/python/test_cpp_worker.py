@@ -68,3 +68,12 @@ def test_outside_of_a_run_the_program_is_told_how_to_start(agent):
 def test_a_rank_that_is_no_number_is_named(agent):
     _, err = finish(begin(agent, "report", RANK="first"), expect=1)
     assert "RANK is 'first'" in err
+
+
+def test_a_second_process_reads_and_reports_once_the_first_has_released(agent):
+    process = begin(agent, "places")
+    out, _ = finish(process)
+    refused, reported = out.splitlines()
+    assert refused.startswith(f"1 2 rank 0 belongs to process {process.pid}")
+    assert reported == "1 reported"
+    assert [report["index"] for report in agent.frames("report")] == [1, 2]

@@ -45,6 +45,9 @@ TEST_CASE("everything a worker says is heard by the agent as it was said") {
         Fail{"Traceback:\n  ValueError"},
         Hello{.attempt = "ab12cd-7-a3", .board = true},
         BoardTaken{},
+        Hello{.attempt = "ab12cd-7-a3", .place = Place::wanted},
+        Hello{.attempt = "ab12cd-7-a3", .place = Place::not_wanted},
+        Release{},
         Come{}};
     for (const FromWorker& one : said) CHECK(decode_from_worker(body_of(encode(one))).value() == one);
 }
@@ -54,6 +57,9 @@ TEST_CASE("everything an agent says is heard by the worker as it was said") {
         Welcome{.context_json = R"({"world_size":2})",
                 .checkpoint =
                     ResumeFrom{.path = "/c", .directory = "checkpoint_000002-a001", .metrics_json = R"({"epoch":2})"}},
+        Welcome{.holder = 4711},
+        Welcome{.holder = -1},
+        Welcome{.next_index = 9, .next_broadcast = 4},
         Welcome{},
         Refuse{"wrong key"},
         Staged{"/runs/a/.staging/2"},

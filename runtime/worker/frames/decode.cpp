@@ -104,6 +104,7 @@ Hello hello(Fields& f) {
     m.key = f.text("key");
     m.next_index = f.number<std::uint64_t>("next_index", 1, index_max);
     m.uncommitted = f.numbers("uncommitted");
+    m.place = static_cast<Place>(f.number_or<int>("place", 0, 2));
     m.board = f.number_or<std::uint32_t>("board_layout", 0, std::numeric_limits<std::uint32_t>::max()) == board_layout;
     return m;
 }
@@ -158,6 +159,9 @@ Welcome welcome(Fields& f) {
             .path = inner.text("path"), .directory = inner.text("directory"), .metrics_json = inner.object("metrics")};
         f.take_fault(inner);
     }
+    if (f.has("holder")) m.holder = f.number<std::int64_t>("holder", -1, time_max);
+    m.next_index = f.number_or<std::uint64_t>("next_index", 1, index_max);
+    m.next_broadcast = f.number_or<std::uint64_t>("next_broadcast", 1, index_max);
     return m;
 }
 
@@ -256,6 +260,7 @@ Result<FromWorker> decode_from_worker(std::string_view body) {
                                    if (type == "hello") return hello(f);
                                    if (type == "fail") return Fail{f.text("text")};
                                    if (type == "come") return Come{};
+                                   if (type == "release") return Release{};
                                    if (type == "board") return BoardTaken{};
                                    return std::nullopt;
                                });

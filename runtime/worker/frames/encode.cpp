@@ -45,6 +45,7 @@ struct ToJson {
                       {"next_index", m.next_index},
                       {"uncommitted", m.uncommitted}};
         if (m.board) value["board_layout"] = board_layout;
+        if (m.place != Place::untold) value["place"] = static_cast<int>(m.place);
         return value;
     }
     Json operator()(const Stage&) const { return {{"type", "stage"}}; }
@@ -70,6 +71,7 @@ struct ToJson {
     }
     Json operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }
     Json operator()(const BoardTaken&) const { return {{"type", "board"}}; }
+    Json operator()(const Release&) const { return {{"type", "release"}}; }
     Json operator()(const Come&) const { return {{"type", "come"}}; }
     Json operator()(const BoardOffer& m) const { return {{"type", "board"}, {"seat", m.seat}}; }
     Json operator()(const Welcome& m) const {
@@ -82,7 +84,10 @@ struct ToJson {
         return {{"type", "welcome"},
                 {"protocol", m.protocol},
                 {"context", object_of(m.context_json)},
-                {"checkpoint", from}};
+                {"checkpoint", from},
+                {"holder", m.holder},
+                {"next_index", m.next_index},
+                {"next_broadcast", m.next_broadcast}};
     }
     Json operator()(const Refuse& m) const { return {{"type", "refuse"}, {"message", m.message}}; }
     Json operator()(const Staged& m) const {

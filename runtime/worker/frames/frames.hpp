@@ -28,6 +28,9 @@ inline constexpr std::size_t frame_values_max = std::size_t{256} << 10, metrics_
 
 enum class Upload { run_default, sync, async, none };
 
+// A rank has one place, which belongs to one process. `untold`: a library that knows of no other process.
+enum class Place { untold, wanted, not_wanted };
+
 // ---- worker to agent ------------------------------------------------------------------------------------------------
 struct Hello {
     std::int32_t protocol = protocol_version, min_protocol = oldest_protocol;
@@ -38,6 +41,7 @@ struct Hello {
     std::uint64_t next_index = 1;              // the report that is sent next, or sent again
     std::vector<std::uint64_t> uncommitted{};  // reports whose `committed` this worker still waits for
     bool board = false;                        // it can sit at a board of this layout (board.hpp)
+    Place place = Place::untold;
     bool operator==(const Hello&) const = default;
 };
 struct Stage {
@@ -69,6 +73,9 @@ struct Fail {
 struct BoardTaken {  // from now on it looks at its seat
     bool operator==(const BoardTaken&) const = default;
 };
+struct Release {  // it gives its rank's place up, and says nothing more
+    bool operator==(const Release&) const = default;
+};
 struct Come {  // the last rank's bell: there are frames at the board
     bool operator==(const Come&) const = default;
 };
@@ -90,6 +97,8 @@ struct Welcome {
     std::int32_t protocol = protocol_version;
     std::string context_json = "{}";
     std::optional<ResumeFrom> checkpoint{};
+    std::int64_t holder = 0;  // the process that has the rank's place; 0: the one that is welcome, -1: nobody
+    std::uint64_t next_index = 1, next_broadcast = 1;  // where a process that has the place from now on counts on
     bool operator==(const Welcome&) const = default;
 };
 struct Refuse {
@@ -126,7 +135,7 @@ struct BoardOffer {  // comes with the board's descriptor
     bool operator==(const BoardOffer&) const = default;
 };
 
-using FromWorker = std::variant<Hello, Stage, Report, Broadcast, Pulse, Fail, BoardTaken, Come>;
+using FromWorker = std::variant<Hello, Stage, Report, Broadcast, Pulse, Fail, BoardTaken, Come, Release>;
 using FromAgent = std::variant<Welcome, Refuse, Staged, Reported, Committed, Broadcast, Wanted, BoardOffer>;
 
 // A whole frame, its length in front. Text that is not UTF-8 is sent with replacement characters.

@@ -7,7 +7,7 @@ from typing import Any
 
 from rtrain.train import _worker, collective
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._context import TrainContext, get_context
+from rtrain.train._context import TrainContext, get_context, release
 from rtrain.train._library import AgentGoneError, CheckpointUploadError, Stopped
 from rtrain.train._loop import (
     checkpoint_dir,
@@ -115,6 +115,7 @@ __all__ = [
     "get_context",
     "get_dataset_shard",
     "get_preemption_info",
+    "release",
     "report",
     "resize_info",
     "scratch_dir",

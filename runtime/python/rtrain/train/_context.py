@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtrain.train import _session
+from rtrain.train import _session, _worker
 from rtrain.train._session import Facts
 
 
@@ -70,6 +70,15 @@ class TrainContext:
 
     def __repr__(self) -> str:
         return f"TrainContext({self._facts!r})"
+
+
+def release() -> None:
+    """Gives this rank's place up: the next process of the worker that reports has it, as it would when this one ended.
+
+    Every report made so far is heard before. RuntimeError outside of a training function.
+    """
+    _session.current("release")
+    _worker.close()
 
 
 def get_context() -> TrainContext:

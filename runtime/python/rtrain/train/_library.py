@@ -44,6 +44,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rtw_abi_version": (ctypes.c_int32, []),
     "rtw_last_error": (ctypes.c_char_p, []),
     "rtw_open": (ctypes.c_int, [ctypes.POINTER(ctypes.c_void_p)]),
+    "rtw_open_to_read": (ctypes.c_int, [ctypes.POINTER(ctypes.c_void_p)]),
     "rtw_close": (None, [ctypes.c_void_p]),
     "rtw_context_json": (ctypes.c_char_p, [ctypes.c_void_p]),
     "rtw_checkpoint_json": (ctypes.c_char_p, [ctypes.c_void_p]),
@@ -84,6 +85,8 @@ def library() -> ctypes.CDLL:
         ) from error
     if not hasattr(loaded, "rtw_report_metrics"):  # a library of an older release
         loaded.rtw_report_metrics = lambda handle, text: loaded.rtw_report(handle, ctypes.byref(ReportArgs(text)))  # type: ignore[attr-defined]
+    if not hasattr(loaded, "rtw_open_to_read"):
+        loaded.rtw_open_to_read = loaded.rtw_open  # type: ignore[attr-defined]
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype = result

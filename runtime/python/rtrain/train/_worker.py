@@ -34,10 +34,17 @@ def handle(caller: str) -> ctypes.c_void_p:
                 "(RTRAIN_WORKER_SOCKET is not set); start the script with `rtrain submit`"
             )
         opened = ctypes.c_void_p()
-        check(library().rtw_open(ctypes.byref(opened)), caller)
+        open_ = library().rtw_open_to_read if _is_a_child_of_multiprocessing() else library().rtw_open
+        check(open_(ctypes.byref(opened)), caller)
         _handle = opened
         atexit.register(close)
     return _handle
+
+
+def _is_a_child_of_multiprocessing() -> bool:
+    """A data loader's process, most likely: it must not take the rank's place by reading, only by a report of its own."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
 
 
 def head(patience_s: float = HEAD_AWAY_S) -> Head:
@@ -50,7 +57,7 @@ def head(patience_s: float = HEAD_AWAY_S) -> Head:
 
 
 def close() -> None:
-    """Ends the connection; the next call opens a new one."""
+    """Ends the connection and gives the rank's place up; the next call opens a new one."""
     global _handle
     if _handle is not None:
         library().rtw_close(_handle)
@@ -77,6 +84,8 @@ def install_failure_hook() -> None:
         try:
             text = _errors_text.describe(error)
             check(library().rtw_fail(handle("report"), text.encode("utf-8", "replace")), "report")
+        except ValueError:  # another process speaks for the rank
+            return
         except (Exception, SystemExit) as fault:  # the traceback is on stderr already; the exit status tells the rest
             print(f"rtrain: the agent could not be told the cause: {fault}", file=sys.stderr)
 
