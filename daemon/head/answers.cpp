@@ -13,11 +13,6 @@ namespace {
 using nlohmann::json;
 constexpr auto replaced = json::error_handler_t::replace;
 
-void remove_body(const Ask& ask) {
-    std::error_code ignored;
-    if (!ask.request.body_file.empty()) std::filesystem::remove(ask.request.body_file, ignored);
-}
-
 // "<6 of the cluster's id>-<counter>"
 std::optional<RunId> with_id(const Head& head, const std::string& text) {
     std::uint64_t counter = 0;
@@ -104,6 +99,15 @@ std::string error_body(const Error& error, const Problems& problems) {
     return body.dump(-1, ' ', false, replaced);
 }
 
+void drop_body(const Ask& ask) {
+    if (ask.request.body_file.empty()) return;
+    const auto remove = [file = ask.request.body_file] {
+        std::error_code ignored;
+        std::filesystem::remove(file, ignored);
+    };
+    ask.head.loop.offload_at(std::filesystem::path(ask.request.body_file).parent_path(), remove, [] {});
+}
+
 void reply(Ask& ask, int status, std::string body) {
     ask.responder->send(net::Response{.status = status, .body = std::move(body)});
 }
@@ -134,13 +138,13 @@ void guarded(Ask& ask, const std::function<void()>& answer) {
         throw;  // nothing can be relied on any more
     } catch (const state::ReadFailed& failed) {
         std::fprintf(stderr, "rtrain head: %s\n", failed.error.message.c_str());
-        remove_body(ask);
+        drop_body(ask);
         refuse(ask, failed.error);
     } catch (const std::exception& wrong) {
         const std::string what = ask.request.method + " " + json(ask.request.path).dump(-1, ' ', false, replaced);
         const Error error = net::thrown(wrong, what);
         std::fprintf(stderr, "rtrain head: %s\n", error.message.c_str());
-        remove_body(ask);
+        drop_body(ask);
         refuse(ask, error);
     }
 }

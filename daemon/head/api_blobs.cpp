@@ -14,15 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_sha256(const std::string& text) {
-    return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 // The blob's path, or empty after a refusal.
 std::string named_blob(Ask& ask) {
     const std::string& sha256 = ask.variables["sha256"];
-    if (is_sha256(sha256)) return ask.head.blob_path(sha256);
-    refuse(ask, {ErrorCode::usage, "'" + sha256 + "' is not a SHA-256 in lower-case hex", ""});
+    const Status named = blob_name(sha256);
+    if (named) return ask.head.blob_path(sha256);
+    drop_body(ask);
+    refuse(ask, named.error());
     return "";
 }
 
@@ -61,6 +59,12 @@ Status settle(const std::string& upload, const std::string& path, const std::str
 }
 
 }  // namespace
+
+Status blob_name(const std::string& text) {
+    if (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos) return Done{};
+    return Error{ErrorCode::usage, "'" + text.substr(0, 100) + "' is not a SHA-256 in lower-case hex",
+                 "name the blob by the hash of its bytes"};
+}
 
 void head_blob(Ask& ask) {
     const std::string path = named_blob(ask);

@@ -148,13 +148,13 @@ void get_run_file(Ask& ask) {
                                 "use relative paths without '..'"});
         const Place place = place_of(ask, run);
         if (ask.asked("list"))
-            return on_pool(
-                ask, [place, path] { return listed(place, path); },
+            return on_pool_at(
+                place.base, ask, [place, path] { return listed(place, path); },
                 [](Ask& kept, Result<json> items) {
                     if (!items) return refuse(kept, items.error());
                     reply_json(kept, 200, {{"items", std::move(*items)}});
                 });
-        send_plain(ask, [place, path]() -> Result<storage::Descriptor> {
+        send_plain(ask, place.base, [place, path]() -> Result<storage::Descriptor> {
             auto directory = opened(place);
             if (!directory) return directory.error();
             const Error none{ErrorCode::not_found, path + " of run " + place.name + " does not exist", ""};

@@ -19,16 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* uploads = "/.uploads";
 
-bool safe_path(const std::string& path) {
-    if (path.empty() || path.size() > 1'000 || path.find('\0') != std::string::npos) return false;
-    for (const fs::path& part : fs::path(path))
-        if (part == ".." || part == "." || part.empty() || part == "/") return false;
-    return !path.starts_with(".uploads");
-}
-
-Error bad_path(const std::string& path) {
-    return {ErrorCode::usage, "'" + path + "' is no path below the storage root", "use relative paths without '..'"};
-}
+constexpr std::size_t path_bytes_max = 1'000, name_bytes_max = 255;  // no file system has longer names
 
 // A node is let to the files of its attempts' runs.
 bool reached(const Ask& ask, Touch touch) {
@@ -92,19 +83,16 @@ void answer_with(Ask& ask, Outcome outcome) {
     ask.responder->send(net::Response{.status = 412, .body = error_body(*outcome.error, {})});
 }
 
-void remove_upload(const std::string& body_file) {
-    std::error_code ignored;
-    if (!body_file.empty()) fs::remove(body_file, ignored);
-}
-
 // `first` runs on the loop before the answer is made.
 template <class Work>
 void on_store(const Ask& ask, Work work, std::function<void(const Outcome&)> first = [](const Outcome&) {}) {
-    ask.head.loop.offload(
+    ask.head.loop.offload_at(
+        ask.head.options.storage_root,
         [root = ask.head.options.storage_root, leftover = ask.request.body_file, work] {
             auto store = storage::open_file_store(root);
             Outcome outcome = store ? work(**store) : failed(store.error());
-            remove_upload(leftover);
+            std::error_code ignored;
+            if (!leftover.empty()) fs::remove(leftover, ignored);
             return outcome;
         },
         failed,
@@ -112,6 +100,17 @@ void on_store(const Ask& ask, Work work, std::function<void(const Outcome&)> fir
             first(outcome);
             guarded(kept, [&] { answer_with(kept, std::move(outcome)); });
         });
+}
+
+// What is taken through memory. Larger files come whole, or in pieces.
+Result<std::string> bytes_of(const std::string& body_file) {
+    if (body_file.empty()) return std::string{};
+    if (size_of(body_file) > storage_body_max)
+        return Error{ErrorCode::usage,
+                     "a piece, an appended part and a file that must be new have at most " +
+                         std::to_string(storage_body_max >> 20) + " MiB",
+                     "send it in pieces (?upload=...&offset=...&total=...), or whole without If-None-Match"};
+    return read_file(body_file);
 }
 
 struct Piece {
@@ -128,7 +127,7 @@ Outcome take_piece(storage::Store& store, const Piece& piece) {
                        std::to_string(have) + " bytes of this upload are here, the piece begins at " +
                            std::to_string(piece.offset),
                        "go on at " + std::to_string(have)});
-    const auto bytes = piece.body_file.empty() ? Result<std::string>(std::string{}) : read_file(piece.body_file);
+    const auto bytes = bytes_of(piece.body_file);
     if (!bytes) return failed(bytes.error());
     if (have + bytes->size() > piece.total) return failed({ErrorCode::usage, "the pieces are longer than total", ""});
     const std::string part_name = fs::path(piece.part).filename();
@@ -141,7 +140,7 @@ Outcome take_piece(storage::Store& store, const Piece& piece) {
 }
 
 Outcome create_only(storage::Store& store, const std::string& path, const std::string& body_file) {
-    const auto bytes = body_file.empty() ? Result<std::string>(std::string{}) : read_file(body_file);
+    const auto bytes = bytes_of(body_file);
     if (!bytes) return failed(bytes.error());
     const auto created = store.create(path, *bytes);
     if (!created) return failed(created.error());
@@ -150,7 +149,7 @@ Outcome create_only(storage::Store& store, const std::string& path, const std::s
 }
 
 Outcome append_to(storage::Store& store, const std::string& path, const std::string& body_file) {
-    const auto bytes = body_file.empty() ? Result<std::string>(std::string{}) : read_file(body_file);
+    const auto bytes = bytes_of(body_file);
     if (!bytes) return failed(bytes.error());
     return done(store.append(path, *bytes), 200);
 }
@@ -175,7 +174,7 @@ void put_piece(Ask& ask) {
                       total ? *total : 0};
     const bool readable = offset && total;
     const bool alone = readable && ask.head.parts.begin(piece.part, piece.offset);
-    if (!alone) remove_upload(piece.body_file);
+    if (!alone) drop_body(ask);
     if (!readable) return refuse(ask, offset ? total.error() : offset.error());
     if (!alone)
         return refuse(ask, {ErrorCode::conflict, "a piece of this upload is still being written",
@@ -207,47 +206,68 @@ void sweep_uploads(const std::string& storage_root, std::int64_t untouched_ms) {
     }
 }
 
-// On the server's threads, before the body comes: is there room, and where does it go?
+Status storage_name(const std::string& path) {
+    const Error bad{ErrorCode::usage, "'" + path.substr(0, 100) + "' is no path below the storage root",
+                    "use relative paths without '..', of at most " + std::to_string(path_bytes_max) +
+                        " bytes, each name of at most " + std::to_string(name_bytes_max)};
+    if (path.empty() || path.size() > path_bytes_max || path.find('\0') != std::string::npos) return bad;
+    for (const fs::path& part : fs::path(path))
+        if (part == ".." || part == "." || part.empty() || part == "/" || part.native().size() > name_bytes_max)
+            return bad;
+    if (path.starts_with(".uploads")) return bad;
+    return Done{};
+}
+
 Result<std::string> upload_place(const Head& head, const net::Request& request) {
-    const bool blob = request.path.starts_with("/v1/blobs/");
-    const std::string root = blob ? head.options.data_dir : head.options.storage_root;
-    const std::string length = request.header("content-length");
-    std::uint64_t bytes = 0;
-    std::from_chars(length.data(), length.data() + length.size(), bytes);
+    constexpr std::string_view blobs = "/v1/blobs/", stored = "/v1/storage/";
+    const bool blob = request.path.starts_with(blobs);
+    const std::string name = request.path.substr((blob ? blobs : stored).size());
+    const Status named = blob ? blob_name(name) : storage_name(name);
+    if (!named) return named.error();
+    return blob ? head.scratch_path() : head.options.storage_root + uploads + "/" + security::random_hex(12) + ".whole";
+}
+
+Status upload_room(const Head& head, Upload kind, std::uint64_t bytes) {
+    const std::string& root = kind == Upload::blob ? head.options.data_dir : head.options.storage_root;
     const std::uint64_t free = head.options.free_bytes ? head.options.free_bytes(root) : free_bytes(root);
     const auto reserve = static_cast<std::uint64_t>(head.options.storage_reserve);
-    if (free < reserve || free - reserve < bytes)
-        return Error{ErrorCode::full,
-                     root + " on the head has " + std::to_string(free >> 20) + " MiB free; " +
-                         std::to_string(reserve >> 20) + " MiB stay in reserve, " + std::to_string(bytes >> 20) +
-                         " MiB were to be written",
-                     "make room on the head, or give the runs a storage_path of their own"};
-    return blob ? head.scratch_path() : head.options.storage_root + uploads + "/" + security::random_hex(12) + ".whole";
+    if (free >= reserve && free - reserve >= bytes) return Done{};
+    return Error{ErrorCode::full,
+                 root + " on the head has " + std::to_string(free >> 20) + " MiB free; " +
+                     std::to_string(reserve >> 20) + " MiB stay in reserve, " + std::to_string(bytes >> 20) +
+                     " MiB were to be written",
+                 "make room on the head, or give the runs a storage_path of their own"};
 }
 
 void get_storage(Ask& ask) {
     const std::string path = ask.variables["path"];
-    if (!safe_path(path) && !(path.empty() && ask.asked("list"))) return refuse(ask, bad_path(path));
+    const Status named = storage_name(path);
+    if (!named && !(path.empty() && ask.asked("list"))) return refuse(ask, named.error());
     if (!reached(ask, Touch::read)) return not_reached(ask);
     if (ask.asked("list")) return on_store(ask, [path](storage::Store& store) { return listing(store, path); });
     if (!ask.query("upload").empty()) {
         const std::string part = upload_file(ask);
-        return reply_json(ask, 200, {{"bytes", size_of(part)}, {"done", ask.head.parts.done(part)}});
+        const bool done = ask.head.parts.done(part);
+        return on_store(ask, [part, done](storage::Store&) -> Outcome {
+            return {.status = 200, .error = {}, .body = {{"bytes", size_of(part)}, {"done", done}}};
+        });
     }
-    send_plain(ask, [path, root = ask.head.options.storage_root]() -> Result<storage::Descriptor> {
-        const auto top = storage::open_top(root);
-        if (!top) return top.error();
-        auto file = open_plain(*top, path);
-        if (file || file.error().code == ErrorCode::unauthorised) return file;
-        return Error{ErrorCode::not_found, "cluster://" + path + " does not exist", ""};
-    });
+    send_plain(ask, ask.head.options.storage_root,
+               [path, root = ask.head.options.storage_root]() -> Result<storage::Descriptor> {
+                   const auto top = storage::open_top(root);
+                   if (!top) return top.error();
+                   auto file = open_plain(*top, path);
+                   if (file || file.error().code == ErrorCode::unauthorised) return file;
+                   return Error{ErrorCode::not_found, "cluster://" + path + " does not exist", ""};
+               });
 }
 
 void put_storage(Ask& ask) {
     const std::string path = ask.variables["path"], body_file = ask.request.body_file;
-    if (!safe_path(path) || !reached(ask, Touch::write)) {
-        remove_upload(body_file);
-        return safe_path(path) ? not_reached(ask) : refuse(ask, bad_path(path));
+    const Status named = storage_name(path);
+    if (!named || !reached(ask, Touch::write)) {
+        drop_body(ask);
+        return named ? not_reached(ask) : refuse(ask, named.error());
     }
     if (!ask.query("upload").empty()) return put_piece(ask);
     if (ask.request.header("if-none-match") == "*")
@@ -259,7 +279,7 @@ void put_storage(Ask& ask) {
 
 void delete_storage(Ask& ask) {
     const std::string path = ask.variables["path"];
-    if (!safe_path(path)) return refuse(ask, bad_path(path));
+    if (const Status named = storage_name(path); !named) return refuse(ask, named.error());
     if (!reached(ask, Touch::write)) return not_reached(ask);
     const bool tree = ask.asked("tree");
     on_store(ask, [path, tree](storage::Store& store) {

@@ -132,7 +132,8 @@ Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWor
     std::uint64_t value = 0;
     if (!words.since_ms.empty()) {
         if (!to_number(words.since_ms, value)) return unreadable("since_ms", words.since_ms, "milliseconds before now");
-        out.since_wall_ms = now_wall_ms - static_cast<std::int64_t>(value);
+        out.since_wall_ms =
+            now_wall_ms - static_cast<std::int64_t>(std::min(value, static_cast<std::uint64_t>(now_wall_ms)));
     }
     if (!words.tail.empty()) {
         if (!to_number(words.tail, value)) return unreadable("tail", words.tail, "a number of lines");

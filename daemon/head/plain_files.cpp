@@ -78,20 +78,21 @@ Result<std::vector<FoundFile>> files_beneath(const storage::Descriptor& top, con
     return found;
 }
 
-void send_plain(Ask& ask, std::function<Result<storage::Descriptor>()> open) {
+void send_plain(Ask& ask, const std::string& place, std::function<Result<storage::Descriptor>()> open) {
     using Opened = std::shared_ptr<net::OpenFile>;
-    on_pool(
-        ask,
+    on_pool_at(
+        place, ask,
         [open = std::move(open)]() -> Result<Opened> {
             const auto file = open();
             if (!file) return file.error();
             return std::make_shared<net::OpenFile>(::fcntl(file->number(), F_DUPFD_CLOEXEC, 0));
         },
-        [](Ask& kept, Result<Opened> file) {
+        [place](Ask& kept, Result<Opened> file) {
             if (!file) return refuse(kept, file.error());
             kept.responder->send(net::Response{.status = 200,
                                                .content_type = "application/octet-stream",
                                                .opened = std::move(*file),
+                                               .place = place,
                                                .permitted = still_permitted(kept)});
         });
 }

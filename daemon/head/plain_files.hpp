@@ -27,7 +27,7 @@ struct FoundFile {
 // The plain files at and below `prefix`, links left out.
 Result<std::vector<FoundFile>> files_beneath(const storage::Descriptor& top, const std::string& prefix);
 
-// Opens on the pool, and answers with the file.
-void send_plain(Ask& ask, std::function<Result<storage::Descriptor>()> open);
+// Opens on the pool, and answers with the file. `place` is the storage that it may wait for.
+void send_plain(Ask& ask, const std::string& place, std::function<Result<storage::Descriptor>()> open);
 
 }  // namespace rtrain::head

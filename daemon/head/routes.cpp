@@ -1,7 +1,6 @@
 // The table and the one way through it: match, authenticate, authorise, answer.
 #include "daemon/head/routes.hpp"
 
-#include <filesystem>
 #include <vector>
 
 #include "daemon/head/api.hpp"
@@ -188,6 +187,8 @@ Error forbidden(const Caller& caller, const Route& route) {
             "ask an admin: rtrain token create --role ..."};
 }
 
+bool is_blob(const net::Request& request) { return request.path.starts_with("/v1/blobs/"); }
+
 bool streamed(const net::Request& request) {
     return request.method == "PUT" &&
            (request.path.starts_with("/v1/blobs/") || request.path.starts_with("/v1/storage/"));
@@ -223,25 +224,19 @@ std::span<const Route> routes() { return table; }
 
 namespace {
 
-void remove_leftover(const std::string& upload) {
-    std::error_code ignored;
-    if (!upload.empty()) std::filesystem::remove(upload, ignored);
-}
-
 void answer(Ask& ask) {
     Head& head = ask.head;
     Found found = find_route(ask.request);
     const auto caller = admit(head, ask.request, found);
-    const std::string leftover = ask.request.body_file;
     if (!caller) {
-        remove_leftover(leftover);
+        drop_body(ask);
         return ask.responder->send(refusal_of_stranger(caller.error()));
     }
     head.saw(*caller);
     ask.caller = *caller;
     ask.variables = std::move(found.variables);
     if (!allowed(head, ask.caller, *found.route, ask.variables)) {
-        remove_leftover(leftover);
+        drop_body(ask);
         return refuse(ask, forbidden(ask.caller, *found.route));
     }
     ask.responder = timed(head, std::move(ask.responder), *found.route);
@@ -272,7 +267,12 @@ net::Admission admission_of(const Head& head, const net::Request& request) {
         admission.refusal = refusal(forbidden(*caller, *found.route));
     } else if (streamed(request)) {
         auto place = upload_place(head, request);
-        if (place) admission.body_file = std::move(*place);
+        if (place) {
+            admission.body_file = std::move(*place);
+            admission.disk_room = [&head, blob = is_blob(request)](std::uint64_t bytes) {
+                return upload_room(head, blob ? Upload::blob : Upload::storage, bytes);
+            };
+        }
         if (!place) admission.refusal = refusal(place.error());
     }
     return admission;

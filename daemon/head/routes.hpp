@@ -86,14 +86,19 @@ net::Response refusal_of_stranger(const Error& error);
 // Runs what answers a request. What it throws is answered with 500 and told on standard error, and the head goes on: at
 // that point nothing has been decided. What it handed over to be decided is decided all the same, outside of this.
 void guarded(Ask& ask, const std::function<void()>& answer);
-// Runs `work`, which gives a Result, on the pool, and `then(ask, result)` on the loop; neither ends the head.
+// Runs `work`, which gives a Result, on the pool, and `then(ask, result)` on the loop; neither ends the head. Work that
+// waits for a storage is `on_pool_at` its place: where that hangs, the work of other places goes on.
 template <class Work, class Then>
-void on_pool(const Ask& ask, Work work, Then then) {
-    ask.head.loop.offload(
-        std::move(work), [](const Error& error) { return error; },
+void on_pool_at(const std::string& place, const Ask& ask, Work work, Then then) {
+    ask.head.loop.offload_at(
+        place, std::move(work), [](const Error& error) { return error; },
         [kept = ask, then = std::move(then)](auto result) mutable {
             guarded(kept, [&] { then(kept, std::move(result)); });
         });
+}
+template <class Work, class Then>
+void on_pool(const Ask& ask, Work work, Then then) {
+    on_pool_at("", ask, std::move(work), std::move(then));
 }
 int http_status(const Error& error);
 const char* code_text(ErrorCode code);
@@ -105,8 +110,15 @@ Result<RunId> find_run(const Head& head, const std::string& text);
 void sweep_uploads(const std::string& storage_root, std::int64_t untouched_ms);  // to cluster://, that nobody finished
 void prune_logs(Head& head);  // of runs that ended longer ago than their logs.keep
 
-// Where a streamed upload is written: beside its target, so that moving it there is a rename; refused (full) below the
-// reserve. Safe on the server's threads.
+// Where a streamed upload is written: beside its target, so that moving it there is a rename. Refused: its target is no
+// name that a blob or a file may have. Waits for nothing; safe on the server's threads.
 Result<std::string> upload_place(const Head& head, const net::Request& request);
+// Full: with so many bytes more, an upload would leave less free than the reserve. Asks the file system.
+enum class Upload { blob, storage };
+Status upload_room(const Head& head, Upload kind, std::uint64_t bytes);
+Status blob_name(const std::string& text);             // usage: it is no SHA-256
+Status storage_name(const std::string& path);          // usage: it is no path below the storage root
+constexpr std::uint64_t storage_body_max = 64u << 20;  // of a piece, an appended part, or a file that must be new
+void drop_body(const Ask& ask);                        // a streamed body that nobody wants; on the pool
 
 }  // namespace rtrain::head

@@ -68,7 +68,8 @@ std::string result_json(const Head& head, const Run& run) {
 
 void write_own_result(Head& head, const std::string& run_name, const std::string& text) {
     const std::string path = run_name + "/result.json", root = head.options.storage_root;
-    head.loop.offload(
+    head.loop.offload_at(
+        root,
         [path, text, root] {
             auto store = storage::open_file_store(root);
             const Status written = store ? (*store)->put(path, text) : Status(store.error());

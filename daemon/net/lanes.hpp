@@ -1,5 +1,6 @@
 // The threads of a server. A connection belongs to one lane (an io_context with one thread) for life, so sessions need
-// no locks; what the loop wants of a session is posted to its lane.
+// no locks; what the loop wants of a session is posted to its lane. Lanes carry agents' sockets, so they touch no
+// files: those have threads of their own, apart for each place.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 
 #include "daemon/net/asio.hpp"
 #include "daemon/net/connection_table.hpp"
+#include "daemon/net/place_pools.hpp"
 #include "daemon/net/server.hpp"
 
 namespace rtrain::net {
@@ -54,6 +56,8 @@ class Hub {
     std::shared_ptr<bool> alive = std::make_shared<bool>(true);
     std::atomic<std::size_t> connections = 0;
     ConnectionTable table;
+    // Bodies and answers that are files: a connection's own thread never waits for a disk. Stopped by the server's end.
+    PlacePools files{ThreadPriority::behind_loop};
 
     // Tells the loop that somebody was turned away, once for each address and reason. From any lane.
     void note_refusal(const std::string& address, const std::string& why);

@@ -14,14 +14,13 @@
 #include <vector>
 
 #include "daemon/net/asio.hpp"
-#include "daemon/net/offload_pool.hpp"
+#include "daemon/net/place_pools.hpp"
 #include "daemon/net/posted.hpp"
 #include "scheduler/result.hpp"
 
 namespace rtrain::net {
 namespace {
 
-constexpr std::size_t offload_threads = 4;
 using Executor = asio::io_context::executor_type;
 using Descriptor = asio::posix::basic_stream_descriptor<Executor>;
 using Signals = asio::basic_signal_set<Executor>;
@@ -58,7 +57,7 @@ struct Loop::Body {
     std::map<int, std::shared_ptr<Watch>> watches;
     std::map<int, std::pair<std::shared_ptr<Signals>, Task>> signals;
     TimerId last_timer = 0;
-    std::unique_ptr<OffloadPool> pool = std::make_unique<OffloadPool>(offload_threads, ThreadPriority::normal);
+    PlacePools pools{ThreadPriority::normal};
     std::vector<Task> following;  // what runs when the present task has returned
     bool in_task = false;
 
@@ -104,7 +103,7 @@ Error thrown(const std::exception& wrong, const std::string& doing) {
 Loop::Loop() : body_(std::make_unique<Body>()) {}
 
 Loop::~Loop() {
-    body_->pool->stop();
+    body_->pools.stop();
     body_->signals.clear();
     body_->watches.clear();
     body_->timers.clear();
@@ -160,8 +159,10 @@ void Loop::on_signal(int signal, Task task) {
     body_->arm(signal, set);
 }
 
-void Loop::offload(Task work, Task done) {
-    body_->pool->add([body = body_.get(), work = std::move(work), done = std::move(done)]() mutable {
+void Loop::offload(Task work, Task done) { offload_at("", std::move(work), std::move(done)); }
+
+void Loop::offload_at(const std::string& place, Task work, Task done) {
+    body_->pools.add(place, [body = body_.get(), work = std::move(work), done = std::move(done)]() mutable {
         try {
             work();
         } catch (const std::exception& wrong) {

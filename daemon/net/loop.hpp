@@ -43,11 +43,18 @@ class Loop {
     // Runs `work` on a small pool of threads, then `done` on the loop: file system and blocking network calls. What it
     // throws is told on standard error, and `done` still comes.
     void offload(Task work, Task done);
+    // The same on threads for one place alone, such as a storage path: where it hangs, no other place's work waits.
+    void offload_at(const std::string& place, Task work, Task done);
     // The same for work that answers: `then` gets the answer, which is `failed(Error)` for work that threw.
     template <class Work, class Failed, class Then>
     void offload(Work work, Failed failed, Then then) {
+        offload_at("", std::move(work), std::move(failed), std::move(then));
+    }
+    template <class Work, class Failed, class Then>
+    void offload_at(const std::string& place, Work work, Failed failed, Then then) {
         auto answer = std::make_shared<std::optional<decltype(work())>>();
-        offload(
+        offload_at(
+            place,
             [answer, work = std::move(work), failed = std::move(failed)]() mutable {
                 try {
                     answer->emplace(work());

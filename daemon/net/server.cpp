@@ -146,6 +146,7 @@ TlsServer::~TlsServer() {
         lane->thread.join();
         for (LaneMember* member : std::set<LaneMember*>(lane->members)) member->cut();
     }
+    hub_->files.stop();
     hub_->handler.reset();
 }
 

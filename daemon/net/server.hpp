@@ -59,6 +59,7 @@ struct Response {
     std::string file;  // not empty: the body is this file (from `file_offset`), streamed
     std::uint64_t file_offset = 0;
     std::shared_ptr<OpenFile> opened = {};  // instead of `file`: what was checked is what is sent
+    std::string place = {};  // where `opened` lies: a place that hangs keeps no answer from another one waiting
     // Asked before each piece of a file, in the connection's own thread. False: the answer is cut off.
     std::function<bool()> permitted = {};
 };
@@ -103,6 +104,9 @@ struct Admission {
     std::string caller = {};     // a user or a node, by a name that is nobody else's; empty: still a stranger
     Room room = Room::shared;    // for the caller's connections
     std::string body_file = {};  // where the body is written; empty: it is kept in memory
+    // Asked on a thread for files before `body_file` is made, with the length that the head tells (0: none), and before
+    // each piece of it is written, with the piece's: is there room for as many bytes more?
+    std::function<Status(std::uint64_t bytes)> disk_room = {};
     std::uint64_t body_limit = ~std::uint64_t{0};  // of a body in memory, beside the server's own limit
     std::optional<Response> refusal = {};
 };
@@ -113,7 +117,8 @@ struct ServerOptions {
     TlsIdentity identity;
     bool require_client_certificate = false;
     std::uint64_t body_limit = 16u << 20;  // larger: 413, unless `admit` names a file for this request
-    // Called by the server's threads with method, path, query and headers of each request, before its body is read.
+    // Called by the connections' threads with method, path, query and headers of each request, before its body is read:
+    // it waits for no file.
     // Without it every request is admitted, and its caller is the name in its certificate.
     std::function<Admission(const Request& head)> admit;
     std::uint32_t threads = 2;

@@ -1,15 +1,10 @@
 // What comes in: handshake, heads, bodies. See session.hpp; answers are in session_answer.cpp.
 #include "daemon/net/session.hpp"
 
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "daemon/net/target.hpp"
@@ -31,13 +26,6 @@ constexpr std::string_view plain_http_answer =
 bool is_plain_http(const error_code& error) {
     return error.category() == asio::error::get_ssl_category() &&
            ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
-}
-
-Error disk_error(const std::string& path) {
-    const int why = errno;
-    return {why == ENOSPC || why == EDQUOT ? ErrorCode::full : ErrorCode::io,
-            "writing an upload to " + path + ": " + std::strerror(why),
-            why == ENOSPC ? "make room on that file system, then send it again" : ""};
 }
 
 Response too_large(std::uint64_t limit) {
@@ -139,6 +127,7 @@ void Session::arrived(error_code error, std::size_t bytes) {
             lingered_bytes_ += bytes;
             return lingered_bytes_ < linger_limit ? read() : close();
         case State::handshake:
+        case State::disk:
         case State::waiting:
         case State::writing:
         case State::closed:
@@ -161,11 +150,11 @@ void Session::parse() {
             if (writing_) return;
             continue;
         }
-        if (had_head && parser_->done()) return dispatch();
+        if (had_head && parser_->done()) return upload_ ? finish_upload() : dispatch();
         if (used > 0 && !in_.empty()) continue;
         if (in_.size() > unread_limit)
             return refuse(error_response({ErrorCode::usage, "malformed HTTP: a part that is too long", ""}, 400));
-        return read();
+        return upload_ ? read_upload() : read();
     }
 }
 
@@ -184,7 +173,8 @@ void Session::head_came() {
             return refuse(error_response({ErrorCode::usage, "a WebSocket upgrade has no body", ""}, 400));
         return dispatch();
     }
-    if (!has_room_for_body()) return;
+    if (!request_.body_file.empty()) return open_upload();
+    if (!fits()) return;
     state_ = State::body;
     if (head.has_body() && request_.header("expect") == "100-continue" && in_.empty())
         return write("HTTP/1.1 100 Continue\r\n\r\n", &Session::parse);
@@ -207,6 +197,7 @@ bool Session::admit() {
     hub_.table.release_bytes(ticket_->number);  // of the head
     body_limit_ = std::min(hub_.options.body_limit, admission.body_limit);
     request_.body_file = std::move(admission.body_file);
+    disk_room_ = std::move(admission.disk_room);
     return true;
 }
 
@@ -219,12 +210,7 @@ void Session::too_many(const char* what) {
     refuse(std::move(refusal));
 }
 
-bool Session::has_room_for_body() {
-    if (!request_.body_file.empty()) {
-        upload_ = ::open(request_.body_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        if (upload_ < 0) return refuse(error_response(disk_error(request_.body_file), 0)), false;
-        return true;
-    }
+bool Session::fits() {
     const std::uint64_t length = parser_->head().content_length.value_or(0);
     if (length <= body_limit_) return true;
     refuse(too_large(body_limit_));
@@ -233,30 +219,22 @@ bool Session::has_room_for_body() {
 
 bool Session::take_body(std::string_view piece) {
     body_bytes_ += piece.size();
-    if (upload_ < 0) {
-        if (body_bytes_ > body_limit_) {
-            body_fault_ = too_large(body_limit_);
-            return false;
-        }
-        if (!hub_.table.may_hold(ticket_->number, piece.size())) {
-            close_after_ = true;
-            body_fault_ = error_response(
-                {ErrorCode::full, "too many bytes of requests are being read for this caller", "try again in a second"},
-                429);
-            return false;
-        }
-        request_.body += piece;
+    if (upload_) {
+        to_write_ += piece;
         return true;
     }
-    while (!piece.empty()) {
-        const ssize_t written = ::write(upload_, piece.data(), piece.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) {
-            body_fault_ = error_response(disk_error(request_.body_file), 0);
-            return false;
-        }
-        piece.remove_prefix(static_cast<std::size_t>(written));
+    if (body_bytes_ > body_limit_) {
+        body_fault_ = too_large(body_limit_);
+        return false;
     }
+    if (!hub_.table.may_hold(ticket_->number, piece.size())) {
+        close_after_ = true;
+        body_fault_ = error_response(
+            {ErrorCode::full, "too many bytes of requests are being read for this caller", "try again in a second"},
+            429);
+        return false;
+    }
+    request_.body += piece;
     return true;
 }
 
@@ -270,7 +248,6 @@ void Session::refuse(Response refusal) {
 void Session::dispatch() {
     state_ = State::waiting;
     watchdog_.never();
-    if (upload_ >= 0) ::close(std::exchange(upload_, -1));
     std::shared_ptr<Hub> hub = weak_hub_.lock();
     if (!hub) return close();
     auto responder = make_responder(hub, lane_, weak_from_this(), exchange_, peer_, parser_->head().wants_socket);
@@ -278,7 +255,7 @@ void Session::dispatch() {
         if (auto handler = hub->handler)
             (*handler)(std::move(request), std::move(responder));
         else if (!request.body_file.empty())
-            ::unlink(request.body_file.c_str());
+            hub->files.add("", [path = request.body_file] { remove_file(path); });
     });
 }
 
@@ -313,19 +290,6 @@ void Session::close() {
     drop_file();
     ticket_.reset();
     lane_.leave(this);
-}
-
-// A body that nobody took over.
-void Session::drop_upload() {
-    if (upload_ < 0) return;
-    struct stat facts{};
-    const bool ours = fstat(upload_, &facts) == 0 && S_ISREG(facts.st_mode);  // never a device that was named
-    ::close(std::exchange(upload_, -1));
-    if (ours) ::unlink(request_.body_file.c_str());
-}
-
-void Session::drop_file() {
-    if (file_ >= 0) ::close(std::exchange(file_, -1));
 }
 
 }  // namespace rtrain::net

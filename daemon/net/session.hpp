@@ -7,6 +7,7 @@
 
 #include "daemon/net/http_parser.hpp"
 #include "daemon/net/lanes.hpp"
+#include "daemon/net/served_files.hpp"
 #include "daemon/net/tls.hpp"
 #include "daemon/net/websocket.hpp"
 #include "daemon/net/wire.hpp"
@@ -46,7 +47,8 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
 
   private:
     // linger: what the peer still sends is read and dropped, so that it gets to see the answer.
-    enum class State { handshake, head, body, waiting, writing, streaming, linger, closed };
+    // disk: the body's file is made or closed by another thread, and nothing is read.
+    enum class State { handshake, head, body, disk, waiting, writing, streaming, linger, closed };
     using Step = void (Session::*)();
 
     // session.cpp: in
@@ -57,9 +59,24 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     void parse();
     void head_came();
     bool admit();
-    bool has_room_for_body();
+    bool fits();
     void too_many(const char* what);
     bool take_body(std::string_view piece);
+    // session_files.cpp: bodies and answers that are files, on the server's threads for these
+    void on_files(const std::string& place, Loop::Task work, Step then);
+    void open_upload();
+    void upload_opened();
+    void read_upload();
+    void write_upload();
+    void upload_written();
+    void finish_upload();
+    void upload_kept();
+    void open_file();
+    void file_opened();
+    void read_file_piece();
+    void send_file_piece();
+    void drop_upload();
+    void drop_file();
     void refuse(Response refusal);
     void dispatch();
     void linger();
@@ -67,12 +84,9 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     void write(std::string bytes, Step then);
     void write_head(const Response& response, std::uint64_t length);
     void write_body();
-    void write_file_piece();
     void end_exchange();
     void stream_piece();
     void release(std::shared_ptr<StreamShared> stream);
-    void drop_upload();
-    void drop_file();
 
     Hub& hub_;
     const std::weak_ptr<Hub> weak_hub_;  // for handles, which keep the hub alive
@@ -89,14 +103,16 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     std::unique_ptr<HttpParser> parser_;
     Request request_;
     std::optional<Response> body_fault_;
-    int upload_ = -1;  // where a streamed body goes
+    std::shared_ptr<BodyFile> upload_;  // where a streamed body goes
+    std::function<Status(std::uint64_t)> disk_room_;
+    std::string to_write_;  // of it, and not with the thread that writes
+    bool upload_busy_ = false;
     std::uint64_t body_bytes_ = 0, body_limit_ = 0, lingered_bytes_ = 0;
     bool of_stranger_ = false;  // the request that is being read
     bool close_after_ = false;
 
     Response response_;
-    int file_ = -1;
-    std::uint64_t file_at_ = 0, file_left_ = 0;
+    std::shared_ptr<AnswerFile> file_;
     std::shared_ptr<StreamShared> stream_;
     std::size_t stream_writing_ = 0;
 };

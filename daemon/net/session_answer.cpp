@@ -1,9 +1,4 @@
 // What goes out: answers from memory and from files, streams, the hand-over to a WebSocket. See session.hpp.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -14,7 +9,6 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr std::size_t together_limit = 64u << 10;  // head and body leave in one write up to this size
-constexpr std::size_t file_piece = 128u << 10;
 constexpr std::size_t chunk_limit = 128u << 10;
 constexpr milliseconds goodbye_timeout{2'000};
 
@@ -32,10 +26,6 @@ std::string head_text(const Response& response, const std::string& body_header, 
 }
 
 }  // namespace
-
-OpenFile::~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-}
 
 void Session::write(std::string bytes, Step then) {
     out_ = std::move(bytes);
@@ -55,21 +45,9 @@ void Session::answer(std::uint64_t exchange, Response response) {
     // A node that joins proves itself with its body: it has cost its address nothing.
     if (of_stranger_ && parser_->head().method == "POST" && response.status < 300)
         hub_.table.give_back_request(ticket_->number);
-    if (!response.file.empty() || response.opened) {
-        struct stat facts{};
-        file_ = response.opened ? ::fcntl(response.opened->descriptor(), F_DUPFD_CLOEXEC, 0)
-                                : ::open(response.file.c_str(), O_RDONLY | O_CLOEXEC);
-        if (file_ < 0 || fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-            drop_file();
-            response = error_response({ErrorCode::not_found, "the file of the answer is gone", ""}, 0);
-        } else {
-            const auto size = static_cast<std::uint64_t>(facts.st_size);
-            file_at_ = std::min(response.file_offset, size);
-            file_left_ = size - file_at_;
-        }
-    }
     response_ = std::move(response);
-    write_head(response_, file_ >= 0 ? file_left_ : response_.body.size());
+    if (!response_.file.empty() || response_.opened) return open_file();
+    write_head(response_, response_.body.size());
 }
 
 void Session::write_head(const Response& response, std::uint64_t length) {
@@ -79,24 +57,12 @@ void Session::write_head(const Response& response, std::uint64_t length) {
     std::string head = head_text(response, ending + "\r\n", with_body ? response.content_type : "");
     if (!with_body || parser_->head().method == "HEAD" || length == 0)
         return write(std::move(head), &Session::end_exchange);
-    if (file_ >= 0) return write(std::move(head), &Session::write_file_piece);
+    if (file_) return write(std::move(head), &Session::read_file_piece);
     if (length > together_limit) return write(std::move(head), &Session::write_body);
     write(head + response.body, &Session::end_exchange);
 }
 
 void Session::write_body() { write(std::exchange(response_.body, {}), &Session::end_exchange); }
-
-void Session::write_file_piece() {
-    if (file_left_ == 0) return end_exchange();
-    if (response_.permitted && !response_.permitted()) return close();
-    std::string piece(static_cast<std::size_t>(std::min<std::uint64_t>(file_piece, file_left_)), '\0');
-    const ssize_t got = ::pread(file_, piece.data(), piece.size(), static_cast<off_t>(file_at_));
-    if (got <= 0) return close();  // shorter than promised: only breaking off tells the peer
-    piece.resize(static_cast<std::size_t>(got));
-    file_at_ += piece.size();
-    file_left_ -= piece.size();
-    write(std::move(piece), &Session::write_file_piece);
-}
 
 void Session::end_exchange() {
     drop_file();

@@ -1,0 +1,59 @@
+// The files of a request: the one that a body is written to while it comes, and the one that an answer is sent from.
+// Everything here may wait for a disk, the destructors too: it is used, and let go of, on the server's threads for
+// files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/net/server.hpp"
+
+namespace rtrain::net {
+
+void remove_file(const std::string& path);
+
+class BodyFile {
+  public:
+    BodyFile(std::string path, std::function<Status(std::uint64_t)> room)
+        : path_(std::move(path)), room_(std::move(room)) {}
+    ~BodyFile();  // removes the file unless it was kept
+    BodyFile(const BodyFile&) = delete;
+    BodyFile& operator=(const BodyFile&) = delete;
+
+    void open(std::uint64_t length);
+    void write(const std::string& piece);
+    void keep();                                                  // it is whole: its path is the handler's now
+    const std::optional<Error>& fault() const { return fault_; }  // of the first step that failed
+    std::string place() const;                                    // its directory
+
+  private:
+    const std::string path_;
+    const std::function<Status(std::uint64_t)> room_;
+    int descriptor_ = -1;
+    std::optional<Error> fault_;
+};
+
+class AnswerFile {
+  public:
+    explicit AnswerFile(const Response& response);
+    ~AnswerFile();
+    AnswerFile(const AnswerFile&) = delete;
+    AnswerFile& operator=(const AnswerFile&) = delete;
+
+    void open();  // afterwards `left` says how much is to be sent; `there` is false: it is no plain file
+    void next();  // reads `piece`; empty: it became shorter than it was
+    std::string place() const;
+    bool there = false;
+    std::uint64_t left = 0;
+    std::string piece;
+
+  private:
+    const std::string path_, place_;
+    std::shared_ptr<OpenFile> opened_;
+    std::uint64_t at_ = 0;
+};
+
+}  // namespace rtrain::net

@@ -1,0 +1,131 @@
+// Bodies that are written to files while they come, and answers that are files. A thread of the server's makes, writes,
+// reads and closes them; the lane goes on with others meanwhile, and with this connection when that is done.
+#include <utility>
+
+#include "daemon/net/session.hpp"
+
+namespace rtrain::net {
+namespace {
+
+constexpr std::size_t piece_wanted = 128u << 10;     // is written at once
+constexpr std::size_t unwritten_limit = 256u << 10;  // beyond, nothing more is read until the disk has taken some
+
+}  // namespace
+
+// Runs `work` on a thread for files at `place`, then `then` in the lane.
+void Session::on_files(const std::string& place, Loop::Task work, Step then) {
+    auto hub = weak_hub_.lock();
+    if (!hub) return close();
+    PlacePools& files = hub->files;
+    files.add(place,
+              [hub = std::move(hub), lane = &lane_, self = shared_from_this(), work = std::move(work), then]() mutable {
+                  work();
+                  work = nullptr;  // its file may end with it, here
+                  asio::post(lane->io, [self = std::move(self), then] { ((*self).*then)(); });
+              });
+}
+
+void Session::open_upload() {
+    state_ = State::disk;
+    watchdog_.never();
+    upload_ = std::make_shared<BodyFile>(request_.body_file, std::move(disk_room_));
+    on_files(
+        upload_->place(), [file = upload_, length = parser_->head().content_length.value_or(0)] { file->open(length); },
+        &Session::upload_opened);
+}
+
+void Session::upload_opened() {
+    if (state_ != State::disk) return;
+    if (upload_->fault()) return refuse(error_response(*upload_->fault(), 0));
+    state_ = State::body;
+    watchdog_.within(std::chrono::milliseconds(hub_.options.idle_timeout_ms));
+    if (parser_->head().has_body() && request_.header("expect") == "100-continue" && in_.empty())
+        return write("HTTP/1.1 100 Continue\r\n\r\n", &Session::parse);
+    parse();
+}
+
+// All that has come is parsed, and it was not the end.
+void Session::read_upload() {
+    if (to_write_.size() >= piece_wanted && !upload_busy_) write_upload();
+    if (to_write_.size() < unwritten_limit) return read();
+    watchdog_.never();  // it is the disk that is waited for
+}
+
+void Session::write_upload() {
+    upload_busy_ = true;
+    on_files(
+        upload_->place(), [file = upload_, piece = std::exchange(to_write_, {})] { file->write(piece); },
+        &Session::upload_written);
+}
+
+void Session::upload_written() {
+    upload_busy_ = false;
+    if (state_ != State::body && state_ != State::disk) return;
+    if (upload_->fault()) return refuse(error_response(*upload_->fault(), 0));
+    if (state_ == State::disk) return finish_upload();
+    watchdog_.within(std::chrono::milliseconds(hub_.options.idle_timeout_ms));
+    read_upload();
+}
+
+// Its last byte has come.
+void Session::finish_upload() {
+    state_ = State::disk;
+    watchdog_.never();
+    if (upload_busy_) return;
+    if (!to_write_.empty()) return write_upload();
+    on_files(upload_->place(), [file = upload_] { file->keep(); }, &Session::upload_kept);
+}
+
+void Session::upload_kept() {
+    if (state_ != State::disk) {  // the connection ended meanwhile, and nobody takes the file over
+        if (auto hub = weak_hub_.lock()) hub->files.add("", [path = request_.body_file] { remove_file(path); });
+        return;
+    }
+    if (upload_->fault()) return refuse(error_response(*upload_->fault(), 0));
+    drop_upload();
+    dispatch();
+}
+
+// A body that nobody took over goes with its last owner, on a thread for files.
+void Session::drop_upload() {
+    to_write_.clear();
+    if (!upload_) return;
+    const std::string place = upload_->place();
+    hub_.files.add(place, [file = std::exchange(upload_, nullptr)] {});
+}
+
+void Session::drop_file() {
+    if (!file_) return;
+    const std::string place = file_->place();
+    hub_.files.add(place, [file = std::exchange(file_, nullptr)] {});
+}
+
+void Session::open_file() {
+    file_ = std::make_shared<AnswerFile>(response_);
+    response_.opened.reset();
+    on_files(file_->place(), [file = file_] { file->open(); }, &Session::file_opened);
+}
+
+void Session::file_opened() {
+    if (state_ != State::writing) return;
+    if (!file_->there) {
+        drop_file();
+        response_ = error_response({ErrorCode::not_found, "the file of the answer is gone", ""}, 0);
+    }
+    write_head(response_, file_ ? file_->left : response_.body.size());
+}
+
+void Session::read_file_piece() {
+    if (file_->left == 0) return end_exchange();
+    if (response_.permitted && !response_.permitted()) return close();
+    watchdog_.never();
+    on_files(file_->place(), [file = file_] { file->next(); }, &Session::send_file_piece);
+}
+
+void Session::send_file_piece() {
+    if (state_ != State::writing) return;
+    if (file_->piece.empty()) return close();  // shorter than promised: only breaking off tells the peer
+    write(std::exchange(file_->piece, {}), &Session::read_file_piece);
+}
+
+}  // namespace rtrain::net
