@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "daemon/agent/metrics_bound.hpp"
 #include "daemon/agent/report_group.hpp"
 #include "daemon/protocol/stop_metric.hpp"
 
@@ -233,6 +234,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
     Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
     if (with_files) reported.checkpoint = new_directory(c, wish, sink);
     for (auto& [node, report] : gathering.nodes) reported.metrics_json.merge(report.metrics_json);
+    bound_metrics(reported.metrics_json);
     c.passed = index;
     const auto rank0 = reported.metrics_json.find(0);
     const bool here = rank0 != reported.metrics_json.end();

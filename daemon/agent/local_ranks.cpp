@@ -1,6 +1,7 @@
 // The ranks of this node in their attempt's report group.
 #include <algorithm>
 
+#include "daemon/agent/metrics_bound.hpp"
 #include "daemon/agent/report_group.hpp"
 
 namespace rtrain::agent {
@@ -74,6 +75,7 @@ void gather(LocalRanks& local, GroupSink& sink) {
         }
         if (rank == 0 && one.checkpoint) report.directory_name = one.checkpoint->directory_name;
     }
+    bound_metrics(report.metrics_json);
     if (!staged.empty()) local.staged[report.index] = staged;
     if (!report.checkpoint) return complete(local, std::move(report), sink);
     local.complete = std::move(report);

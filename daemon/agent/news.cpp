@@ -1,4 +1,5 @@
 // Between this agent and the head: the numbered news with their outbox, registration, heartbeats, orders.
+#include "daemon/agent/metrics_bound.hpp"
 #include "daemon/agent/steps.hpp"
 
 namespace rtrain::agent {
@@ -13,6 +14,15 @@ constexpr std::int64_t gather_ms = 20;
 bool may_wait(const NewsBody& what) {
     const auto* report = std::get_if<Reported>(&what);
     return report != nullptr && report->index > 1;
+}
+
+// Returns the bytes of the text that workers gave: it alone makes news long.
+std::size_t workers_text_bytes(const NewsBody& what) {
+    std::size_t bytes = 0;
+    if (const auto* report = std::get_if<Reported>(&what))
+        for (const auto& [rank, json] : report->metrics_json) bytes += json.size();
+    if (const auto* exited = std::get_if<Exited>(&what)) bytes = exited->cause.detail.size();
+    return bytes;
 }
 
 }  // namespace
@@ -34,11 +44,21 @@ void send_late_news(Step& step) {
     AgentState& state = step.state;
     if (state.unsent_from == 0) return;
     NewsBatch batch;
-    for (auto at = state.outbox.lower_bound(state.unsent_from); at != state.outbox.end(); ++at)
+    std::size_t bytes = 0;
+    const auto flush = [&] {
+        bytes = 0;
+        NewsBatch full = std::exchange(batch, {});
+        if (full.items.size() == 1) return step.out.push_back(ToHead{std::move(full.items.front())});
+        if (!full.items.empty()) step.out.push_back(ToHead{std::move(full)});
+    };
+    for (auto at = state.outbox.lower_bound(state.unsent_from); at != state.outbox.end(); ++at) {
+        const std::size_t more = workers_text_bytes(at->second.what);
+        if (bytes + more > worker::all_ranks_metrics_bytes_max) flush();  // one message carries no more
+        bytes += more;
         batch.items.push_back(at->second);
+    }
+    flush();
     state.unsent_from = 0;
-    if (batch.items.size() == 1) return step.out.push_back(ToHead{std::move(batch.items.front())});
-    if (!batch.items.empty()) step.out.push_back(ToHead{std::move(batch)});
 }
 
 void on(Step& step, const HeadConnected&) {

@@ -2,6 +2,7 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/last_error.hpp"
 #include "runtime/worker/rtrain_worker.h"
 #include "runtime/worker/session.hpp"
@@ -50,6 +51,9 @@ std::optional<rtrain::worker::Upload> upload_of(std::int32_t number) {
 // Why the agent would not take these metrics; empty: it does. Found here, it is an error of the call that gave them.
 std::string too_much_in(const std::string& metrics) {
     using namespace rtrain::worker;
+    if (metrics.size() > metrics_bytes_max)
+        return "the metrics have " + std::to_string(metrics.size()) + " bytes as JSON and the most is " +
+               std::to_string(metrics_bytes_max) + "; put such data into a file of the checkpoint";
     const std::string levels = std::to_string(metrics_levels_max), values = std::to_string(metrics_values_max);
     if (rtrain::storage::exceeds(metrics, {.levels = metrics_levels_max, .values = metrics_values_max}))
         return "the metrics have more than " + levels + " levels of lists and objects, or more than " + values +
@@ -73,6 +77,9 @@ int read_call(const rtw_report_args& args, rtrain::worker::ReportCall& call) {
         return failed(RTW_INVALID, "the checkpoint's directory name '" + call.directory_name +
                                        "' may not contain '/' or begin with '.'");
     }
+    if (call.directory_name.size() > rtrain::worker::name_bytes_max)
+        return failed(RTW_INVALID, "the checkpoint's directory name has " + std::to_string(call.directory_name.size()) +
+                                       " bytes and the most is 255");
     const auto upload = upload_of(args.upload);
     if (!upload)
         return failed(RTW_INVALID, "upload is " + std::to_string(args.upload) + " and should be an RTW_UPLOAD_ value");

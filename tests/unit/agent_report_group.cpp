@@ -74,6 +74,25 @@ TEST_CASE("metrics go to the head together, a moment later; what is news takes t
     CHECK(std::get<protocol::NewsBatch>(all<ToHead>(ended)[0].message).items.size() == 2);
 }
 
+TEST_CASE("no message to the head is longer than it takes, however much the ranks report") {
+    Machine machine = running();
+    const std::string big = R"({"a":")" + std::string(4u << 20, 'x') + "\"}";  // a worker's own bound is lower
+    const auto both = [&](std::uint64_t index) {
+        machine.feed(report(0, index, big));
+        return machine.feed(report(1, index, big));
+    };
+    const auto first = news<protocol::Reported>(both(1));
+    REQUIRE(first.size() == 1);
+    CHECK(first[0].metrics_json.at(0) == big);
+    CHECK(first[0].metrics_json.at(1).find("left_out") != std::string::npos);
+    both(2);
+    both(3);
+    machine.now = *next_wake(machine.state);
+    const auto sent = all<ToHead>(machine.feed(TimerFired{}));
+    CHECK(sent.size() == 2);
+    for (const ToHead& one : sent) CHECK(protocol::encode(one.message).size() < 16u << 20);
+}
+
 TEST_CASE("a report whose answer was lost is answered at once and counted once") {
     Machine machine = running();
     machine.feed(report(0, 1));

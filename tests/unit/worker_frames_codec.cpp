@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/frames/frames.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -162,6 +163,27 @@ TEST_CASE("the usual report and its answer are read as any other spelling of the
         CAPTURE(wrong);
         CHECK_FALSE(decode_from_worker(head + "3" + middle + wrong).ok());
     }
+}
+
+TEST_CASE("what an agent would hand on is bounded, so that no worker's words are too long for the head") {
+    const std::string big(std::size_t{2} << 20, 'x');
+    const auto report = [&](const Report& one) { return why(body_of(encode(FromWorker{one}))); };
+    CHECK(report({.index = 1, .metrics_json = R"({"a":")" + big + "\"}"}).find("'metrics'") != std::string::npos);
+    CHECK(report({.index = 1, .metrics_json = R"({"a":")" + big + "\"}", .upload = Upload::sync}).find("'metrics'") !=
+          std::string::npos);
+    CHECK(report({.index = 1, .checkpoint = StagedFiles{.path = big}}).find("'path'") != std::string::npos);
+    CHECK(report({.index = 1, .checkpoint = StagedFiles{.directory_name = big}}).find("'directory_name'") !=
+          std::string::npos);
+    for (const std::uint64_t index : {index_max + 1, ~std::uint64_t{0}}) {
+        CHECK(report({.index = index}).find("'index'") != std::string::npos);
+        CHECK(report({.index = index, .upload = Upload::sync}).find("'index'") != std::string::npos);
+        CHECK(why(body_of(encode(FromWorker{Hello{.next_index = index}}))).find("'next_index'") != std::string::npos);
+    }
+    CHECK(report({.index = index_max}) == "understood");
+    const auto cause = decode_from_worker(body_of(encode(FromWorker{Fail{big}}))).value();
+    CHECK(std::get<Fail>(cause).text.size() == std::size_t{256} << 10);
+    const auto refused = decode_from_worker(body_of(encode(FromWorker{Report{.index = 1, .checkpoint_error = big}})));
+    CHECK(std::get<Report>(refused.value()).checkpoint_error.size() == std::size_t{16} << 10);
 }
 
 TEST_CASE("a frame that nests without bound, or is made of very many values, is refused before it is parsed") {

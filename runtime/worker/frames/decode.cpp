@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/frames/frames.hpp"
 #include "storage/base/json_depth.hpp"
 
@@ -21,6 +22,11 @@ class Fields {
         const Json* value = find(name);
         if (value && value->is_string()) return value->get<std::string>();
         return wrong(name, "a string"), std::string{};
+    }
+    std::string text_of_at_most(std::size_t bytes, const char* name) {
+        std::string found = text(name);
+        if (found.size() > bytes) wrong(name, "short enough");
+        return found;
     }
     std::optional<std::string> text_or_null(const char* name) {
         const Json* value = find(name);
@@ -90,7 +96,6 @@ class Fields {
     std::string fault_;
 };
 
-constexpr std::uint64_t index_max = std::numeric_limits<std::uint64_t>::max();
 constexpr std::int64_t time_max = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t version_max = std::numeric_limits<std::int32_t>::max();
 
@@ -118,17 +123,25 @@ Upload upload_named(Fields& f) {
     return Upload::none;
 }
 
+// Text that is shown to people: its beginning tells most, and half a character at the end does no harm.
+std::string cut(std::string text, std::size_t bytes) {
+    if (text.size() > bytes) text.resize(bytes);
+    return text;
+}
+
 Report report(Fields& f) {
     Report m;
     m.index = f.number<std::uint64_t>("index", 1, index_max);
     m.metrics_json = f.object("metrics");
     if (const Json* files = f.object_or_null("checkpoint")) {
         Fields inner(*files);
-        m.checkpoint = StagedFiles{.path = inner.text("path"), .directory_name = inner.text("directory_name")};
+        m.checkpoint = StagedFiles{.path = inner.text_of_at_most(path_bytes_max, "path"),
+                                   .directory_name = inner.text_of_at_most(name_bytes_max, "directory_name")};
         f.take_fault(inner);
     }
-    m.checkpoint_error = f.text_or_null("checkpoint_error").value_or("");
-    m.error_reason = f.text_or_null("error_reason").value_or("");
+    if (m.metrics_json.size() > metrics_bytes_max) f.wrong("metrics", "short enough");
+    m.checkpoint_error = cut(f.text_or_null("checkpoint_error").value_or(""), staging_error_bytes_max);
+    m.error_reason = cut(f.text_or_null("error_reason").value_or(""), name_bytes_max);
     m.upload = upload_named(f);
     return m;
 }
@@ -222,7 +235,7 @@ bool taken(std::string_view& rest, std::string_view text) {
 std::optional<std::uint64_t> index_taken(std::string_view& rest) {
     std::uint64_t index = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
-    if (error != std::errc{} || rest.front() == '0') return std::nullopt;
+    if (error != std::errc{} || rest.front() == '0' || index > index_max) return std::nullopt;
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
     return index;
 }
@@ -233,7 +246,8 @@ std::optional<Report> usual_report(std::string_view rest) {
     if (!taken(rest, R"({"type":"report","index":)")) return std::nullopt;
     const auto index = index_taken(rest);
     if (!index || !taken(rest, R"(,"checkpoint":null,"upload":"default","metrics":{)")) return std::nullopt;
-    if (!rest.ends_with("}}") || storage::exceeds(rest, from_worker_most)) return std::nullopt;
+    if (rest.size() > metrics_bytes_max || !rest.ends_with("}}") || storage::exceeds(rest, from_worker_most))
+        return std::nullopt;
     const std::string_view metrics(rest.data() - 1, rest.size());  // with its '{', without the frame's '}'
     if (!Json::accept(metrics)) return std::nullopt;
     return Report{.index = *index, .metrics_json = std::string(metrics)};
@@ -258,7 +272,7 @@ Result<FromWorker> decode_from_worker(std::string_view body) {
                                    if (type == "stage") return Stage{};
                                    if (type == "broadcast") return broadcast(f);
                                    if (type == "hello") return hello(f);
-                                   if (type == "fail") return Fail{f.text("text")};
+                                   if (type == "fail") return Fail{cut(f.text("text"), cause_bytes_max)};
                                    if (type == "come") return Come{};
                                    if (type == "release") return Release{};
                                    if (type == "board") return BoardTaken{};
