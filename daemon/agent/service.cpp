@@ -328,12 +328,13 @@ void Service::clear(const protocol::Clear& order, std::int64_t until_ms) {
         loop_.after(clear_again_ms, [this, order, until_ms] { clear(order, until_ms); });
         return;
     }
-    offload([facts = facts(), order] { return clear_run(facts, order); },
-            [id = order.id](const Error& error) { return protocol::Cleared{.id = id, .error = error.message}; },
-            [this, order](const protocol::Cleared& cleared) {
-                release_rests(order, cleared.removed);
-                send(cleared);
-            });
+    offload_at(
+        order.storage_path, [facts = facts(), order] { return clear_run(facts, order); },
+        [id = order.id](const Error& error) { return protocol::Cleared{.id = id, .error = error.message}; },
+        [this, order](const protocol::Cleared& cleared) {
+            release_rests(order, cleared.removed);
+            send(cleared);
+        });
 }
 
 // Kept on disk: this agent may start while the head is away.

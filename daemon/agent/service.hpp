@@ -67,11 +67,17 @@ class Service {
     void renew_certificate();
     void end_workers();
     NodeFacts facts() const;
+    // `then` gets what `work` returned, on the loop; work that threw: its trouble. At `place`, a storage path: what
+    // hangs there stops no work of other places.
     template <class Work, class Then>
-    void offload(Work work, Then then);  // `then` gets what `work` returned, on the loop; work that threw: its trouble
-    template <class Work, class Failed, class Then>
-    void offload(Work work, Failed failed, Then then) {  // answers that cannot hold an Error: `failed` makes one of it
-        loop_.offload(std::move(work), std::move(failed), std::move(then));
+    void offload_at(const std::string& place, Work work, Then then);
+    template <class Work, class Failed, class Then>  // answers that cannot hold an Error: `failed` makes one of it
+    void offload_at(const std::string& place, Work work, Failed failed, Then then) {
+        loop_.offload_at(place, std::move(work), std::move(failed), std::move(then));
+    }
+    template <class Work, class... Then>
+    void offload(Work work, Then... then) {
+        offload_at("", std::move(work), std::move(then)...);
     }
 
     // service_perform.cpp, service_workers.cpp: outputs
@@ -168,15 +174,18 @@ class Service {
     std::shared_ptr<storage::Store> on_head_;
     std::optional<Cgroups> cgroups_;
     std::vector<protocol::GpuPulse> gpus_;  // as last sampled
-    bool sampling_gpus_ = false, measuring_scratch_ = false, looking_at_rest_ = false;
+    bool sampling_gpus_ = false, measuring_scratch_ = false;
+    std::set<std::string> looking_at_rest_;  // storage paths
 };
+
+// The place of what is short and waited for: on the same storage, with threads that uploads and copies cannot fill.
+inline std::string apart_from_uploads(const std::string& storage_path) { return "short " + storage_path; }
 
 std::int64_t boot_ms();  // CLOCK_BOOTTIME
 std::int64_t wall_ms();
 
-// Runs `work` on the pool and `then` with its result on the loop.
 template <class Work, class Then>
-void Service::offload(Work work, Then then) {
+void Service::offload_at(const std::string& place, Work work, Then then) {
     using Answer = decltype(work());
     const auto failed = [](const Error& error) -> Answer {
         if constexpr (std::is_constructible_v<Answer, Error>)
@@ -184,7 +193,7 @@ void Service::offload(Work work, Then then) {
         else
             return Trouble{error.message, false};
     };
-    loop_.offload(std::move(work), failed, std::move(then));
+    loop_.offload_at(place, std::move(work), failed, std::move(then));
 }
 
 }  // namespace rtrain::agent

@@ -111,42 +111,47 @@ void Service::on(const ResendLogs&) {
 void Service::on(const LogsAcknowledged& out) { logs_->acknowledged(out.ack); }
 
 void Service::on(const StartPreparation& out) {
-    offload([facts = facts(), prepare = out.prepare] { return gear_up(facts, prepare, Probing::yes); },
-            [this, key = key_of(out.prepare.attempt)](Try<Gear> geared) {
-                if (const auto* why = std::get_if<Trouble>(&geared))
-                    return feed(PreparationDone{.attempt = key, .why = why->why, .permanent = why->permanent});
-                const Gear gear = std::get<Gear>(geared);
-                held_[key].gear = gear;
-                await_probes(gear, {.since_ms = boot_ms()});
-            });
+    offload_at(
+        apart_from_uploads(out.prepare.storage_path),
+        [facts = facts(), prepare = out.prepare] { return gear_up(facts, prepare, Probing::yes); },
+        [this, key = key_of(out.prepare.attempt)](Try<Gear> geared) {
+            if (const auto* why = std::get_if<Trouble>(&geared))
+                return feed(PreparationDone{.attempt = key, .why = why->why, .permanent = why->permanent});
+            const Gear gear = std::get<Gear>(geared);
+            held_[key].gear = gear;
+            await_probes(gear, {.since_ms = boot_ms()});
+        });
 }
 
 void Service::await_probes(const Gear& gear, const ProbeWait& wait) {
     if (gear->prepare.nodes.size() < 2) return set_up(gear);
-    offload([gear, wait, facts = facts()] { return look_for_probes(*gear, facts, wait, boot_ms()); },
-            [wait](const Error& error) {
-                ProbeWait failed = wait;
-                failed.missing = "the other nodes (" + error.message + ")";
-                failed.looked_ms = boot_ms();
-                return failed;
-            },
-            [this, gear](const ProbeWait& seen) {
-                if (seen.missing.empty()) return set_up(gear);
-                const AttemptKey key = key_of(gear->prepare.attempt);
-                const auto attempt = state_.attempts.find(key);
-                if (attempt == state_.attempts.end() || attempt->second.stop_asked)
-                    return feed(PreparationDone{.attempt = key, .why = identity_.node + ": stopped"});
-                if (verdict(seen) == ProbeVerdict::look_again) {
-                    loop_.after(probe_every_ms, [this, gear, seen] { await_probes(gear, seen); });
-                    return;
-                }
-                const Trouble trouble = trouble_of(seen, *gear, identity_.node);
-                feed(PreparationDone{.attempt = key, .why = trouble.why, .permanent = trouble.permanent});
-            });
+    offload_at(
+        apart_from_uploads(gear->prepare.storage_path),
+        [gear, wait, facts = facts()] { return look_for_probes(*gear, facts, wait, boot_ms()); },
+        [wait](const Error& error) {
+            ProbeWait failed = wait;
+            failed.missing = "the other nodes (" + error.message + ")";
+            failed.looked_ms = boot_ms();
+            return failed;
+        },
+        [this, gear](const ProbeWait& seen) {
+            if (seen.missing.empty()) return set_up(gear);
+            const AttemptKey key = key_of(gear->prepare.attempt);
+            const auto attempt = state_.attempts.find(key);
+            if (attempt == state_.attempts.end() || attempt->second.stop_asked)
+                return feed(PreparationDone{.attempt = key, .why = identity_.node + ": stopped"});
+            if (verdict(seen) == ProbeVerdict::look_again) {
+                loop_.after(probe_every_ms, [this, gear, seen] { await_probes(gear, seen); });
+                return;
+            }
+            const Trouble trouble = trouble_of(seen, *gear, identity_.node);
+            feed(PreparationDone{.attempt = key, .why = trouble.why, .permanent = trouble.permanent});
+        });
 }
 
 void Service::finish_preparation(const Gear& gear) {
-    offload(
+    offload_at(
+        apart_from_uploads(gear->prepare.storage_path),
         [gear, facts = facts()]() -> Try<storage::ClaimAnswer> {
             auto reached = reach_peers(facts, gear->prepare);
             if (auto* why = std::get_if<Trouble>(&reached)) return *why;
@@ -198,7 +203,8 @@ void Service::on(const FetchCheckpoint& out) {
     struct Fetched {
         std::string why, path, metrics;
     };
-    offload(
+    offload_at(
+        one->gear->prepare.storage_path,
         [gear = one->gear, from = out.from, to = files_.restored(out.attempt)]() -> Fetched {
             if (Status own = own_directory(to); !own) return {own.error().message, "", ""};
             auto path = storage::fetch_checkpoint(*gear->store, gear->prepare.run_name, from, to, {});
@@ -225,19 +231,20 @@ void Service::on(const FetchCheckpoint& out) {
 void Service::look_for_commit(AttemptKey key, const AttemptImage& image) {
     const Held* one = held(key);
     const std::string manifest = image.prepare.run_name + "/" + image.uploading->released.directory + "/.manifest.json";
-    offload([gear = one->gear, manifest] { return gear->store->get(manifest); },
-            [this, key, image](const Result<std::string>& text) {
-                const auto found = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
-                if (!found) return;
-                for (const protocol::PeerNode& node : image.prepare.nodes) {
-                    if (node.node == identity_.node) continue;
-                    protocol::GroupUploaded part{.index = found->report};
-                    for (const storage::ManifestFile& file : found->files)
-                        if (std::find(node.ranks.begin(), node.ranks.end(), file.rank) != node.ranks.end())
-                            part.files.push_back({file.rank, file.path, file.bytes, file.sha256});
-                    feed(GroupSaid{key, node.node, std::move(part)});
-                }
-            });
+    offload_at(
+        one->gear->prepare.storage_path, [gear = one->gear, manifest] { return gear->store->get(manifest); },
+        [this, key, image](const Result<std::string>& text) {
+            const auto found = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
+            if (!found) return;
+            for (const protocol::PeerNode& node : image.prepare.nodes) {
+                if (node.node == identity_.node) continue;
+                protocol::GroupUploaded part{.index = found->report};
+                for (const storage::ManifestFile& file : found->files)
+                    if (std::find(node.ranks.begin(), node.ranks.end(), file.rank) != node.ranks.end())
+                        part.files.push_back({file.rank, file.path, file.bytes, file.sha256});
+                feed(GroupSaid{key, node.node, std::move(part)});
+            }
+        });
 }
 
 // Kept before any worker starts: another agent may be the one that it says hello to.
@@ -254,8 +261,8 @@ void Service::begin_with(AttemptKey key, Beginning begin, std::string why) {
 void Service::on(const ListStaged& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
-    offload(
-        [gear = one->gear, out] { return list_staged(*gear, out); },
+    offload_at(
+        one->gear->prepare.storage_path, [gear = one->gear, out] { return list_staged(*gear, out); },
         [out](const Error& error) {
             return StagedListed{
                 .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
@@ -272,7 +279,9 @@ void Service::on(const ListStaged& out) {
 void Service::on(const DropStaged& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
-    loop_.offload([gear = one->gear, staged = out.staged] { drop_staged(*gear, staged); }, [] {});
+    loop_.offload_at(
+        one->gear->prepare.storage_path, [gear = one->gear, staged = out.staged] { drop_staged(*gear, staged); },
+        [] {});
 }
 
 void Service::on(const Upload& out) {
@@ -281,8 +290,8 @@ void Service::on(const Upload& out) {
     const auto moved = [this, key = out.attempt, index = out.index](std::int64_t bytes) {
         loop_.post([this, key, index, bytes] { feed(UploadMoved{key, index, bytes}); });
     };
-    offload(
-        [gear = one->gear, out, moved] { return upload(*gear, out, moved); },
+    offload_at(
+        one->gear->prepare.storage_path, [gear = one->gear, out, moved] { return upload(*gear, out, moved); },
         [out](const Error& error) {
             return Uploaded{
                 .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
@@ -293,20 +302,22 @@ void Service::on(const Upload& out) {
 void Service::on(const WriteManifest& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
-    offload([gear = one->gear, out] { return commit(*gear, out); },
-            [out](const Error& error) {
-                return ManifestWritten{.attempt = out.attempt,
-                                       .index = out.manifest.report,
-                                       .why = error.message,
-                                       .reason = storage_reason(error.code)};
-            },
-            [this](ManifestWritten done) { feed(std::move(done)); });
+    offload_at(
+        apart_from_uploads(one->gear->prepare.storage_path), [gear = one->gear, out] { return commit(*gear, out); },
+        [out](const Error& error) {
+            return ManifestWritten{.attempt = out.attempt,
+                                   .index = out.manifest.report,
+                                   .why = error.message,
+                                   .reason = storage_reason(error.code)};
+        },
+        [this](ManifestWritten done) { feed(std::move(done)); });
 }
 
 void Service::on(const DropUncommitted& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
-    loop_.offload(
+    loop_.offload_at(
+        one->gear->prepare.storage_path,
         [gear = one->gear, directory = out.directory] {
             // Committed after all, by an agent that died before it could say so: that is the head's to delete.
             const std::string manifest = gear->prepare.run_name + "/" + directory + "/.manifest.json";
@@ -340,7 +351,8 @@ void Service::flush_journal(AttemptKey key) {
     if (!one) return;
     one->journal_scheduled = false;
     if (one->journal->empty()) return;
-    offload(
+    offload_at(
+        apart_from_uploads(one->gear->prepare.storage_path),
         [gear = one->gear, number = one->number, journal = one->journal] { return deliver(*journal, *gear, number); },
         [this, key](const Status& kept) {
             Held* now = held(key);
@@ -363,7 +375,8 @@ void Service::on(const FinishLogs& out) {
     struct Delivered {
         Status metrics{Done{}}, logs{Done{}};
     };
-    offload(
+    offload_at(
+        one->gear->prepare.storage_path,
         [gear = one->gear, facts = facts(), number = one->number, killed = one->killed, node = identity_.node,
          groups = cgroups_, key = out.attempt, journal = one->journal] {
             if (groups) groups->kill(key);
@@ -395,7 +408,8 @@ void Service::on(const CloseAttempt& out) {
     const Held* one = held(out.attempt);
     if (!one) return;
     const auto rest = rests_.find(out.attempt);
-    loop_.offload(
+    loop_.offload_at(
+        one->gear->prepare.storage_path,
         [gear = one->gear, facts = facts(), scratch = files_.scratch(out.attempt),
          restored = files_.restored(out.attempt), groups = cgroups_, key = out.attempt,
          logs_stay = rest != rests_.end() && rest->second.logs] {
@@ -426,15 +440,17 @@ void Service::on(const ForgetAttempt& out) {
 }
 
 void Service::on(const RemoveCheckpoint& out) {
-    offload([facts = facts(), order = out.order] { return remove_checkpoint(facts, order); },
-            [order = out.order](const Error& error) {
-                return CheckpointGone{.run = order.run, .directory = order.directory, .why = error.message};
-            },
-            [this](CheckpointGone gone) { feed(std::move(gone)); });
+    offload_at(
+        out.order.storage_path, [facts = facts(), order = out.order] { return remove_checkpoint(facts, order); },
+        [order = out.order](const Error& error) {
+            return CheckpointGone{.run = order.run, .directory = order.directory, .why = error.message};
+        },
+        [this](CheckpointGone gone) { feed(std::move(gone)); });
 }
 
 void Service::on(const WriteResultFile& out) {
-    loop_.offload(
+    loop_.offload_at(
+        out.order.storage_path,
         [facts = facts(), order = out.order] {
             const Status written = write_result_file(facts, order);
             if (!written) warn("result.json of " + order.run_name + ": " + written.error().message);

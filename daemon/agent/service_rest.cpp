@@ -80,33 +80,34 @@ void Service::deliver_rests() {
     for (const AttemptKey key : keys) deliver_rest(key);
 }
 
-// Storage that hangs since before this agent's start takes one thread of the pool, not all.
+// Storage that hangs since before this agent's start takes one thread of its path's, not all.
 void Service::deliver_rest(AttemptKey key) {
     const auto found = rests_.find(key);
     if (found == rests_.end() || found->second.trying) return;
     Rest& rest = found->second;
+    const std::string path = rest.prepare.storage_path;
     const bool first = !rest.gear;
-    if (first && looking_at_rest_) return deliver_rest_in(key, turn_ms);
-    looking_at_rest_ = looking_at_rest_ || first;
+    if (first && !looking_at_rest_.insert(path).second) return deliver_rest_in(key, turn_ms);
     rest.trying = true;
-    offload([rest, facts = facts()] { return deliver(rest, facts); },
-            [](const Error& error) { return Tried{.all = error, .gear = {}}; },
-            [this, key, first, end = rest.end](const Tried& tried) {
-                if (first) looking_at_rest_ = false;
-                const auto at = rests_.find(key);
-                if (at == rests_.end()) return;  // nobody wants it any more
-                Rest& now = at->second;
-                now.trying = false;
-                if (tried.gear) now.gear = tried.gear;
-                if (tried.logs) now.logs = false;
-                if (!tried.all) return rest_stays(key, now, tried.all.error().message);
-                if (now.end != end) return deliver_rest(key);  // the head's words came meanwhile
-                if (tried.run_is_gone)
-                    warn(name_of(now) + ": its run is not there any more; what was to come beside it is dropped");
-                else if (now.told_of)
-                    say(name_of(now) + ": what storage had not taken is beside its run");
-                rest_is_gone(key);
-            });
+    offload_at(
+        path, [rest, facts = facts()] { return deliver(rest, facts); },
+        [](const Error& error) { return Tried{.all = error, .gear = {}}; },
+        [this, key, first, path, end = rest.end](const Tried& tried) {
+            if (first) looking_at_rest_.erase(path);
+            const auto at = rests_.find(key);
+            if (at == rests_.end()) return;  // nobody wants it any more
+            Rest& now = at->second;
+            now.trying = false;
+            if (tried.gear) now.gear = tried.gear;
+            if (tried.logs) now.logs = false;
+            if (!tried.all) return rest_stays(key, now, tried.all.error().message);
+            if (now.end != end) return deliver_rest(key);  // the head's words came meanwhile
+            if (tried.run_is_gone)
+                warn(name_of(now) + ": its run is not there any more; what was to come beside it is dropped");
+            else if (now.told_of)
+                say(name_of(now) + ": what storage had not taken is beside its run");
+            rest_is_gone(key);
+        });
 }
 
 void Service::rest_stays(AttemptKey key, Rest& rest, const std::string& why) {

@@ -277,18 +277,27 @@ void Service::refuse_foreign_stage(WorkerSaid& said) {
     report->checkpoint.reset();
 }
 
+// The rank waits for it within its report, and a storage may hang: neither this thread nor uploads keep it waiting.
 void Service::on(const MakeStage& out) {
-    Held* one = held(out.attempt);
+    const Held* one = held(out.attempt);
     if (!one) return;
-    const std::string unique = security::random_hex(16);
-    auto place = make_stage(*one->gear, out.rank, unique, one->staged_bytes);
-    if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
-    worker::Staged staged{.path = place ? *place : ""};
-    if (!place) {
-        staged.error = identity_.node + ": " + place.error().message;
-        staged.reason = storage_reason(place.error().code);
-    }
-    workers_->send(out.attempt, out.rank, staged);
+    offload_at(
+        apart_from_uploads(one->gear->prepare.storage_path),
+        [gear = one->gear, rank = out.rank, unique = security::random_hex(16), expected = one->staged_bytes] {
+            return make_stage(*gear, rank, unique, expected);
+        },
+        [this, out, gear = one->gear](const Result<std::string>& place) {
+            if (!held(out.attempt))  // it ended meanwhile, and what it had staged is removed
+                return loop_.offload_at(gear->prepare.storage_path, [gear] { drop_staging(*gear); }, [] {});
+            if (!place)
+                warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
+            worker::Staged staged{.path = place ? *place : ""};
+            if (!place) {
+                staged.error = identity_.node + ": " + place.error().message;
+                staged.reason = storage_reason(place.error().code);
+            }
+            workers_->send(out.attempt, out.rank, staged);
+        });
 }
 
 }  // namespace rtrain::agent

@@ -1,0 +1,70 @@
+"""A storage path that hangs delays the runs that use it, and nothing else: neither their node nor other runs."""
+
+import time
+
+import pytest
+from jobs_on_disk import ranks_job
+from local_cluster import LocalCluster, wait_for
+from stalling_disk import possible, stalling_disk
+
+pytestmark = pytest.mark.skipif(not possible(), reason="mounting needs root and loop devices")
+
+
+class Impatient(LocalCluster):
+    def start_head(self):
+        self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head", "--node-timeout", "5s")
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Impatient(tmp_path / "cluster", nodes=1, resources="CPU=8")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def disk(cluster, tmp_path):  # goes on before the cluster is stopped
+    with stalling_disk(tmp_path / "disk") as made:
+        yield made
+
+
+def stays_ready(cluster, seconds):
+    since = time.monotonic()
+    wait_for("the node to be lost, or not", lambda: cluster.ready_nodes() != 1 or time.monotonic() > since + seconds)
+    assert cluster.ready_nodes() == 1
+
+
+def test_runs_that_are_prepared_on_storage_that_hangs_keep_no_other_run_waiting(cluster, disk, tmp_path):
+    disk.stall()
+    hung = [f"hung-{number}" for number in range(6)]
+    for name in hung:
+        cluster.rtrain("submit", ranks_job(tmp_path, name, 1, storage_path=str(disk.place / name)))
+    for name in hung:
+        cluster.wait_state(name, "STARTING")
+    cluster.rtrain("submit", ranks_job(tmp_path, "other", 3, storage_path=str(tmp_path / "elsewhere")))
+    cluster.wait_state("other", "SUCCEEDED", "FAILED", seconds=40)
+    assert cluster.json("describe", "other")["state"] == "SUCCEEDED"
+    assert all(cluster.json("describe", name)["state"] == "STARTING" for name in hung)
+    disk.go_on()
+    for name in hung:
+        cluster.wait_state(name, "SUCCEEDED")
+
+
+def test_ranks_that_write_checkpoints_onto_storage_that_hangs_stall_themselves_alone(cluster, disk, tmp_path):
+    hung = [f"hung-{number}" for number in range(5)]
+    for name in hung:
+        cluster.rtrain("submit", ranks_job(tmp_path, name, 100_000, 0.05, storage_path=str(disk.place)))
+    for name in hung:
+        wait_for("a checkpoint", lambda name=name: cluster.json("describe", name)["latest_checkpoint"])
+    disk.stall()
+    stays_ready(cluster, 8)  # longer than a node may be silent
+    cluster.rtrain("submit", ranks_job(tmp_path, "other", 3, storage_path=str(tmp_path / "elsewhere")))
+    cluster.wait_state("other", "SUCCEEDED", "FAILED", seconds=40)
+    assert cluster.json("describe", "other")["state"] == "SUCCEEDED"
+    before = {name: cluster.json("describe", name)["latest_checkpoint"] for name in hung}
+    disk.go_on()
+    for name in hung:
+        wait_for("training to go on", lambda name=name: cluster.json("describe", name)["latest_checkpoint"] != before[name])
+        facts = cluster.json("describe", name)
+        assert facts["state"] == "RUNNING" and len(facts["attempt_list"]) == 1, facts["reason"]
+        cluster.rtrain("stop", name)
