@@ -135,6 +135,9 @@ std::shared_ptr<net::Responder> timed(Head& head, std::shared_ptr<net::Responder
 void get_prometheus(Ask& ask) {
     Head& head = ask.head;
     metrics::Live live{.wall_ms = wall_ms(), .now = head.clock.now(), .nodes = {}, .runs = {}, .workers = {}};
+    const net::Loop::LongestTurn longest = head.loop.longest_turn();
+    live.longest_turn_seconds = static_cast<double>(longest.wall_us) / 1e6;
+    live.longest_turn_cpu_seconds = static_cast<double>(longest.cpu_us) / 1e6;
     std::map<RunId, Steps> steps;
     for (const auto& [id, node] : head.cluster.nodes) add_node(head, id, live, steps);
     for (const auto& [id, run] : head.cluster.runs)

@@ -136,6 +136,8 @@ std::string Metrics::text(const Cluster& cluster, Live live) {
     families.add("log_commit_duration_seconds", {}, body_->commit.Collect());
     families.add("scheduling_duration_seconds", {}, body_->scheduling.Collect());
     families.add("decision_latency_seconds", {}, body_->decision.Collect());
+    families.add("loop_stall_seconds", {{"clock", "cpu"}}, live.longest_turn_cpu_seconds);
+    families.add("loop_stall_seconds", {{"clock", "wall"}}, live.longest_turn_seconds);
     for (const auto& [queue, waited] : body_->queue_wait)
         families.add("queue_wait_seconds", {{"queue", queue}}, waited.Collect());
     for (const auto& [key, seconds] : body_->requests)

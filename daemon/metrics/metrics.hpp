@@ -48,6 +48,7 @@ struct Live {
     std::map<NodeId, LiveNode> nodes;
     std::map<RunId, LiveRun> runs;
     std::vector<LiveWorker> workers;
+    double longest_turn_seconds = 0, longest_turn_cpu_seconds = 0;  // of the head's loop
     std::map<RunId, double> restore_seconds{};  // filled in by `text`: a part of the time until the workers ran
 };
 

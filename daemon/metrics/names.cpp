@@ -20,6 +20,8 @@ constexpr std::array table = {
     Description{"scheduling_duration_seconds", Kind::histogram, "Time of one decision of the core."},
     Description{"decision_latency_seconds", Kind::histogram,
                 "Time from an event's coming to its decision, with its wait behind others and without its commit."},
+    Description{"loop_stall_seconds", Kind::gauge,
+                "Longest turn of the head's loop in the last one to two minutes: clock=wall, or clock=cpu."},
     Description{"log_commit_duration_seconds", Kind::histogram, "Time until a transaction of the state is on disk."},
     Description{"http_request_duration_seconds", Kind::histogram, "Time to answer a request, by route."},
     // run

@@ -4,10 +4,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cstdio>
+#include <ctime>
 #include <map>
 #include <string>
 #include <utility>
@@ -40,6 +42,48 @@ std::int64_t monotonic_us() {
     return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
+std::int64_t thread_cpu_us() {
+    timespec spent{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    return static_cast<std::int64_t>(spent.tv_sec) * 1'000'000 + spent.tv_nsec / 1'000;
+}
+
+// Keeps the longest turns of this minute and of the one before, so that each of several readers sees a long turn.
+class LongestTurns {
+  public:
+    void begin() {
+        begun_us_ = monotonic_us();
+        begun_cpu_us_ = thread_cpu_us();
+    }
+    void end() {
+        const std::int64_t now_us = monotonic_us();
+        move_on(now_us);
+        raise(newest_, {.wall_us = now_us - begun_us_, .cpu_us = thread_cpu_us() - begun_cpu_us_});
+    }
+    Loop::LongestTurn longest() {
+        move_on(monotonic_us());
+        Loop::LongestTurn both = newest_;
+        raise(both, before_);
+        return both;
+    }
+
+  private:
+    static constexpr std::int64_t span_us = 60'000'000;
+    static void raise(Loop::LongestTurn& to, const Loop::LongestTurn& by) {
+        to.wall_us = std::max(to.wall_us, by.wall_us);
+        to.cpu_us = std::max(to.cpu_us, by.cpu_us);
+    }
+    void move_on(std::int64_t now_us) {
+        const std::int64_t passed_us = now_us - since_us_;
+        if (passed_us < span_us) return;
+        before_ = passed_us < 2 * span_us ? newest_ : Loop::LongestTurn{};
+        newest_ = {};
+        since_us_ = now_us;
+    }
+    std::int64_t begun_us_ = 0, begun_cpu_us_ = 0, since_us_ = monotonic_us();
+    Loop::LongestTurn newest_, before_;
+};
+
 struct Watch {
     Watch(asio::io_context& io, int descriptor, Loop::Task task)
         : stream(io, descriptor), ready(std::move(task)), once(is_pidfd(descriptor)) {}
@@ -60,12 +104,15 @@ struct Loop::Body {
     PlacePools pools{ThreadPriority::normal};
     std::vector<Task> following;  // what runs when the present task has returned
     bool in_task = false;
+    LongestTurns turns;
 
     void run(const Task& task) {
         in_task = true;
+        turns.begin();
         task();
         while (!following.empty())
             for (const Task& one : std::exchange(following, {})) one();
+        turns.end();
         in_task = false;
     }
     void arm(int descriptor, const std::shared_ptr<Watch>& watch) {
@@ -171,6 +218,8 @@ void Loop::offload_at(const std::string& place, Task work, Task done) {
         asio::post(body->io, [body, done = std::move(done)] { body->run(done); });
     });
 }
+
+Loop::LongestTurn Loop::longest_turn() const { return body_->turns.longest(); }
 
 void* Loop::io_context() { return &body_->io; }
 

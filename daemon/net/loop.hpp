@@ -63,6 +63,13 @@ class Loop {
             [answer, then = std::move(then)]() mutable { then(std::move(**answer)); });
     }
 
+    // The longest turns of the last one to two minutes: a task with all that followed it before the next could begin.
+    // Counted on the wall clock and as the thread's CPU time, each by itself.
+    struct LongestTurn {
+        std::int64_t wall_us = 0, cpu_us = 0;
+    };
+    LongestTurn longest_turn() const;  // of the loop's own thread
+
     void* io_context();  // boost::asio::io_context*, for daemon/net alone
 
   private:

@@ -74,6 +74,8 @@ Live live(std::int64_t wall_ms) {
     Live live;
     live.wall_ms = wall_ms;
     live.now = Time{271'000};
+    live.longest_turn_seconds = 0.25;
+    live.longest_turn_cpu_seconds = 0.125;
     LiveGpu gpu;
     gpu.uuid = "GPU-0abc";
     gpu.utilization_ratio = 0.75;
@@ -133,6 +135,8 @@ TEST_CASE("a scrape shows what the records and the last heartbeats know") {
     INFO(text);
     for (const char* line : {
              R"(rtrain_build_info{version="1.2.3"} 1)",
+             R"(rtrain_loop_stall_seconds{clock="wall"} 0.25)",
+             R"(rtrain_loop_stall_seconds{clock="cpu"} 0.125)",
              R"(rtrain_nodes{state="READY"} 1)",
              R"(rtrain_nodes{state="LOST"} 1)",
              R"(rtrain_gpus{state="free"} 1)",

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -72,6 +73,26 @@ TEST_CASE("what comes next runs right behind its task, before what was posted ea
     });
     run_bounded(loop);
     CHECK(order == "0abcde");
+}
+
+TEST_CASE("the longest turn is a task with what followed it, on the wall clock and as CPU time") {
+    Loop loop;
+    CHECK(loop.longest_turn().wall_us == 0);
+    const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+    loop.post([&] {
+        sleep();
+        loop.next([&] {
+            sleep();
+            loop.next([&] { loop.stop(); });
+        });
+    });
+    run_bounded(loop);
+    const Loop::LongestTurn longest = loop.longest_turn();
+    CHECK(longest.wall_us >= 40'000);
+    CHECK(longest.cpu_us <= longest.wall_us - 40'000 + 1'000);  // it slept
+    loop.post([&] { loop.stop(); });
+    run_bounded(loop);
+    CHECK(loop.longest_turn().wall_us == longest.wall_us);  // reading it forgets nothing, and neither do short turns
 }
 
 TEST_CASE("timers fire in the order of their times, and a cancelled one never does") {
