@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/units.hpp"
+#include "storage/spec/limits.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -29,7 +30,9 @@ std::map<std::string, std::string> whole_environment() {
 
 Error summed_up(Invocation& call, const std::string& file, const Problems& problems) {
     call.problems = problems;
-    const std::string count = problems.size() == 1 ? "1 problem" : std::to_string(problems.size()) + " problems";
+    const std::string count = problems.size() == 1                    ? "1 problem"
+                              : problems.size() > spec::problems_most ? "more than 100 problems"
+                                                                      : std::to_string(problems.size()) + " problems";
     return {
         .code = ErrorCode::invalid, .message = file + " has " + count, .next = "rtrain schema, or docs/job-spec.md"};
 }

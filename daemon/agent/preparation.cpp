@@ -269,7 +269,7 @@ Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const
                                                    Probing probing) {
     auto gear = std::make_shared<AttemptGear>();
     gear->prepare = prepare;
-    auto read = spec::job_from_json(prepare.job_json);
+    auto read = spec::job_from_json(prepare.job_json, spec::JsonFrom::record);
     if (!read.job) {
         const std::string first = read.problems.empty()
                                       ? "it cannot be read"

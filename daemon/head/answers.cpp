@@ -2,8 +2,10 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "daemon/head/routes.hpp"
 
@@ -149,19 +151,42 @@ void guarded(Ask& ask, const std::function<void()>& answer) {
     }
 }
 
+namespace {
+
+// Returns one run whose id begins with `text`, and their number. No id is made text for it: anybody may ask for a run
+// that is not there, as often as they like.
+std::pair<RunId, std::size_t> with_prefix(const Head& head, const std::string& text) {
+    std::pair<RunId, std::size_t> found{{}, 0};
+    const auto& runs = head.cluster.runs;
+    const std::string id = runs.empty() ? "" : head.run_id(runs.begin()->first);
+    const std::string common = id.substr(0, id.rfind('-') + 1);
+    if (text.empty() || common.empty()) return found;
+    if (common.starts_with(text)) return {runs.begin()->first, runs.size()};
+    const std::string digits = text.starts_with(common) ? text.substr(common.size()) : "";
+    constexpr std::size_t digits_most = 18;
+    if (digits.empty() || digits.size() > digits_most || digits[0] == '0' ||
+        digits.find_first_not_of("0123456789") != std::string::npos)
+        return found;
+    const std::uint64_t last = runs.rbegin()->first.value;
+    std::uint64_t low = std::stoull(digits), width = 1;
+    for (; low <= last; low *= 10, width *= 10) {  // 12, 120 to 129, 1200 to 1299 ...
+        const auto begin = runs.lower_bound(RunId{low}), end = runs.lower_bound(RunId{low + width});
+        if (begin != end) found.first = begin->first;
+        found.second += static_cast<std::size_t>(std::distance(begin, end));
+    }
+    return found;
+}
+
+}  // namespace
+
 Result<RunId> find_run(const Head& head, const std::string& text) {
     if (const auto exact = with_id(head, text)) return *exact;
-    std::optional<RunId> named, prefixed;
+    std::optional<RunId> named;
     for (const RunId id : head.names.named(text))  // the newest of a name, unless an older one is still live
         if (!named || terminal(head.cluster.runs.at(*named).state)) named = id;
     if (named) return *named;
-    std::size_t prefixes = 0;
-    for (const auto& [id, run] : head.cluster.runs)
-        if (!text.empty() && head.run_id(id).starts_with(text)) {
-            prefixed = id;
-            ++prefixes;
-        }
-    if (prefixes == 1) return *prefixed;
+    const auto [prefixed, prefixes] = with_prefix(head, text);
+    if (prefixes == 1) return prefixed;
     if (prefixes > 1)
         return Error{ErrorCode::usage, "'" + text + "' is the beginning of " + std::to_string(prefixes) + " run ids",
                      "give more of it: rtrain runs --all"};

@@ -50,7 +50,7 @@ struct Meant {
     std::vector<std::uint32_t> ranks;
     std::set<std::string> away;
 };
-Meant meant_ranks(const Head& head, const Attempt& attempt, const std::optional<std::set<std::uint32_t>>& wanted) {
+Meant meant_ranks(const Head& head, const Attempt& attempt, const std::optional<NumberRanges>& wanted) {
     Meant out;
     for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank) {
         if (wanted && !wanted->contains(rank)) continue;
@@ -138,7 +138,7 @@ void post_stack(Ask& ask) {
     const std::string words = ask.query("rank");
     const auto wanted = words.empty() || words == "all" ? std::nullopt : number_list(words);
     const bool readable = words.empty() || words == "all" || wanted;
-    if (!readable || (wanted && (wanted->empty() || *wanted->rbegin() >= attempt->workers.size())))
+    if (!readable || (wanted && (wanted->empty() || wanted->highest() >= attempt->workers.size())))
         return refuse(ask, {ErrorCode::usage,
                             "rank '" + words + "' is no list of ranks of " + run.name + ", which has 0 to " +
                                 std::to_string(attempt->workers.size() - 1),

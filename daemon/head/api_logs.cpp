@@ -177,7 +177,7 @@ void get_logs(Ask& ask) {
 void prune_logs(Head& head) {
     for (const auto& [id, run] : head.cluster.runs) {
         if (!terminal(run.state) || run.ended_wall_ms == 0) continue;
-        const auto job = spec::job_from_json(run.job_json).job;
+        const auto job = spec::job_from_json(run.job_json, spec::JsonFrom::record).job;
         const std::int64_t keep = job ? job->logs_keep_ms : spec::Job{}.logs_keep_ms;
         if (wall_ms() - run.ended_wall_ms > keep) head.logs.forget(id);
     }

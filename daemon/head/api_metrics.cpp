@@ -3,6 +3,7 @@
 #include "daemon/head/api.hpp"
 #include "daemon/head/log_lines.hpp"
 #include "daemon/head/view_json.hpp"
+#include "storage/spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -22,13 +23,16 @@ Result<RankChoice> choice_of(const Ask& ask, RunId run) {
     if (out.all) return out;
     const auto ranks = number_list(text);
     if (!ranks || ranks->empty())
-        return Error{ErrorCode::usage, "rank=" + text + " is not understood: a number, a list such as 0,3-5, or all",
+        return Error{ErrorCode::usage,
+                     "rank=" + (text.size() > 100 ? text.substr(0, 100) + "..." : text) +
+                         " is not understood: a number, a list such as 0,3-5 (at most " +
+                         std::to_string(spec::ranges_most) + " parts), or all",
                      "rtrain metrics --help"};
     std::size_t world = 0;
     for (const Attempt* attempt : attempts_of(ask.head.cluster, run)) world = std::max(world, attempt->workers.size());
-    if (world > 0 && *ranks->rbegin() >= world)
+    if (world > 0 && ranks->highest() >= world)
         return Error{ErrorCode::not_found,
-                     "there is no rank " + std::to_string(*ranks->rbegin()) + ": the run had at most " +
+                     "there is no rank " + std::to_string(ranks->highest()) + ": the run had at most " +
                          std::to_string(world) + " workers",
                      "rtrain describe RUN"};
     out.ranks = *ranks;

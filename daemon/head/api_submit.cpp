@@ -8,6 +8,7 @@
 #include "daemon/head/submission_parts.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/spec/job.hpp"
+#include "storage/spec/limits.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::head {
@@ -44,6 +45,10 @@ bool flag_field(const json& body, const char* name, Problems& problems) {
 }
 
 void check_secrets(const Submission& submission, Problems& problems) {
+    if (submission.secrets.size() > spec::list_limit("secrets"))
+        return problems.push_back({.path = "secrets",
+                                   .message = "has " + std::to_string(submission.secrets.size()) +
+                                              " values; the most is " + std::to_string(spec::list_limit("secrets"))});
     for (const auto& [name, value] : submission.secrets.items())
         if (!value.is_string()) problems.push_back({.path = "secrets." + name, .message = "must be a string"});
     for (const std::string& name : submission.job.secrets)
@@ -58,12 +63,51 @@ bool exists(const Head& head, const std::string& sha256) {
     return std::filesystem::exists(head.blob_path(sha256), none);
 }
 
+// The runs of an array have each a copy of the job.
+void check_array(const Submission& submission, Problems& problems) {
+    const spec::Job& job = submission.job;
+    const std::size_t runs = submission.array.indices.size();
+    const std::size_t of_one =
+        spec::to_json(job).size() + spec::demand_bytes(job) * std::max(job.workers, job.workers_max);
+    if (runs * of_one > spec::array_bytes_most)
+        problems.push_back({.path = "array",
+                            .message = std::to_string(runs) + " runs of " + std::to_string(of_one) +
+                                       " bytes each (their job, and what their workers need) are more than " +
+                                       std::to_string(spec::array_bytes_most) + " bytes",
+                            .suggestion = "submit several smaller arrays, one after the other has ended"});
+}
+
+// What a request says, as far as nothing but its text is needed: made by any thread.
+struct ReadRequest {
+    json body;
+    spec::ReadAnswer job;
+};
+Result<ReadRequest> read_request(const Ask& ask) {
+    auto body = body_of(ask);
+    if (!body) return body.error();
+    spec::ReadAnswer job = spec::job_from_json(body->contains("job") ? text_of((*body)["job"]) : "null");
+    return ReadRequest{.body = *std::move(body), .job = std::move(job)};
+}
+
+// Reads the request and goes on with `then` on the loop. A long one is read by the pool: it would hold the loop.
+template <class Then>
+void with_request(Ask& ask, Then then) {
+    constexpr std::size_t read_at_once = 32 << 10;
+    const auto go_on = [then](Ask& asked, Result<ReadRequest> read) {
+        read ? then(asked, *std::move(read)) : refuse(asked, read.error());
+    };
+    if (ask.request.body.size() <= read_at_once) return go_on(ask, read_request(ask));
+    on_pool(ask, [kept = ask] { return read_request(kept); }, go_on);
+}
+
 // All that is wrong with the request, at once.
-Submission read_submission(const Ask& ask, const json& body, For use, Problems& problems) {
+Submission read_submission(const Ask& ask, ReadRequest read, For use, Problems& problems) {
+    const json& body = read.body;
+    spec::ReadAnswer& job = read.job;
     Submission out;
-    spec::ReadAnswer job = spec::job_from_json(body.contains("job") ? text_of(body["job"]) : "null");
-    problems = std::move(job.problems);
-    if (job.job) out.job = std::move(*job.job);
+    problems.insert(problems.begin(), job.problems.begin(), job.problems.end());
+    const bool job_is_read = job.job.has_value();
+    if (job_is_read) out.job = std::move(*job.job);
     out.key = text_field(body, "key", problems);
     out.code_sha256 = text_field(body, "code_sha256", problems);
     out.restore_from = text_field(body, "restore_from", problems);
@@ -76,14 +120,21 @@ Submission read_submission(const Ask& ask, const json& body, For use, Problems& 
     if (body.contains("lines") && body["lines"].is_object() && body["lines"].value("at", json()).is_object() &&
         body["lines"]["at"].size() <= lines_most)
         out.lines = body["lines"];
+    if (text_of(out.lines).size() > spec::request_lines_most)
+        problems.push_back(
+            {.path = "lines", .message = "is longer than " + std::to_string(spec::request_lines_most) + " bytes"});
     if (use == For::submit) check_secrets(out, problems);
     if (const std::string array = text_field(body, "array", problems); !array.empty()) {
         auto parsed = parse_array(array);
         if (parsed) out.array = *std::move(parsed);
+        if (parsed && job_is_read) check_array(out, problems);
         if (!parsed)
             problems.push_back({.path = "array", .message = parsed.error().message, .suggestion = parsed.error().next});
     }
     if (body.contains("array_member")) out.member = array_member(body["array_member"], problems);
+    if (out.restore_from.size() > spec::request_text_most)
+        problems.push_back({.path = "restore_from",
+                            .message = "is longer than " + std::to_string(spec::request_text_most) + " bytes"});
     if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
     if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
         problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
@@ -223,10 +274,12 @@ void accept(Ask& ask, const Submission& submission) {
 }
 
 void refuse_problems(Ask& ask, const Problems& problems) {
+    const bool listed = problems.size() <= spec::problems_most;
     refuse(ask,
            {ErrorCode::invalid,
-            std::to_string(problems.size()) + " problem(s) in the submission; first: " +
-                (problems[0].path.empty() ? "" : problems[0].path + ": ") + problems[0].message,
+            (listed ? std::to_string(problems.size()) : "more than " + std::to_string(spec::problems_most)) +
+                " problem(s) in the submission; first: " + (problems[0].path.empty() ? "" : problems[0].path + ": ") +
+                problems[0].message,
             "rtrain validate shows all of them"},
            problems);
 }
@@ -263,18 +316,14 @@ Status check_name(const Head& head, const Caller& caller, Submission& submission
     return Done{};
 }
 
-}  // namespace
-
-void post_run(Ask& ask) {
-    const auto body = body_of(ask);
-    if (!body) return refuse(ask, body.error());
-    if (const Run* before =
-            made_before(ask.head, body->value("key", json()).is_string() ? (*body)["key"] : "", ask.caller.user)) {
+void submit(Ask& ask, ReadRequest read) {
+    if (const Run* before = made_before(ask.head, read.body.value("key", json()).is_string() ? read.body["key"] : "",
+                                        ask.caller.user)) {
         drop_audit(ask);
         return reply_json(ask, 200, submitted_json(ask.head, before->id));
     }
     Problems problems;
-    Submission submission = read_submission(ask, *body, For::submit, problems);
+    Submission submission = read_submission(ask, std::move(read), For::submit, problems);
     if (!problems.empty()) return refuse_problems(ask, problems);
     submission.key = own_key(submission.key.empty() ? security::random_hex(16) : submission.key, ask.caller.user);
     if (const Status below = mark_parent(ask, submission.job); !below) return refuse(ask, below.error());
@@ -284,12 +333,10 @@ void post_run(Ask& ask) {
 
 // Refused where a submission would be. Without `as_submitted` the question is about its place alone: the name may be
 // taken, and a gang that no present node could hold is answered, not refused.
-void post_plan(Ask& ask) {
-    const auto body = body_of(ask);
-    if (!body) return refuse(ask, body.error());
+void plan_of(Ask& ask, ReadRequest read) {
     Problems problems;
-    Submission submission = read_submission(ask, *body, For::plan, problems);
-    const bool as_submitted = flag_field(*body, "as_submitted", problems);
+    const bool as_submitted = flag_field(read.body, "as_submitted", problems);
+    Submission submission = read_submission(ask, std::move(read), For::plan, problems);
     if (!problems.empty()) return refuse_problems(ask, problems);
     if (!as_submitted) {
         submission.job.name = "this job";  // no run can be called so
@@ -307,5 +354,10 @@ void post_plan(Ask& ask) {
     if (made.refused) return refuse(ask, *made.refused);
     reply_json(ask, 200, plan_json(made, submission.job.queue, submission.lines));
 }
+
+}  // namespace
+
+void post_run(Ask& ask) { with_request(ask, submit); }
+void post_plan(Ask& ask) { with_request(ask, plan_of); }
 
 }  // namespace rtrain::head

@@ -8,10 +8,12 @@
 #include <charconv>
 #include <cstdio>
 #include <deque>
+#include <iterator>
 #include <memory>
 
 #include "daemon/head/clock.hpp"
 #include "daemon/head/view_json.hpp"
+#include "storage/spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -19,8 +21,11 @@ namespace {
 constexpr std::size_t chunk_bytes = 256 << 10;
 
 Error unreadable(const std::string& name, const std::string& text, const std::string& form) {
-    return {ErrorCode::usage, name + "=" + text + " is not understood: " + form, "rtrain logs --help"};
+    const std::string shown = text.size() > 100 ? text.substr(0, 100) + "..." : text;
+    return {ErrorCode::usage, name + "=" + shown + " is not understood: " + form, "rtrain logs --help"};
 }
+
+std::string ranges_text() { return "; at most " + std::to_string(spec::ranges_most) + " parts"; }
 
 bool to_number(std::string_view text, std::uint64_t& value) {
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -38,14 +43,14 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 // Ranks that failed in the attempts meant: the first failure of each, and whoever did not end well by itself.
-std::set<std::uint32_t> failed_ranks(const Cluster& cluster, RunId run, const LogQuestion& question) {
-    std::set<std::uint32_t> out;
+NumberRanges failed_ranks(const Cluster& cluster, RunId run, const LogQuestion& question) {
+    NumberRanges out;
     for (const Attempt* attempt : attempts_of(cluster, run)) {
         if (question.attempts && !question.attempts->contains(attempt->id.number)) continue;
-        if (attempt->first_failure) out.insert(attempt->first_failure->value);
+        if (attempt->first_failure) out.add(attempt->first_failure->value, attempt->first_failure->value);
         for (std::uint32_t rank = 0; rank < attempt->workers.size(); ++rank) {
             const auto& exit = attempt->workers[rank].exit;
-            if (exit && !exit->success() && !exit->stopped_by_us) out.insert(rank);
+            if (exit && !exit->success() && !exit->stopped_by_us) out.add(rank, rank);
         }
     }
     return out;
@@ -93,16 +98,38 @@ void merge(const std::vector<LogFile>& files, const LogQuestion& question, const
 
 }  // namespace
 
-std::optional<std::set<std::uint32_t>> number_list(const std::string& text) {
-    std::set<std::uint32_t> out;
+void NumberRanges::add(std::uint32_t first, std::uint32_t last) {
+    auto at = last_of_.upper_bound(first);
+    if (at != last_of_.begin() && std::prev(at)->second + std::uint64_t{1} >= first) --at;
+    while (at != last_of_.end() && at->first <= last + std::uint64_t{1}) {  // touches what is there: one range
+        first = std::min(first, at->first);
+        last = std::max(last, at->second);
+        at = last_of_.erase(at);
+    }
+    last_of_.emplace_hint(at, first, last);
+}
+
+bool NumberRanges::contains(std::uint32_t number) const {
+    const auto behind = last_of_.upper_bound(number);
+    return behind != last_of_.begin() && std::prev(behind)->second >= number;
+}
+
+std::optional<std::uint32_t> NumberRanges::only() const {
+    const bool one = last_of_.size() == 1 && last_of_.begin()->first == last_of_.begin()->second;
+    return one ? std::optional(last_of_.begin()->first) : std::nullopt;
+}
+
+std::optional<NumberRanges> number_list(const std::string& text) {
+    NumberRanges out;
+    if (static_cast<std::size_t>(std::count(text.begin(), text.end(), ',')) >= spec::ranges_most) return std::nullopt;
     for (const std::string& part : split(text)) {
         const std::size_t dash = part.find('-');
         std::uint64_t first = 0, last = 0;
         if (!to_number(part.substr(0, dash), first)) return std::nullopt;
         last = first;
         if (dash != std::string::npos && !to_number(part.substr(dash + 1), last)) return std::nullopt;
-        if (last < first || last - first > 100'000) return std::nullopt;
-        for (std::uint64_t n = first; n <= last; ++n) out.insert(static_cast<std::uint32_t>(n));
+        if (last < first || last - first > 100'000 || last > UINT32_MAX) return std::nullopt;
+        out.add(static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last));
     }
     return out;
 }
@@ -112,16 +139,17 @@ Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWor
     const auto attempts = attempts_of(cluster, run);
     if (words.attempt.empty()) {  // the newest
         out.attempts.emplace();
-        if (!attempts.empty()) out.attempts->insert(attempts.back()->id.number);
+        if (!attempts.empty()) out.attempts->add(attempts.back()->id.number, attempts.back()->id.number);
     } else if (words.attempt != "all") {
         out.attempts = number_list(words.attempt);
-        if (!out.attempts) return unreadable("attempt", words.attempt, "a number, a list such as 1,3-5, or all");
+        if (!out.attempts)
+            return unreadable("attempt", words.attempt, "a number, a list such as 1,3-5, or all" + ranges_text());
     }
     if (words.rank == "failed") {
         out.ranks = failed_ranks(cluster, run, out);
     } else if (!words.rank.empty() && words.rank != "all") {
         out.ranks = number_list(words.rank);
-        if (!out.ranks) return unreadable("rank", words.rank, "a list such as 0,3-5, failed, or all");
+        if (!out.ranks) return unreadable("rank", words.rank, "a list such as 0,3-5, failed, or all" + ranges_text());
     }
     if (!words.stream.empty())
         for (const std::string& one : split(words.stream)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,17 +13,32 @@
 
 namespace rtrain::head {
 
+// Numbers by their ranges, sorted and apart: "0,3-5" has two, however many numbers lie in them.
+class NumberRanges {
+  public:
+    void add(std::uint32_t first, std::uint32_t last);  // first <= last
+    bool contains(std::uint32_t number) const;
+    bool empty() const { return last_of_.empty(); }
+    std::uint32_t highest() const { return last_of_.rbegin()->second; }  // of some
+    std::optional<std::uint32_t> only() const;                           // where it is one number
+    std::size_t ranges() const { return last_of_.size(); }
+
+  private:
+    std::map<std::uint32_t, std::uint32_t> last_of_;  // by the first number of each range
+};
+
 struct LogQuestion {
-    std::optional<std::set<std::uint32_t>> ranks;     // none: all
-    std::optional<std::set<std::uint32_t>> attempts;  // none: all
-    std::set<std::string> streams;                    // empty: all
+    std::optional<NumberRanges> ranks;     // none: all
+    std::optional<NumberRanges> attempts;  // none: all
+    std::set<std::string> streams;         // empty: all
     std::int64_t since_wall_ms = 0;
     std::optional<std::size_t> tail;
 };
 struct LogWords {  // as in the query
     std::string rank, attempt, stream, since_ms, tail;
 };
-std::optional<std::set<std::uint32_t>> number_list(const std::string& text);  // "0,3-5"
+// Reads "0,3-5"; none where it is no such list, or has more than ranges_most of spec/limits.hpp.
+std::optional<NumberRanges> number_list(const std::string& text);
 Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWords& words, std::int64_t now_wall_ms);
 bool means(const LogQuestion& question, const LogName& name);
 

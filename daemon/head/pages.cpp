@@ -3,6 +3,7 @@
 
 #include "daemon/head/view_json.hpp"
 #include "storage/base/json_depth.hpp"
+#include "storage/spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -69,6 +70,15 @@ Result<json> body_of(const Ask& ask) {
                      "the body of " + ask.request.method + " " + ask.request.path + " is nested deeper than " +
                          std::to_string(storage::json_levels_most) + " levels",
                      "see /openapi.json"};
+    const std::string what = "the body of " + ask.request.method + " " + ask.request.path;
+    if (ask.request.body.size() > spec::request_bytes_most)
+        return Error{ErrorCode::usage,
+                     what + " has " + std::to_string(ask.request.body.size()) + " bytes; the most is " +
+                         std::to_string(spec::request_bytes_most),
+                     "data belongs into working_dir or onto the storage path"};
+    if (storage::exceeds(ask.request.body, {.values = spec::request_values_most}))
+        return Error{ErrorCode::usage, what + " has more than " + std::to_string(spec::request_values_most) + " values",
+                     "data belongs into working_dir or onto the storage path"};
     json body = json::parse(ask.request.body, nullptr, false);
     if (!body.is_object())
         return Error{ErrorCode::usage,

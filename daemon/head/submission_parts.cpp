@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <set>
 
+#include "storage/spec/limits.hpp"
+
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t array_runs_at_most = 10'000;
+constexpr std::size_t array_runs_at_most = spec::array_runs_most;
 
 Error wrong_array(const std::string& text, const std::string& why) {
-    return {ErrorCode::invalid, "\"" + text + "\": " + why, "for example 1-8, 1,3,5-7 or 1-100%10"};
+    constexpr std::size_t shown_most = 100;
+    const std::string shown = text.size() > shown_most ? text.substr(0, shown_most) + "..." : text;
+    return {ErrorCode::invalid, "\"" + shown + "\": " + why, "for example 1-8, 1,3,5-7 or 1-100%10"};
 }
 
 // A number of at most six digits; none: it is none.
@@ -48,10 +52,10 @@ Result<JobArray> parse_array(const std::string& text) {
     for (std::size_t begin = 0; begin <= list.size();) {
         const std::size_t end = std::min(list.find(',', begin), list.size());
         if (auto added = add_part(text, list.substr(begin, end - begin), indices); !added) return added.error();
+        if (indices.size() > array_runs_at_most)
+            return wrong_array(text, "an array has at most " + std::to_string(array_runs_at_most) + " runs");
         begin = end + 1;
     }
-    if (indices.size() > array_runs_at_most)
-        return wrong_array(text, "an array has at most " + std::to_string(array_runs_at_most) + " runs");
     array.indices.assign(indices.begin(), indices.end());
     return array;
 }

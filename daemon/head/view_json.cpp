@@ -309,8 +309,9 @@ json metric_json(const state::MetricRow& row, const RankChoice& choice, const st
     const json ranks = parsed_or_null(row.ranks_json);
     const bool known = ranks.is_object();
     if (known && ranks.contains(of_checkpoint)) out["checkpoint"] = ranks[of_checkpoint];
-    if (!choice.all && choice.ranks.size() == 1) {
-        out["metrics"] = chosen(of_rank(ranks, *choice.ranks.begin()), key);
+    const auto only = choice.ranks.empty() ? std::optional<std::uint32_t>(0) : choice.ranks.only();
+    if (!choice.all && only) {
+        out["metrics"] = chosen(of_rank(ranks, *only), key);
         return out;
     }
     json& by_rank = out["metrics_by_rank"] = json::object();

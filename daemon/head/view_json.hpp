@@ -2,10 +2,10 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "daemon/head/log_lines.hpp"
 #include "daemon/head/routes.hpp"
 
 namespace rtrain::head {
@@ -29,7 +29,7 @@ json event_json(const Head& head, const state::EventRow& row);
 // None: rank 0's as "metrics"; one rank: its own; several: "metrics_by_rank".
 struct RankChoice {
     bool all = false;
-    std::set<std::uint32_t> ranks = {0};
+    NumberRanges ranks;
 };
 json metric_json(const state::MetricRow& row, const RankChoice& choice = {}, const std::string& key = "");
 json metrics_of(const state::MetricRow& row, std::uint32_t rank);

@@ -72,11 +72,15 @@ ReadAnswer read_job(const std::string& yaml_text, const ReadOptions& options);
 std::string problem_text(const Problem& problem, const std::string& file_name,
                          const std::string& yaml_text);  // with caret
 
-std::string to_json(const Job& job);                // canonical: sorted keys, all fields
-ReadAnswer job_from_json(const std::string& json);  // the head's side of the wire: same checks
-std::string json_schema();                          // `rtrain schema`
+std::string to_json(const Job& job);  // canonical: sorted keys, all fields
+// The head's side of the wire: the same checks. A job of a record was accepted, perhaps by a version with other limits:
+// these do not hold for it.
+enum class JsonFrom { submitter, record };
+ReadAnswer job_from_json(const std::string& json, JsonFrom from = JsonFrom::submitter);
+std::string json_schema();  // `rtrain schema`
 
 RunSpec run_spec(const Job& job);
+std::size_t demand_bytes(const Job& job);  // about what one worker's amounts and label selector take
 
 // Strict YAML 1.2 to JSON text with positions, for other files too (cluster.yaml, config.yaml).
 struct YamlAnswer {

@@ -54,6 +54,7 @@ class JsonBuilder {  // nlohmann's SAX interface
         return add(std::move(value));
     }
     bool add(Value value) {
+        if (++values_ > values_most) return fail("more than " + std::to_string(values_most) + " values");
         if (levels_.empty())
             tree_.root = std::move(value);
         else if (levels_.back().kind == Kind::list)
@@ -64,6 +65,7 @@ class JsonBuilder {  // nlohmann's SAX interface
     }
 
     Tree& tree_;
+    std::size_t values_ = 0;
     std::vector<Value> levels_;
     std::vector<std::set<std::string>> keys_;  // of each level
 };
@@ -114,11 +116,11 @@ const Value* Value::find(std::string_view key) const {
 
 Tree json_tree(const std::string& text) {
     Tree tree;
-    if (text.size() > 4 * file_bytes_most) {
-        tree.problems.push_back({"", 0, 0,
-                                 "the job has " + std::to_string(text.size()) + " bytes; the most is " +
-                                     std::to_string(4 * file_bytes_most),
-                                 ""});
+    if (text.size() > json_bytes_most) {
+        tree.problems.push_back(
+            {"", 0, 0,
+             "the job has " + std::to_string(text.size()) + " bytes; the most is " + std::to_string(json_bytes_most),
+             ""});
         return tree;
     }
     JsonBuilder builder(tree);

@@ -10,7 +10,7 @@ namespace {
 
 void refuse(Tree& tree, const std::string& path, const std::string& set, const std::string& message,
             const std::string& suggestion) {
-    tree.problems.push_back({path, 0, 0, "--set " + shown(set) + ": " + message, suggestion});
+    tree.add({path, 0, 0, "--set " + shown(set) + ": " + message, suggestion});
 }
 
 Value& entry_of(Value& map, const std::string& key, const std::string& set) {
@@ -95,7 +95,7 @@ class Expansion {
     void problem(const Value& value, const std::string& path, const std::string& message,
                  const std::string& suggestion) {
         const std::string from = value.set.empty() ? "" : "--set " + shown(value.set) + ": ";
-        tree_.problems.push_back({path, value.place.line, value.place.column, from + message, suggestion});
+        tree_.add({path, value.place.line, value.place.column, from + message, suggestion});
     }
 
     Tree& tree_;

@@ -1,7 +1,9 @@
 // From text to a Job: tree, --set, variables, then every row of the table, then the whole. All problems in one pass.
 
 #include <algorithm>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "storage/spec/rules.hpp"
 
@@ -9,12 +11,16 @@ namespace rtrain::spec {
 namespace {
 
 using nlohmann::json;
-constexpr std::size_t problems_most = 100;
 
 bool is_group(std::string_view name) {
-    return std::any_of(rules().begin(), rules().end(), [&](const Rule& rule) {
-        return rule.path.size() > name.size() && rule.path.starts_with(name) && rule.path[name.size()] == '.';
-    });
+    static const auto groups = [] {
+        std::set<std::string_view> out;
+        for (const Rule& rule : rules())
+            if (const std::size_t dot = rule.path.find('.'); dot != std::string_view::npos)
+                out.insert(rule.path.substr(0, dot));
+        return out;
+    }();
+    return groups.contains(name);
 }
 
 // The fields that may stand directly in `group` ("" is the top).
@@ -46,8 +52,6 @@ std::string guess(const std::string& group, const std::string& key) {
 void read_fields(Reading& reading, const Value& map, const std::string& group) {
     for (const Entry& entry : map.entries) {
         const std::string path = below(group, entry.key);
-        Value at_key = entry.value;
-        if (at_key.set.empty()) at_key.place = entry.place;
         if (const Rule* rule = rule_of(path)) {
             const bool is_default = entry.value.kind == Kind::null && path != "entrypoint";
             if (is_default) continue;
@@ -56,7 +60,10 @@ void read_fields(Reading& reading, const Value& map, const std::string& group) {
             else if (const auto part = fitting_part(*rule, entry.value))
                 rule->take(reading, *part);
         } else if (!group.empty() || !is_group(entry.key)) {
-            reading.problem(path, at_key, "unknown field", did_you_mean(guess(group, entry.key)));
+            const Value at_key{.place = entry.value.set.empty() ? entry.place : entry.value.place,
+                               .set = entry.value.set};
+            reading.problem(path, at_key, "unknown field",
+                            reading.lists_more() ? did_you_mean(guess(group, entry.key)) : "");
         } else if (entry.value.kind == Kind::map) {
             read_fields(reading, entry.value, entry.key);
         } else if (entry.value.kind != Kind::null) {
@@ -67,8 +74,8 @@ void read_fields(Reading& reading, const Value& map, const std::string& group) {
     }
 }
 
-ReadAnswer read_tree(Tree tree) {
-    Reading reading{.problems = std::move(tree.problems)};
+ReadAnswer read_tree(Tree tree, JsonFrom from) {
+    Reading reading{.problems = std::move(tree.problems), .problems_more = tree.problems_more, .from = from};
     if (tree.root.kind == Kind::null) tree.root.kind = Kind::map;
     if (tree.root.kind != Kind::map) {
         reading.problem("", tree.root, "a job is a map of fields", "for example: entrypoint: python train.py");
@@ -84,11 +91,7 @@ ReadAnswer read_tree(Tree tree) {
     std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
         return std::tuple(a.line == 0, a.line, a.column) < std::tuple(b.line == 0, b.line, b.column);
     });
-    if (problems.size() > problems_most) {
-        const std::size_t more = problems.size() - problems_most;
-        problems.resize(problems_most);
-        problems.push_back({"", 0, 0, std::to_string(more) + " more problems", ""});
-    }
+    add_count(problems, reading.problems_more);
     if (!problems.empty()) return {.problems = std::move(problems)};
     return {.job = std::move(reading.job)};
 }
@@ -117,16 +120,17 @@ std::string line_of(const std::string& text, int number) {
 ReadAnswer read_job(const std::string& yaml_text, const ReadOptions& options) {
     Tree tree = yaml_tree(yaml_text);
     const bool unreadable = !tree.problems.empty() && tree.root.kind == Kind::null && tree.root.entries.empty();
+    add_count(tree.problems, unreadable ? std::exchange(tree.problems_more, 0) : 0);
     if (unreadable) return {.problems = std::move(tree.problems)};
     for (const std::string& set : options.sets) lay_over(tree, set);
     put_in_variables(tree, options.environment);
-    return read_tree(std::move(tree));
+    return read_tree(std::move(tree), JsonFrom::submitter);
 }
 
-ReadAnswer job_from_json(const std::string& text) {
+ReadAnswer job_from_json(const std::string& text, JsonFrom from) {
     Tree tree = json_tree(text);
     if (!tree.problems.empty()) return {.problems = std::move(tree.problems)};
-    return read_tree(std::move(tree));
+    return read_tree(std::move(tree), from);
 }
 
 std::string to_json(const Job& job) {

@@ -38,10 +38,11 @@ json given_resources(const Job& job) {
 }
 
 void take_workers(Reading& reading, const Value& value) {
-    constexpr std::int64_t most = 1'000'000;
+    constexpr std::int64_t of_records = 1'000'000;  // what earlier versions took
+    const std::int64_t most = reading.from == JsonFrom::record ? of_records : workers_most;
     const std::size_t dots = value.text.find("..");
     const auto number = [&](const std::string& text) {
-        return text.size() > 9 ? most + 1 : whole_number(Value{.kind = Kind::number, .text = text});
+        return text.size() > 9 ? of_records + 1 : whole_number(Value{.kind = Kind::number, .text = text});
     };
     const std::int64_t low = number(value.kind == Kind::string ? value.text.substr(0, dots) : value.text);
     const std::int64_t high = dots == std::string::npos ? low : number(value.text.substr(dots + 2));
@@ -66,7 +67,12 @@ void take_selector(Reading& reading, const Value& map) {
     reading.job.label_selector.clear();
     for (const Entry& entry : map.entries) {
         auto condition = parse_label_condition(entry.key, scalar(entry.value));
-        if (condition)
+        if (condition && condition->values.size() > selector_values_most && reading.from == JsonFrom::submitter)
+            reading.problem(below("scaling.label_selector", entry.key), entry.value,
+                            "has " + std::to_string(condition->values.size()) + " values; the most is " +
+                                std::to_string(selector_values_most),
+                            "");
+        else if (condition)
             reading.job.label_selector.push_back(std::move(*condition));
         else
             reading.problem(below("scaling.label_selector", entry.key), entry.value, condition.error().message,

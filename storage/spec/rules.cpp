@@ -37,9 +37,13 @@ const std::vector<Rule>& rules() {
 }
 
 const Rule* rule_of(std::string_view path) {
-    for (const Rule& rule : rules())
-        if (rule.path == path) return &rule;
-    return nullptr;
+    static const auto by_path = [] {
+        std::map<std::string_view, const Rule*> out;
+        for (const Rule& rule : rules()) out[rule.path] = &rule;
+        return out;
+    }();
+    const auto found = by_path.find(path);
+    return found == by_path.end() ? nullptr : found->second;
 }
 
 }  // namespace rtrain::spec

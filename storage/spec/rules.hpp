@@ -16,8 +16,12 @@ namespace rtrain::spec {
 struct Reading {
     Job job;
     Problems problems;
+    std::size_t problems_more = 0;  // beyond those that are listed
+    JsonFrom from = JsonFrom::submitter;
     std::set<std::string, std::less<>> unusable;  // fields with a problem: checks across fields leave them alone
 
+    // False: what is wrong is counted only, so nothing has to be found out for its message.
+    bool lists_more() const { return problems.size() < problems_most; }
     void problem(const std::string& path, const Value& value, const std::string& message,
                  const std::string& suggestion);
 };

@@ -137,7 +137,7 @@ const char* inner_wish(const json& schema) {
 
 // Names what inside of a list or map does not fit; true when something was named.
 bool name_inner(Reading& reading, const json& schema, const Value& value, const std::string& path) {
-    const std::size_t before = reading.problems.size();
+    const std::size_t before = reading.problems.size() + reading.problems_more;
     if (value.kind == Kind::list && schema.contains("items"))
         for (std::size_t i = 0; i < value.items.size(); ++i)
             if (!fits(schema["items"], value.items[i]))
@@ -145,45 +145,64 @@ bool name_inner(Reading& reading, const json& schema, const Value& value, const 
                     below(path, i), value.items[i],
                     std::string("wants ") + inner_wish(schema["items"]) + ", found " + article(value.items[i]),
                     advice(schema["items"], value.items[i]));
-    if (value.kind == Kind::map)
-        for (const Entry& entry : value.entries) {
-            const Value key{.kind = Kind::string, .text = entry.key, .place = entry.place, .set = entry.value.set};
-            const json names = schema.value("propertyNames", json::object());
-            const json inner = schema.value("additionalProperties", json::object());
-            if (!fits(names, key))
-                reading.problem(below(path, entry.key), key, shown(entry.key) + " is not a name that can stand here",
-                                advice(names, key));
-            else if (!fits(inner, entry.value))
-                reading.problem(below(path, entry.key), entry.value,
-                                std::string("wants ") + inner_wish(inner) + ", found " + article(entry.value),
-                                advice(inner, entry.value));
-        }
-    return reading.problems.size() != before;
+    if (value.kind != Kind::map) return reading.problems.size() + reading.problems_more != before;
+    const json names = schema.value("propertyNames", json::object());
+    const json inner = schema.value("additionalProperties", json::object());
+    for (const Entry& entry : value.entries) {
+        const Value key{.kind = Kind::string, .text = entry.key, .place = entry.place, .set = entry.value.set};
+        if (!fits(names, key))
+            reading.problem(below(path, entry.key), key, shown(entry.key) + " is not a name that can stand here",
+                            advice(names, key));
+        else if (!fits(inner, entry.value))
+            reading.problem(below(path, entry.key), entry.value,
+                            std::string("wants ") + inner_wish(inner) + ", found " + article(entry.value),
+                            advice(inner, entry.value));
+    }
+    return reading.problems.size() + reading.problems_more != before;
 }
 
 }  // namespace
 
 void Reading::problem(const std::string& path, const Value& value, const std::string& message,
                       const std::string& suggestion) {
-    const std::string from = value.set.empty() ? "" : "--set " + shown(value.set) + ": ";
-    problems.push_back({path, value.place.line, value.place.column, from + message, suggestion});
-    unusable.insert(path);
-    for (const Rule& rule : rules())
-        if (path.size() > rule.path.size() && path.starts_with(rule.path) &&
-            (path[rule.path.size()] == '.' || path[rule.path.size()] == '['))
-            unusable.insert(std::string(rule.path));
+    const bool is_field = rule_of(path) != nullptr;
+    if (is_field) unusable.insert(path);
+    std::size_t end = path.find_first_of(".[");  // a field's path has at most one dot
+    for (int part = 0; part < 2 && !is_field && end != std::string::npos; ++part) {
+        if (rule_of(std::string_view(path).substr(0, end)) != nullptr) unusable.insert(path.substr(0, end));
+        end = path.find_first_of(".[", end + 1);
+    }
+    if (!lists_more()) {
+        ++problems_more;
+        return;
+    }
+    const std::string set = value.set.empty() ? "" : "--set " + shown(value.set) + ": ";
+    problems.push_back({path, value.place.line, value.place.column, set + message, suggestion});
 }
+
+namespace {
+
+// Names a list or map with more entries than its row takes. What is in it is not looked at.
+bool too_long(Reading& reading, const Rule& rule, const Value& value) {
+    const std::size_t most = list_limit(rule.path), count = value.items.size() + value.entries.size();
+    if (most == 0 || count <= most || reading.from == JsonFrom::record) return false;
+    reading.problem(std::string(rule.path), value,
+                    "has " + std::to_string(count) + " entries; the most is " + std::to_string(most), "");
+    return true;
+}
+
+}  // namespace
 
 // The entries of a map that fit although others do not: what is wrong with these is told together with the others.
 std::optional<Value> fitting_part(const Rule& rule, const Value& value) {
-    if (value.kind != Kind::map) return std::nullopt;
+    if (value.kind != Kind::map || value.entries.size() > list_limit(rule.path)) return std::nullopt;
     const json schema = json::parse(rule.schema);
     const json& choices = schema.contains("anyOf") ? schema["anyOf"] : json::array({schema});
     for (const json& choice : choices) {
         if (!fits_itself(choice, value)) continue;
         Value part = value;
+        Value alone{.kind = value.kind, .place = value.place, .set = value.set};
         std::erase_if(part.entries, [&](const Entry& entry) {
-            Value alone = value;
             alone.entries = {entry};
             return !fits(choice, alone);
         });
@@ -193,6 +212,7 @@ std::optional<Value> fitting_part(const Rule& rule, const Value& value) {
 }
 
 bool check_shape(Reading& reading, const Rule& rule, const Value& value) {
+    if (too_long(reading, rule, value)) return false;
     const json schema = json::parse(rule.schema);
     if (fits(schema, value)) return true;
     const std::string path(rule.path);

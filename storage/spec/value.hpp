@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "storage/spec/job.hpp"
+#include "storage/spec/limits.hpp"
 
 namespace rtrain::spec {
-
-inline constexpr int nesting_most = 32;
-inline constexpr std::size_t file_bytes_most = 1 << 20;
 
 enum class Kind { null, boolean, number, string, list, map };
 
@@ -39,7 +37,12 @@ struct Entry {
 struct Tree {
     Value root;
     Problems problems;
+    std::size_t problems_more = 0;  // beyond those that are listed
+
+    void add(Problem problem);
 };
+// The last of a list that is not whole: "and 59900 more problems".
+void add_count(Problems& problems, std::size_t more);
 Tree yaml_tree(const std::string& text);
 Tree json_tree(const std::string& text);
 std::string to_json_text(const Value& value);

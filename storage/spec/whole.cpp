@@ -1,6 +1,7 @@
 // What can only be said about a job as a whole: defaults that hang together, and contradictions.
 
 #include <algorithm>
+#include <set>
 
 #include "storage/spec/rules.hpp"
 
@@ -45,13 +46,13 @@ void complete_resources(Reading& reading, const Value& root) {
 void check_secrets(Reading& reading, const Value& root) {
     if (!fine(reading, {"secrets", "env"})) return;
     const Value& list = at(root, "secrets");
+    std::set<std::string_view> seen;
     for (std::size_t i = 0; i < list.items.size(); ++i) {
         const std::string& name = list.items[i].text;
         if (reading.job.env.contains(name))
             reading.problem(below("secrets", i), list.items[i],
                             name + " is in env as well, where everybody can read it", "remove it from env");
-        if (std::count(reading.job.secrets.begin(), reading.job.secrets.begin() + static_cast<std::ptrdiff_t>(i),
-                       name) != 0)
+        if (!seen.insert(name).second)
             reading.problem(below("secrets", i), list.items[i], name + " is given twice", "");
     }
 }
@@ -59,8 +60,9 @@ void check_secrets(Reading& reading, const Value& root) {
 void check_nodes(Reading& reading, const Value& root) {
     if (!fine(reading, {"scaling.nodes", "scaling.exclude_nodes"})) return;
     const Value& excluded = at(root, "scaling.exclude_nodes");
+    const std::set<std::string_view> named(reading.job.nodes.begin(), reading.job.nodes.end());
     for (std::size_t i = 0; i < excluded.items.size(); ++i)
-        if (std::count(reading.job.nodes.begin(), reading.job.nodes.end(), excluded.items[i].text) != 0)
+        if (named.contains(excluded.items[i].text))
             reading.problem(below("scaling.exclude_nodes", i), excluded.items[i],
                             excluded.items[i].text + " is in nodes as well", "remove it from one of the two");
 }
@@ -85,7 +87,30 @@ void check_backend(Reading& reading, const Value& root) {
                         "set scaling.use_gpu: true, or use gloo");
 }
 
+// Each worker's bundle has a copy of the amounts and of the selector.
+void check_demand(Reading& reading, const Value& root) {
+    if (reading.from == JsonFrom::record || !fine(reading, {"scaling.workers"})) return;
+    const std::size_t workers = std::max(reading.job.workers, reading.job.workers_max);
+    if (demand_bytes(reading.job) * workers <= demand_bytes_most) return;
+    reading.problem("scaling.workers", at(root, "scaling.workers"),
+                    std::to_string(workers) + " workers with " + std::to_string(demand_bytes(reading.job)) +
+                        " bytes of amounts and labels each are more than " + std::to_string(demand_bytes_most) +
+                        " bytes",
+                    "shorten scaling.label_selector or scaling.resources_per_worker: one label can stand for a list");
+}
+
 }  // namespace
+
+std::size_t demand_bytes(const Job& job) {
+    constexpr std::size_t of_entry = 64;  // beside its text
+    std::size_t bytes = of_entry;
+    for (const auto& [name, amount] : job.resources_per_worker) bytes += of_entry + name.size();
+    for (const LabelCondition& condition : job.label_selector) {
+        bytes += of_entry + condition.key.size();
+        for (const std::string& value : condition.values) bytes += of_entry + value.size();
+    }
+    return bytes;
+}
 
 void check_whole(Reading& reading, const Value& root) {
     complete_resources(reading, root);
@@ -94,6 +119,7 @@ void check_whole(Reading& reading, const Value& root) {
     check_entrypoint(reading, root);
     check_driver(reading, root);
     check_backend(reading, root);
+    check_demand(reading, root);
 }
 
 }  // namespace rtrain::spec

@@ -67,6 +67,17 @@ std::string shown(std::string_view text) {
     return out + '"';
 }
 
+void Tree::add(Problem problem) {
+    if (problems.size() < problems_most)
+        problems.push_back(std::move(problem));
+    else
+        ++problems_more;
+}
+
+void add_count(Problems& problems, std::size_t more) {
+    if (more > 0) problems.push_back({"", 0, 0, "and " + std::to_string(more) + " more problems", ""});
+}
+
 std::string below(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
 std::string below(const std::string& path, std::size_t index) { return path + "[" + std::to_string(index) + "]"; }
 

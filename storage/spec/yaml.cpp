@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "storage/spec/value.hpp"
 
@@ -16,6 +17,9 @@ namespace rtrain::spec {
 namespace {
 
 struct TooDeep {
+    Place place;
+};
+struct TooMany {
     Place place;
 };
 struct SecondDocument {
@@ -91,19 +95,24 @@ class Builder final : public YAML::EventHandler {
 
     // Columns of yaml-cpp count bytes; people count characters.
     Place place_of(const YAML::Mark& mark) const {
-        int column = mark.column;
-        if (mark.line >= 0 && static_cast<std::size_t>(mark.line) < lines_.size()) {
-            const std::string& line = lines_[static_cast<std::size_t>(mark.line)];
-            const auto bytes = std::min(line.size(), static_cast<std::size_t>(std::max(column, 0)));
-            column -= static_cast<int>(
-                std::count_if(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(bytes),
-                              [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }));
-        }
-        return {mark.line + 1, column + 1};
+        if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= lines_.size())
+            return {mark.line + 1, mark.column + 1};
+        const std::string& line = lines_[static_cast<std::size_t>(mark.line)];
+        const auto bytes = std::min(line.size(), static_cast<std::size_t>(std::max(mark.column, 0)));
+        return {mark.line + 1, mark.column - bytes_inside(mark.line, line, bytes) + 1};
+    }
+    // How many of the first `bytes` of a line go on with a character. Counted from where it was counted last: a line
+    // may hold the whole file.
+    int bytes_inside(int number, const std::string& line, std::size_t bytes) const {
+        if (number != std::exchange(counted_.line, number)) counted_ = {.line = number};
+        const auto inside = [&](std::size_t i) { return (static_cast<unsigned char>(line[i]) & 0xC0U) == 0x80U; };
+        for (; counted_.bytes < bytes; ++counted_.bytes) counted_.inside += inside(counted_.bytes) ? 1 : 0;
+        for (; counted_.bytes > bytes; --counted_.bytes) counted_.inside -= inside(counted_.bytes - 1) ? 1 : 0;
+        return counted_.inside;
     }
     void problem(const YAML::Mark& mark, const std::string& message, const std::string& suggestion) {
         const Place place = place_of(mark);
-        tree_.problems.push_back({path(), place.line, place.column, message, suggestion});
+        tree_.add({path(), place.line, place.column, message, suggestion});
     }
     std::string path() const {
         std::string text;
@@ -161,6 +170,7 @@ class Builder final : public YAML::EventHandler {
         levels_.back().has_key = levels_.back().drop = true;
     }
     void add(Value value) {
+        if (++values_ > values_most) throw TooMany{value.place};
         if (levels_.empty()) {
             tree_.root = std::move(value);
             return;
@@ -179,6 +189,13 @@ class Builder final : public YAML::EventHandler {
     Tree& tree_;
     const std::vector<std::string>& lines_;
     std::vector<Level> levels_;
+    std::size_t values_ = 0;
+    struct Counted {
+        int line = -1;
+        std::size_t bytes = 0;
+        int inside = 0;
+    };
+    mutable Counted counted_;
     bool seen_document_ = false;
 };
 
@@ -205,6 +222,10 @@ Tree yaml_tree(const std::string& text) {
     } catch (const TooDeep& deep) {
         tree.problems.push_back({"", deep.place.line, deep.place.column,
                                  "nested deeper than " + std::to_string(nesting_most) + " levels", ""});
+    } catch (const TooMany& many) {
+        tree.problems.push_back({"", many.place.line, many.place.column,
+                                 "more than " + std::to_string(values_most) + " values",
+                                 "data belongs into working_dir or onto the storage path"});
     } catch (const SecondDocument& second) {
         tree.problems.push_back({"", second.place.line, second.place.column, "a second YAML document begins here",
                                  "one file holds one document: remove the ---"});
@@ -219,6 +240,7 @@ Tree yaml_tree(const std::string& text) {
 YamlAnswer strict_yaml(const std::string& text) {
     Tree tree = yaml_tree(text);
     YamlAnswer answer{.json = {}, .positions = {}, .problems = std::move(tree.problems)};
+    add_count(answer.problems, tree.problems_more);
     if (!answer.problems.empty()) return answer;
     answer.json = to_json_text(tree.root);
     const auto visit = [&](const auto& self, const Value& value, const std::string& path) -> void {

@@ -90,7 +90,7 @@ TEST_CASE("lines of several ranks are merged by the time they came, and a last l
                  R"({"attempt":1,"line":"zero at 3","rank":0,"stream":"out","time":"1970-01-01T00:00:03.000Z"})"
                  "\n");
     LogQuestion question;
-    question.ranks = {{0u}};
+    question.ranks = number_list("0");
     question.tail = 1;
     CHECK(lines(store, question, folder.path + "/scratch").find("zero at 3") != std::string::npos);
     question.tail.reset();
@@ -105,10 +105,35 @@ TEST_CASE("bytes that are no text are shown with replacement characters, and not
     CHECK(lines(store, {}, folder.path + "/scratch").find("bad \xef\xbf\xbd byte") != std::string::npos);
 }
 
+TEST_CASE("ranges take their number of entries, however many numbers lie in them, and those that touch are one") {
+    std::string text = "0-100000";
+    for (int i = 0; i < 500; ++i) text += "," + std::to_string(i) + "-" + std::to_string(100'000 + i);
+    const auto overlapping = number_list(text);
+    REQUIRE(overlapping);
+    CHECK(overlapping->ranges() == 1);
+    CHECK(overlapping->highest() == 100'499);
+    CHECK(number_list("4,0-1,2")->ranges() == 2);
+    CHECK(number_list("7")->only() == 7);
+    CHECK_FALSE(number_list("7,9")->only());
+    CHECK(number_list("4294967295")->contains(4'294'967'295));
+    CHECK_FALSE(number_list("4294967296"));
+    std::string many = "0";
+    for (int i = 2; i < 2'002; i += 2) many += "," + std::to_string(i);
+    CHECK_FALSE(number_list(many));  // 1001 parts
+    CHECK(number_list(many.substr(0, many.rfind(',')))->ranges() == 1'000);
+    const Cluster cluster;
+    const auto refused = log_question(cluster, RunId{7}, {.rank = many, .attempt = "all"}, 0);
+    CHECK(refused.error().message.find("at most 1000 parts") != std::string::npos);
+}
+
 TEST_CASE("selectors are read as people write them, and what is not understood is named") {
     const Cluster cluster;
     const auto ask = [&](const LogWords& words) { return log_question(cluster, RunId{7}, words, 10'000); };
-    CHECK(ask({.rank = "0,3-5", .attempt = "all"}).value().ranks == std::set<std::uint32_t>{0, 3, 4, 5});
+    const auto some = ask({.rank = "0,3-5", .attempt = "all"}).value().ranks;
+    REQUIRE(some);
+    CHECK(some->ranges() == 2);
+    for (const std::uint32_t rank : {0u, 3u, 4u, 5u}) CHECK(some->contains(rank));
+    for (const std::uint32_t rank : {1u, 2u, 6u}) CHECK_FALSE(some->contains(rank));
     CHECK_FALSE(ask({.rank = "all", .attempt = "all"}).value().attempts.has_value());
     CHECK(ask({.attempt = "2", .since_ms = "4000"}).value().since_wall_ms == 6'000);
     for (const char* broken : {"x", "3-", "-3", "5-3", "1,,2", "0-4294967295"})
