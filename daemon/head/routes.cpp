@@ -254,6 +254,11 @@ net::Admission admission_for(const Caller& caller) {
     return {.caller = "user " + caller.user};
 }
 
+Error no_longer_opens() {
+    return {ErrorCode::unauthorised, "the token of this upload was revoked or has expired, or its run has ended",
+            "nothing of it was kept; an admin makes a new token: rtrain token create"};
+}
+
 // Admits a request before its body is read, in the server's threads: authenticates the caller, checks the role, and
 // chooses where an upload is written. The loop repeats both checks, and checks who owns the run.
 net::Admission admission_of(const Head& head, const net::Request& request) {
@@ -269,8 +274,10 @@ net::Admission admission_of(const Head& head, const net::Request& request) {
         auto place = upload_place(head, request);
         if (place) {
             admission.body_file = std::move(*place);
-            admission.disk_room = [&head, blob = is_blob(request)](std::uint64_t bytes) {
-                return upload_room(head, blob ? Upload::blob : Upload::storage, bytes);
+            const Upload kind = is_blob(request) ? Upload::blob : Upload::storage;
+            admission.may_write = [&head, kind, caller = *caller](std::uint64_t bytes) -> Status {
+                if (!head.tokens.still_opens(caller, wall_ms())) return no_longer_opens();
+                return upload_room(head, kind, bytes);
             };
         }
         if (!place) admission.refusal = refusal(place.error());

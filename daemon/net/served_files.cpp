@@ -35,9 +35,9 @@ void remove_file(const std::string& path) { (void)::unlink(path.c_str()); }
 std::string BodyFile::place() const { return directory_of(path_); }
 
 void BodyFile::open(std::uint64_t length) {
-    if (room_)
-        if (const Status room = room_(length); !room) {
-            fault_ = room.error();
+    if (may_write_)
+        if (const Status may = may_write_(length); !may) {
+            fault_ = may.error();
             return;
         }
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -45,9 +45,9 @@ void BodyFile::open(std::uint64_t length) {
 }
 
 void BodyFile::write(const std::string& piece) {
-    if (room_)
-        if (const Status room = room_(piece.size()); !room) {
-            fault_ = room.error();
+    if (may_write_)
+        if (const Status may = may_write_(piece.size()); !may) {
+            fault_ = may.error();
             return;
         }
     for (std::size_t done = 0; done < piece.size();) {

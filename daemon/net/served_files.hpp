@@ -17,8 +17,8 @@ void remove_file(const std::string& path);
 
 class BodyFile {
   public:
-    BodyFile(std::string path, std::function<Status(std::uint64_t)> room)
-        : path_(std::move(path)), room_(std::move(room)) {}
+    BodyFile(std::string path, std::function<Status(std::uint64_t)> may_write)
+        : path_(std::move(path)), may_write_(std::move(may_write)) {}
     ~BodyFile();  // removes the file unless it was kept
     BodyFile(const BodyFile&) = delete;
     BodyFile& operator=(const BodyFile&) = delete;
@@ -31,7 +31,7 @@ class BodyFile {
 
   private:
     const std::string path_;
-    const std::function<Status(std::uint64_t)> room_;
+    const std::function<Status(std::uint64_t)> may_write_;
     int descriptor_ = -1;
     std::optional<Error> fault_;
 };

@@ -197,7 +197,7 @@ bool Session::admit() {
     hub_.table.release_bytes(ticket_->number);  // of the head
     body_limit_ = std::min(hub_.options.body_limit, admission.body_limit);
     request_.body_file = std::move(admission.body_file);
-    disk_room_ = std::move(admission.disk_room);
+    may_write_ = std::move(admission.may_write);
     return true;
 }
 

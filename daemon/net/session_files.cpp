@@ -28,7 +28,7 @@ void Session::on_files(const std::string& place, Loop::Task work, Step then) {
 void Session::open_upload() {
     state_ = State::disk;
     watchdog_.never();
-    upload_ = std::make_shared<BodyFile>(request_.body_file, std::move(disk_room_));
+    upload_ = std::make_shared<BodyFile>(request_.body_file, std::move(may_write_));
     on_files(
         upload_->place(), [file = upload_, length = parser_->head().content_length.value_or(0)] { file->open(length); },
         &Session::upload_opened);

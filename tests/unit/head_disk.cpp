@@ -65,6 +65,22 @@ TEST_CASE("an upload that takes more than the reserve leaves is refused while it
               .status == 201);
 }
 
+TEST_CASE("an upload ends, and leaves nothing behind, when its token is revoked") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const json made = head.call("POST", "/v1/tokens", {{"role", "admin"}, {"user", "eve"}}).body;
+    net_tests::RawTls raw(head.started.port);
+    raw.say("PUT /v1/storage/big HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + made["token"].get<std::string>() +
+            "\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+    const std::string chunk = "40000\r\n" + std::string(0x40000, 'x') + "\r\n";  // more than is written at once
+    raw.say(chunk);
+    REQUIRE(eventually([&] { return files_below(folder.path + "/storage") == 1; }));
+    REQUIRE(head.call("DELETE", "/v1/tokens/" + made["id"].get<std::string>()).status == 200);
+    raw.say(chunk);  // and it never says that this is all
+    CHECK(raw.hear_all().starts_with("HTTP/1.1 401"));
+    CHECK(eventually([&] { return files_below(folder.path + "/storage") == 0; }));
+}
+
 TEST_CASE("while uploads wait for a storage that hangs, agents and requests are answered") {
     const TemporaryFolder folder;
     const auto room = std::make_shared<Room>();
