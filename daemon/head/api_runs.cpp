@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "daemon/head/api.hpp"
-#include "daemon/head/ownership.hpp"
+#include "daemon/head/job_words.hpp"
 #include "daemon/head/view_json.hpp"
 
 namespace rtrain::head {
@@ -57,7 +57,7 @@ void get_runs(Ask& ask) {
     auto at = page->offset == 0 ? runs.end() : runs.lower_bound(RunId{page->offset});
     while (at != runs.begin() && items.size() < page->limit) {
         --at;
-        if (listed(ask, at->second)) items.push_back(run_json(ask.head, at->second));
+        if (listed(ask, at->second)) items.push_back(run_for(ask.head, ask.caller, at->second));
         if (items.size() == page->limit && at != runs.begin()) cursor = std::to_string(at->first.value);
     }
     reply_json(ask, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
@@ -66,8 +66,10 @@ void get_runs(Ask& ask) {
 void get_run(Ask& ask) {
     with_run(ask, [&](const Run& run) {
         json out = full_run_json(ask.head, run);
-        const bool own = ask.caller.role == Role::user && ask.caller.user == run.user;
-        if (!own && !is_admin(ask.caller)) hide_values(out["job"]);
+        if (!reads_job_words(ask.caller, run)) {
+            hide_values(out["job"]);
+            out["reason"] = run_for(ask.head, ask.caller, run)["reason"];
+        }
         reply_json(ask, 200, std::move(out));
     });
 }
@@ -75,7 +77,8 @@ void get_run(Ask& ask) {
 void get_attempts(Ask& ask) {
     with_run(ask, [&](const Run& run) {
         std::vector<json> items;
-        for (const Attempt* one : attempts_of(ask.head.cluster, run.id)) items.push_back(attempt_json(ask.head, *one));
+        for (const Attempt* one : attempts_of(ask.head.cluster, run.id))
+            items.push_back(attempt_for(ask.head, ask.caller, run, *one));
         reply_list(ask, items);
     });
 }
@@ -96,7 +99,7 @@ void get_checkpoints(Ask& ask) {
 void get_explain(Ask& ask) {
     with_run(ask, [&](const Run& run) {
         const Explanation why = explain(ask.head.cluster, ask.head.clock.now(), run.id);
-        reply_json(ask, 200, explanation_json(ask.head, run, why));
+        reply_json(ask, 200, explanation_for(ask.head, ask.caller, run, why));
     });
 }
 
@@ -132,6 +135,7 @@ void get_queue(Ask& ask) {
         std::string text = run.reason;
         if (i < std::min(order.size(), explained_most)) text = shortest_reason(explain(cluster, now, run.id), text);
         json item = waiting_json(ask.head, run, now, text);
+        item["why"] = line_for(ask.head, ask.caller, run, text);
         if (i < order.size()) item["position"] = i + 1;
         return item;
     });
