@@ -86,6 +86,7 @@ class Agents {
         std::string node;
         protocol::AttemptRef attempt;  // as the agent calls it
     };
+    void log_taken(const LogName& name, const LogSource& from, const Result<std::uint64_t>& size);
     void put_off(const LogName& name, const LogSource& from, const Error& why);
     void ask_for_logs();  // that were put off
     void tell_of_room();
@@ -109,6 +110,7 @@ class Agents {
     std::set<std::string> unsaved_;         // nodes whose number has changed since the last batch was closed
     std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
     std::map<LogName, LogSource> put_off_;  // logs that could not be written
+    std::size_t log_bytes_ = 0;             // that wait for their files
     bool told_of_no_room_ = false;
     std::vector<std::string> revoked_;
     struct Clearing {

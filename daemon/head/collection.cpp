@@ -53,32 +53,84 @@ void add_values(const std::string& directory, std::set<std::string>& into) {
     }
 }
 
-struct Needed {
-    std::set<std::string> blobs;
-    std::vector<std::string> settings_gone;
+// Of a run, for the pool.
+struct Naming {
+    std::string submit_key, job_json, values;  // values: the directory
+    bool live = false;
+    std::int64_t age_ms = 0;
+};
+
+struct Unneeded {
+    std::vector<std::string> settings;
+    std::vector<std::string> blobs;     // hashes
+    RunId newest{};                     // that was looked at
     std::int64_t oldest_ms = fresh_ms;  // what is younger stays: a live run may name it in ways that are not seen here
 };
 
-Needed needed(const Head& head) {
-    Needed out;
-    std::set<std::string> known_keys, live_keys;
-    for (const auto& [id, run] : head.cluster.runs) {
+std::string blob_of(const std::string& setting) { return setting.substr(blob_prefix.size(), hash_length); }
+
+// Reads the journal and walks over files: for the pool.
+Unneeded unneeded(const std::vector<Naming>& runs, const state::SqliteJournal& journal, const std::string& blobs) {
+    Unneeded out;
+    std::set<std::string> known_keys, live_keys, needed;
+    for (const Naming& run : runs) {
         known_keys.insert(run.submit_key);
-        add_hashes(run.job_json, out.blobs);
-        add_values(head.options.data_dir + "/values/" + std::to_string(id.value), out.blobs);
-        if (terminal(run.state)) continue;
+        add_hashes(run.job_json, needed);
+        add_values(run.values, needed);
+        if (!run.live) continue;
         live_keys.insert(run.submit_key);
-        out.oldest_ms = std::max(out.oldest_ms, (head.clock.now() - run.submitted).ms + fresh_ms);
+        out.oldest_ms = std::max(out.oldest_ms, run.age_ms + fresh_ms);
     }
-    for (const auto& [name, sha256] : head.journal->settings(code_prefix)) {
+    for (const auto& [name, sha256] : journal.settings(code_prefix)) {
         const std::string key = name.substr(std::string(code_prefix).size());
-        if (live_keys.contains(key)) out.blobs.insert(sha256);
-        if (!known_keys.contains(key)) out.settings_gone.push_back(name);
+        if (live_keys.contains(key)) needed.insert(sha256);
+        if (!known_keys.contains(key)) out.settings.push_back(name);
     }
     for (const std::string prefix : other_prefixes)
-        for (const auto& [name, value] : head.journal->settings(prefix))
-            if (!known_keys.contains(name.substr(prefix.size()))) out.settings_gone.push_back(name);
+        for (const auto& [name, value] : journal.settings(prefix))
+            if (!known_keys.contains(name.substr(prefix.size()))) out.settings.push_back(name);
+    std::error_code none;
+    for (const auto& [name, value] : journal.settings(blob_prefix))
+        if (!fs::exists(blobs + blob_of(name), none)) out.settings.push_back(name);
+    for (fs::directory_iterator at(blobs, none), end; !none && at != end; at.increment(none))
+        if (!needed.contains(at->path().filename()) && age_ms(at->path()) >= out.oldest_ms)
+            out.blobs.push_back(at->path().filename());
     return out;
+}
+
+// What came while it was looked for is needed: settings and blobs of submissions since, a blob that was sent again.
+void keep_what_came(const Head& head, Unneeded& found) {
+    std::set<std::string> keys, named;
+    for (const auto& [id, run] : head.cluster.runs) {
+        keys.insert(run.submit_key);
+        if (terminal(run.state) || id <= found.newest) continue;
+        named.insert(SubmissionFiles::code(head, run.submit_key));
+        add_hashes(run.job_json, named);
+    }
+    std::error_code none;
+    std::erase_if(found.settings, [&](const std::string& name) {
+        if (name.starts_with(blob_prefix)) return fs::exists(head.blob_path(blob_of(name)), none);
+        return keys.contains(name.substr(name.find('/') + 1));
+    });
+    std::erase_if(found.blobs, [&](const std::string& sha256) { return named.contains(sha256); });
+}
+
+void remove_unneeded(Head& head, Unneeded found) {
+    keep_what_came(head, found);
+    for (const std::string& gone : found.settings) head.of_submissions.erase(gone);
+    head.behind_commits([&journal = *head.journal, settings = std::move(found.settings)] {
+        if (auto erased = journal.erase_settings(settings); !erased)
+            std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
+    });
+    const auto remove = [blobs = head.blob_path(""), found = std::move(found)] {
+        for (const std::string& sha256 : found.blobs) {
+            std::error_code failed;
+            if (age_ms(blobs + sha256) < found.oldest_ms) continue;  // asked for meanwhile
+            if (!fs::remove(blobs + sha256, failed) || failed)
+                std::fprintf(stderr, "rtrain head: %s stays: %s\n", (blobs + sha256).c_str(), failed.message().c_str());
+        }
+    };
+    head.loop.offload(remove, [] {});
 }
 
 }  // namespace
@@ -114,22 +166,25 @@ void let_use_blobs(Head& head, const std::string& job_json, const std::string& c
 }
 
 void collect_blobs(Head& head) {
-    Needed keep = needed(head);
-    std::error_code unseen;
-    for (const auto& [name, value] : head.journal->settings(blob_prefix))
-        if (!fs::exists(head.blob_path(name.substr(blob_prefix.size(), hash_length)), unseen))
-            keep.settings_gone.push_back(name);
-    if (auto erased = head.journal->erase_settings(keep.settings_gone); !erased)
-        std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
-    for (const std::string& gone : keep.settings_gone) head.of_submissions.erase(gone);
-    std::error_code none;
-    for (fs::directory_iterator at(head.options.data_dir + "/blobs", none), end; !none && at != end;
-         at.increment(none)) {
-        if (keep.blobs.contains(at->path().filename()) || age_ms(at->path()) < keep.oldest_ms) continue;
-        std::error_code failed;
-        if (!fs::remove(at->path(), failed) || failed)
-            std::fprintf(stderr, "rtrain head: %s stays: %s\n", at->path().c_str(), failed.message().c_str());
-    }
+    std::vector<Naming> runs;
+    for (const auto& [id, run] : head.cluster.runs)
+        runs.push_back({.submit_key = run.submit_key,
+                        .job_json = run.job_json,
+                        .values = head.options.data_dir + "/values/" + std::to_string(id.value),
+                        .live = !terminal(run.state),
+                        .age_ms = (head.clock.now() - run.submitted).ms});
+    head.loop.offload(
+        [runs = std::move(runs), &journal = *head.journal, blobs = head.blob_path("")] {
+            return unneeded(runs, journal, blobs);
+        },
+        [](const Error& error) {
+            std::fprintf(stderr, "rtrain head: blobs stay: %s\n", error.message.c_str());
+            return Unneeded{};
+        },
+        [&head, newest = head.cluster.runs.empty() ? RunId{} : head.cluster.runs.rbegin()->first](Unneeded found) {
+            found.newest = newest;
+            remove_unneeded(head, std::move(found));
+        });
 }
 
 }  // namespace rtrain::head

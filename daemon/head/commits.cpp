@@ -183,7 +183,7 @@ void Head::after_records(const Turn& turn) {
             }
             if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
                 reports.forget(gone->id);
-                logs.forget(gone->id);
+                on_log_thread([this, id = gone->id] { forget_logs(logs.directory(), id); }, [] {});
             }
         }
 }

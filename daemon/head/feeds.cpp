@@ -39,6 +39,11 @@ void Feeds::watch() {
 }
 
 void Feeds::poke() {
+    ++news_;
+    pump_soon();
+}
+
+void Feeds::pump_soon() {
     if (poked_ || followers_.empty()) return;
     poked_ = true;
     loop_.after(pause_ms, [this] { pump_all(); });
@@ -59,7 +64,7 @@ void Feeds::pump_all() {
         if (!one->gone) one->stream->close();
         at = followers_.erase(at);
     }
-    if (more) poke();
+    if (more) pump_soon();
 }
 
 // What cannot be read ends this stream; its reader may come back and go on where it was.

@@ -21,7 +21,9 @@ class Feeds {
     explicit Feeds(net::Loop& loop) : loop_(loop) {}
     // `permitted` is asked twice a second: when it says no, the stream ends.
     void add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted);
-    void poke();  // something has happened
+    void poke();                                  // something has happened
+    void pump_soon();                             // nothing has, but a pump is ready to write
+    std::uint64_t news() const { return news_; }  // how much has happened
     void close_all();
 
   private:
@@ -38,6 +40,7 @@ class Feeds {
 
     net::Loop& loop_;
     std::list<std::shared_ptr<Follower>> followers_;
+    std::uint64_t news_ = 0;
     bool poked_ = false, keeping_ = false, watching_ = false;
 };
 

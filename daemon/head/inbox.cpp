@@ -12,6 +12,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t put_off_ms = 2'000;
+constexpr std::size_t log_bytes_max = 64 << 20;      // wait for their files; more stays on its node
 constexpr std::int64_t objection_pause_ms = 60'000;  // of one node it is said so often at most
 
 const std::string seen_prefix = "news_seen/";
@@ -193,19 +194,35 @@ void Agents::notice(const std::string& node, const protocol::Notice& said) {
 
 void Agents::take_log(const std::string& node, const protocol::LogChunk& chunk, bool its_own) {
     const Attempt* attempt = find_attempt(head_.cluster, chunk.attempt);
-    const LogStore::Piece piece{.name = {.run = RunId{chunk.attempt.run},
-                                         .attempt = attempt ? attempt->id.number : chunk.attempt.number,
-                                         .rank = chunk.rank,
-                                         .stream = chunk.stream},
-                                .offset = chunk.offset,
-                                .bytes = chunk.bytes,
-                                .last = chunk.last,
-                                .wall_ms = line_time(chunk)};
+    const auto piece = std::make_shared<LogStore::Piece>(
+        LogStore::Piece{.name = {.run = RunId{chunk.attempt.run},
+                                 .attempt = attempt ? attempt->id.number : chunk.attempt.number,
+                                 .rank = chunk.rank,
+                                 .stream = chunk.stream},
+                        .offset = chunk.offset,
+                        .bytes = chunk.bytes,
+                        .last = chunk.last,
+                        .wall_ms = line_time(chunk)});
+    const LogSource from{.node = node, .attempt = chunk.attempt};
     // A run that was removed: nobody will ask for it, so the agent may let go of it.
-    const bool wanted = its_own && head_.cluster.runs.contains(piece.name.run);
-    const auto size = wanted ? head_.logs.take(piece) : Result<std::uint64_t>(chunk.offset + chunk.bytes.size());
-    if (!size) return put_off(piece.name, {.node = node, .attempt = chunk.attempt}, size.error());
-    head_.later_sync_logs(piece.name, {.node = node, .attempt = chunk.attempt, .offset = *size});
+    if (!its_own || !head_.cluster.runs.contains(piece->name.run))
+        return log_taken(piece->name, from, chunk.offset + chunk.bytes.size());
+    const std::size_t bytes = chunk.bytes.size();
+    if (log_bytes_ + bytes > log_bytes_max)
+        return put_off(piece->name, from,
+                       {ErrorCode::full, "the disk of the head's data directory is slower than what comes", ""});
+    log_bytes_ += bytes;
+    const auto size = std::make_shared<Result<std::uint64_t>>(Error{ErrorCode::internal, "it was not written", ""});
+    head_.on_log_thread([&logs = head_.logs, piece, size] { *size = logs.take(*piece); },
+                        [this, piece, from, size, bytes] {
+                            log_bytes_ -= bytes;
+                            log_taken(piece->name, from, *size);
+                        });
+}
+
+void Agents::log_taken(const LogName& name, const LogSource& from, const Result<std::uint64_t>& size) {
+    if (!size) return put_off(name, from, size.error());
+    head_.later_sync_logs(name, {.node = from.node, .attempt = from.attempt, .offset = *size});
     head_.feeds.poke();
 }
 
@@ -226,15 +243,19 @@ void Agents::put_off(const LogName& name, const LogSource& from, const Error& wh
 }
 
 void Agents::ask_for_logs() {
-    const bool wait = head_.logs.waits_for_room();
-    tell_of_room();
-    if (wait) {
-        head_.loop.after(put_off_ms, [this] { ask_for_logs(); });
-        return;
-    }
-    for (const auto& [name, from] : std::exchange(put_off_, {}))
-        send(from.node,
-             protocol::LogAck{.attempt = from.attempt, .rank = name.rank, .stream = name.stream, .offset = 0});
+    const auto wait = std::make_shared<bool>(true);
+    head_.on_log_thread(
+        [&logs = head_.logs, wait] { *wait = logs.waits_for_room(); },
+        [this, wait] {
+            tell_of_room();
+            if (*wait) {
+                head_.loop.after(put_off_ms, [this] { ask_for_logs(); });
+                return;
+            }
+            for (const auto& [name, from] : std::exchange(put_off_, {}))
+                send(from.node,
+                     protocol::LogAck{.attempt = from.attempt, .rank = name.rank, .stream = name.stream, .offset = 0});
+        });
 }
 
 // Once when there is none, and once when there is again.

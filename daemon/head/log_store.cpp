@@ -125,10 +125,10 @@ Result<std::uint64_t> LogStore::take(const Piece& piece) {
     return piece.offset + piece.bytes.size();
 }
 
-std::vector<LogFile> LogStore::files(RunId run) const {
+std::vector<LogFile> log_files(const std::string& directory, RunId run) {
     std::vector<LogFile> out;
     std::error_code none;
-    const fs::path root = directory_ + "/" + std::to_string(run.value);
+    const fs::path root = directory + "/" + std::to_string(run.value);
     for (fs::recursive_directory_iterator at(root, none), end; !none && at != end; at.increment(none)) {
         LogFile file{.name = {.run = run, .attempt = 0, .rank = 0, .stream = ""}, .path = at->path(), .bytes = 0};
         if (!at->is_regular_file(none) || !parse(at->path(), file.name)) continue;
@@ -140,15 +140,15 @@ std::vector<LogFile> LogStore::files(RunId run) const {
     return out;
 }
 
-void LogStore::forget(RunId run) const {
+void forget_logs(const std::string& directory, RunId run) {
     std::error_code ignored;  // what cannot be removed now is removed with the data directory
-    fs::remove_all(directory_ + "/" + std::to_string(run.value), ignored);
+    fs::remove_all(directory + "/" + std::to_string(run.value), ignored);
 }
 
-Status LogStore::sync() const {
-    const Descriptor root = opened(directory_, O_RDONLY | O_DIRECTORY);
-    if (!root.open()) return failed("opening", directory_);
-    if (::syncfs(root.number()) != 0) return failed("syncing", directory_);
+Status sync_logs(const std::string& directory) {
+    const Descriptor root = opened(directory, O_RDONLY | O_DIRECTORY);
+    if (!root.open()) return failed("opening", directory);
+    if (::syncfs(root.number()) != 0) return failed("syncing", directory);
     return Done{};
 }
 

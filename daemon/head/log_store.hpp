@@ -3,6 +3,7 @@
 // all, and the answer in both cases is how far the file goes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,6 +32,12 @@ struct LogFile {
 
 std::uint64_t free_bytes(const std::string& directory);  // of its file system; one that does not say is roomy
 
+std::vector<LogFile> log_files(const std::string& directory, RunId run);  // by attempt, rank, stream
+
+void forget_logs(const std::string& directory, RunId run);
+Status sync_logs(const std::string& directory);  // everything written so far is on disk; blocks: for the pool
+
+// Files are read by anybody, and written by one thread at a time.
 class LogStore {
   public:
     using FreeBytes = std::function<std::uint64_t(const std::string& directory)>;
@@ -48,10 +55,8 @@ class LogStore {
     Result<std::uint64_t> take(const Piece& piece);  // the file's size afterwards; full: the reserve is reached
     // Since the reserve was reached there has not been a quarter more than it.
     bool waits_for_room();
-    bool waiting() const { return waits_; }       // as it was last seen
-    std::vector<LogFile> files(RunId run) const;  // by attempt, rank, stream
-    void forget(RunId run) const;
-    Status sync() const;  // everything taken so far is on disk; blocks: for the pool
+    bool waiting() const { return waits_; }  // as it was last seen
+    std::vector<LogFile> files(RunId run) const { return log_files(directory_, run); }
     const std::string& directory() const { return directory_; }
 
   private:
@@ -59,7 +64,7 @@ class LogStore {
     std::string directory_;
     std::uint64_t reserve_;
     FreeBytes free_;
-    bool waits_ = false;
+    std::atomic<bool> waits_ = false;
 };
 
 // When the byte at an offset came, from the index.

@@ -179,6 +179,18 @@ void Head::later_acknowledge() {
     loop.after(acknowledge_pause_ms, [this] { acknowledge(); });
 }
 
+void Head::on_log_thread(std::function<void()> work, net::Loop::Task then) {
+    log_writer_.add([this, work = std::move(work), then = std::move(then)]() mutable {
+        try {
+            work();
+        } catch (const std::exception& wrong) {
+            std::fprintf(stderr, "rtrain head: %s\n", net::thrown(wrong, "a log file").message.c_str());
+        }
+        work = nullptr;
+        loop.post(std::move(then));
+    });
+}
+
 void Head::later_sync_logs(const LogName& name, const ToAcknowledge& to) {
     unsynced_[name] = to;
     if (std::exchange(syncing_, true)) return;
@@ -187,7 +199,8 @@ void Head::later_sync_logs(const LogName& name, const ToAcknowledge& to) {
 
 void Head::sync_logs() {
     auto batch = std::make_shared<Unsynced>(std::exchange(unsynced_, {}));
-    loop.offload([this] { return logs.sync(); }, [](const Error& error) { return error; },
+    loop.offload([directory = logs.directory()] { return rtrain::head::sync_logs(directory); },
+                 [](const Error& error) { return error; },
                  [this, batch](const Status& synced) { logs_synced(*batch, synced); });
 }
 
@@ -213,7 +226,7 @@ void Head::look_for_tokens() {
 }
 
 void Head::tidy_up() {
-    journal->prune_events(wall_ms() - events_kept_ms);
+    behind_commits([this, before = wall_ms() - events_kept_ms] { journal->prune_events(before); });
     prune_logs(*this);
     collect_blobs(*this);
     const auto swept = [root = options.storage_root] {  // removals that a head before this one did not finish
@@ -221,7 +234,7 @@ void Head::tidy_up() {
             std::fprintf(stderr, "rtrain head: %s\n", done.error().message.c_str());
         sweep_uploads(root, uploads_kept_ms);
     };
-    loop.offload(swept, [] {});
+    loop.offload_at(options.storage_root, swept, [] {});
 }
 
 void Head::sweep() {

@@ -59,6 +59,7 @@ struct Head {
     // What came is on disk when this returns: before metrics are read. An exception in here ends the head, whoever
     // asks: it would leave half of what was decided undone.
     void settle() noexcept;
+    void behind_commits(std::function<void()> work) { writer_.add(std::move(work)); }  // on their thread, in order
     void turn_when_full();  // news came that may wait, but not too many of them
     void note(state::Notice notice) { queue_.newest().add(std::move(notice)); }
     struct ToAcknowledge {
@@ -67,6 +68,8 @@ struct Head {
         std::uint64_t offset = 0;
     };
     void later_sync_logs(const LogName& name, const ToAcknowledge& to);
+    // Log files are written and removed by a thread of their own, in this order; `then` runs on the loop.
+    void on_log_thread(std::function<void()> work, net::Loop::Task then);
 
     std::string run_id(RunId id) const { return run_id_text(cluster.meta.cluster_id, id); }
     std::string blob_path(const std::string& sha256) const { return options.data_dir + "/blobs/" + sha256; }
@@ -139,6 +142,7 @@ struct Head {
     std::string unused_admin_;  // id of the admin token that nobody has come in with yet
     std::uint64_t commits_ = 0;
     bool turn_posted_ = false, perform_posted_ = false, acknowledging_ = false, syncing_ = false;
+    net::OffloadPool log_writer_{1, net::ThreadPriority::behind_loop};
     net::OffloadPool writer_{1, net::ThreadPriority::behind_loop};  // last: it ends before what it writes from
 };
 

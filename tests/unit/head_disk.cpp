@@ -1,4 +1,8 @@
 // The head's disks: a reserve that holds while bytes come, storages that hang, and names that no file system takes.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <filesystem>
 #include <future>
@@ -148,4 +152,58 @@ TEST_CASE("times of requests that no clock holds are refused, or count as all th
     }
     for (const char* since : {"9223372036854775808", "18446744073709551615"})
         CHECK(head.call("GET", std::string("/v1/runs/mine/logs?since_ms=") + since).status == 200);
+}
+
+TEST_CASE("while the disk of logs hangs, agents and requests are answered, and the logs are taken when it goes on") {
+    const TemporaryFolder folder;
+    const auto room = std::make_shared<Room>();
+    room->hanging = folder.path + "/logs";
+    HeadUnderTest head({.data_dir = folder.path,
+                        .free_bytes = [room](const std::string& directory) { return room->free(directory); }});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("chatty")}}).status == 201);
+    const auto attempt = start_attempt(agent, 1);
+    agent.say(protocol::LogChunk{.attempt = attempt, .stream = "out", .bytes = "a line\n"});
+    CHECK(eventually([&] { return room->asked > 0; }));
+    CHECK(head.call("GET", "/v1/status").status == 200);
+    agent.tell(protocol::Notice{.attempt = {}, .text = "here"});
+    CHECK_FALSE(agent.heard_any<protocol::LogAck>());
+    room->let_go();
+    CHECK(agent.expect<protocol::LogAck>().offset == 7);
+    CHECK(head.call("GET", "/v1/runs/chatty/logs").text.find("a line") != std::string::npos);
+}
+
+TEST_CASE("who follows logs that cannot be read waits alone") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("chatty")}}).status == 201);
+    const auto attempt = start_attempt(agent, 1);
+    agent.say(protocol::LogChunk{.attempt = attempt, .stream = "out", .bytes = "a line\n"});
+    CHECK(agent.expect<protocol::LogAck>().offset == 7);
+    std::string times;
+    for (const auto& one : std::filesystem::recursive_directory_iterator(folder.path + "/logs"))
+        if (one.path().extension() == ".times") times = one.path();
+    REQUIRE(std::filesystem::remove(times));
+    REQUIRE(::mkfifo(times.c_str(), 0600) == 0);  // who opens it waits
+    std::atomic<bool> came = false;
+    std::thread follower([&] {
+        net::Client client(head.endpoint(head.admin));
+        std::string text;
+        (void)client.call({.target = "/v1/runs/chatty/logs?follow=true", .on_piece = [&](std::string_view piece) {
+                               text += piece;
+                               came = text.find("a line") != std::string::npos;
+                               return !came;
+                           }});
+    });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+    while (std::chrono::steady_clock::now() < until) REQUIRE(head.call("GET", "/v1/status").status == 200);
+    CHECK_FALSE(came);
+    const int both = ::open(times.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);  // nobody who opens it waits any more
+    REQUIRE(both >= 0);
+    follower.join();
+    ::close(both);
+    CHECK(came);
 }
