@@ -27,11 +27,7 @@ Cluster copy_of_what_counts(const Cluster& all, const RunSubmitted& event) {
     copy.use = all.use;
     for (const auto& [id, run] : all.runs) {
         if (terminal(run.state) && !named.contains(id)) continue;
-        copy.runs.emplace_hint(copy.runs.end(), id, run);
-        const RunId next{id.value + 1};
-        copy_of_run(all.attempts, copy.attempts, AttemptId{.run = id, .number = 0}, {.run = next, .number = 0});
-        copy_of_run(all.checkpoints, copy.checkpoints, CheckpointKey{.run = id, .directory = {}},
-                    {.run = next, .directory = {}});
+        copy_run(all, copy, run);
     }
     return copy;
 }
@@ -56,6 +52,14 @@ std::string would_wait(const std::string& headline) {
 }
 
 }  // namespace
+
+void copy_run(const Cluster& all, Cluster& into, const Run& run) {
+    into.runs.insert_or_assign(into.runs.end(), run.id, run);
+    const RunId next{run.id.value + 1};
+    copy_of_run(all.attempts, into.attempts, AttemptId{.run = run.id, .number = 0}, {.run = next, .number = 0});
+    copy_of_run(all.checkpoints, into.checkpoints, CheckpointKey{.run = run.id, .directory = {}},
+                {.run = next, .directory = {}});
+}
 
 Plan plan(const Cluster& cluster, Time now, const RunSubmitted& event) {
     Plan out;

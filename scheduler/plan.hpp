@@ -14,4 +14,7 @@ struct Plan {
 // Changes nothing in `cluster`.
 Plan plan(const Cluster& cluster, Time now, const RunSubmitted& event);
 
+// Puts `run` into another cluster with the attempts and checkpoints that `all` has of it.
+void copy_run(const Cluster& all, Cluster& into, const Run& run);
+
 }  // namespace rtrain

@@ -349,10 +349,15 @@ void plan_of(Ask& ask, ReadRequest read) {
     const auto after = predecessors(ask.head, submission.job.after);
     if (!after) return refuse(ask, after.error());
     submission.key.clear();  // a plan makes nothing that could have been made before
-    const Plan made =
-        plan(ask.head.cluster, ask.head.clock.now(), event_of(ask.head, submission, *after, ask.caller.user));
-    if (made.refused) return refuse(ask, *made.refused);
-    reply_json(ask, 200, plan_json(made, submission.job.queue, submission.lines));
+    ask.head.planner.ask(
+        ask.head.clock.now(), event_of(ask.head, submission, *after, ask.caller.user),
+        [kept = ask, queue = submission.job.queue, lines = submission.lines](const Result<Plan>& made) mutable {
+            guarded(kept, [&] {
+                if (!made) return refuse(kept, made.error());
+                if (made->refused) return refuse(kept, *made->refused);
+                reply_json(kept, 200, plan_json(*made, queue, lines));
+            });
+        });
 }
 
 }  // namespace

@@ -78,6 +78,7 @@ void Head::decide_waiting() {
     metrics.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
     for (const Waiting& one : inputs) metrics.decided(static_cast<double>(decided_us - one.came_us) / 1e6);
     note_records(decided.turn);
+    planner.saw(decided.turn);
     for (const Decision& decision : decided.turn.decisions)
         for (auto& order : agents.orders(decision.act)) decided.orders.push_back(std::move(order));
     for (Waiting& one : inputs) decided.answers.push_back(std::move(one.answer));

@@ -23,6 +23,7 @@
 #include "daemon/head/identity.hpp"
 #include "daemon/head/log_store.hpp"
 #include "daemon/head/part_uploads.hpp"
+#include "daemon/head/planner.hpp"
 #include "daemon/head/reports.hpp"
 #include "daemon/head/revocation.hpp"
 #include "daemon/head/run_names.hpp"
@@ -90,6 +91,7 @@ struct Head {
     // disk.
     std::map<std::string, std::string> of_submissions;
     Agents agents;
+    Planner planner{cluster, loop};
     Revocations revocations{*this};
     PartUploads parts;  // of cluster://
     metrics::Metrics metrics{RTRAIN_VERSION};

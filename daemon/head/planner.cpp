@@ -1,0 +1,145 @@
+// See planner.hpp.
+#include "daemon/head/planner.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "daemon/head/clock.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t kept_us = 60'000'000;
+constexpr std::size_t records_most = 20'000;  // that wait for the planner's thread
+
+Error too_many(const std::string& whose, std::size_t count) {
+    return {ErrorCode::unreachable, "the head is making " + std::to_string(count) + " plans" + whose + " already",
+            "ask again in some seconds; rtrain submit needs no plan"};
+}
+
+// What nobody asks a plan about is left out of the copy: it would be most of its bytes.
+Run without_texts(Run run) {
+    run.job_json.clear();
+    run.warnings.clear();
+    return run;
+}
+
+// Runs that have ended take no room. Those that a question names come with it. A run's record comes before those of its
+// attempts.
+void follow(Cluster& copy, const std::vector<Record>& records) {
+    for (const Record& record : records) {
+        const Attempt* attempt = std::get_if<Attempt>(&record);
+        const Checkpoint* checkpoint = std::get_if<Checkpoint>(&record);
+        if ((attempt && !copy.runs.contains(attempt->id.run)) || (checkpoint && !copy.runs.contains(checkpoint->run)))
+            continue;
+        apply(copy, record);
+        if (const Run* run = std::get_if<Run>(&record); run && terminal(run->state)) apply(copy, EraseRun{run->id});
+    }
+}
+
+Result<Plan> plan_on(Cluster& copy, Time now, const RunSubmitted& event, const std::vector<Record>& predecessors) {
+    try {
+        for (const Record& run : predecessors) apply(copy, run);
+        Plan made = plan(copy, now, event);
+        for (const Record& run : predecessors) apply(copy, EraseRun{std::get<Run>(run).id});
+        return made;
+    } catch (const std::exception& wrong) { return net::thrown(wrong, "a plan"); }
+}
+
+}  // namespace
+
+Planner::Planner(const Cluster& cluster, net::Loop& loop, PlannerLimits limits)
+    : cluster_(cluster), loop_(loop), limits_(limits) {}
+
+Planner::~Planner() { thread_.stop(); }
+
+void Planner::ask(Time now, RunSubmitted event, Then then) {
+    if (asked_ >= limits_.questions) return then(too_many("", asked_));
+    std::size_t& of_user = asked_by_[event.user];
+    if (of_user >= limits_.questions_of_user) return then(too_many(" for " + event.user, of_user));
+    ++of_user;
+    ++asked_;
+    last_asked_us_ = monotonic_us();
+    auto question = std::make_shared<Question>();
+    question->now = now;
+    question->event = std::move(event);
+    question->then = std::move(then);
+    loop_.after(limits_.deadline_ms, [this, weak = std::weak_ptr<Question>(question)] {
+        const auto late = weak.lock();
+        if (late && !late->over)
+            answer(late, Error{ErrorCode::unreachable,
+                               "the plan was not made within " + std::to_string(limits_.deadline_ms / 1'000) + " s",
+                               "ask again; rtrain submit needs no plan"});
+    });
+    if (!copy_) begin_copy();
+    if (copying_)
+        waiting_.push_back(std::move(question));
+    else
+        hand_over(question);
+}
+
+void Planner::saw(const Turn& turn) {
+    if (!copy_) return;
+    if (asked_ == 0 && monotonic_us() - last_asked_us_ > kept_us) return drop_copy();
+    for (const Decision& decision : turn.decisions)
+        for (const Record& record : decision.save) {
+            const Run* run = std::get_if<Run>(&record);
+            since_.push_back(run ? Record(without_texts(*run)) : record);
+        }
+    if (copying_ || since_.size() < records_most) return;
+    thread_.add([copy = copy_, records = std::exchange(since_, {})] { follow(*copy, records); });
+}
+
+void Planner::drop_copy() {
+    since_.clear();
+    thread_.add([copy = std::exchange(copy_, nullptr)] {});  // its end takes a while, too
+}
+
+void Planner::begin_copy() {
+    copy_ = std::make_shared<Cluster>();
+    copying_ = true;
+    next_run_ = {};
+    copy_->meta = cluster_.meta;
+    copy_->nodes = cluster_.nodes;
+    copy_->queues = cluster_.queues;
+    copy_->use = cluster_.use;
+    copy_some();
+}
+
+void Planner::copy_some() {
+    const std::int64_t until_us = monotonic_us() + limits_.slice_us;
+    for (auto run = cluster_.runs.lower_bound(next_run_); run != cluster_.runs.end(); ++run) {
+        if (!terminal(run->second.state)) copy_run(cluster_, *copy_, without_texts(run->second));
+        if (monotonic_us() < until_us) continue;
+        next_run_ = {run->first.value + 1};
+        return loop_.post([this] { copy_some(); });
+    }
+    copying_ = false;
+    for (const auto& question : std::exchange(waiting_, {})) hand_over(question);
+}
+
+// The records until now go with the question, or with the one before it: the thread applies them in order.
+void Planner::hand_over(const std::shared_ptr<Question>& question) {
+    for (const After& after : question->event.spec.after)
+        if (const auto run = cluster_.runs.find(after.run); run != cluster_.runs.end() && terminal(run->second.state))
+            question->predecessors.emplace_back(without_texts(run->second));
+    thread_.add([this, question, copy = copy_, records = std::exchange(since_, {})] {
+        follow(*copy, records);
+        if (question->over) return;
+        auto made =
+            std::make_shared<Result<Plan>>(plan_on(*copy, question->now, question->event, question->predecessors));
+        loop_.post([this, question, made] { answer(question, std::move(*made)); });
+    });
+}
+
+void Planner::answer(const std::shared_ptr<Question>& question, Result<Plan> made) {
+    if (question->over.exchange(true)) return;
+    --asked_;
+    const auto by = asked_by_.find(question->event.user);
+    if (--by->second == 0) asked_by_.erase(by);
+    const Then then = std::move(question->then);
+    then(std::move(made));
+}
+
+}  // namespace rtrain::head
