@@ -1,5 +1,8 @@
 // Runs: lists, one run; attempts, checkpoints, explanations and the queue.
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
 
 #include "daemon/head/api.hpp"
 #include "daemon/head/job_words.hpp"
@@ -96,10 +99,30 @@ void get_checkpoints(Ask& ask) {
     });
 }
 
+// Why it waits is looked for at every node and every run before it: beside the loop.
 void get_explain(Ask& ask) {
     with_run(ask, [&](const Run& run) {
-        const Explanation why = explain(ask.head.cluster, ask.head.clock.now(), run.id);
-        reply_json(ask, 200, explanation_for(ask.head, ask.caller, run, why));
+        const Time now = ask.head.clock.now();
+        const RunId id = run.id;
+        const auto why = std::make_shared<std::optional<Explanation>>();
+        const auto tell = [why, now, id](Ask& to, const Status& looked) {
+            if (!looked) return refuse(to, looked.error());
+            const auto found = to.head.cluster.runs.find(id);
+            if (found == to.head.cluster.runs.end())
+                return refuse(to, {ErrorCode::not_found, "the run was removed meanwhile", "rtrain ps --all"});
+            // Without a copy: it is not in the queue, or left it meanwhile.
+            const Explanation told = *why ? **why : explain(to.head.cluster, now, id);
+            reply_json(to, 200, explanation_for(to.head, to.caller, found->second, told));
+        };
+        if (run.state != RunState::queued && run.state != RunState::recovering) return tell(ask, Done{});
+        ask.head.planner.look(
+            ask.caller.user,
+            [why, now, id](Cluster& copy) {
+                copy.ledger.catch_up(copy);
+                if (copy.runs.contains(id)) *why = explain(copy, now, id);
+            },
+            [kept = ask, tell](const Status& looked) mutable { guarded(kept, [&] { tell(kept, looked); }); },
+            run.spec.after);
     });
 }
 
@@ -118,27 +141,51 @@ json waiting_json(const Head& head, const Run& run, Time now, const std::string&
             {"why", why}};
 }
 
-}  // namespace
+using Reasons = std::map<RunId, std::string>;
 
 // Those in the queue by their order; behind them those that are not in it yet, for another run or their array's limit
 // comes first. They have no position.
-void get_queue(Ask& ask) {
+void reply_queue(Ask& ask, const Reasons& reasons) {
     const Time now = ask.head.clock.now();
     const Cluster& cluster = ask.head.cluster;
-    constexpr std::size_t explained_most = 100;  // an explanation looks at every node
     const std::vector<RunId> order = queue_order(cluster);
     std::vector<const Run*> held_back;
     for (const auto& [id, run] : cluster.runs)
         if (run.state == RunState::queued && (!run.after.empty() || run.array_waits)) held_back.push_back(&run);
     reply_list(ask, order.size() + held_back.size(), [&](std::size_t i) {
         const Run& run = i < order.size() ? cluster.runs.at(order[i]) : *held_back[i - order.size()];
-        std::string text = run.reason;
-        if (i < std::min(order.size(), explained_most)) text = shortest_reason(explain(cluster, now, run.id), text);
+        const auto known = reasons.find(run.id);
+        const std::string& text = known == reasons.end() ? run.reason : known->second;
         json item = waiting_json(ask.head, run, now, text);
         item["why"] = line_for(ask.head, ask.caller, run, text);
         if (i < order.size()) item["position"] = i + 1;
         return item;
     });
+}
+
+}  // namespace
+
+// The first are explained, beside the loop; the others, and all when that takes too long, have the reason on record.
+void get_queue(Ask& ask) {
+    constexpr std::size_t explained_most = 100;  // an explanation looks at every node
+    const auto page = page_of(ask);
+    if (!page) return refuse(ask, page.error());
+    std::vector<RunId> first = queue_order(ask.head.cluster);
+    first.resize(std::min({first.size(), explained_most, page->offset + page->limit}));
+    first.erase(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(std::min(first.size(), page->offset)));
+    if (first.empty()) return reply_queue(ask, {});
+    const auto reasons = std::make_shared<Reasons>();
+    ask.head.planner.look(
+        ask.caller.user,
+        [reasons, first = std::move(first), now = ask.head.clock.now()](Cluster& copy) {
+            copy.ledger.catch_up(copy);
+            for (const RunId id : first)
+                if (const auto run = copy.runs.find(id); run != copy.runs.end())
+                    (*reasons)[id] = shortest_reason(explain(copy, now, id), run->second.reason);
+        },
+        [kept = ask, reasons](const Status& looked) mutable {
+            guarded(kept, [&] { reply_queue(kept, looked ? *reasons : Reasons{}); });
+        });
 }
 
 }  // namespace rtrain::head

@@ -14,8 +14,9 @@ constexpr std::int64_t kept_us = 60'000'000;
 constexpr std::size_t records_most = 20'000;  // that wait for the planner's thread
 
 Error too_many(const std::string& whose, std::size_t count) {
-    return {ErrorCode::unreachable, "the head is making " + std::to_string(count) + " plans" + whose + " already",
-            "ask again in some seconds; rtrain submit needs no plan"};
+    return {ErrorCode::unreachable,
+            "the head is making " + std::to_string(count) + " plans and explanations" + whose + " already",
+            "ask again in some seconds; rtrain submit needs none"};
 }
 
 // What nobody asks a plan about is left out of the copy: it would be most of its bytes.
@@ -38,13 +39,13 @@ void follow(Cluster& copy, const std::vector<Record>& records) {
     }
 }
 
-Result<Plan> plan_on(Cluster& copy, Time now, const RunSubmitted& event, const std::vector<Record>& predecessors) {
+Status look_at(Cluster& copy, const Planner::Work& work, const std::vector<Record>& predecessors) {
     try {
         for (const Record& run : predecessors) apply(copy, run);
-        Plan made = plan(copy, now, event);
+        work(copy);
         for (const Record& run : predecessors) apply(copy, EraseRun{std::get<Run>(run).id});
-        return made;
-    } catch (const std::exception& wrong) { return net::thrown(wrong, "a plan"); }
+        return Done{};
+    } catch (const std::exception& wrong) { return net::thrown(wrong, "a look at the cluster"); }
 }
 
 }  // namespace
@@ -55,22 +56,36 @@ Planner::Planner(const Cluster& cluster, net::Loop& loop, PlannerLimits limits)
 Planner::~Planner() { thread_.stop(); }
 
 void Planner::ask(Time now, RunSubmitted event, Then then) {
-    if (asked_ >= limits_.questions) return then(too_many("", asked_));
-    std::size_t& of_user = asked_by_[event.user];
-    if (of_user >= limits_.questions_of_user) return then(too_many(" for " + event.user, of_user));
+    const auto made = std::make_shared<Plan>();
+    const std::string user = event.user;
+    const std::vector<After> after = event.spec.after;
+    look(
+        user, [made, now, event = std::move(event)](const Cluster& copy) { *made = plan(copy, now, event); },
+        [made, then = std::move(then)](const Status& looked) {
+            if (!looked) return then(looked.error());
+            then(std::move(*made));
+        },
+        after);
+}
+
+void Planner::look(const std::string& user, Work work, Done done, const std::vector<After>& after) {
+    if (asked_ >= limits_.questions) return done(too_many("", asked_));
+    std::size_t& of_user = asked_by_[user];
+    if (of_user >= limits_.questions_of_user) return done(too_many(" for " + user, of_user));
     ++of_user;
     ++asked_;
     last_asked_us_ = monotonic_us();
     auto question = std::make_shared<Question>();
-    question->now = now;
-    question->event = std::move(event);
-    question->then = std::move(then);
+    question->user = user;
+    question->work = std::move(work);
+    question->done = std::move(done);
+    question->after = after;
     loop_.after(limits_.deadline_ms, [this, weak = std::weak_ptr<Question>(question)] {
         const auto late = weak.lock();
         if (late && !late->over)
             answer(late, Error{ErrorCode::unreachable,
-                               "the plan was not made within " + std::to_string(limits_.deadline_ms / 1'000) + " s",
-                               "ask again; rtrain submit needs no plan"});
+                               "the answer was not made within " + std::to_string(limits_.deadline_ms / 1'000) + " s",
+                               "ask again; rtrain submit needs none"});
     });
     if (!copy_) begin_copy();
     if (copying_)
@@ -121,25 +136,24 @@ void Planner::copy_some() {
 
 // The records until now go with the question, or with the one before it: the thread applies them in order.
 void Planner::hand_over(const std::shared_ptr<Question>& question) {
-    for (const After& after : question->event.spec.after)
+    for (const After& after : question->after)
         if (const auto run = cluster_.runs.find(after.run); run != cluster_.runs.end() && terminal(run->second.state))
             question->predecessors.emplace_back(without_texts(run->second));
     thread_.add([this, question, copy = copy_, records = std::exchange(since_, {})] {
         follow(*copy, records);
         if (question->over) return;
-        auto made =
-            std::make_shared<Result<Plan>>(plan_on(*copy, question->now, question->event, question->predecessors));
-        loop_.post([this, question, made] { answer(question, std::move(*made)); });
+        const Status looked = look_at(*copy, question->work, question->predecessors);
+        loop_.post([this, question, looked] { answer(question, looked); });
     });
 }
 
-void Planner::answer(const std::shared_ptr<Question>& question, Result<Plan> made) {
+void Planner::answer(const std::shared_ptr<Question>& question, const Status& looked) {
     if (question->over.exchange(true)) return;
     --asked_;
-    const auto by = asked_by_.find(question->event.user);
+    const auto by = asked_by_.find(question->user);
     if (--by->second == 0) asked_by_.erase(by);
-    const Then then = std::move(question->then);
-    then(std::move(made));
+    const auto done = std::exchange(question->done, nullptr);
+    done(looked);
 }
 
 }  // namespace rtrain::head

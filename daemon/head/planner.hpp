@@ -1,8 +1,9 @@
-// "What if I submitted this?", answered beside the loop. A plan decides and explains on a copy of the cluster, which
-// for thousands of waiting runs takes some tenths of a second: the loop would stand still for so long.
+// "What if I submitted this?", and "why does it wait?", answered beside the loop. A plan decides and explains on a copy
+// of the cluster, which for thousands of waiting runs takes some tenths of a second: the loop would stand still for so
+// long.
 //
 //   first question ─► the loop copies what counts, in slices ─┐
-//   each turn ─► its records, until the next question ────────┴─► the planner's thread: apply them, plan ─► the loop
+//   each turn ─► its records, until the next question ────────┴─► the planner's thread: apply them, look ─► the loop
 //
 // The records of a turn are what `decide` changed, so the copy is the cluster as it was at the question, although the
 // cluster goes on while it is copied: what was copied late is newer, and the same records make it so once more. The
@@ -33,6 +34,9 @@ struct PlannerLimits {
 class Planner {
   public:
     using Then = std::function<void(Result<Plan>)>;
+    using Work =
+        std::function<void(Cluster& copy)>;  // it has no runs that have ended; it is as before when this returns
+    using Done = std::function<void(const Status&)>;
     Planner(const Cluster& cluster, net::Loop& loop, PlannerLimits limits = {});
     ~Planner();
     Planner(const Planner&) = delete;
@@ -40,14 +44,17 @@ class Planner {
 
     // Calls `then` on the loop, once: the plan, or Error{unreachable} when too many questions wait or the time is over.
     void ask(Time now, RunSubmitted event, Then then);
+    // Runs `work` on the planner's thread, and calls `done` on the loop, once. Done with an error, work may still run.
+    void look(const std::string& user, Work work, Done done, const std::vector<After>& after = {});
     void saw(const Turn& turn);  // each one, when it has been decided
 
   private:
     struct Question {
-        Time now;
-        RunSubmitted event;
-        Then then;
-        std::vector<Record> predecessors;  // runs that have ended: the copy has none
+        std::string user;
+        Work work;
+        Done done;
+        std::vector<After> after;          // what it asks about may have ended; the copy has it then for this question
+        std::vector<Record> predecessors;  // those that have
         std::atomic<bool> over = false;    // it was answered
     };
     using Questions = std::vector<std::shared_ptr<Question>>;
@@ -55,7 +62,7 @@ class Planner {
     void begin_copy();
     void copy_some();
     void hand_over(const std::shared_ptr<Question>& question);
-    void answer(const std::shared_ptr<Question>& question, Result<Plan> made);
+    void answer(const std::shared_ptr<Question>& question, const Status& looked);
     void drop_copy();
 
     const Cluster& cluster_;

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "daemon/head/planner.hpp"
+#include "scheduler/explain.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -111,6 +112,30 @@ TEST_CASE("what is decided while the cluster is copied, and later, is in the pla
     RunSubmitted behind = asked;  // a predecessor that has ended is in no copy
     behind.spec.after = {{.run = RunId{3}, .what = AfterWhat::ended}};
     story.ask_and_compare(behind);
+    story.ask_and_compare(asked);
+}
+
+TEST_CASE("what looks at the copy sees the cluster as it was when it was asked, and an exception is its answer") {
+    Planning story(by_one);
+    story.fill(30);
+    const RunId last{31};
+    Explanation expected = explain(story.cluster, story.now, last), made;
+    std::string wrong;
+    story.loop.post([&] {
+        story.planner.look(
+            "ana", [&](Cluster& copy) { made = explain(copy, story.now, last); },
+            [&](const Status& looked) { REQUIRE(looked); });
+        story.planner.look(
+            "ana", [](Cluster&) { throw std::runtime_error("the sky"); },
+            [&](const Status& looked) {
+                if (!looked) wrong = looked.error().message;
+                story.loop.stop();
+            });
+    });
+    story.run();
+    CHECK(made.headline == expected.headline);
+    CHECK(made.rules == expected.rules);
+    CHECK(wrong.find("the sky") != std::string::npos);
     story.ask_and_compare(asked);
 }
 
