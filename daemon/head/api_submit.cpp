@@ -143,9 +143,11 @@ Submission read_submission(const Ask& ask, ReadRequest read, For use, Problems& 
         problems.push_back({.path = "code_sha256",
                             .message = "this archive was not uploaded",
                             .suggestion = "PUT /v1/blobs/" + out.code_sha256 + " first"});
-    // Agents fetch it for the run, whoever has sent it.
+    // Agents fetch it for the run, whoever has sent it. The answer is the same whether it exists; a run that goes on
+    // may have its own beside its files.
+    const bool goes_on = out.resume || !out.restore_from.empty();
     if (const auto driver = out.job.env.find("RTRAIN_DRIVER_SHA256");
-        driver != out.job.env.end() && is_sha256(driver->second) && exists(ask.head, driver->second) &&
+        driver != out.job.env.end() && is_sha256(driver->second) && (!goes_on || exists(ask.head, driver->second)) &&
         !has_blob(ask.head, ask.caller, driver->second))
         problems.push_back({.path = "env.RTRAIN_DRIVER_SHA256",
                             .message = "this blob was not uploaded by " + ask.caller.user,

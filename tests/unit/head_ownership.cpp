@@ -170,3 +170,22 @@ TEST_CASE("nobody joins the job array of another user") {
     };
     CHECK(says(submit(story.bob), "the job array grid is ann's"));
 }
+
+TEST_CASE("a hash in a job's env tells nobody whether there is such a blob, and cannot be named before it is sent") {
+    Story story;
+    const auto named = [&](const std::string& sha256) {
+        json theirs = job("thief");
+        theirs["env"] = {{"RTRAIN_DRIVER_SHA256", sha256}};
+        const Answer refused = story.head.call_as(story.bob, "POST", "/v1/runs", {{"job", theirs}});
+        std::string text = refused.text;
+        for (auto at = text.find(sha256); at != std::string::npos; at = text.find(sha256))
+            text.erase(at, sha256.size());
+        return std::pair(refused.status, text);
+    };
+    const std::string code = "the code of ann", there = security::sha256_hex(code), none(64, 'a');
+    CHECK(HeadUnderTest::send(story.head.endpoint(story.ann),
+                              {.method = "PUT", .target = "/v1/blobs/" + there, .body = code})
+              .status == 201);
+    CHECK(named(there).first == 422);
+    CHECK(named(there) == named(none));
+}
