@@ -264,7 +264,10 @@ void delete_run(Ask& ask) {
     if (by_agents && !choose_nodes(*removal)) return;
     if (by_agents) removal->answer["files"] = std::exchange(removal->answer["files_kept"], json());
     if (ask.asked("dry_run")) return reply_json(ask, 200, removal->answer);
-    if (by_agents) return remove_on_nodes(removal);
+    if (by_agents) {  // files may go even if the removal fails half-way: its row comes first
+        const Auditing scope(ask.head, ask.audit);
+        return ask.head.save({.tokens = {}, .settings = {}, .done = [removal] { remove_on_nodes(removal); }});
+    }
     if (directory) return remove_here(removal, directory);
     remove_record(removal, {}, [removal] { reply_json(removal->ask, 200, removal->answer); });
 }

@@ -109,6 +109,10 @@ Status Head::make_admin_token() {
     state::Batch batch;
     batch.settings[unused_admin_key] = unused_admin_;
     batch.tokens.push_back(fresh.row);
+    batch.audit.push_back({.wall_ms = wall_ms(),
+                           .from = "the head's machine",
+                           .action = "rtrain head start",
+                           .target = "id=" + fresh.row.id + " role=admin user=admin"});
     if (auto saved = journal->commit(batch); !saved) return saved;
     tokens.set(fresh.row);
     admin_token = fresh.text;

@@ -52,7 +52,12 @@ TEST_CASE("each change that somebody asked for has one row: who, with which toke
               std::string::npos);
         CHECK(found[0]["run"] == run);
     }
-    CHECK(rows_of(head).size() == 4);
+    CHECK(rows_of(head).size() == 5);
+    const auto first = rows_of(head, "rtrain head start");  // the admin token that it made
+    REQUIRE(first.size() == 1);
+    CHECK(first[0]["user"] == "");
+    const std::string first_id = made[0]["credential"];
+    CHECK(first[0]["target"] == "id=" + first_id + " role=admin user=admin");
     const std::string text = head.call("GET", "/v1/audit").text;
     CHECK(text.find(secret) == std::string::npos);
     CHECK(text.find(ann) == std::string::npos);

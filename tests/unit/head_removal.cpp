@@ -131,3 +131,18 @@ TEST_CASE("what another node says is not taken for the answer of the one that wa
     CHECK((refused.status >= 400 && says(refused, "node n1 could not remove") && says(refused, "the disk is broken")));
     CHECK(state_of(head, run) == "SUCCEEDED");
 }
+
+TEST_CASE("a removal that fails half-way is in the audit: files may be gone") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    const std::string run = run_on(head, agent, at("digits", "/nowhere/at/all"));
+    auto answer = std::async(std::launch::async, [&] { return remove(head, run); });
+    const auto order = agent.expect<protocol::Clear>();
+    agent.say(protocol::Cleared{.id = order.id, .removed = false, .error = "no space left on device"});
+    CHECK(answer.get().status >= 400);
+    const Answer audit = head.call("GET", "/v1/audit?limit=1000");
+    CHECK((says(audit, "DELETE /v1/runs/{run}") && says(audit, "/v1/runs/" + run + "?files=true")));
+    CHECK(state_of(head, run) == "SUCCEEDED");
+}
