@@ -55,10 +55,11 @@ Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t
                         {"opens", taken}};
     call.out.one(value, "token", made->text + "\n");
     if (call.out.for_people())
-        call.out.talk(std::string("role admin, ") + (until == 0 ? "without end" : "until " + time_text(until)) +
-                      (taken ? "" : "; the head does not run: it opens once it does") +
-                      "; shown only now. Use it so:\n  rtrain context add NAME --address HOST:PORT --token " +
-                      made->text + " --ca " + call.arguments.text("data") + "/ca.crt");
+        call.out.talk(
+            std::string("role admin, ") + (until == 0 ? "without end" : "until " + time_text(until)) +
+            (taken ? "" : "; no head has taken it within 5 s: it opens once the head of this directory runs") +
+            "; shown only now. Use it so:\n  rtrain context add NAME --address HOST:PORT --token " + made->text +
+            " --ca " + call.arguments.text("data") + "/ca.crt");
     return 0;
 }
 

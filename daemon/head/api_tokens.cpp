@@ -98,9 +98,7 @@ void post_token(Ask& ask) {
     if (!user.is_string() || (user.get<std::string>().empty() && *role != Role::node))
         return refuse(ask,
                       {ErrorCode::usage, "user is missing: whom the token is for", "rtrain token create --user NAME"});
-    if (user.get<std::string>().find_first_not_of(letters + "._-@+") != std::string::npos)
-        return refuse(ask, {ErrorCode::usage, "a user's name has letters, digits and . _ - @ + only",
-                            "rtrain token create --user NAME"});
+    if (!user.get<std::string>().empty() && !is_user_name(user.get<std::string>())) return refuse(ask, bad_user_name());
     const bool lasts = expires.is_null();
     const bool number = expires.is_number_integer() && expires.get<std::int64_t>() >= 0 &&
                         expires.get<std::int64_t>() <= expires_at_most_ms;

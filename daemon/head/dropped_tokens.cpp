@@ -18,8 +18,15 @@ namespace {
 
 constexpr const char* folder = "new-tokens";
 
-Error failure(const std::string& doing) {
-    return {ErrorCode::io, doing + ": " + std::strerror(errno), "run it as the user that the head runs as, or as root"};
+constexpr const char* as_its_user = "run it as the user that the head runs as, or as root";
+
+Error failure(const std::string& doing) { return {ErrorCode::io, doing + ": " + std::strerror(errno), as_its_user}; }
+
+Error no_head_here(const std::string& data_dir, const Error& why) {
+    if (why.code != ErrorCode::not_found)
+        return {why.code, "looking for ca.key in " + data_dir + ": " + why.message, as_its_user};
+    return {ErrorCode::not_found, data_dir + " is no head's data directory: it has no ca.key",
+            "give the --data of `rtrain head start`, on the head's machine"};
 }
 
 bool whole(int file, const std::string& text) {
@@ -67,10 +74,11 @@ state::TokenRow row_of(const json& token) {
 
 Result<DroppedToken> drop_admin_token(const std::string& data_dir, const std::string& user,
                                       std::int64_t expires_wall_ms) {
+    if (!is_user_name(user)) return bad_user_name();
     const auto data = storage::open_top(data_dir);
-    if (!data || !storage::open_beneath(*data, "ca.key", O_PATH))
-        return Error{ErrorCode::not_found, data_dir + " is no head's data directory: it has no ca.key",
-                     "give the --data of `rtrain head start`, on the head's machine"};
+    if (!data) return no_head_here(data_dir, data.error());
+    if (const auto key = storage::open_beneath(*data, "ca.key", O_PATH); !key)
+        return no_head_here(data_dir, key.error());
     const FreshToken fresh =
         make_token({.role = Role::admin, .user = user, .now_wall_ms = wall_ms(), .expires_wall_ms = expires_wall_ms});
     const json token = {{"id", fresh.row.id},
@@ -94,7 +102,8 @@ Status take_dropped_tokens(Head& head) {
         const auto text = file ? text_of(*file) : std::nullopt;
         const json token = text ? parsed_or_null(*text) : json();
         const state::TokenRow row = token.is_object() ? row_of(token) : state::TokenRow{};
-        const bool good = !row.id.empty() && row.secret_hash.size() == 64 && !head.tokens.row(row.id);
+        const bool good =
+            !row.id.empty() && is_user_name(row.user) && row.secret_hash.size() == 64 && !head.tokens.row(row.id);
         if (good) {
             state::Batch batch;
             batch.tokens.push_back(row);

@@ -1,6 +1,8 @@
 // See tokens.hpp. Only hashes of secrets are kept; comparisons take constant time.
 #include "daemon/head/tokens.hpp"
 
+#include <algorithm>
+
 #include "daemon/security/security.hpp"
 
 namespace rtrain::head {
@@ -15,6 +17,19 @@ Error unauthorised(const std::string& message) {
 std::string run_token_id(RunId run) { return "run-" + std::to_string(run.value); }
 
 }  // namespace
+
+bool is_user_name(const std::string& text) {
+    constexpr std::size_t bytes_most = 255;
+    return !text.empty() && text.size() <= bytes_most && std::all_of(text.begin(), text.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               std::string_view("._-@+").find(c) != std::string_view::npos;
+    });
+}
+
+Error bad_user_name() {
+    return {ErrorCode::usage, "a user's name has 1 to 255 letters, digits and . _ - @ +",
+            "rtrain token create --user NAME"};
+}
 
 std::optional<Role> role_of(std::string_view text) {
     for (const Role role : {Role::viewer, Role::user, Role::admin, Role::node})

@@ -42,6 +42,8 @@ struct TokenWish {
     std::string id;              // empty: a new one; else it takes the place of the token that had it
 };
 FreshToken make_token(const TokenWish& wish);
+bool is_user_name(const std::string& text);  // 1 to 255 letters, digits and . _ - @ +
+Error bad_user_name();
 bool opens(const state::TokenRow& row, std::int64_t wall_ms);  // neither revoked, expired nor used up
 
 class TokenBook {

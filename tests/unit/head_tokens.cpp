@@ -1,4 +1,7 @@
 // Who may come in: tokens that are wrong, used, expired or revoked open nothing, and each says why.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -158,13 +161,42 @@ TEST_CASE("on the head's machine an admin token is made without one, whether the
         REQUIRE(test::eventually([&] { return head.call_as(made.text, "GET", "/v1/tokens").status == 200; }));
         CHECK_FALSE(std::filesystem::exists(made.file));
         const nlohmann::json rows = head.call("GET", "/v1/audit").body["items"];
-        REQUIRE_FALSE(rows.empty());
-        CHECK(rows[0]["action"] == "rtrain token create --data");
-        CHECK(rows[0]["target"] == "id=" + made.id + " role=admin user=ann");
+        REQUIRE(rows.size() == 2);  // the first is the head's own, of its first token
+        CHECK(rows[1]["action"] == "rtrain token create --data");
+        CHECK(rows[1]["target"] == "id=" + made.id + " role=admin user=ann");
     }
     before = drop_admin_token(folder.path, "ann", 0).value();
     std::ofstream(folder.path + "/new-tokens/odd.json") << "[1]";
     const test::HeadUnderTest again({.data_dir = folder.path});
     CHECK(again.call_as(before.text, "GET", "/v1/tokens").status == 200);
     CHECK(again.call_as(before.text, "POST", "/v1/head/stop").status == 202);
+}
+
+TEST_CASE("an admin token made on the head's machine has a name that the API would take, and errors say what is so") {
+    const test::TemporaryFolder folder;
+    const std::string data = folder.path + "/data";
+    std::filesystem::create_directory(data);
+    std::ofstream(data + "/ca.key") << "key";
+    for (const std::string& name :
+         {std::string("no blanks"), std::string("a/b"), std::string("\xff"), std::string(), std::string(256, 'a')}) {
+        const auto made = drop_admin_token(data, name, 0);
+        REQUIRE_FALSE(made);
+        CHECK(made.error().code == ErrorCode::usage);
+    }
+    CHECK_FALSE(std::filesystem::exists(data + "/new-tokens"));
+    if (::geteuid() != 0) return;  // another user is needed
+    std::filesystem::permissions(data, std::filesystem::perms(0700));
+    std::filesystem::permissions(folder.path, std::filesystem::perms(0755));
+    const pid_t child = ::fork();
+    if (child == 0) {
+        if (::setuid(65534) != 0) ::_exit(2);
+        const auto made = drop_admin_token(data, "ann", 0);
+        ::_exit(!made && made.error().code == ErrorCode::unauthorised &&
+                        made.error().next.find("as root") != std::string::npos
+                    ? 0
+                    : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
 }
