@@ -166,7 +166,7 @@ std::string wanted(const std::string& who, char letter) {
 }
 
 std::string told(int status, const std::string& wish) {
-    if (wish == "let in" && status != 401 && status != 403) return wish;
+    if (wish == "let in" && status != 401 && status != 403 && status < 500) return wish;
     return std::to_string(status);
 }
 
