@@ -18,6 +18,7 @@ import tempfile
 import time
 
 from bench_api import api
+from bench_hostile import hostile
 from bench_import import import_
 from bench_reports import million_reports, pss_mib
 from bench_scale import scale
@@ -238,6 +239,7 @@ def checkpoint(work):
 row(api)
 row(import_)
 row(scale)
+row(hostile)
 row(million_reports)
 
 
