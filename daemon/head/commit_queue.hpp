@@ -39,6 +39,14 @@ class CommitQueue {
     }
     std::unique_ptr<Pending> end() { return std::move(under_way_); }  // it is durable, or has failed
 
+    const Pending& now_written() const { return *under_way_; }
+    template <class Work>
+    void each(const Work& work) {
+        if (under_way_) work(*under_way_);
+        for (const auto& one : closed_) work(*one);
+        work(newest_);
+    }
+
     bool wanted() const { return !closed_.empty() || newest_.wanted(); }
     bool under_way() const { return under_way_ != nullptr; }
     // The batch behind which all that was decided by now is durable; none: it is.

@@ -1,5 +1,6 @@
 // From what came to what is done: turns, their commits, and what waits for these. See shell.hpp for the picture.
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "daemon/head/scrape.hpp"
@@ -9,6 +10,7 @@
 namespace rtrain::head {
 namespace {
 
+constexpr std::int64_t room_again_ms = 1'000;  // so often a full disk is tried again
 constexpr std::int64_t slice_us = 1'000;  // what is durable is performed for so long, before others have their turn
 
 // A debug build holds the state, and what is derived from it, against a recount after every event: it looks at
@@ -119,23 +121,29 @@ void Head::begin_commit() {
     if (*failure) return;
     const Pending* next = queue_.begin([this](Pending& batch) { collect(batch); });
     if (!next) return;
-    if (!next->writes()) return committed(Done{});
+    next->writes() ? write() : committed(Done{});
+}
+
+void Head::write() {
     auto outcome = std::make_shared<std::promise<Status>>();
     outcome_ = outcome->get_future();
-    writer_.add([this, outcome, &batch = next->batch, number = ++commits_] {
+    writer_.add([this, outcome, &batch = queue_.now_written().batch, number = ++commits_] {
         const std::int64_t begun_us = monotonic_us();
         Status status = journal->commit(batch);
         metrics.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
         outcome->set_value(std::move(status));
-        loop.post([this, number] {
-            if (queue_.under_way() && commits_ == number) committed(outcome_.get());  // else somebody has waited for it
+        loop.post([this, number] {  // else somebody has waited for it
+            if (queue_.under_way() && commits_ == number && outcome_.valid()) committed(outcome_.get());
         });
     });
 }
 
 void Head::committed(const Status& status) {
+    if (!status && status.error().code == ErrorCode::full) return wait_for_room(status.error());
     const std::unique_ptr<Pending> done = queue_.end();
     if (!status) return fail(status.error());
+    if (*no_room) std::fprintf(stderr, "rtrain head: there is room again; what waited for it is written\n");
+    no_room->reset();
     agents.numbers_saved(*done);
     revocations.saved(*done);
     const state::Batch& saved = done->batch;
@@ -143,6 +151,23 @@ void Head::committed(const Status& status) {
     hand_over(std::move(*done));
     if (!waiting_.empty() || queue_.wanted()) turn();  // the disk does not wait for what is performed
     perform_some();
+}
+
+// What was decided stays in its order and is tried again; nothing of it is performed before it is written. Who asked
+// for a change is told so (scrape.cpp, Unanswered); who only asked what is, gets the answer.
+void Head::wait_for_room(const Error& why) {
+    if (!*no_room)
+        std::fprintf(stderr, "rtrain head: %s; no change is taken until there is room\n", why.message.c_str());
+    *no_room = why;
+    queue_.each([](Pending& one) {
+        for (Pending::Decided& decided : one.turns)
+            for (Answer& answer : decided.answers) answer = {};
+        for (Aside& aside : one.asides) aside.done = {};
+        for (const auto& tell : std::exchange(one.told, {})) tell();
+    });
+    loop.after(room_again_ms, [this] {
+        if (queue_.under_way() && !outcome_.valid() && !*failure) write();
+    });
 }
 
 void Head::hand_over(Pending durable) {
@@ -156,6 +181,7 @@ void Head::hand_over(Pending durable) {
             if (one.answers[i])
                 durable_.emplace_back([turn, i, answer = std::move(one.answers[i])] { answer(turn->decisions[i]); });
     }
+    for (auto& task : durable.told) durable_.push_back(std::move(task));
     for (auto& task : durable.then) durable_.push_back(std::move(task));
 }
 
@@ -190,7 +216,8 @@ void Head::after_records(const Turn& turn) {
 }
 
 void Head::once_durable(std::function<void()> task) {
-    if (Pending* last = queue_.last_decided()) return last->then.push_back(std::move(task));
+    Pending* last = *no_room ? nullptr : queue_.last_decided();
+    if (last) return last->told.push_back(std::move(task));
     task();
 }
 
@@ -199,13 +226,13 @@ bool Head::ended_for_good(const Run& run) const { return terminal(run.state) && 
 void Head::settle() noexcept {
     queue_.newest().then.emplace_back([] {});
     turn();
-    while (queue_.under_way() && !*failure) committed(outcome_.get());
+    while (queue_.under_way() && !*failure && outcome_.valid()) committed(outcome_.get());
     while (!durable_.empty()) perform_some();
 }
 
 void Head::give_up_waiting() {
     waiting_.clear();
-    if (queue_.under_way()) outcome_.wait();
+    if (queue_.under_way() && outcome_.valid()) outcome_.wait();
     queue_.give_up();
 }
 

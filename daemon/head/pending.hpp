@@ -27,6 +27,7 @@ struct Pending {
     };
     std::vector<Decided> turns;
     std::vector<Aside> asides;
+    std::vector<std::function<void()>> told;  // answers that tell of it
     std::vector<std::function<void()>> then;  // when all of it is durable and performed
     state::Batch batch;
     std::size_t rows = 0;  // to be written, as far as they are in the batch by now

@@ -224,6 +224,12 @@ std::span<const Route> routes() { return table; }
 
 namespace {
 
+// What people ask to be written down.
+bool is_change(const Ask& ask, const Route& route) {
+    const std::string_view method = route.method, pattern = route.pattern;
+    return method != "GET" && method != "HEAD" && pattern != "/v1/plan" && ask.caller.role != Role::node;
+}
+
 void answer(Ask& ask) {
     Head& head = ask.head;
     Found found = find_route(ask.request);
@@ -238,6 +244,11 @@ void answer(Ask& ask) {
     if (!allowed(head, ask.caller, *found.route, ask.variables)) {
         drop_body(ask);
         return refuse(ask, forbidden(ask.caller, *found.route));
+    }
+    if (*head.no_room && is_change(ask, *found.route)) {
+        drop_body(ask);
+        return refuse(ask, {(*head.no_room)->code, "the head takes no change now: " + (*head.no_room)->message,
+                            (*head.no_room)->next + ", and ask again"});
     }
     ask.responder = timed(head, std::move(ask.responder), *found.route);
     begin_audit(ask, *found.route);

@@ -76,18 +76,21 @@ bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !caus
 
 // A request that is not answered yet. Whoever asked a head that fails before that is told why.
 struct Unanswered {
-    Unanswered(std::shared_ptr<net::Responder> responder, std::shared_ptr<const std::optional<Error>> why)
-        : inner(std::move(responder)), failure(std::move(why)) {}
+    using Why = std::shared_ptr<const std::optional<Error>>;
+    Unanswered(std::shared_ptr<net::Responder> responder, Why why_it_ends, Why no_room_there)
+        : inner(std::move(responder)), failure(std::move(why_it_ends)), no_room(std::move(no_room_there)) {}
     Unanswered(const Unanswered&) = delete;
-    ~Unanswered() {
-        if (!*failure) return;
-        const Error told{(*failure)->code,
-                         "the head could not write down what it was asked, and ends: " + (*failure)->message,
-                         (*failure)->next + "; start the head again (rtrain head start); then ask again"};
-        inner->send({.status = http_status(told), .body = error_body(told, {})});  // nothing, if it was answered
+    ~Unanswered() {  // nothing is sent if it was answered
+        if (*failure)
+            send({(*failure)->code, "the head could not write down what it was asked, and ends: " + (*failure)->message,
+                  (*failure)->next + "; start the head again (rtrain head start); then ask again"});
+        else if (*no_room)
+            send({(*no_room)->code, "the head could not write down what it was asked: " + (*no_room)->message,
+                  (*no_room)->next + "; it may still be done once there is room: look before you ask again"});
     }
+    void send(const Error& told) const { inner->send({.status = http_status(told), .body = error_body(told, {})}); }
     const std::shared_ptr<net::Responder> inner;
-    const std::shared_ptr<const std::optional<Error>> failure;
+    const Why failure, no_room;
 };
 
 // Holds an answer back until what it may tell is durable, and tells how long it took.
@@ -95,7 +98,7 @@ class Timed : public net::Responder {
   public:
     Timed(Head& head, std::shared_ptr<net::Responder> inner, const Route& route)
         : head_(head),
-          asked_(std::make_shared<Unanswered>(std::move(inner), head.failure)),
+          asked_(std::make_shared<Unanswered>(std::move(inner), head.failure, head.no_room)),
           route_(route),
           begun_us_(monotonic_us()) {}
     void send(net::Response response) override {

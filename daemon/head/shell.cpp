@@ -153,6 +153,7 @@ Status Head::serve() {
     loop.run();
     if (!*failure) acknowledge();
     settle();
+    if (!*failure && queue_.under_way()) *failure = *no_room;
     if (*failure) give_up_waiting();
     feeds.close_all();
     agents.close_all("the head stops");

@@ -53,7 +53,8 @@ struct Head {
     // The row of the request that is answered just now. The first event that it takes has the row with it, or the first
     // thing that it saves and answers once that is done.
     std::optional<state::AuditRow>* auditing = nullptr;
-    // What is told of the records waits until they are durable: runs `task` then; at once when they are.
+    // What is told of the records waits until they are durable: runs `task` then; at once when they are, or when there
+    // is no room for them.
     void once_durable(std::function<void()> task);
     bool all_durable() { return queue_.last_decided() == nullptr; }
     bool ended_for_good(const Run& run) const;  // it is terminal, and on disk
@@ -101,6 +102,8 @@ struct Head {
     std::int64_t started_wall_ms = 0;
     std::size_t connections_max = 1'024;
     const std::shared_ptr<std::optional<Error>> failure = std::make_shared<std::optional<Error>>();  // why it ends
+    // The disk of the records is full. What was decided is written once there is room; no change is taken until then.
+    const std::shared_ptr<std::optional<Error>> no_room = std::make_shared<std::optional<Error>>();
 
   private:
     struct Waiting {
@@ -120,7 +123,9 @@ struct Head {
     void note_records(const Turn& turn);  // what people look up; at once
     void collect(Pending& batch);
     void begin_commit();                   // of the oldest batch, unless one is under way
+    void write();                          // the batch that is under way
     void committed(const Status& status);  // that was under way: performs, answers, goes on
+    void wait_for_room(const Error& why);
     void hand_over(Pending durable);       // what it asks for is queued, in order
     void perform_some();                   // of the queue, for a slice of time; the rest behind what has come since
     void after_records(const Turn& turn);  // what ends or goes with a run: secrets, tokens, logs
