@@ -50,7 +50,7 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
                           .gid = found->pw_gid,
                           .name = name,
                           .home = found->pw_dir,
-                          .groups = groups_of(name, found->pw_gid)};
+                          .groups = storage::groups_of(name, found->pw_gid)};
     if (facts.may_run_as_root) return WorkerUser{};
     const std::string why =
         found ? "workers of user '" + name + "' would run as root" : "there is no user '" + name + "' on this machine";

@@ -8,14 +8,11 @@
 
 #include "daemon/agent/launcher.hpp"
 #include "storage/uri/descriptor.hpp"
+#include "storage/uri/file_rights.hpp"
 
 namespace rtrain::agent {
 
 inline constexpr const char* unreadable_next = "make it readable to the run's user, or leave it out of the checkpoint";
-
-// Returns the numbers of all groups of the user; `group` is the one of the user's entry. Asks NSS, which may be a
-// directory service that takes its time: not for the agent's loop.
-std::vector<std::int64_t> groups_of(const std::string& user, std::int64_t group);
 
 class UserRights {
   public:
@@ -24,22 +21,10 @@ class UserRights {
     bool owns(uid_t owner) const { return static_cast<std::int64_t>(owner) == user_.uid; }
     const std::string& name() const { return user_.name; }
 
-    // This thread's rights at files, until it goes out of scope; then those that the thread had before. Nothing may be
-    // opened when `taken` says an error.
-    class Worn {
+    // This thread's rights at files, until it goes out of scope.
+    class Worn : public storage::WornRights {
       public:
         explicit Worn(const UserRights& rights);
-        ~Worn();
-        Worn(const Worn&) = delete;
-        Worn& operator=(const Worn&) = delete;
-        const Status& taken() const { return taken_; }
-
-      private:
-        uid_t user_before_ = 0;
-        gid_t group_before_ = 0;
-        std::vector<gid_t> groups_before_;
-        bool changed_ = false;
-        Status taken_ = Done{};
     };
 
     // A regular file that the user may read. Links are followed, with the user's rights.

@@ -14,6 +14,7 @@
 #include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"
 #include "storage/uri/beneath.hpp"
+#include "storage/uri/file_rights.hpp"
 #include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
 
@@ -30,6 +31,7 @@ struct Directory {
     std::string path;  // for people
     storage::Descriptor base, itself;
     std::string name;
+    struct stat owner{};  // with whose rights a head that is root removes it
 };
 using Held = std::shared_ptr<Directory>;  // none: not here
 
@@ -41,7 +43,8 @@ Held local_directory(const Head& head, const Run& run) {
     if (!top) return nullptr;
     auto itself = storage::open_beneath(*top, run.name, O_RDONLY | O_DIRECTORY);
     if (!itself) return nullptr;
-    return std::make_shared<Directory>(Directory{base + "/" + run.name, std::move(*top), std::move(*itself), run.name});
+    return std::make_shared<Directory>(
+        Directory{base + "/" + run.name, std::move(*top), std::move(*itself), run.name, {}});
 }
 
 std::vector<RunId> in_the_same_place(const Head& head, const Run& run) {  // itself as well, the oldest first
@@ -67,8 +70,9 @@ std::vector<std::string> names_in_header(const Head& head, const Run& run) {
 }
 
 // Whether the directory's run.json names this run, and `user` where one is given.
-bool is_of(const Head& head, const Run& run, const Directory& directory, const std::string& user) {
-    const json header = header_in(directory.itself);
+bool is_of(const Head& head, const Run& run, Directory& directory, const std::string& user) {
+    const auto [header, owner] = run_header(directory.itself);
+    directory.owner = owner;
     if (!header.is_object() || !header.contains("cluster_id") || !header.contains("run_id")) return false;
     if (header["cluster_id"] != json(head.cluster.meta.cluster_id)) return false;
     if (!user.empty() && header.value("user", json()) != json(user)) return false;
@@ -124,13 +128,32 @@ struct SetAside {  // none: nothing is
     Held directory;
     std::string name;
 };
+
+// Runs `work`, on a thread that may wait for a disk, with the rights of the directory's owner.
+template <class Work>
+auto as_owner(const Directory& directory, const Work& work) -> decltype(work()) {
+    const storage::WornRights rights(storage::other_owner(directory.owner));
+    if (!rights.taken()) return rights.taken().error();
+    return work();
+}
+
+void put_back(const Ask& ask, const SetAside& aside) {
+    ask.head.loop.offload(
+        [aside] {
+            (void)as_owner(*aside.directory, [&]() -> Status {
+                storage::put_back(aside.directory->base, aside.name, aside.directory->name);
+                return Done{};
+            });
+        },
+        [] {});
+}
+
 void remove_record(const Shared& removal, const SetAside& aside, std::function<void()> then) {
     const Auditing scope(removal->ask.head, removal->ask.audit);
     removal->ask.head.take(RunRemoved{removal->run},
                            [removal, aside, then = std::move(then)](const Decision& decision) {
                                if (decision.refused) {
-                                   if (!aside.name.empty())
-                                       storage::put_back(aside.directory->base, aside.name, aside.directory->name);
+                                   if (!aside.name.empty()) put_back(removal->ask, aside);
                                    return refuse(removal->ask, *decision.refused);
                                }
                                Head& head = removal->ask.head;
@@ -139,20 +162,6 @@ void remove_record(const Shared& removal, const SetAside& aside, std::function<v
                                    head.agents.send(node, protocol::Forget{attempt});
                                then();
                            });
-}
-
-// The name is free as soon as the directory is set aside: before the record goes, and a new run may take it.
-void remove_here(const Shared& removal, const Held& directory) {
-    const auto aside = storage::set_aside(directory->base, directory->name, directory->itself);
-    if (!aside) return refuse(removal->ask, aside.error());
-    remove_record(removal, {directory, *aside}, [removal, directory] {
-        on_pool(
-            removal->ask, [directory] { return storage::remove_aside(directory->base, directory->name); },
-            [removal](Ask& kept, const Result<bool>& gone) {
-                if (!gone) removal->answer["files_error"] = gone.error().message;
-                reply_json(kept, 200, removal->answer);
-            });
-    });
 }
 
 void remove_on_nodes(const Shared& removal);
@@ -171,6 +180,30 @@ std::optional<Error> in_the_way(const Removal& removal) {
     const auto run = removal.ask.head.cluster.runs.find(removal.run);
     if (run != removal.ask.head.cluster.runs.end()) return of_another(removal.ask.head, run->second);
     return Error{ErrorCode::not_found, "run " + removal.name + " was removed meanwhile", "rtrain runs --all"};
+}
+
+// The name is free as soon as the directory is set aside: before the record goes, and a new run may take it.
+void remove_here(const Shared& removal, const Held& directory) {
+    const auto set_aside = [directory] {
+        return as_owner(*directory,
+                        [&] { return storage::set_aside(directory->base, directory->name, directory->itself); });
+    };
+    const auto remove = [directory] {
+        return as_owner(*directory, [&] { return storage::remove_aside(directory->base, directory->name); });
+    };
+    on_pool(removal->ask, set_aside, [removal, directory, remove](Ask& kept, const Result<std::string>& aside) {
+        if (!aside) return refuse(kept, aside.error());
+        if (const auto other = in_the_way(*removal)) {
+            if (!aside->empty()) put_back(kept, {directory, *aside});
+            return refuse(kept, *other);
+        }
+        remove_record(removal, {directory, *aside}, [removal, remove] {
+            on_pool(removal->ask, remove, [removal](Ask& again, const Result<bool>& gone) {
+                if (!gone) removal->answer["files_error"] = gone.error().message;
+                reply_json(again, 200, removal->answer);
+            });
+        });
+    });
 }
 
 void remove_on_nodes(const Shared& removal) {

@@ -9,6 +9,7 @@
 #include "daemon/head/ownership.hpp"
 #include "daemon/head/plain_files.hpp"
 #include "daemon/head/view_json.hpp"
+#include "storage/uri/file_rights.hpp"
 #include "storage/uri/store.hpp"
 
 namespace rtrain::head {
@@ -35,8 +36,14 @@ Place place_of(const Ask& ask, const Run& run) {
     return place;
 }
 
-// A storage path is the user's word, and may lead anywhere: the directory there must be the caller's own run's.
-Result<storage::Descriptor> opened(const Place& place) {
+struct RunDirectory {
+    storage::Descriptor directory;
+    std::optional<storage::FileUser> owner;  // with whose rights it is read; none: the head's
+};
+
+// A storage path is the user's word, and may lead anywhere: the directory there must be the caller's own run's. A head
+// that is root reads it with the rights of whoever wrote its run.json.
+Result<RunDirectory> opened(const Place& place) {
     const Error unseen{ErrorCode::not_found,
                        "the head does not see the directory of run " + place.name + " at " + place.storage_path,
                        "read it where that path is mounted, or let runs keep theirs at cluster://"};
@@ -45,9 +52,10 @@ Result<storage::Descriptor> opened(const Place& place) {
     if (!base) return unseen;
     auto directory = storage::open_beneath(*base, place.name, O_RDONLY | O_DIRECTORY);
     if (!directory && directory.error().code == ErrorCode::unauthorised) return directory.error();
-    const json header = directory ? header_in(*directory) : json();
-    if (!header.is_object()) return unseen;
-    if (place.user.empty() || header.value("user", json()) == json(place.user)) return directory;
+    const RunHeader header = directory ? run_header(*directory) : RunHeader();
+    if (!header.said.is_object()) return unseen;
+    if (place.user.empty() || header.said.value("user", json()) == json(place.user))
+        return RunDirectory{std::move(*directory), storage::other_owner(header.owner)};
     return Error{ErrorCode::unauthorised,
                  "run.json of " + place.name + " at " + place.storage_path + " does not name " + place.user,
                  "ask an admin"};
@@ -70,9 +78,11 @@ bool ours(const storage::Descriptor& directory, const std::string& path) {
 }
 
 Result<json> listed(const Place& place, const std::string& prefix) {
-    const auto directory = opened(place);
-    if (!directory) return directory.error();
-    const auto files = files_beneath(*directory, prefix);
+    const auto run = opened(place);
+    if (!run) return run.error();
+    const storage::WornRights rights(run->owner);
+    if (!rights.taken()) return rights.taken().error();
+    const auto files = files_beneath(run->directory, prefix);
     json items = json::array();
     if (!files && files.error().code == ErrorCode::unauthorised) return files.error();
     if (!files) return items;  // no such folder
@@ -80,7 +90,7 @@ Result<json> listed(const Place& place, const std::string& prefix) {
     bool shown = false;
     for (const FoundFile& file : *files) {
         const std::string above = file.path.substr(0, file.path.find('/'));
-        if (above != std::exchange(top, above) || above == file.path) shown = ours(*directory, file.path);
+        if (above != std::exchange(top, above) || above == file.path) shown = ours(run->directory, file.path);
         if (shown) items.push_back({{"path", file.path}, {"bytes", file.bytes}});
     }
     return items;
@@ -155,11 +165,13 @@ void get_run_file(Ask& ask) {
                     reply_json(kept, 200, {{"items", std::move(*items)}});
                 });
         send_plain(ask, place.base, [place, path]() -> Result<storage::Descriptor> {
-            auto directory = opened(place);
-            if (!directory) return directory.error();
+            const auto run = opened(place);
+            if (!run) return run.error();
+            const storage::WornRights rights(run->owner);
+            if (!rights.taken()) return rights.taken().error();
             const Error none{ErrorCode::not_found, path + " of run " + place.name + " does not exist", ""};
-            if (!ours(*directory, path)) return none;
-            auto file = open_plain(*directory, path);
+            if (!ours(run->directory, path)) return none;
+            auto file = open_plain(run->directory, path);
             return file || file.error().code == ErrorCode::unauthorised ? std::move(file) : none;
         });
     });

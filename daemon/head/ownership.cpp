@@ -2,6 +2,7 @@
 #include "daemon/head/ownership.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "daemon/head/plain_files.hpp"
 #include "daemon/head/view_json.hpp"
@@ -10,11 +11,18 @@
 namespace rtrain::head {
 bool is_admin(const Caller& caller) { return caller.role == Role::admin; }
 
-json header_in(const storage::Descriptor& directory) {
+RunHeader run_header(const storage::Descriptor& directory) {
+    RunHeader header;
     const auto file = open_plain(directory, "run.json");
     const auto text = file ? text_of(*file) : std::nullopt;
-    return text ? parsed_or_null(*text) : json();
+    struct stat written{}, above{};
+    if (!text || ::fstat(file->number(), &written) != 0 || ::fstat(directory.number(), &above) != 0) return header;
+    header.said = parsed_or_null(*text);
+    header.owner = written.st_uid == 0 ? above : written;
+    return header;
 }
+
+json header_in(const storage::Descriptor& directory) { return run_header(directory).said; }
 
 std::optional<std::string> user_on_disk(const Head& head, const std::string& run_name) {
     const auto root = storage::open_top(head.options.storage_root);

@@ -1,6 +1,8 @@
 // Decides who may resume from a run's directory, remove it, or read it below cluster://.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <optional>
 #include <set>
 #include <string>
@@ -13,7 +15,14 @@ namespace rtrain::head {
 
 bool is_admin(const Caller& caller);
 
-// run.json of a run's directory; null: none that can be read, or it is a link.
+// run.json of a run's directory, and the facts of a file that belongs to whom it was written by. A head that is root
+// does with the directory what that user may (storage::other_owner), for others may be able to write in it as well. Of
+// what root wrote, in earlier versions, it is the directory's owner. `said` is null: none can be read, or it is a link.
+struct RunHeader {
+    json said;
+    struct stat owner{};
+};
+RunHeader run_header(const storage::Descriptor& directory);
 json header_in(const storage::Descriptor& directory);
 
 // The user that cluster://<run name>/run.json names, read without following a link. None: there is no such directory.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <vector>
 
 #include "storage/uri/disk.hpp"
@@ -86,6 +87,33 @@ Descriptor ask_kernel(const Descriptor& top, const std::string& path, int flags,
     return Descriptor();
 }
 
+Descriptor ask_kernel_for_top(const std::string& directory, int access, int& error) {
+    open_how how{};
+    how.flags = static_cast<std::uint64_t>(access | O_DIRECTORY | O_CLOEXEC);
+    how.resolve = RESOLVE_NO_MAGICLINKS;
+    for (int tries = 0; tries < exchanged_tries; ++tries) {
+        Descriptor top(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, directory.c_str(), &how, sizeof how)));
+        error = top.open() ? 0 : errno;
+        if (error != EAGAIN && error != EINTR) return top;
+    }
+    return Descriptor();
+}
+
+// Without openat2: links are followed by what their text says, which is not where those of /proc lead. The path that
+// comes out has none; one that somebody makes meanwhile is refused.
+Descriptor walk_to_top(const std::string& directory, int access, int& error) {
+    std::error_code failed;
+    const std::string path = std::filesystem::canonical(directory, failed).string();
+    const Descriptor root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    error = failed ? failed.value() : root.open() ? 0 : errno;
+    if (error != 0) return Descriptor();
+    const int flags = access | O_DIRECTORY;
+    if (path != "/") return walk_each_part(root, parts_of(path.substr(1)), flags, 0, error);
+    Descriptor top(::open("/", flags | O_CLOEXEC));
+    error = top.open() ? 0 : errno;
+    return top;
+}
+
 }  // namespace
 
 Result<std::string> read_opened(const Descriptor& file, const std::string& path) {
@@ -110,13 +138,23 @@ std::string shown(const Descriptor& directory, const std::string& path) {
     return path.empty() ? top : top + "/" + path;
 }
 
-Result<Descriptor> open_top(const std::string& directory) {
-    Descriptor top(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!top.open() && errno == EACCES)  // passing through is enough where names are known
-        top = Descriptor(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!top.open()) return disk::failure("opening", directory, errno);
-    return top;
+Result<Descriptor> open_top_by(Walk walk, const std::string& directory) {
+    for (const int access : {O_RDONLY, O_PATH}) {  // passing through is enough where names are known
+        int error = ENOSYS;
+        Descriptor top;
+        if (walk == Walk::kernel) top = ask_kernel_for_top(directory, access, error);
+        if (error == ENOSYS || error == EPERM || error == EAGAIN) top = walk_to_top(directory, access, error);
+        if (error == 0) return top;
+        if (error == ELOOP)
+            return Error{ErrorCode::unauthorised,
+                         "opening " + directory + ": a part of this path is a link that goes round, or one of /proc's",
+                         "name the directory itself"};
+        if (error != EACCES || access == O_PATH) return disk::failure("opening", directory, error);
+    }
+    return disk::failure("opening", directory, EACCES);
 }
+
+Result<Descriptor> open_top(const std::string& directory) { return open_top_by(Walk::kernel, directory); }
 
 Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,
                                    unsigned int mode) {

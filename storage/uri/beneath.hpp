@@ -9,7 +9,8 @@
 
 namespace rtrain::storage {
 
-// The directory itself. Links on the way to it are followed: its name comes from an operator, or was checked before.
+// The directory itself. Links on the way to it are followed, but none of /proc's: those lead into what another process
+// has mounted, or holds open, and a job can mount anything over its own directories. Errors: as of open_beneath.
 Result<Descriptor> open_top(const std::string& directory);
 
 // Opens `path` beneath `top` with `flags` of open(2) (O_NOFOLLOW and O_CLOEXEC are added); `mode` is that of a file
@@ -37,6 +38,7 @@ std::string shown(const Descriptor& directory, const std::string& path);
 
 // How a path is opened. `each_part` is for kernels without openat2, and for containers that forbid it.
 enum class Walk { kernel, each_part };
+Result<Descriptor> open_top_by(Walk walk, const std::string& directory);
 Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,
                                    unsigned int mode);
 

@@ -44,6 +44,25 @@ TEST_CASE("a path beneath a directory is opened, and a missing one is not found"
     }
 }
 
+TEST_CASE("a directory is reached by its name and by links, not by what /proc holds open", "[beneath]") {
+    const Folder folder;
+    fs::create_directories(folder.path + "/a/b");
+    fs::create_directory_symlink("a/b", folder.path + "/link");
+    const Descriptor held(::open((folder.path + "/a").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const std::string by_descriptor = "/proc/self/fd/" + std::to_string(held.number());
+    for (const Walk walk : both) {
+        for (const char* name : {"/a/b", "/link", "/a/../link"}) CHECK(open_top_by(walk, folder.path + name).ok());
+        CHECK(open_top_by(walk, "/").ok());
+        CHECK(open_top_by(walk, folder.path + "/x").error().code == ErrorCode::not_found);
+    }
+    CHECK(open_top_by(Walk::kernel, by_descriptor).error().code == ErrorCode::unauthorised);
+    CHECK(open_top_by(Walk::kernel, "/proc/self/root" + folder.path).error().code == ErrorCode::unauthorised);
+    // Our own walk follows their text: this process's root is the one that its names begin at.
+    const auto walked = open_top_by(Walk::each_part, "/proc/self/root" + folder.path);
+    REQUIRE(walked.ok());
+    CHECK(open_beneath(*walked, "a/b", O_RDONLY).ok());
+}
+
 TEST_CASE("a link at any part of a path is refused and named", "[beneath]") {
     const Folder folder, outside;
     fs::create_directories(folder.path + "/a/b");
