@@ -1,0 +1,58 @@
+"""rtrain audit and audit verify, from the head and from its data directory; doctor's word on tokens that expire."""
+
+import re
+import sqlite3
+
+import pytest
+from jobs_on_disk import write_job
+from local_cluster import LocalCluster, wait_for
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = LocalCluster(tmp_path_factory.mktemp("audit") / "cluster", nodes=1)
+    yield made
+    made.stop()
+
+
+def logged_ends(cluster):
+    return re.findall(r"the audit ends at (\d+:[0-9a-f]{64})", (cluster.folder / "head.log").read_text())
+
+
+def change(data, statement):
+    with sqlite3.connect(data / "state.db") as state:
+        assert state.execute(statement).rowcount > 0
+
+
+def test_doctor_warns_of_a_token_that_expires_within_two_weeks(cluster):
+    soon = cluster.json("token", "create", "--role", "user", "--user", "ann", "--expires", "13d")["id"]
+    later = cluster.json("token", "create", "--role", "user", "--user", "ann", "--expires", "15d")["id"]
+    said = cluster.run("doctor").stdout
+    assert soon in said and later not in said
+
+
+def test_the_audit_tells_who_changed_what_and_shows_a_changed_row_and_a_cut_end(cluster, tmp_path):
+    made = cluster.json("submit", write_job(tmp_path, "seen", "true"))
+    cluster.wait_state("seen", "SUCCEEDED")
+    rows = cluster.json("audit", "--run", "seen")["items"]
+    assert [(row["action"], row["run"], row["role"]) for row in rows] == [("POST /v1/runs", made["run_id"], "admin")]
+    assert cluster.json("audit", "--user", "nobody-of-that-name")["items"] == []
+    sound = cluster.json("audit", "verify")
+    assert sound["sound"] and sound["rows"] == len(cluster.json("audit")["items"])
+
+    data = cluster.folder / "head"
+    cluster.kill("head")
+    cluster.restart("head")
+    wait_for("the end in the head's log", lambda: sound["head"] in logged_ends(cluster), seconds=30)
+    assert cluster.run("audit", "verify", "--head", sound["head"]).returncode == 0
+    cluster.kill("head")
+    assert cluster.run("audit", "verify", "--data", data, "--head", sound["head"]).returncode == 0
+    change(data, f"DELETE FROM audit WHERE seq = {sound['rows']}")
+    assert cluster.run("audit", "verify", "--data", data).returncode == 0
+    cut = cluster.run("audit", "verify", "--data", data, "--head", sound["head"])
+    assert cut.returncode != 0 and "its end was cut off" in cut.stderr
+    change(data, "UPDATE audit SET user = 'mallory' WHERE seq = 2")
+    changed = cluster.run("audit", "verify", "--data", data)
+    assert changed.returncode != 0 and "row 2" in changed.stderr, changed.stderr
