@@ -65,6 +65,14 @@ Meant meant_ranks(const Head& head, const Attempt& attempt, const std::optional<
     return out;
 }
 
+// A row of its own for a run that is stopped with the one that submitted it.
+AuditDraft audit_of_child(const Ask& ask, RunId child) {
+    if (!ask.audit || !*ask.audit) return nullptr;
+    auto draft = std::make_shared<std::optional<state::AuditRow>>(*ask.audit);
+    (*draft)->run = ask.head.run_id(child);
+    return draft;
+}
+
 }  // namespace
 
 void post_stop(Ask& ask) {
@@ -89,7 +97,7 @@ void post_stop(Ask& ask) {
     if (*deadline) event.deadline = Duration{**deadline};
     event.now = now.get<bool>();
     for (const RunId child : submitted_below(ask.head, *id)) {
-        const Auditing none(ask.head, {});  // the row is the one of the run that was named
+        const Auditing scope(ask.head, audit_of_child(ask, child));
         RunStopAsked same = event;
         same.run = child;
         ask.head.take(std::move(same), [](const Decision&) {});  // one that has ended meanwhile is as wanted

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "daemon/head/routes.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/net/descriptors.hpp"
 
@@ -109,9 +110,16 @@ Status serve_head(const HeadOptions& wished, const std::function<void(const Head
     const auto begin = [&] { head.take(here, [&](const Decision&) { ready(*started); }); };
     const auto queues = head.options.queues;
     if (!queues) begin();
-    if (queues)
+    if (queues) {
+        const auto row = std::make_shared<std::optional<state::AuditRow>>(
+            state::AuditRow{.wall_ms = head.started_wall_ms,
+                            .from = "the head's machine",
+                            .action = "rtrain head start",
+                            .target = "queues=" + head.options.queues_file});
+        const head::Auditing scope(head, row);
         head.take(QueuesConfigured{.queues = *queues, .by = head.options.queues_file},
                   [&](const Decision& decision) { decision.refused ? head.fail(*decision.refused) : begin(); });
+    }
     return head.serve();
 }
 

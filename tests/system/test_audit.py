@@ -5,14 +5,14 @@ import sqlite3
 
 import pytest
 from jobs_on_disk import write_job
-from local_cluster import LocalCluster, wait_for
+from local_cluster import RTRAIN, LocalCluster, wait_for
 
 DAY_MS = 86_400_000
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    made = LocalCluster(tmp_path_factory.mktemp("audit") / "cluster", nodes=1)
+    made = LocalCluster(tmp_path_factory.mktemp("audit") / "cluster", nodes=1, resources="CPU=4")
     yield made
     made.stop()
 
@@ -31,6 +31,19 @@ def test_doctor_warns_of_a_token_that_expires_within_two_weeks(cluster):
     later = cluster.json("token", "create", "--role", "user", "--user", "ann", "--expires", "15d")["id"]
     said = cluster.run("doctor").stdout
     assert soon in said and later not in said
+
+
+def test_a_run_that_is_stopped_with_the_one_that_submitted_it_has_a_row(cluster, tmp_path):
+    child = write_job(tmp_path, "child", "sleep 600")
+    cluster.json("submit", write_job(tmp_path, "parent", f"{RTRAIN} submit {child}; sleep 600"))
+    wait_for("the child", lambda: cluster.run("describe", "child").returncode == 0, seconds=60)
+    cluster.wait_state("child", "RUNNING")
+    cluster.rtrain("stop", "parent")
+    for name in ("parent", "child"):
+        cluster.wait_state(name, "STOPPED")
+        run = cluster.json("describe", name)["run_id"]
+        rows = [row for row in cluster.json("audit")["items"] if row["run"] == run and "/stop" in row["action"]]
+        assert len(rows) == 1, rows
 
 
 def test_the_audit_tells_who_changed_what_and_shows_a_changed_row_and_a_cut_end(cluster, tmp_path):
