@@ -74,8 +74,11 @@ def test_a_head_that_finds_its_disk_full_harms_nothing_and_starts_once_there_is_
             cluster.daemons.pop("head").wait(20)
         with room_for(small, 0):
             if ended == "full":
-                wait_for("the head to end", lambda: cluster.run("submit", job, "--new").returncode != 0)
-                assert cluster.daemons.pop("head").wait(20) == 10
+                wait_for("the disk to be full", lambda: cluster.run("submit", job, "--new").returncode != 0)
+                assert cluster.run("status").returncode == 0  # it goes on; told to end, it says what it could not write down
+                head = cluster.daemons.pop("head")
+                head.terminate()
+                assert head.wait(20) == 10
             for how in ((), ("--detach",)):
                 command = ["head", "start", *how, "--port", cluster.port, "--data", data]
                 assert refused_as_full(cluster.run(*command), data)
