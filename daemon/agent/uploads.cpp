@@ -288,6 +288,8 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
         answer.files.clear();
         return answer;
     };
+    if (!protocol::is_file_name(order.directory))  // it comes from rank 0's node
+        return fail({ErrorCode::invalid, "\"" + order.directory + "\" is not the name of a directory", ""});
     const StagedFiles staged(gear);
     if (Status taken = staged.take_over(order.staged); !taken) return fail(taken.error());
     auto found = staged.list(order.staged);

@@ -339,13 +339,28 @@ Result<Variant> parsed(const std::string& text) {
 
 }  // namespace
 
+bool is_file_name(std::string_view text) {
+    constexpr std::size_t longest = 255;  // bytes, of Linux
+    return !text.empty() && text.size() <= longest && text != "." && text != ".." && text.find('/') == text.npos &&
+           text.find('\0') == text.npos;
+}
+
 std::string encode(const FromAgent& message) { return text_of(message); }
 std::string encode(const FromHead& message) { return text_of(message); }
 std::string encode(const GroupMessage& message) { return text_of(message); }
 std::string encode_news(const News& news) { return encode(FromAgent{news}); }
 Result<FromAgent> decode_from_agent(const std::string& text) { return parsed<FromAgent>(text); }
 Result<FromHead> decode_from_head(const std::string& text) { return parsed<FromHead>(text); }
-Result<GroupMessage> decode_group(const std::string& text) { return parsed<GroupMessage>(text); }
+Result<GroupMessage> decode_group(const std::string& text) {
+    auto message = parsed<GroupMessage>(text);
+    if (!message) return message;
+    const std::string* directory = nullptr;
+    if (const auto* released = std::get_if<GroupReleased>(&*message)) directory = &released->directory;
+    if (const auto* committed = std::get_if<GroupCommitted>(&*message)) directory = &committed->directory;
+    if (directory && !directory->empty() && !is_file_name(*directory))
+        return wrong("field 'directory' is not the name of a directory");
+    return message;
+}
 Result<News> decode_news(const std::string& text) {
     auto message = parsed<FromAgent>(text);
     if (!message) return message.error();

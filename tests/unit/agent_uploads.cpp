@@ -74,6 +74,20 @@ TEST_CASE("a link that leads nowhere is left out, and one that leads to itself i
     CHECK(upload(story.gear, story.order()).why.find("'round'") != std::string::npos);
 }
 
+TEST_CASE("a checkpoint's directory that is no name is refused before anything is written") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    const std::string outside = story.gear.spool + "-outside";
+    for (const std::string& name : {"../" + std::filesystem::path(outside).filename().string() + std::string(1, '\0'),
+                                    std::string("../x"), std::string()}) {
+        auto order = story.order();
+        order.directory = name;
+        CHECK(upload(story.gear, order).why.find("is not the name of a directory") != std::string::npos);
+    }
+    CHECK(!std::filesystem::exists(outside));
+    CHECK(upload(story.gear, story.order()).why == "");
+}
+
 TEST_CASE("a link to a file of the checkpoint becomes its content, whichever of the two names comes first") {
     UploadStory story;
     story.write("model.bin", "weights");

@@ -1,4 +1,5 @@
 // What head and agents say to each other arrives as it was said; what is broken is named, never believed.
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
@@ -211,6 +212,24 @@ TEST_CASE("what is no message says so") {
     CHECK(complaint(R"({"type":"news","seq":1})") == "message 'news': message without \"kind\"");
     CHECK(decode_news(R"({"type":"hello"})").error().code == ErrorCode::invalid);
     CHECK(complaint(std::string(100'000, '[')).find("not a JSON object") != std::string::npos);
+}
+
+TEST_CASE("another node's agent names a checkpoint's directory, and no path") {
+    for (const char* type : {"released", "committed"}) {
+        const auto decoded = [&](const std::string& name) {
+            nlohmann::json message =
+                nlohmann::json::parse(encode(GroupMessage{GroupReleased{.index = 1, .directory = "x"}}));
+            if (type == std::string("committed"))
+                message = nlohmann::json::parse(encode(GroupMessage{GroupCommitted{.index = 1, .directory = "x"}}));
+            message["directory"] = name;
+            return decode_group(message.dump());
+        };
+        CHECK(decoded("checkpoint_000001-a001").ok());
+        CHECK(decoded("").ok());
+        using namespace std::string_literals;
+        for (const std::string& name : {"../x"s, "a/b"s, "/etc/x"s, "."s, ".."s, "x\0y"s, std::string(300, 'x')})
+            CHECK(decoded(name).error().message.find("'directory'") != std::string::npos);
+    }
 }
 
 TEST_CASE("a message that nests without bound is refused before it is parsed, whoever sends it") {
