@@ -7,6 +7,21 @@
 #include "scheduler/machine.hpp"
 
 namespace rtrain {
+
+NodeId deletes_for(const Cluster& cluster, const Run& run) {
+    const auto ready = [&](const NodeId& id) {
+        const auto node = cluster.nodes.find(id);
+        return node != cluster.nodes.end() && node->second.state == NodeState::ready;
+    };
+    const auto last = cluster.attempts.find({.run = run.id, .number = run.attempts});
+    if (last != cluster.attempts.end())
+        for (const NodeId& id : core::nodes_of(last->second))
+            if (ready(id)) return id;
+    for (const auto& [id, node] : cluster.nodes)
+        if (ready(id)) return id;
+    return {};
+}
+
 namespace core {
 namespace {
 
@@ -36,20 +51,6 @@ std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run) {
          at != cluster.checkpoints.end() && at->first.run == run; ++at)
         if (!at->second.deleting) all.push_back(&at->second);
     return all;
-}
-
-NodeId deletes_for(const Cluster& cluster, const Run& run) {
-    const auto ready = [&](const NodeId& id) {
-        const auto node = cluster.nodes.find(id);
-        return node != cluster.nodes.end() && node->second.state == NodeState::ready;
-    };
-    const auto last = cluster.attempts.find({.run = run.id, .number = run.attempts});
-    if (last != cluster.attempts.end())
-        for (const NodeId& id : nodes_of(last->second))
-            if (ready(id)) return id;
-    for (const auto& [id, node] : cluster.nodes)
-        if (ready(id)) return id;
-    return {};
 }
 
 void delete_checkpoint(Change& change, const CheckpointKey& key) {

@@ -47,6 +47,7 @@ std::optional<Time> next_wake(const Cluster& cluster);  // when TimePassed is du
 void apply(Cluster& cluster, const Record& record);      // opening from disk: records only
 std::vector<std::string> invariants(const Cluster& cluster);  // what does not hold (design 11), empty when all is well
 const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run);  // the newest commit that is not being deleted; null: none
+NodeId deletes_for(const Cluster& cluster, const Run& run);  // whom to have a checkpoint removed by; empty: nobody is ready
 std::vector<NodeView> node_views(const Cluster& cluster);     // free amounts, from attempts that hold bundles
 
 // ---- for people ---------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 #include "daemon/head/scrape.hpp"
 #include "daemon/head/shell.hpp"
+#include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/uri/store.hpp"
@@ -94,7 +95,7 @@ std::function<void()> Agents::order(const Effect& effect, Launching& launching) 
 
     OrderFacts facts;
     const bool launches = std::holds_alternative<LaunchWorkers>(effect);
-    if (run && (launches || on_s3(*run))) {
+    if (run && (launches || (on_s3(*run) && has_been_on(*run, addressee(effect))))) {
         if (launching.run != run->id)
             launching = {.run = run->id, .secrets = SubmissionFiles::secrets(head_, *run), .token = {}};
         if (launches && launching.token.empty()) launching.token = head_.tokens.run_token(run->id, run->user);
@@ -108,6 +109,14 @@ std::function<void()> Agents::order(const Effect& effect, Launching& launching) 
     };
 }
 
+// Secrets go to nodes that the scheduler has placed the run on, and to no other that stands in for them.
+bool Agents::has_been_on(const Run& run, const NodeId& node) const {
+    for (const Attempt* attempt : attempts_of(head_.cluster, run.id))
+        for (const Worker& worker : attempt->workers)
+            if (worker.seat.node == node) return true;
+    return false;
+}
+
 // A run that has ended does not change any more: what it leaves is told from its records once they are durable, not
 // while others wait for a decision. It may have been removed since.
 void Agents::write_result(const Effect& effect) {
@@ -115,7 +124,9 @@ void Agents::write_result(const Effect& effect) {
     if (found == head_.cluster.runs.end()) return;
     const Run& run = found->second;
     const OrderFacts facts{.code_sha256 = {},
-                           .secrets = on_s3(run) ? SubmissionFiles::secrets(head_, run) : OrderFacts().secrets,
+                           .secrets = on_s3(run) && has_been_on(run, addressee(effect))
+                                          ? SubmissionFiles::secrets(head_, run)
+                                          : OrderFacts().secrets,
                            .token = {},
                            .result_json = result_json(head_, run)};
     const auto uri = storage::parse_uri(run.storage_path);

@@ -100,6 +100,7 @@ class Agents {
     };
     std::function<void()> order(const Effect& effect, Launching& launching);
     void write_result(const Effect& effect);
+    bool has_been_on(const Run& run, const NodeId& node) const;
     void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
 
     Head& head_;

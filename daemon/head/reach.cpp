@@ -208,7 +208,7 @@ bool reaches_file(const Cluster& cluster, const std::set<RunId>& named, const No
         if (run == cluster.runs.end() || !on_cluster(run->second) || run->second.user != owner->user) continue;
         for (auto at = cluster.attempts.lower_bound({id, 0}); at != cluster.attempts.end() && at->first.run == id; ++at)
             if (placed_on(at->second, node) && in_delivery(at->second, now)) return true;
-        if (path.size() > owner->name.size() && !probe &&
+        if (path.size() > owner->name.size() && !probe && deletes_for(cluster, run->second) == node &&
             removes_there(cluster, id, std::string_view(path).substr(owner->name.size() + 1), touch))
             return true;
     }

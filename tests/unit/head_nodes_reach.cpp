@@ -153,7 +153,12 @@ TEST_CASE("a node reaches cluster:// beneath its own runs, and what it is to rem
         CHECK(!reaches(one, path, Touch::read));
     CHECK(reaches(one, ".rtrain-probe-train-node-1", Touch::write));
     CHECK(!reaches(stranger, ".rtrain-probe-train-node-3", Touch::write));
-    CHECK(reaches(stranger, "train/going-a001", Touch::write));  // it was ordered to
+    for (const auto& [id, state] : std::map<NodeId, NodeState>{{one, NodeState::ready}, {stranger, NodeState::ready}})
+        cluster.nodes[id] = Node{.id = id, .state = state};
+    for (const char* path : {"train/going-a001", "train/attempts"}) CHECK(!reaches(stranger, path, Touch::read));
+    CHECK(!reaches(stranger, "train/going-a001", Touch::write));  // the run's own node was ordered to
+    cluster.nodes[one].state = NodeState::draining;
+    CHECK(reaches(stranger, "train/going-a001", Touch::write));  // it was itself: no node of the run's is ready
     CHECK(reaches(stranger, "train/attempts", Touch::read));
     CHECK(!reaches(stranger, "train/attempts", Touch::write));
 
