@@ -1,6 +1,7 @@
 // Which commands a shell may replace itself by.
 #include "daemon/agent/entrypoint.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <sstream>
@@ -16,7 +17,9 @@ std::string program_on_path(const std::string& program, const std::string& path)
     if (program.find('/') != std::string::npos) return program;
     std::istringstream folders(path);
     for (std::string folder; std::getline(folders, folder, ':');)
-        if (!folder.empty() && ::access((folder + "/" + program).c_str(), X_OK) == 0) return folder + "/" + program;
+        if (const std::string file = folder + "/" + program;
+            !folder.empty() && ::faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0)
+            return file;
     return {};
 }
 

@@ -12,6 +12,7 @@ namespace rtrain::agent {
 // builtins.
 std::vector<std::string> without_shell_layer(std::vector<std::string> entrypoint, const std::string& path);
 
-std::string program_on_path(const std::string& program, const std::string& path);  // empty: there is none
+// As far as this thread's rights at files reach. Empty: there is none.
+std::string program_on_path(const std::string& program, const std::string& path);
 
 }  // namespace rtrain::agent

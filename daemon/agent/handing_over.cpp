@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/agent/user_rights.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/tree.hpp"
 
@@ -82,6 +83,13 @@ Status hand_over_run(const std::string& storage_directory, const std::string& ru
                      "the administrator hands it over with: chown -R -h " + user.name + " " + place};
     };
     if (user.uid < 0) return Done{};
+    const auto reached = [&]() -> Status {  // else the probe, which is the user's, says so: root tells nothing of it
+        const UserRights::Worn worn{UserRights(user)};
+        if (!worn.taken()) return worn.taken();
+        const auto top = storage::open_top(storage_directory);
+        return top ? Status(Done{}) : top.error();
+    };
+    if (!reached()) return Done{};
     const auto top = storage::open_top(storage_directory);
     if (!top) return Done{};  // whether it can be made is for the probe to say
     const auto found = storage::open_beneath(*top, run_name, O_PATH | O_DIRECTORY);
@@ -98,8 +106,7 @@ Status hand_over_run(const std::string& storage_directory, const std::string& ru
     if (::fstat(opened->number(), &header) != 0 || header.st_uid != 0 || !S_ISREG(header.st_mode) ||
         header.st_nlink != 1 || (seen.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return refuse("its run.json is not root's alone");
-    if (const auto other = std::find_if_not(names->begin(), names->end(), is_of_a_run); other != names->end())
-        return refuse("'" + *other + "' in it is no part of a run");
+    if (!std::all_of(names->begin(), names->end(), is_of_a_run)) return refuse("what is in it is not all of a run");
     const auto text = storage::read_opened(*opened, place + "/run.json");
     const auto recorded = text ? storage::decode_run(*text, place + "/run.json") : text.error();
     if (!recorded) return recorded.error();

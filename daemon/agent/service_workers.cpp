@@ -20,6 +20,7 @@
 #include "daemon/agent/staged_files.hpp"
 #include "daemon/agent/start_directory.hpp"
 #include "daemon/agent/uploads.hpp"
+#include "daemon/agent/user_rights.hpp"
 #include "daemon/security/security.hpp"
 
 namespace rtrain::agent {
@@ -161,7 +162,10 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
     if (!venv.empty()) place.tool_path = venv + "/bin:" + place.tool_path;  // it has a `python`
     if (venv.empty())
         place.tool_path = path_with_python(place.tool_path, gear.job.interpreter, files_.attempt(key) + "/bin");
-    start.program = without_shell_layer(std::move(start.program), place.tool_path);
+    {
+        const UserRights::Worn worn(UserRights(gear.user));  // venv/bin is the user's
+        if (worn.taken()) start.program = without_shell_layer(std::move(start.program), place.tool_path);
+    }
     start.environment = worker_environment(gear.prepare, one.launch, worker, gear.job, place);
     if (!venv.empty()) start.environment["VIRTUAL_ENV"] = venv;
     for (const auto& [name, value] : user_variables(gear.user))

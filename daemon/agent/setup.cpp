@@ -230,9 +230,15 @@ SetupResult result_of(const SetupOrder& order, const std::string& place) {
     return out;
 }
 
+// PATH may be the job's, whose folders are looked into with its user's rights.
+std::string interpreter_of(const SetupOrder& order) {
+    const UserRights::Worn worn(UserRights(order.user));
+    return worn.taken() ? program_on_path(order.interpreter, path_of(order)) : "";
+}
+
 std::string key_of_layout(const std::string& layout, const SetupOrder& order) {
-    std::string text = layout + "\n" + order.command + '\0' + order.code_sha256 + '\0' +
-                       program_on_path(order.interpreter, path_of(order)) + '\0' + std::to_string(order.user.uid);
+    std::string text = layout + "\n" + order.command + '\0' + order.code_sha256 + '\0' + interpreter_of(order) + '\0' +
+                       std::to_string(order.user.uid);
     for (const auto& [name, value] : order.variables) text += '\0' + name + "=" + value;
     return security::sha256_hex(text).substr(0, 32);
 }
@@ -274,7 +280,7 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
         discard(place);
         return SetupResult{.why = what + " " + why + (said.empty() ? "" : "; its last lines:\n" + said)};
     };
-    const std::string python = program_on_path(order.interpreter, path_of(order));
+    const std::string python = interpreter_of(order);
     if (python.empty()) {
         say(order.log_file, "setup: there is no " + order.interpreter + " here, so there is no virtual environment");
     } else {

@@ -275,10 +275,14 @@ TEST_CASE("root gives away the run directory whose run.json it has read, however
     };
     make_run("shared", "ana", 0);
     make_run("own", "daemon", entry->pw_uid);
+    const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
+    CHECK(
+        hand_over_run(folder.path + "/shared", "bert", user, "daemon").ok());  // he does not reach it: nothing is told
+    REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
+    CHECK(hand_over_run(folder.path + "/shared", "bert", user, "daemon").error().code == ErrorCode::unauthorised);
     const std::string path = folder.path + "/path", other = folder.path + "/other";
     std::filesystem::create_directory_symlink(folder.path + "/shared", path);
     std::filesystem::create_directory_symlink(folder.path + "/own", other);
-    const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
     std::atomic<bool> enough{false};
     std::thread exchange([&] {
         while (!enough) ::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
