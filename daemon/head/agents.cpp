@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "daemon/head/scrape.hpp"
+#include "daemon/head/counting.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"

@@ -9,7 +9,7 @@ namespace rtrain::head {
 void get_health(Ask&);
 void get_status(Ask&);
 void get_openapi(Ask&);
-void get_prometheus(Ask&);  // scrape.cpp
+void get_prometheus(Ask&);  // metrics_page.cpp
 void post_backup(Ask&);
 void post_head_stop(Ask&);
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "daemon/head/scrape.hpp"
+#include "daemon/head/counting.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/net/posted.hpp"
 
@@ -154,7 +154,7 @@ void Head::committed(const Status& status) {
 }
 
 // What was decided stays in its order and is tried again; nothing of it is performed before it is written. Who asked
-// for a change is told so (scrape.cpp, Unanswered); who only asked what is, gets the answer.
+// for a change is told so (counting.cpp, Unanswered); who only asked what is, gets the answer.
 void Head::wait_for_room(const Error& why) {
     if (!*no_room)
         std::fprintf(stderr, "rtrain head: %s; no change is taken until there is room\n", why.message.c_str());

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <set>
 
+#include "daemon/head/counting.hpp"
 #include "daemon/head/reach.hpp"
-#include "daemon/head/scrape.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/head/words.hpp"
 

@@ -30,7 +30,7 @@ std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reporte
     if (!attempt || run == cluster.runs.end()) return {};
     waiting_.push_back(
         {.attempt = attempt->id, .index = said.index, .wall_ms = said.wall_ms, .ranks_json = joined(said)});
-    last_[attempt->id.run] = waiting_.back();
+    remember(waiting_.back());
 
     std::vector<Event> events;
     if (begun_.insert(attempt->id).second) events.push_back(FirstReport{attempt->id});
@@ -45,10 +45,9 @@ std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reporte
 
 std::vector<state::MetricRow> Reports::to_save() { return std::exchange(waiting_, {}); }
 
-std::optional<state::MetricRow> Reports::last(RunId run) const {
+std::shared_ptr<const state::MetricRow> Reports::last(RunId run) const {
     const auto found = last_.find(run);
-    if (found == last_.end()) return std::nullopt;
-    return found->second;
+    return found == last_.end() ? nullptr : found->second;
 }
 
 void Reports::end(RunId run) {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,15 +19,17 @@ class Reports {
   public:
     // Events that the report means for the core.
     std::vector<Event> take(const Cluster& cluster, const protocol::Reported& said);
-    std::vector<state::MetricRow> to_save();                 // and forgets them
-    std::size_t waiting() const { return waiting_.size(); }  // to be saved
-    std::optional<state::MetricRow> last(RunId run) const;
-    void remember(const state::MetricRow& row) { last_[row.attempt.run] = row; }
+    std::vector<state::MetricRow> to_save();                        // and forgets them
+    std::size_t waiting() const { return waiting_.size(); }         // to be saved
+    std::shared_ptr<const state::MetricRow> last(RunId run) const;  // null: it has none
+    void remember(const state::MetricRow& row) {
+        last_[row.attempt.run] = std::make_shared<const state::MetricRow>(row);
+    }
     void end(RunId run);
     void forget(RunId run);
 
   private:
-    std::map<RunId, state::MetricRow> last_;
+    std::map<RunId, std::shared_ptr<const state::MetricRow>> last_;
     std::set<AttemptId> begun_, reached_;
     std::vector<state::MetricRow> waiting_;
 };

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "daemon/head/api.hpp"
+#include "daemon/head/counting.hpp"
 #include "daemon/head/ownership.hpp"
-#include "daemon/head/scrape.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -22,6 +22,7 @@
 #include "daemon/head/head.hpp"
 #include "daemon/head/identity.hpp"
 #include "daemon/head/log_store.hpp"
+#include "daemon/head/metrics_page.hpp"
 #include "daemon/head/part_uploads.hpp"
 #include "daemon/head/planner.hpp"
 #include "daemon/head/reports.hpp"
@@ -96,6 +97,7 @@ struct Head {
     Revocations revocations{*this};
     PartUploads parts;  // of cluster://
     metrics::Metrics metrics{RTRAIN_VERSION};
+    MetricsPage metrics_page{*this};
     std::unique_ptr<net::Server> server;
     std::string storage_warning;  // the storage root does not survive a reboot
     std::string admin_token;      // made by this start, until it was handed over

@@ -11,19 +11,6 @@ constexpr std::array run_states = {RunState::queued,     RunState::starting, Run
                                    RunState::recovering, RunState::resizing, RunState::stopping,
                                    RunState::succeeded,  RunState::failed,   RunState::stopped};
 
-double as_double(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
-
-void add_gpu_totals(Families& families, const Cluster& cluster) {
-    double total = 0, free = 0;
-    for (const NodeView& node : node_views(cluster)) {
-        if (node.state == NodeState::lost) continue;
-        total += static_cast<double>(node.gpus_free.size());
-        for (Amount device : node.gpus_free) free += as_double(device);
-    }
-    families.add("gpus", {{"state", "free"}}, free);
-    families.add("gpus", {{"state", "allocated"}}, total - free);
-}
-
 void add_gpu(Families& families, const SampleLabels& labels, const LiveGpu& gpu) {
     auto add_known = [&](std::string_view name, const std::optional<double>& value) {
         if (value && *value == *value) families.add(name, labels, *value);
@@ -48,42 +35,35 @@ std::string uuid_of(const Live& live, const NodeId& node, std::uint32_t device) 
     return "";
 }
 
-void add_allocations(Families& families, const Cluster& cluster, const Live& live) {
-    for (const auto& [id, attempt] : cluster.attempts) {
-        if (terminal(attempt.state)) continue;
-        for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank)
-            for (const GpuShare& share : attempt.workers[rank].seat.gpus) {
-                const NodeId& node = attempt.workers[rank].seat.node;
-                families.add("gpu_allocation_info",
-                             {{"node", node.value},
-                              {"gpu", std::to_string(share.device)},
-                              {"gpu_uuid", uuid_of(live, node, share.device)},
-                              {"run_id", run_id_text(cluster.meta.cluster_id, id.run)},
-                              {"rank", std::to_string(rank)}},
-                             1);
-            }
-    }
+void add_allocations(Families& families, const Records& records, const Live& live) {
+    for (const auto& [id, run] : records.runs)
+        for (const ShownGpu& gpu : run.gpus)
+            families.add("gpu_allocation_info",
+                         {{"node", gpu.node.value},
+                          {"gpu", std::to_string(gpu.device)},
+                          {"gpu_uuid", uuid_of(live, gpu.node, gpu.device)},
+                          {"run_id", run_id_text(records.cluster_id, id)},
+                          {"rank", std::to_string(gpu.rank.value)}},
+                         1);
 }
 
 }  // namespace
 
-void add_cluster_samples(Families& families, const Cluster& cluster, const Live& live) {
+void add_cluster_samples(Families& families, const Records& records) {
     std::map<NodeState, int> nodes;
-    for (const auto& [id, node] : cluster.nodes) ++nodes[node.state];
+    for (const auto& [id, node] : records.nodes) ++nodes[node.state];
     for (NodeState state : node_states) families.add("nodes", {{"state", to_text(state)}}, nodes[state]);
     std::map<RunState, int> runs;
-    const std::int64_t since = shown_since(cluster, live.wall_ms);
-    for (const auto& [id, run] : cluster.runs)
-        if (is_shown(run, since)) ++runs[run.state];
+    for (const auto& [id, run] : records.runs) ++runs[run.state];
     for (RunState state : run_states) families.add("runs", {{"state", to_text(state)}}, runs[state]);
-    std::map<std::string, int> waiting = {{"default", 0}};
-    for (RunId id : queue_order(cluster)) ++waiting[cluster.runs.at(id).spec.queue];
-    for (const auto& [queue, length] : waiting) families.add("queue_length", {{"queue", queue}}, length);
-    add_gpu_totals(families, cluster);
+    for (const auto& [queue, length] : records.queue_lengths)
+        families.add("queue_length", {{"queue", queue}}, static_cast<double>(length));
+    families.add("gpus", {{"state", "free"}}, records.gpus_free);
+    families.add("gpus", {{"state", "allocated"}}, records.gpus_total - records.gpus_free);
 }
 
-void add_node_samples(Families& families, const Cluster& cluster, const Live& live) {
-    for (const auto& [id, node] : cluster.nodes) {
+void add_node_samples(Families& families, const Records& records, const Live& live) {
+    for (const auto& [id, node] : records.nodes) {
         families.add("node_gpus_expected", {{"node", id.value}}, node.gpus);
         auto seen = live.nodes.find(id);
         if (seen == live.nodes.end() || node.state == NodeState::lost) continue;
@@ -92,7 +72,7 @@ void add_node_samples(Families& families, const Cluster& cluster, const Live& li
         for (const LiveGpu& gpu : seen->second.gpus)
             add_gpu(families, {{"node", id.value}, {"gpu", std::to_string(gpu.index)}}, gpu);
     }
-    add_allocations(families, cluster, live);
+    add_allocations(families, records, live);
 }
 
 }  // namespace rtrain::metrics

@@ -54,10 +54,11 @@ void Families::add(std::string_view name, SampleLabels labels, const prometheus:
     into.metric.push_back(std::move(metric));
 }
 
-std::string Families::text() const {
+std::string Families::text() && {
     std::vector<prometheus::MetricFamily> ordered;
     for (const Description& known : descriptions())
-        if (auto found = families_.find(known.name); found != families_.end()) ordered.push_back(found->second);
+        if (auto found = families_.find(known.name); found != families_.end())
+            ordered.push_back(std::move(found->second));
     std::ostringstream out;
     prometheus::TextSerializer().Serialize(out, ordered);
     return out.str();

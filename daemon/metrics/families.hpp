@@ -20,19 +20,15 @@ class Families {
   public:
     void add(std::string_view name, SampleLabels labels, double value);  // a counter or a gauge
     void add(std::string_view name, SampleLabels labels, const prometheus::ClientMetric& histogram);
-    std::string text() const;  // in the table's order
+    std::string text() &&;  // in the table's order
 
   private:
     prometheus::MetricFamily& family(std::string_view name);
     std::map<std::string_view, prometheus::MetricFamily> families_;
 };
 
-// Both read the records and the live data, and nothing else.
-// Runs that ended before this leave: 15 minutes ago, or when 500 others have ended since.
-std::int64_t shown_since(const Cluster& cluster, std::int64_t wall_ms);
-bool is_shown(const Run& run, std::int64_t since_wall_ms);  // not ended, or later than that
-void add_cluster_samples(Families& families, const Cluster& cluster, const Live& live);
-void add_run_samples(Families& families, const Cluster& cluster, const Live& live);
-void add_node_samples(Families& families, const Cluster& cluster, const Live& live);
+void add_cluster_samples(Families& families, const Records& records);
+void add_run_samples(Families& families, const Records& records, const Live& live);
+void add_node_samples(Families& families, const Records& records, const Live& live);
 
 }  // namespace rtrain::metrics

@@ -71,6 +71,9 @@ struct Metrics::Body {
     std::map<std::tuple<std::string, std::string, int>, Histogram> requests;  // method, route, status
     std::map<std::string, Histogram> queue_wait;
     std::map<RunId, OfRun> runs;
+
+    void add_told_of_head(Families& families);
+    void add_told_of_runs(Families& families, const Records& records, Live& live);
 };
 
 Metrics::Metrics(std::string program_version) : body_(std::make_unique<Body>()) {
@@ -124,35 +127,52 @@ void Metrics::warned(RunId run, const std::string& reason) {
     ++body_->runs[run].warnings[reason];
 }
 
-std::string Metrics::text(const Cluster& cluster, Live live) {
-    std::lock_guard held(body_->mutex);
-    const std::int64_t since = shown_since(cluster, live.wall_ms);
-    std::erase_if(body_->runs, [&](const auto& entry) {
-        auto run = cluster.runs.find(entry.first);
-        return run == cluster.runs.end() || !is_shown(run->second, since);
-    });
-    Families families;
-    families.add("build_info", {{"version", body_->program_version}}, 1);
-    families.add("log_commit_duration_seconds", {}, body_->commit.Collect());
-    families.add("scheduling_duration_seconds", {}, body_->scheduling.Collect());
-    families.add("decision_latency_seconds", {}, body_->decision.Collect());
-    families.add("loop_stall_seconds", {{"clock", "cpu"}}, live.longest_turn_cpu_seconds);
-    families.add("loop_stall_seconds", {{"clock", "wall"}}, live.longest_turn_seconds);
-    for (const auto& [queue, waited] : body_->queue_wait)
+// The mutex is held for one run at a time: the loop, which counts meanwhile, never waits long.
+void Metrics::Body::add_told_of_runs(Families& families, const Records& records, Live& live) {
+    std::vector<RunId> known;
+    {
+        std::lock_guard held(mutex);
+        for (const auto& [run, of_run] : runs) known.push_back(run);
+    }
+    for (const RunId run : known) {
+        std::lock_guard held(mutex);
+        const auto told = runs.find(run);
+        if (!records.runs.contains(run)) {
+            if (run <= records.last_seen) runs.erase(told);
+            continue;
+        }
+        const auto& lost = told->second.lost;
+        if (const auto restore = lost.find(to_text(LostPhase::restore)); restore != lost.end())
+            live.restore_seconds[run] = restore->second;
+        add_told(families, run_id_text(records.cluster_id, run), told->second);
+    }
+}
+
+void Metrics::Body::add_told_of_head(Families& families) {
+    families.add("build_info", {{"version", program_version}}, 1);
+    families.add("log_commit_duration_seconds", {}, commit.Collect());
+    families.add("scheduling_duration_seconds", {}, scheduling.Collect());
+    families.add("decision_latency_seconds", {}, decision.Collect());
+    std::lock_guard held(mutex);
+    for (const auto& [queue, waited] : queue_wait)
         families.add("queue_wait_seconds", {{"queue", queue}}, waited.Collect());
-    for (const auto& [key, seconds] : body_->requests)
+    for (const auto& [key, seconds] : requests)
         families.add(
             "http_request_duration_seconds",
             {{"method", std::get<0>(key)}, {"route", std::get<1>(key)}, {"status", std::to_string(std::get<2>(key))}},
             seconds.Collect());
-    for (const auto& [run, of_run] : body_->runs)
-        if (const auto found = of_run.lost.find(to_text(LostPhase::restore)); found != of_run.lost.end())
-            live.restore_seconds[run] = found->second;
-    for (const auto& [run, of_run] : body_->runs) add_told(families, run_id_text(cluster.meta.cluster_id, run), of_run);
-    add_cluster_samples(families, cluster, live);
-    add_run_samples(families, cluster, live);
-    add_node_samples(families, cluster, live);
-    return families.text();
+}
+
+std::string Metrics::text(const Records& records, Live live) {
+    Families families;
+    body_->add_told_of_head(families);
+    families.add("loop_stall_seconds", {{"clock", "cpu"}}, live.longest_turn_cpu_seconds);
+    families.add("loop_stall_seconds", {{"clock", "wall"}}, live.longest_turn_seconds);
+    body_->add_told_of_runs(families, records, live);
+    add_cluster_samples(families, records);
+    add_run_samples(families, records, live);
+    add_node_samples(families, records, live);
+    return std::move(families).text();
 }
 
 }  // namespace rtrain::metrics

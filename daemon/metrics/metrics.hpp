@@ -1,6 +1,6 @@
 // What /metrics says. The head tells what happened (counters, histograms); everything that can be read from the
-// cluster's records or from the last heartbeats is computed at each scrape. Names, types and help texts are one table
-// (names.cpp).
+// cluster's records (records.hpp) or from the last heartbeats is taken at each scrape. Names, types and help texts are
+// one table (names.cpp).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/controller.hpp"
+#include "daemon/metrics/records.hpp"
 
 namespace rtrain::metrics {
 
@@ -43,11 +43,9 @@ struct LiveRun {
     std::optional<double> skew_ratio;      // slowest rank's time between reports over the fastest's
 };
 struct Live {
-    std::int64_t wall_ms = 0;
-    Time now;
     std::map<NodeId, LiveNode> nodes;
     std::map<RunId, LiveRun> runs;
-    std::vector<LiveWorker> workers;
+    std::vector<LiveWorker> workers;                                // of attempts that have not ended
     double longest_turn_seconds = 0, longest_turn_cpu_seconds = 0;  // of the head's loop
     std::map<RunId, double> restore_seconds{};  // filled in by `text`: a part of the time until the workers ran
 };
@@ -81,8 +79,8 @@ class Metrics {  // may be called from any thread
     void lost_time(RunId run, LostPhase phase, double seconds);  // detect, restore: the others come from records
     void warned(RunId run, const std::string& reason);           // missing_ranks, storage_full, ...
 
-    // Prometheus' text format. Runs that ended more than 15 minutes before live.wall_ms are left out, and forgotten.
-    std::string text(const Cluster& cluster, Live live);
+    // Returns Prometheus' text format. What was told of runs that are not among the records any more is forgotten.
+    std::string text(const Records& records, Live live);
     static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
 
   private:

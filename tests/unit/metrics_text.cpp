@@ -70,10 +70,8 @@ Cluster cluster() {
     return cluster;
 }
 
-Live live(std::int64_t wall_ms) {
+Live live() {
     Live live;
-    live.wall_ms = wall_ms;
-    live.now = Time{271'000};
     live.longest_turn_seconds = 0.25;
     live.longest_turn_cpu_seconds = 0.125;
     LiveGpu gpu;
@@ -111,6 +109,16 @@ void tell(Metrics& metrics) {
     metrics.warned({2}, "missing_ranks");
 }
 
+Records records_of(const Cluster& cluster, std::int64_t wall_ms) {
+    Sampling sampling(cluster, Time{271'000}, wall_ms);
+    while (sampling.step()) continue;
+    return sampling.finish();
+}
+
+std::string text_of(Metrics& metrics, const Cluster& cluster, std::int64_t wall_ms) {
+    return metrics.text(records_of(cluster, wall_ms), live());
+}
+
 bool has_line(const std::string& text, const std::string& line) {
     return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
 }
@@ -120,7 +128,7 @@ bool has_line(const std::string& text, const std::string& line) {
 TEST_CASE("promtool finds nothing to say about the text") {
     Metrics metrics("1.2.3");
     tell(metrics);
-    std::string text = metrics.text(cluster(), live(12 * minute_ms));
+    std::string text = text_of(metrics, cluster(), 12 * minute_ms);
     FILE* promtool = popen("promtool check metrics 2>&1", "w");
     REQUIRE(promtool);
     REQUIRE(fwrite(text.data(), 1, text.size(), promtool) == text.size());
@@ -131,7 +139,7 @@ TEST_CASE("promtool finds nothing to say about the text") {
 
 TEST_CASE("a scrape shows what the records and the last heartbeats know") {
     Metrics metrics("1.2.3");
-    std::string text = metrics.text(cluster(), live(12 * minute_ms));
+    std::string text = text_of(metrics, cluster(), 12 * minute_ms);
     INFO(text);
     for (const char* line : {
              R"(rtrain_build_info{version="1.2.3"} 1)",
@@ -177,7 +185,7 @@ TEST_CASE("a scrape shows what the records and the last heartbeats know") {
 TEST_CASE("what the head told is counted, also with reasons") {
     Metrics metrics("1.2.3");
     tell(metrics);
-    std::string text = metrics.text(cluster(), live(12 * minute_ms));
+    std::string text = text_of(metrics, cluster(), 12 * minute_ms);
     INFO(text);
     for (const char* line : {
              R"(rtrain_http_request_duration_seconds_count{method="GET",route="/v1/runs/{run}",status="200"} 1)",
@@ -200,10 +208,10 @@ TEST_CASE("what the head told is counted, also with reasons") {
 TEST_CASE("a run leaves fifteen minutes after its end, with all that was told about it") {
     Metrics metrics("1.2.3");
     tell(metrics);
-    CHECK(metrics.text(cluster(), live(25 * minute_ms - 1)).find("c0ffee-2") != std::string::npos);
-    CHECK(metrics.text(cluster(), live(25 * minute_ms)).find("c0ffee-2") == std::string::npos);
-    CHECK(metrics.text(cluster(), live(12 * minute_ms)).find("missing_ranks") == std::string::npos);
-    CHECK(metrics.text(cluster(), live(25 * minute_ms)).find("c0ffee-1") != std::string::npos);
+    CHECK(text_of(metrics, cluster(), 25 * minute_ms - 1).find("c0ffee-2") != std::string::npos);
+    CHECK(text_of(metrics, cluster(), 25 * minute_ms).find("c0ffee-2") == std::string::npos);
+    CHECK(text_of(metrics, cluster(), 12 * minute_ms).find("missing_ranks") == std::string::npos);
+    CHECK(text_of(metrics, cluster(), 25 * minute_ms).find("c0ffee-1") != std::string::npos);
 }
 
 TEST_CASE("of many runs that ended the last five hundred are shown, and all that live") {
@@ -214,7 +222,7 @@ TEST_CASE("of many runs that ended the last five hundred are shown, and all that
         ended.ended_wall_ms = 11 * minute_ms + static_cast<std::int64_t>(number);
         crowd.runs[{number}] = ended;
     }
-    const std::string text = metrics.text(crowd, live(12 * minute_ms));
+    const std::string text = text_of(metrics, crowd, 12 * minute_ms);
     CHECK(text.find("\"short-199\"") == std::string::npos);
     CHECK(text.find("\"short-200\"") != std::string::npos);
     CHECK(text.find("\"short-699\"") != std::string::npos);
@@ -224,7 +232,36 @@ TEST_CASE("of many runs that ended the last five hundred are shown, and all that
 
 TEST_CASE("an empty cluster has a text too") {
     Metrics metrics("1.2.3");
-    std::string text = metrics.text(Cluster{}, Live{});
+    std::string text = metrics.text(records_of({}, 0), Live{});
     CHECK(has_line(text, R"(rtrain_nodes{state="READY"} 0)"));
     CHECK(has_line(text, R"(rtrain_queue_length{queue="default"} 0)"));
+}
+
+TEST_CASE("what is told of a run that began after the records were taken is kept for the next scrape") {
+    Metrics metrics("1.2.3");
+    Cluster then = cluster();
+    const Records records = records_of(then, 12 * minute_ms);
+    then.runs[{4}] = run({4}, "late", RunState::running);
+    metrics.warned({4}, "missing_ranks");
+    metrics.warned({2}, "missing_ranks");
+    CHECK(metrics.text(records, live()).find("c0ffee-4") == std::string::npos);
+    const std::string text = text_of(metrics, then, 12 * minute_ms);
+    CHECK(has_line(text, R"(rtrain_run_warnings_total{run_id="c0ffee-4",reason="missing_ranks"} 1)"));
+    CHECK(has_line(text, R"(rtrain_run_warnings_total{run_id="c0ffee-2",reason="missing_ranks"} 1)"));
+}
+
+TEST_CASE("records that change while they are taken are shown as they were at their step") {
+    Cluster changing = cluster();
+    std::vector<RunId> taken;
+    Sampling sampling(changing, Time{271'000}, 12 * minute_ms, [&](RunId id) { taken.push_back(id); });
+    REQUIRE(sampling.step());
+    changing.runs.erase({2});  // it ended, and its turn is last
+    changing.runs[{3}].state = RunState::starting;
+    changing.runs[{4}] = run({4}, "late", RunState::queued);
+    while (sampling.step()) continue;
+    const Records records = sampling.finish();
+    CHECK(taken == std::vector<RunId>{{1}, {3}, {4}});
+    CHECK(records.runs.size() == 3);
+    CHECK(records.runs.at({3}).state == RunState::starting);
+    CHECK(records.last_seen == RunId{4});
 }

@@ -1,6 +1,5 @@
-// GET /metrics: the records and what heartbeats and reports said last, as Prometheus' text. Also the clock around
-// requests.
-#include "daemon/head/scrape.hpp"
+// What the head counts while it works; also the clock around requests.
+#include "daemon/head/counting.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -13,64 +12,6 @@
 
 namespace rtrain::head {
 namespace {
-
-using nlohmann::json;
-
-metrics::LiveRun live_run(const state::MetricRow& row) {
-    metrics::LiveRun out{.step = row.index, .last_report_wall_ms = row.wall_ms, .values = {}, .skew_ratio = {}};
-    const json values = metrics_of(row, 0);
-    for (const auto& [key, value] : values.items())
-        if (value.is_number()) out.values[key] = value.get<double>();
-    return out;
-}
-
-// What an agent does not know is below 0 in its message, and left out here.
-std::optional<double> known(std::int64_t value, double units_per_one) {
-    if (value < 0) return std::nullopt;
-    return static_cast<double>(value) / units_per_one;
-}
-
-metrics::LiveGpu live_gpu(const protocol::GpuPulse& pulse, std::size_t index) {
-    return {.index = static_cast<std::uint32_t>(index),
-            .uuid = pulse.uuid,
-            .utilization_ratio = known(pulse.utilization_percent, 100),
-            .power_watts = known(pulse.power_mw, 1'000),
-            .temperature_celsius = known(pulse.temperature_c, 1),
-            .memory_used_bytes = pulse.memory_used,
-            .memory_total_bytes = pulse.memory_total,
-            .xids = pulse.xids};
-}
-
-void add_worker(const protocol::WorkerPulse& pulse, const Attempt& attempt, metrics::Live& live) {
-    live.workers.push_back({.attempt = attempt.id,
-                            .rank = Rank{pulse.rank},
-                            .resident_bytes = pulse.resident_bytes,
-                            .cpu_ms = pulse.cpu_ms,
-                            .heartbeat_age_seconds = known(pulse.heartbeat_age_ms, 1'000),
-                            .data_wait_seconds = known(pulse.data_wait_ms, 1'000)});
-}
-
-struct Steps {  // of the ranks of one run
-    std::int64_t fastest_ms = 0, slowest_ms = 0;
-};
-
-void add_node(const Head& head, const NodeId& id, metrics::Live& live, std::map<RunId, Steps>& steps) {
-    const NodeSeen* seen = head.agents.seen(id.value);
-    if (!seen || !seen->connected) return;
-    metrics::LiveNode& node = live.nodes[id];
-    node.memory_used_bytes = seen->pulse.memory_used;
-    for (std::size_t i = 0; i < seen->pulse.gpus.size(); ++i) node.gpus.push_back(live_gpu(seen->pulse.gpus[i], i));
-    if (!node.gpus.empty()) node.gpus_seen = static_cast<std::uint32_t>(node.gpus.size());
-    for (const protocol::WorkerPulse& pulse : seen->pulse.workers) {
-        const Attempt* attempt = find_attempt(head.cluster, pulse.attempt);
-        if (!attempt) continue;
-        add_worker(pulse, *attempt, live);
-        if (pulse.interval_ms <= 0) continue;
-        const auto [at, fresh] = steps.try_emplace(attempt->id.run, Steps{pulse.interval_ms, pulse.interval_ms});
-        at->second.fastest_ms = std::min(at->second.fastest_ms, pulse.interval_ms);
-        at->second.slowest_ms = std::max(at->second.slowest_ms, pulse.interval_ms);
-    }
-}
 
 bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !cause.stopped_by_us; }
 
@@ -133,24 +74,6 @@ class Timed : public net::Responder {
 
 std::shared_ptr<net::Responder> timed(Head& head, std::shared_ptr<net::Responder> responder, const Route& route) {
     return std::make_shared<Timed>(head, std::move(responder), route);
-}
-
-void get_prometheus(Ask& ask) {
-    Head& head = ask.head;
-    metrics::Live live{.wall_ms = wall_ms(), .now = head.clock.now(), .nodes = {}, .runs = {}, .workers = {}};
-    const net::Loop::LongestTurn longest = head.loop.longest_turn();
-    live.longest_turn_seconds = static_cast<double>(longest.wall_us) / 1e6;
-    live.longest_turn_cpu_seconds = static_cast<double>(longest.cpu_us) / 1e6;
-    std::map<RunId, Steps> steps;
-    for (const auto& [id, node] : head.cluster.nodes) add_node(head, id, live, steps);
-    for (const auto& [id, run] : head.cluster.runs)
-        if (const auto row = head.reports.last(id)) live.runs[id] = live_run(*row);
-    for (const auto& [id, one] : steps)
-        if (const auto run = live.runs.find(id); run != live.runs.end())
-            run->second.skew_ratio = static_cast<double>(one.slowest_ms) / static_cast<double>(one.fastest_ms);
-    net::Response answer{.status = 200, .body = head.metrics.text(head.cluster, std::move(live))};
-    answer.content_type = metrics::Metrics::content_type;
-    ask.responder->send(std::move(answer));
 }
 
 void count_silence(Head& head, const NodeId& node, double seconds) {

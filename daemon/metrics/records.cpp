@@ -1,0 +1,145 @@
+// See records.hpp. A run's failures and lost times follow from its attempts and checkpoints.
+#include "daemon/metrics/records.hpp"
+
+#include <algorithm>
+
+namespace rtrain::metrics {
+namespace {
+
+constexpr std::int64_t shown_after_end_ms = 15 * 60'000;
+constexpr std::size_t ended_runs_limit = 500;
+
+double as_double(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
+
+// A closed set: why an attempt ended badly, by the worker that failed first.
+std::string reason_of(const Attempt& attempt) {
+    if (attempt.state == AttemptState::lost) return "node_lost";
+    std::size_t first = attempt.first_failure ? attempt.first_failure->value : attempt.workers.size();
+    if (first >= attempt.workers.size() || !attempt.workers[first].exit) return "other";
+    const ExitCause& cause = *attempt.workers[first].exit;
+    if (cause.never_started) return "never_started";
+    if (cause.address_in_use) return "address_in_use";
+    if (cause.out_of_memory) return "out_of_memory";
+    return cause.signal ? "signal" : "exit";
+}
+
+Time end_of(const Attempt& attempt, Time now) { return terminal(attempt.state) ? attempt.ended_at : now; }
+
+// Work of the attempt before that has to be done again: what came after the checkpoint that this one begins from.
+Duration replayed(const Cluster& cluster, const Attempt& before, const Attempt& attempt, Time now) {
+    Time kept = before.started_at;
+    if (!attempt.from.empty()) {
+        const auto from = cluster.checkpoints.find({.run = attempt.id.run, .directory = attempt.from});
+        if (from == cluster.checkpoints.end()) return {};
+        kept = std::max(kept, from->second.committed);
+    }
+    if (before.started_at.ms == 0) return {};
+    return {std::max<std::int64_t>(0, (end_of(before, now) - kept).ms)};
+}
+
+// Adds the time that was lost between the attempt before and this one's start.
+void add_lost(ShownRun& shown, const Cluster& cluster, const Attempt& before, const Attempt& attempt, Time now) {
+    const bool started = attempt.started_at.ms != 0;
+    shown.scheduling.ms += std::max<std::int64_t>(0, (attempt.placed_at - end_of(before, now)).ms);
+    if (started) shown.replaying.ms += replayed(cluster, before, attempt, now).ms;
+    const Time ready = started ? attempt.started_at : end_of(attempt, now);
+    shown.starting.ms += std::max<std::int64_t>(0, (ready - attempt.placed_at).ms);
+}
+
+void add_gpus(ShownRun& shown, const Attempt& attempt) {
+    for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank)
+        for (const GpuShare& share : attempt.workers[rank].seat.gpus)
+            shown.gpus.push_back({attempt.workers[rank].seat.node, share.device, Rank{rank}});
+}
+
+void add_attempts(ShownRun& shown, const Cluster& cluster, const Run& run, Time now) {
+    const Attempt* before = nullptr;
+    std::optional<Time> begin;
+    for (auto at = cluster.attempts.lower_bound({.run = run.id, .number = 0});
+         at != cluster.attempts.end() && at->first.run == run.id; before = &at->second, ++at) {
+        const Attempt& attempt = at->second;
+        if (attempt.state == AttemptState::failed || attempt.state == AttemptState::lost)
+            ++shown.failures[reason_of(attempt)];
+        if (!terminal(attempt.state)) add_gpus(shown, attempt);
+        if (before) add_lost(shown, cluster, *before, attempt, now);
+        shown.began_again = before != nullptr;
+        if (attempt.started_at.ms == 0) continue;
+        shown.ran.ms += std::max<std::int64_t>(0, (end_of(attempt, now) - attempt.started_at).ms);
+        if (!begin) begin = attempt.started_at;
+    }
+    if (begin) shown.since_start = (terminal(run.state) ? run.ended : now) - *begin;
+}
+
+std::optional<ShownCheckpoint> newest_checkpoint(const Cluster& cluster, RunId run) {
+    const Checkpoint* newest = nullptr;
+    for (auto at = cluster.checkpoints.lower_bound({.run = run, .directory = ""});
+         at != cluster.checkpoints.end() && at->first.run == run; ++at)
+        if (!newest || at->second.sequence > newest->sequence) newest = &at->second;
+    if (!newest) return std::nullopt;
+    return ShownCheckpoint{static_cast<std::int64_t>(newest->bytes), newest->committed_wall_ms};
+}
+
+}  // namespace
+
+Sampling::Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken taken)
+    : cluster_(cluster), now_(now), wall_ms_(wall_ms), taken_(std::move(taken)) {
+    Ledger made;
+    const Ledger& ledger = in_step(cluster, made);
+    records_.cluster_id = cluster.meta.cluster_id;
+    for (const auto& [id, node] : cluster.nodes) records_.nodes[id] = {node.state, node.gpus};
+    for (const NodeView& node : ledger.nodes()) {
+        if (node.state == NodeState::lost) continue;
+        records_.gpus_total += static_cast<double>(node.gpus_free.size());
+        for (const Amount device : node.gpus_free) records_.gpus_free += as_double(device);
+    }
+    records_.queue_lengths["default"] = 0;
+    for (const auto& [line, batches] : ledger.waiting())
+        for (const auto& [shape, batch] : batches) records_.queue_lengths[line.queue] += batch.by_age.size();
+}
+
+bool Sampling::step() {
+    if (all_seen_) {
+        if (ended_.empty()) return false;
+        const auto run = cluster_.runs.find(ended_.back().second);
+        ended_.pop_back();
+        if (run != cluster_.runs.end()) take(run->second);
+        return true;
+    }
+    const auto run = cluster_.runs.upper_bound(records_.last_seen);
+    if (run == cluster_.runs.end()) {
+        choose_ended();
+        all_seen_ = true;
+        return !ended_.empty();
+    }
+    records_.last_seen = run->first;
+    if (!terminal(run->second.state))
+        take(run->second);
+    else if (run->second.ended_wall_ms > wall_ms_ - shown_after_end_ms)
+        ended_.emplace_back(run->second.ended_wall_ms, run->first);
+    if (ended_.size() >= 4 * ended_runs_limit) choose_ended();
+    return true;
+}
+
+// Leaves the last ones of those that ended.
+void Sampling::choose_ended() {
+    if (ended_.size() <= ended_runs_limit) return;
+    const auto first_out = ended_.begin() + ended_runs_limit;
+    std::nth_element(ended_.begin(), first_out, ended_.end(), std::greater<>());
+    ended_.erase(first_out, ended_.end());
+}
+
+void Sampling::take(const Run& run) {
+    ShownRun& shown = records_.runs[run.id];
+    shown.name = run.name;
+    shown.user = run.user;
+    shown.queue = run.spec.queue;
+    shown.state = run.state;
+    shown.attempts = run.attempts;
+    add_attempts(shown, cluster_, run, now_);
+    shown.newest = newest_checkpoint(cluster_, run.id);
+    if (taken_) taken_(run.id);
+}
+
+Records Sampling::finish() { return std::move(records_); }
+
+}  // namespace rtrain::metrics
