@@ -24,10 +24,14 @@ void change_node(Ask& ask, Event event) {
 }  // namespace
 
 void get_nodes(Ask& ask) {
-    Ledger made;
-    const Ledger& ledger = in_step(ask.head.cluster, made);
-    reply_list(ask, ledger.nodes().size(), [&](std::size_t i) {
-        return node_json(ask.head, ask.head.cluster.nodes.at(ledger.nodes()[i].id), ledger);
+    std::vector<NodeId> names;
+    for (const auto& [name, node] : ask.head.cluster.nodes) names.push_back(name);
+    const std::size_t count = names.size();
+    reply_list(ask, count, [&head = ask.head, names = std::move(names)](std::size_t i) -> json {
+        const auto node = head.cluster.nodes.find(names[i]);
+        if (node == head.cluster.nodes.end()) return nullptr;
+        Ledger made;
+        return node_json(head, node->second, in_step(head.cluster, made));
     });
 }
 

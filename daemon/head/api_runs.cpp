@@ -29,14 +29,19 @@ void hide_values(json& job) {
     for (auto& [name, value] : job["env"].items()) value = "(hidden)";
 }
 
-// Without `all`: what lives, and what ended within a day.
+// Which runs a list shows. Without `all`: those that live, and those that ended within a day.
 constexpr std::int64_t recent_ms = 24LL * 3'600'000;
-bool listed(const Ask& ask, const Run& run) {
-    if (!among(ask.query("state"), to_text(run.state)) || !among(ask.query("user"), run.user)) return false;
-    if (!among(ask.query("name"), run.name) && !(among(ask.query("name"), run.array) && !run.array.empty()))
-        return false;
-    return ask.asked("all") || !terminal(run.state) || wall_ms() - run.ended_wall_ms < recent_ms;
-}
+struct Filter {
+    explicit Filter(const Ask& ask)
+        : state(ask.query("state")), user(ask.query("user")), name(ask.query("name")), all(ask.asked("all")) {}
+    bool shows(const Run& run) const {
+        if (!among(state, to_text(run.state)) || !among(user, run.user)) return false;
+        if (!among(name, run.name) && (run.array.empty() || !among(name, run.array))) return false;
+        return all || !terminal(run.state) || wall_ms() - run.ended_wall_ms < recent_ms;
+    }
+    std::string state, user, name;
+    bool all = false;
+};
 
 // One line of an explanation: the quota, the promise, or what most nodes say.
 std::string shortest_reason(const Explanation& why, const std::string& otherwise) {
@@ -54,16 +59,21 @@ std::string shortest_reason(const Explanation& why, const std::string& otherwise
 void get_runs(Ask& ask) {
     const auto page = page_of(ask);
     if (!page) return refuse(ask, page.error());
-    json items = json::array(), cursor;
-    const auto& runs = ask.head.cluster.runs;
     // Newest first: the cursor is the last id shown, so that runs submitted meanwhile do not shift the pages.
-    auto at = page->offset == 0 ? runs.end() : runs.lower_bound(RunId{page->offset});
-    while (at != runs.begin() && items.size() < page->limit) {
-        --at;
-        if (listed(ask, at->second)) items.push_back(run_for(ask.head, ask.caller, at->second));
-        if (items.size() == page->limit && at != runs.begin()) cursor = std::to_string(at->first.value);
-    }
-    reply_json(ask, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+    RunId behind{page->offset == 0 ? ~0ull : page->offset};
+    reply_list(
+        ask, *page,
+        [&head = ask.head, caller = ask.caller, filter = Filter(ask), behind](Listing& to, json& cursor) mutable {
+            auto run = head.cluster.runs.lower_bound(behind);
+            if (run == head.cluster.runs.begin()) return false;
+            if (to.full()) {
+                cursor = std::to_string(behind.value);
+                return false;
+            }
+            behind = (--run)->first;
+            if (filter.shows(run->second)) to.add(run_for(head, caller, run->second));
+            return true;
+        });
 }
 
 void get_run(Ask& ask) {
@@ -78,24 +88,63 @@ void get_run(Ask& ask) {
 }
 
 void get_attempts(Ask& ask) {
+    const auto page = page_of(ask);
+    if (!page) return refuse(ask, page.error());
+    struct Place {  // within the list, and within the workers of the attempt that is being shown
+        AttemptId next;
+        Attempt shown;
+        std::uint32_t rank = 0;
+        bool within = false;
+    };
     with_run(ask, [&](const Run& run) {
-        std::vector<json> items;
-        for (const Attempt* one : attempts_of(ask.head.cluster, run.id))
-            items.push_back(attempt_for(ask.head, ask.caller, run, *one));
-        reply_list(ask, items);
+        const auto at = std::make_shared<Place>();
+        at->next = {run.id, static_cast<std::uint32_t>(std::min<std::size_t>(page->offset, ~0u))};
+        reply_list(ask, *page, [&head = ask.head, caller = ask.caller, at](Listing& to, json& cursor) {
+            if (at->within) {
+                if (at->rank < at->shown.workers.size())
+                    to.add_element(worker_json(at->shown, at->rank++));
+                else
+                    to.end(), at->within = false;
+                return true;
+            }
+            const auto attempt = head.cluster.attempts.lower_bound(at->next);
+            const auto of = head.cluster.runs.find(at->next.run);
+            if (of == head.cluster.runs.end() || attempt == head.cluster.attempts.end() ||
+                attempt->first.run != at->next.run)
+                return false;
+            if (to.full()) {
+                cursor = std::to_string(attempt->first.number);
+                return false;
+            }
+            *at = {.next = {attempt->first.run, attempt->first.number + 1},
+                   .shown = attempt_for(caller, of->second, attempt->second),
+                   .rank = 0,
+                   .within = true};
+            to.begin(attempt_json(head, at->shown), "workers");
+            return true;
+        });
     });
 }
 
 void get_checkpoints(Ask& ask) {
     with_run(ask, [&](const Run& run) {
-        std::vector<json> items;
-        std::size_t latest = 0;
+        std::vector<std::string> directories;
+        std::string latest;
         for (const Checkpoint* one : checkpoints_of(ask.head.cluster, run.id)) {
-            items.push_back(checkpoint_json(ask.head, run, *one));
-            if (!one->deleting) latest = items.size();
+            directories.push_back(one->directory);
+            if (!one->deleting) latest = one->directory;
         }
-        if (latest > 0) items[latest - 1]["latest"] = true;
-        reply_list(ask, items);
+        const std::size_t count = directories.size();
+        reply_list(
+            ask, count,
+            [&head = ask.head, id = run.id, latest, directories = std::move(directories)](std::size_t i) -> json {
+                const auto of = head.cluster.runs.find(id);
+                const auto found = head.cluster.checkpoints.find({.run = id, .directory = directories[i]});
+                if (of == head.cluster.runs.end() || found == head.cluster.checkpoints.end()) return nullptr;
+                json item = checkpoint_json(head, of->second, found->second);
+                item["latest"] = directories[i] == latest;
+                return item;
+            });
     });
 }
 
@@ -147,20 +196,24 @@ using Reasons = std::map<RunId, std::string>;
 // comes first. They have no position.
 void reply_queue(Ask& ask, const Reasons& reasons) {
     const Time now = ask.head.clock.now();
-    const Cluster& cluster = ask.head.cluster;
-    const std::vector<RunId> order = queue_order(cluster);
-    std::vector<const Run*> held_back;
-    for (const auto& [id, run] : cluster.runs)
-        if (run.state == RunState::queued && (!run.after.empty() || run.array_waits)) held_back.push_back(&run);
-    reply_list(ask, order.size() + held_back.size(), [&](std::size_t i) {
-        const Run& run = i < order.size() ? cluster.runs.at(order[i]) : *held_back[i - order.size()];
-        const auto known = reasons.find(run.id);
-        const std::string& text = known == reasons.end() ? run.reason : known->second;
-        json item = waiting_json(ask.head, run, now, text);
-        item["why"] = line_for(ask.head, ask.caller, run, text);
-        if (i < order.size()) item["position"] = i + 1;
-        return item;
-    });
+    std::vector<RunId> order = queue_order(ask.head.cluster);
+    const std::size_t in_queue = order.size();
+    for (const auto& [id, run] : ask.head.cluster.runs)
+        if (run.state == RunState::queued && (!run.after.empty() || run.array_waits)) order.push_back(id);
+    const std::size_t count = order.size();
+    reply_list(ask, count,
+               [&head = ask.head, caller = ask.caller, now, in_queue, order = std::move(order),
+                reasons](std::size_t i) -> json {
+                   const auto found = head.cluster.runs.find(order[i]);
+                   if (found == head.cluster.runs.end()) return nullptr;
+                   const Run& run = found->second;
+                   const auto known = reasons.find(run.id);
+                   const std::string& text = known == reasons.end() ? run.reason : known->second;
+                   json item = waiting_json(head, run, now, text);
+                   item["why"] = line_for(head, caller, run, text);
+                   if (i < in_queue) item["position"] = i + 1;
+                   return item;
+               });
 }
 
 }  // namespace

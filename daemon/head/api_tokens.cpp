@@ -81,9 +81,8 @@ Status name_is_free(const Head& head, const std::string& name) {
 }  // namespace
 
 void get_tokens(Ask& ask) {
-    std::vector<json> items;
-    for (const state::TokenRow& row : ask.head.tokens.rows()) items.push_back(token_json(row));
-    reply_list(ask, items);
+    const std::vector<state::TokenRow> rows = ask.head.tokens.rows();
+    reply_list(ask, rows.size(), [rows](std::size_t i) { return token_json(rows[i]); });
 }
 
 void post_token(Ask& ask) {

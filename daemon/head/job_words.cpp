@@ -56,13 +56,13 @@ json run_for(const Head& head, const Caller& caller, const Run& run) {
     return out;
 }
 
-json attempt_for(const Head& head, const Caller& caller, const Run& run, const Attempt& attempt) {
-    if (reads_job_words(caller, run)) return attempt_json(head, attempt);
+Attempt attempt_for(const Caller& caller, const Run& run, const Attempt& attempt) {
     Attempt seen = attempt;
+    if (reads_job_words(caller, run)) return seen;
     seen.cause = without_job_words(seen.cause);
     for (Worker& worker : seen.workers)
         if (worker.exit) worker.exit->detail.clear();
-    return attempt_json(head, seen);
+    return seen;
 }
 
 json explanation_for(const Head& head, const Caller& caller, const Run& run, const Explanation& why) {

@@ -1,6 +1,9 @@
 // Lists, bodies and JSON answers: the parts of every handler that are always the same.
 #include <charconv>
+#include <memory>
+#include <utility>
 
+#include "daemon/head/slices.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/base/json_depth.hpp"
 #include "storage/spec/limits.hpp"
@@ -48,19 +51,60 @@ std::uint64_t after_of(const Ask& ask) {
     return fault == std::errc{} && end == text.data() + text.size() ? value : 0;
 }
 
-void reply_list(Ask& ask, const std::vector<json>& all) {
-    reply_list(ask, all.size(), [&all](std::size_t i) { return all[i]; });
+void Listing::add(const json& item) {
+    if (count_++ > 0) text_ += ',';
+    text_ += text_of(item);
 }
 
-void reply_list(Ask& ask, std::size_t count, const std::function<json(std::size_t)>& item) {
+void Listing::begin(const json& start, const std::string& array) {
+    add(start);
+    text_.back() = ',';  // the bracket
+    text_ += text_of(array) + ":[";
+    first_element_ = true;
+}
+
+void Listing::add_element(const json& element) {
+    if (!std::exchange(first_element_, false)) text_ += ',';
+    text_ += text_of(element);
+}
+
+void Listing::end() { text_ += "]}"; }
+
+std::string Listing::finish(const json& next_cursor) && {
+    return R"({"items":[)" + std::move(text_) + R"(],"next_cursor":)" + text_of(next_cursor) +
+           R"(,"schema_version":1})";
+}
+
+void reply_list(Ask& ask, const Page& page, ListStep step) {
+    struct Making {
+        Ask ask;
+        ListStep step;
+        Listing page;
+        json next_cursor{};
+    };
+    const auto making = std::make_shared<Making>(Making{ask, std::move(step), Listing(page.limit)});
+    in_slices(ask.head.loop, [making] {
+        bool more = false;
+        guarded(making->ask, [&] {
+            more = making->step(making->page, making->next_cursor);
+            if (!more) reply(making->ask, 200, std::move(making->page).finish(making->next_cursor));
+        });
+        return more;
+    });
+}
+
+void reply_list(Ask& ask, std::size_t count, std::function<json(std::size_t)> item) {
     const auto page = page_of(ask);
     if (!page) return refuse(ask, page.error());
-    json items = json::array();
-    for (std::size_t i = page->offset; i < count && items.size() < page->limit; ++i) items.push_back(item(i));
-    const std::size_t next = page->offset + items.size();
-    json cursor;
-    if (next < count) cursor = std::to_string(next);
-    reply_json(ask, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+    reply_list(ask, *page, [at = page->offset, count, item = std::move(item)](Listing& to, json& next_cursor) mutable {
+        if (at < count && !to.full()) {
+            if (const json made = item(at); !made.is_null()) to.add(made);
+            ++at;
+            return true;
+        }
+        if (at < count) next_cursor = std::to_string(at);
+        return false;
+    });
 }
 
 Result<json> body_of(const Ask& ask) {

@@ -61,7 +61,10 @@ std::string result_json(const Head& head, const Run& run) {
     json out = run_json(head, run);
     out["schema_version"] = 1;
     json attempts = json::array();
-    for (const Attempt* one : attempts_of(head.cluster, run.id)) attempts.push_back(attempt_json(head, *one));
+    for (const Attempt* one : attempts_of(head.cluster, run.id)) {
+        json& workers = attempts.emplace_back(attempt_json(head, *one))["workers"] = json::array();
+        for (std::uint32_t rank = 0; rank < one->workers.size(); ++rank) workers.push_back(worker_json(*one, rank));
+    }
     out["attempt_list"] = std::move(attempts);
     return text_of(out);
 }

@@ -56,28 +56,6 @@ json last_report(const Head& head, RunId run) {
     return row ? metric_json(*row) : json();
 }
 
-json worker_json(const Worker& worker, std::uint32_t rank) {
-    json gpus = json::array();
-    for (const GpuShare& share : worker.seat.gpus) gpus.push_back(share.device);
-    json out = {{"rank", rank},
-                {"node", worker.seat.node.value},
-                {"local_rank", worker.local_rank},
-                {"node_rank", worker.node_rank},
-                {"state", to_text(worker.state)},
-                {"pid", worker.pid},
-                {"gpus", std::move(gpus)},
-                {"exit_code", nullptr},
-                {"signal", nullptr},
-                {"out_of_memory", false},
-                {"cause", ""}};
-    if (!worker.exit) return out;
-    if (worker.exit->exit_code) out["exit_code"] = *worker.exit->exit_code;
-    if (worker.exit->signal) out["signal"] = *worker.exit->signal;
-    out["out_of_memory"] = worker.exit->out_of_memory;
-    out["cause"] = cause_text(*worker.exit);
-    return out;
-}
-
 json first_failure(const Attempt& attempt) {
     if (!attempt.first_failure || attempt.first_failure->value >= attempt.workers.size()) return nullptr;
     const Worker& worker = attempt.workers[attempt.first_failure->value];
@@ -188,14 +166,34 @@ json full_run_json(const Head& head, const Run& run) {
     return out;
 }
 
+json worker_json(const Attempt& attempt, std::uint32_t rank) {
+    const Worker& worker = attempt.workers[rank];
+    json gpus = json::array();
+    for (const GpuShare& share : worker.seat.gpus) gpus.push_back(share.device);
+    json out = {{"rank", rank},
+                {"node", worker.seat.node.value},
+                {"local_rank", worker.local_rank},
+                {"node_rank", worker.node_rank},
+                {"state", to_text(worker.state)},
+                {"pid", worker.pid},
+                {"gpus", std::move(gpus)},
+                {"exit_code", nullptr},
+                {"signal", nullptr},
+                {"out_of_memory", false},
+                {"cause", ""}};
+    if (!worker.exit) return out;
+    if (worker.exit->exit_code) out["exit_code"] = *worker.exit->exit_code;
+    if (worker.exit->signal) out["signal"] = *worker.exit->signal;
+    out["out_of_memory"] = worker.exit->out_of_memory;
+    out["cause"] = cause_text(*worker.exit);
+    return out;
+}
+
 json attempt_json(const Head& head, const Attempt& attempt) {
-    json nodes = json::array(), workers = json::array();
+    json nodes = json::array();
     std::set<std::string> seen;
-    for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank) {
-        const Worker& worker = attempt.workers[rank];
+    for (const Worker& worker : attempt.workers)
         if (seen.insert(worker.seat.node.value).second) nodes.push_back(worker.seat.node.value);
-        workers.push_back(worker_json(worker, rank));
-    }
     const Time until = attempt.ended_at.ms == 0 ? head.clock.now() : attempt.ended_at;
     return {{"number", attempt.id.number},
             {"state", to_text(attempt.state)},
@@ -207,8 +205,7 @@ json attempt_json(const Head& head, const Attempt& attempt) {
             {"cause", attempt.cause},
             {"world_size", attempt.workers.size()},
             {"nodes", std::move(nodes)},
-            {"first_failure", first_failure(attempt)},
-            {"workers", std::move(workers)}};
+            {"first_failure", first_failure(attempt)}};
 }
 
 json checkpoint_json(const Head& head, const Run& run, const Checkpoint& checkpoint) {

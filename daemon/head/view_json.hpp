@@ -21,8 +21,9 @@ std::string needs_text(const RunSpec& spec);  // "2 x {CPU: 1}"
 std::string cause_text(const ExitCause& cause);
 
 json run_json(const Head& head, const Run& run);
-json full_run_json(const Head& head, const Run& run);  // with `job`
-json attempt_json(const Head& head, const Attempt& attempt);
+json full_run_json(const Head& head, const Run& run);         // with `job`
+json attempt_json(const Head& head, const Attempt& attempt);  // without `workers`
+json worker_json(const Attempt& attempt, std::uint32_t rank);
 json checkpoint_json(const Head& head, const Run& run, const Checkpoint& checkpoint);
 json node_json(const Head& head, const Node& node, const Ledger& ledger);
 json event_json(const Head& head, const state::EventRow& row);
@@ -49,8 +50,34 @@ struct Page {
 Result<Page> page_of(const Ask& ask);
 // Where a stream or a list goes on: Last-Event-ID, else ?after=, else the beginning.
 std::uint64_t after_of(const Ask& ask);
-void reply_list(Ask& ask, const std::vector<json>& all);                                     // cuts the page out
-void reply_list(Ask& ask, std::size_t count, const std::function<json(std::size_t)>& item);  // makes the page alone
+// The items of one page, as text.
+class Listing {
+  public:
+    explicit Listing(std::size_t limit) : limit_(limit) {}
+    void add(const json& item);
+    // An item in pieces: `start` without `array`, its last name; then the array's elements one by one.
+    void begin(const json& start, const std::string& array);
+    void add_element(const json& element);
+    void end();
+    bool full() const { return count_ >= limit_ || text_.size() >= bytes_most; }
+    std::string finish(const json& next_cursor) &&;
+
+    static constexpr std::size_t bytes_most = 8u << 20;  // the page then ends before `limit`
+
+  private:
+    const std::size_t limit_;
+    std::size_t count_ = 0;
+    bool first_element_ = true;
+    std::string text_;
+};
+
+// Answers with a list that is made in slices (slices.hpp). `step` adds an item at most, or looks at one record; it
+// returns false when the page has ended, and has set the cursor of the next one then, if there is one. Between two
+// steps records come and go: it keeps names and numbers, and no pointers.
+using ListStep = std::function<bool(Listing& page, json& next_cursor)>;
+void reply_list(Ask& ask, const Page& page, ListStep step);
+// The same for a list of `count` items, of which `item` makes one; null: it has gone meanwhile.
+void reply_list(Ask& ask, std::size_t count, std::function<json(std::size_t)> item);
 
 // The request's body as an object; an empty body is an empty object.
 Result<json> body_of(const Ask& ask);
