@@ -185,6 +185,7 @@ void LogShipper::pump(AttemptKey attempt) {
         if (!sending) held_to_limit(file);
         sending = sending && pump_file(file);
     }
+    if (connected_ && !sending) schedule(attempt);  // no acknowledgement may be under way that would call this
     settle(found->second);
 }
 

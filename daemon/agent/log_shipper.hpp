@@ -17,7 +17,7 @@ namespace rtrain::agent {
 class LogShipper {
   public:
     static constexpr std::uint64_t window = 1 << 20, piece = 128 << 10;
-    // `send` is false while there is no connection.
+    // `send` is false while there is no connection, or no room on it.
     LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send);
     ~LogShipper();
 
@@ -64,7 +64,7 @@ class LogShipper {
     void watch(AttemptKey attempt, Followed& followed);
     void pump(AttemptKey attempt);
     static void note_growth(File& file);
-    bool pump_file(File& file);  // false: there is no connection
+    bool pump_file(File& file);  // false: there is no connection, or no room on it
     void schedule(AttemptKey attempt);
     void changed();
     void settle(Followed& followed);

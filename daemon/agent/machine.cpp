@@ -16,7 +16,7 @@ void earlier(std::optional<Time>& at, std::optional<Time> other) {
 
 void on(Step& step, const TimerFired&) {
     if (step.state.registered && step.now >= step.state.heartbeat_at) beat(step);
-    if (step.state.unsent_from != 0 && step.now >= step.state.send_at) send_late_news(step);
+    if (const auto due = news_wake(step.state); due && step.now >= *due) send_late_news(step);
     std::vector<AttemptKey> keys;
     for (const auto& [key, attempt] : step.state.attempts) keys.push_back(key);
     for (const AttemptKey key : keys) {
@@ -36,7 +36,7 @@ Outputs step(AgentState& state, Time now, const Input& input) {
 std::optional<Time> next_wake(const AgentState& state) {
     std::optional<Time> at;
     if (state.registered) at = state.heartbeat_at;
-    if (state.unsent_from != 0) earlier(at, state.send_at);
+    earlier(at, news_wake(state));
     for (const auto& [key, attempt] : state.attempts) {
         earlier(at, attempt.kill_at);
         earlier(at, next_last_checkpoint(state, attempt));

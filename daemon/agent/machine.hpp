@@ -73,8 +73,9 @@ struct AgentState {
     Time heartbeat_at;
     std::uint64_t next_news = 1;
     std::map<std::uint64_t, protocol::News> outbox;
-    std::uint64_t unsent_from = 0;  // news from here on wait for `send_at`; 0: none
+    std::uint64_t unsent_from = 0;  // news from here on wait for `send_at`, and for room; 0: none
     Time send_at;
+    std::size_t unacknowledged_bytes = 0;  // of news that were sent on this connection
     std::map<AttemptKey, LocalAttempt> attempts;
     bool operator==(const AgentState&) const = default;
 };

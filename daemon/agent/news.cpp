@@ -9,6 +9,8 @@ using namespace protocol;
 namespace {
 
 constexpr std::int64_t gather_ms = 20;
+constexpr std::size_t unacknowledged_bytes_max = std::size_t{16} << 20;  // of news that are under way; one may be more
+constexpr std::size_t news_frame_bytes = 512;                            // about; without the text of workers
 
 // The first report of an attempt says that it runs; those behind it are metrics and may come a moment later, together.
 bool may_wait(const NewsBody& what) {
@@ -25,7 +27,25 @@ std::size_t workers_text_bytes(const NewsBody& what) {
     return bytes;
 }
 
+std::size_t bytes_of(const News& news) { return news_frame_bytes + workers_text_bytes(news.what); }
+
+// A connection keeps what waits to be sent in memory, and takes no more than it has room for.
+bool has_room(const AgentState& state, const News& next) {
+    return state.unacknowledged_bytes == 0 || state.unacknowledged_bytes + bytes_of(next) <= unacknowledged_bytes_max;
+}
+
+void forget_connection(AgentState& state) {
+    state.unsent_from = 0;  // all of the outbox is sent when it is registered again
+    state.unacknowledged_bytes = 0;
+}
+
 }  // namespace
+
+std::optional<Time> news_wake(const AgentState& state) {
+    const auto next = state.outbox.lower_bound(state.unsent_from);
+    if (state.unsent_from == 0 || next == state.outbox.end() || !has_room(state, next->second)) return std::nullopt;
+    return state.send_at;
+}
 
 void tell_head(Step& step, NewsBody what) {
     AgentState& state = step.state;
@@ -51,20 +71,22 @@ void send_late_news(Step& step) {
         if (full.items.size() == 1) return step.out.push_back(ToHead{std::move(full.items.front())});
         if (!full.items.empty()) step.out.push_back(ToHead{std::move(full)});
     };
-    for (auto at = state.outbox.lower_bound(state.unsent_from); at != state.outbox.end(); ++at) {
+    auto at = state.outbox.lower_bound(state.unsent_from);
+    for (; at != state.outbox.end() && has_room(state, at->second); ++at) {
+        state.unacknowledged_bytes += bytes_of(at->second);
         const std::size_t more = workers_text_bytes(at->second.what);
         if (bytes + more > worker::all_ranks_metrics_bytes_max) flush();  // one message carries no more
         bytes += more;
         batch.items.push_back(at->second);
     }
     flush();
-    state.unsent_from = 0;
+    state.unsent_from = at == state.outbox.end() ? 0 : at->first;  // the rest follows acknowledgements
 }
 
 void on(Step& step, const HeadConnected&) {
     step.state.connected = true;
     step.state.registered = false;
-    step.state.unsent_from = 0;
+    forget_connection(step.state);
     step.out.push_back(
         ToHead{Hello{.node = step.state.node, .program_version = RTRAIN_VERSION, .boot_id = step.state.boot_id}});
 }
@@ -73,7 +95,7 @@ void on(Step& step, const HeadDisconnected&) {
     step.state.connected = false;
     step.state.registered = false;
     if (!step.state.alone_since) step.state.alone_since = step.now;
-    step.state.unsent_from = 0;  // all of the outbox is sent when it is registered again
+    forget_connection(step.state);
 }
 
 void beat(Step& step) {
@@ -95,10 +117,14 @@ void beat(Step& step) {
 namespace {
 
 void acknowledged(Step& step, std::uint64_t seq) {
-    auto& outbox = step.state.outbox;
+    AgentState& state = step.state;
+    auto& outbox = state.outbox;
     if (outbox.empty() || outbox.begin()->first > seq) return;
-    outbox.erase(outbox.begin(), outbox.upper_bound(seq));
+    for (auto at = outbox.begin(); at != outbox.end() && at->first <= seq; at = outbox.erase(at))
+        if (state.registered && (state.unsent_from == 0 || at->first < state.unsent_from))
+            state.unacknowledged_bytes -= bytes_of(at->second);
     step.out.push_back(DropNews{seq});
+    if (const auto due = news_wake(state); due && step.now >= *due) send_late_news(step);
 }
 
 // The head knows nothing of us but what it made durable: first who we are and what we hold, then all news it lacks.
@@ -116,8 +142,10 @@ void hear(Step& step, const Welcome& welcome) {
     registration.next_news = state.next_news;
     for (const auto& [key, attempt] : state.attempts) registration.held.push_back(reference(attempt));
     step.out.push_back(ToHead{std::move(registration)});
-    for (const auto& [seq, news] : state.outbox) step.out.push_back(ToHead{news});
-    state.unsent_from = 0;
+    state.unacknowledged_bytes = 0;
+    state.unsent_from = state.outbox.empty() ? 0 : state.outbox.begin()->first;
+    state.send_at = step.now;
+    send_late_news(step);
     step.out.push_back(ResendLogs{});
     beat(step);
 }
@@ -125,7 +153,7 @@ void hear(Step& step, const Welcome& welcome) {
 void hear(Step& step, const Refuse& refuse) {
     step.state.registered = false;
     step.state.left = refuse.left;
-    step.state.unsent_from = 0;
+    forget_connection(step.state);
     std::vector<AttemptRef> given_up;
     if (refuse.left)
         for (const auto& [key, attempt] : step.state.attempts) given_up.push_back(reference(attempt));

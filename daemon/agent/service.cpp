@@ -148,7 +148,9 @@ Status Service::start() {
                      }});
     setups_ = std::make_unique<SetupRunner>(loop_, setups_below(files_.data_dir));
     logs_ = std::make_unique<LogShipper>(loop_, files_, [this](const protocol::LogChunk& chunk) {
-        return head_ && state_.registered && head_->send(protocol::encode(protocol::FromAgent{chunk}));
+        constexpr std::size_t waiting_most = std::size_t{16} << 20;  // what decides never waits behind more logs
+        return head_ && state_.registered && head_->waiting() < waiting_most &&
+               head_->send(protocol::encode(protocol::FromAgent{chunk}));
     });
     logs_->on_complete = [this](AttemptKey key) { let_go(key); };
     state_.node = identity_.node;
@@ -400,7 +402,8 @@ void Service::lost_head(const std::string& why) {
 }
 
 void Service::send(const protocol::FromAgent& message) {
-    if (head_) head_->send(protocol::encode(message));
+    if (head_ && !head_->send(protocol::encode(message)))  // what did not go out is sent again on the next connection
+        head_->close("more waits to be sent than the connection holds");
 }
 
 void Service::renew_certificate() {

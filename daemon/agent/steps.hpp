@@ -19,6 +19,7 @@ using NewsBody = decltype(protocol::News::what);
 // ---------------------------------------------------------------
 void tell_head(Step& step, NewsBody what);
 void send_late_news(Step& step);
+std::optional<Time> news_wake(const AgentState& state);  // when news can be sent that wait; none: they wait for room
 void on(Step& step, const HeadConnected& input);
 void on(Step& step, const HeadDisconnected& input);
 void on(Step& step, const HeadSaid& input);

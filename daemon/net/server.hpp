@@ -78,6 +78,7 @@ class Socket {  // one WebSocket, either side
   public:
     virtual ~Socket() = default;
     virtual bool send(std::string text) = 0;  // false: closed, or more than 64 MiB wait to be sent
+    virtual std::size_t waiting() const = 0;  // bytes, to be sent
     virtual void close(std::string reason) = 0;
     virtual const Peer& peer() const = 0;
 };

@@ -80,6 +80,7 @@ class UnixSocket final : public Socket, public std::enable_shared_from_this<Unix
     std::size_t unfinished() const { return in_.size() > limits_.stranger_bytes ? in_.size() : 0; }
     bool send(std::string text) override;
     bool send_with(const std::string& text, int descriptor);
+    std::size_t waiting() const override { return waiting_bytes_; }
     void close(std::string reason) override;
     const Peer& peer() const override { return peer_; }
     void ended(const std::string& why);

@@ -274,6 +274,11 @@ class SocketHandle final : public Socket {
         return true;
     }
 
+    std::size_t waiting() const override {
+        std::lock_guard lock(shared_->mutex);
+        return shared_->waiting_bytes;
+    }
+
     void close(std::string reason) override {
         {
             std::lock_guard lock(shared_->mutex);

@@ -184,6 +184,19 @@ TEST_CASE("what a worker writes is sent with its offset, as it comes") {
     CHECK(story.sent.back().offset == 4);
 }
 
+TEST_CASE("a piece that found no room on the connection is sent once there is, though nothing is acknowledged") {
+    LogStory story;
+    story.write("one\n");
+    story.connected = false;  // for the shipper there is a connection: it was not told otherwise
+    story.shipper.resend();
+    story.shipper.follow({17, 1, 1}, {0});
+    int looks = 0;
+    REQUIRE(story.until([&] {
+        if (++looks == 50) story.connected = true;
+        return story.received() == "one\n";
+    }));
+}
+
 TEST_CASE("a piece is sent with the time at which it was written, not with that at which it could be told") {
     LogStory story;
     story.write("early\n");

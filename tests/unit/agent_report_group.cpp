@@ -93,6 +93,44 @@ TEST_CASE("no message to the head is longer than it takes, however much the rank
     for (const ToHead& one : sent) CHECK(protocol::encode(one.message).size() < 16u << 20);
 }
 
+TEST_CASE("news go out as the head acknowledges them: no connection holds more than a window of them") {
+    Machine machine = running();
+    const std::string big = R"({"a":")" + std::string(2u << 20, 'x') + "\"}";
+    machine.feed(HeadDisconnected{});
+    for (std::uint64_t index = 1; index <= 20; ++index) {
+        machine.feed(report(0, index, big));
+        machine.feed(report(1, index, big));
+    }
+    machine.feed(HeadConnected{});
+    std::vector<std::uint64_t> told;
+    const auto take = [&](const Outputs& outputs) {
+        std::size_t bytes = 0;
+        for (const ToHead& one : all<ToHead>(outputs)) {
+            bytes += protocol::encode(one.message).size();
+            if (const auto* news = std::get_if<protocol::News>(&one.message)) told.push_back(news->seq);
+            if (const auto* batch = std::get_if<protocol::NewsBatch>(&one.message))
+                for (const protocol::News& item : batch->items) told.push_back(item.seq);
+        }
+        return bytes;
+    };
+    const auto acknowledge = [&] {
+        const std::size_t before = told.size();
+        CHECK(take(machine.head(protocol::NewsAck{told.back()})) < 20u << 20);
+        return told.size() > before;
+    };
+    CHECK(take(machine.head(protocol::Welcome{.news_seen = 2})) < 20u << 20);
+    REQUIRE_FALSE(told.empty());
+    CHECK(told.size() < machine.state.outbox.size());
+    CHECK(take(machine.feed(TimerFired{})) == 0);  // there is no room
+    CHECK(*next_wake(machine.state) > machine.now);
+    while (acknowledge()) continue;
+    CHECK(machine.state.outbox.empty());
+    CHECK(machine.state.unacknowledged_bytes == 0);
+    CHECK(told.front() == 3);
+    for (std::size_t i = 1; i < told.size(); ++i) CHECK(told[i] == told[i - 1] + 1);
+    CHECK(told.back() == machine.state.next_news - 1);
+}
+
 TEST_CASE("a report whose answer was lost is answered at once and counted once") {
     Machine machine = running();
     machine.feed(report(0, 1));
