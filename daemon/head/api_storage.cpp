@@ -21,25 +21,8 @@ constexpr const char* uploads = "/.uploads";
 
 constexpr std::size_t path_bytes_max = 1'000, name_bytes_max = 255;  // no file system has longer names
 
-// A node is let to the files of its attempts' runs.
-bool reached(const Ask& ask, Touch touch) {
-    if (ask.caller.role != Role::node) return true;
-    const NodeId node{ask.caller.node};
-    const std::string& path = ask.variables.at("path");
-    const auto& named = ask.head.names.named(run_named_in(path, node));
-    return reaches_file(ask.head.cluster, named, node, path, touch, ask.head.clock.now());
-}
-
-// A read of a run that was removed finds nothing: its agent then drops what it had still to deliver there.
-void not_reached(Ask& ask) {
-    const NodeId node{ask.caller.node};
-    if (ask.request.method == "GET" && ask.head.names.named(run_named_in(ask.variables["path"], node)).empty())
-        return refuse(ask, {ErrorCode::not_found, "cluster://" + ask.variables["path"] + " is of no run", ""});
-    const Error error{ErrorCode::unauthorised,
-                      "node " + ask.caller.node + " may not reach cluster://" + ask.variables["path"] +
-                          ": no attempt of that run is on it, or none has been for two weeks",
-                      ""};
-    ask.responder->send(net::Response{.status = 403, .body = error_body(error, {})});
+std::optional<net::Response> refusal_of(const Ask& ask, Touch touch) {
+    return refuse_unreached(ask.head, ask.caller, ask.variables.at("path"), touch);
 }
 
 // One file per uploader, target and upload id: agents count their ids on their own.
@@ -195,6 +178,24 @@ bool untouched(const fs::path& file, std::int64_t for_ms) {
 
 }  // namespace
 
+// A node is let to the files of its attempts' runs. A read of a run that was removed finds nothing: its agent then
+// drops what it had still to deliver there.
+std::optional<net::Response> refuse_unreached(const Head& head, const Caller& caller, const std::string& path,
+                                              Touch touch) {
+    if (caller.role != Role::node) return std::nullopt;
+    const NodeId node{caller.node};
+    const auto& named = head.names.named(run_named_in(path, node));
+    if (reaches_file(head.cluster, named, node, path, touch, head.clock.now())) return std::nullopt;
+    if (touch == Touch::read && named.empty())
+        return net::Response{.status = 404,
+                             .body = error_body({ErrorCode::not_found, "cluster://" + path + " is of no run", ""}, {})};
+    const Error error{ErrorCode::unauthorised,
+                      "node " + caller.node + " may not reach cluster://" + path +
+                          ": no attempt of that run is on it, or none has been for two weeks",
+                      ""};
+    return net::Response{.status = 403, .body = error_body(error, {})};
+}
+
 // Its client gave up on an upload, or is gone; one that goes on does so within seconds.
 void sweep_uploads(const std::string& storage_root, std::int64_t untouched_ms) {
     std::error_code failed;
@@ -243,7 +244,7 @@ void get_storage(Ask& ask) {
     const std::string path = ask.variables["path"];
     const Status named = storage_name(path);
     if (!named && !(path.empty() && ask.asked("list"))) return refuse(ask, named.error());
-    if (!reached(ask, Touch::read)) return not_reached(ask);
+    if (auto refused = refusal_of(ask, Touch::read)) return ask.responder->send(std::move(*refused));
     if (ask.asked("list")) return on_store(ask, [path](storage::Store& store) { return listing(store, path); });
     if (!ask.query("upload").empty()) {
         const std::string part = upload_file(ask);
@@ -265,9 +266,10 @@ void get_storage(Ask& ask) {
 void put_storage(Ask& ask) {
     const std::string path = ask.variables["path"], body_file = ask.request.body_file;
     const Status named = storage_name(path);
-    if (!named || !reached(ask, Touch::write)) {
+    auto refused = named ? refusal_of(ask, Touch::write) : std::nullopt;
+    if (!named || refused) {
         drop_body(ask);
-        return named ? not_reached(ask) : refuse(ask, named.error());
+        return named ? ask.responder->send(std::move(*refused)) : refuse(ask, named.error());
     }
     if (!ask.query("upload").empty()) return put_piece(ask);
     if (ask.request.header("if-none-match") == "*")
@@ -280,7 +282,7 @@ void put_storage(Ask& ask) {
 void delete_storage(Ask& ask) {
     const std::string path = ask.variables["path"];
     if (const Status named = storage_name(path); !named) return refuse(ask, named.error());
-    if (!reached(ask, Touch::write)) return not_reached(ask);
+    if (auto refused = refusal_of(ask, Touch::write)) return ask.responder->send(std::move(*refused));
     const bool tree = ask.asked("tree");
     on_store(ask, [path, tree](storage::Store& store) {
         return done(tree ? store.remove_tree(path) : store.remove(path), 200);

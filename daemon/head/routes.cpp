@@ -1,6 +1,8 @@
 // The table and the one way through it: match, authenticate, authorise, answer.
 #include "daemon/head/routes.hpp"
 
+#include <chrono>
+#include <future>
 #include <vector>
 
 #include "daemon/head/api.hpp"
@@ -270,9 +272,23 @@ Error no_longer_opens() {
             "nothing of it was kept; an admin makes a new token: rtrain token create"};
 }
 
+// Which runs a node may write to is known on the loop alone. Waits for it, in a thread for files, for some seconds at
+// most: a head that ends does not answer.
+std::optional<net::Response> refused_by_loop(Head& head, const Caller& caller, const std::string& path) {
+    if (caller.role != Role::node) return std::nullopt;
+    const auto said = std::make_shared<std::promise<std::optional<net::Response>>>();
+    auto heard = said->get_future();
+    head.loop.post(
+        [&head, caller, path, said] { said->set_value(refuse_unreached(head, caller, path, Touch::write)); });
+    if (heard.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return heard.get();
+    return refusal({ErrorCode::unreachable, "the head was too busy to say whether this may be written",
+                    "send it again in some seconds"});
+}
+
 // Admits a request before its body is read, in the server's threads: authenticates the caller, checks the role, and
-// chooses where an upload is written. The loop repeats both checks, and checks who owns the run.
-net::Admission admission_of(const Head& head, const net::Request& request) {
+// chooses where an upload is written. The loop repeats both checks, and checks who owns the run; of an upload to
+// cluster:// it is asked that before the first byte is read.
+net::Admission admission_of(Head& head, const net::Request& request) {
     const Found found = find_route(request);
     if (found.route && found.route->access == Access::anyone) return {.body_limit = stranger_body_max};
     auto caller = head.tokens.authenticate(request, wall_ms());
@@ -286,9 +302,15 @@ net::Admission admission_of(const Head& head, const net::Request& request) {
         if (place) {
             admission.body_file = std::move(*place);
             const Upload kind = is_blob(request) ? Upload::blob : Upload::storage;
-            admission.may_write = [&head, kind, caller = *caller](std::uint64_t bytes) -> Status {
-                if (!head.tokens.still_opens(caller, wall_ms())) return no_longer_opens();
-                return upload_room(head, kind, bytes);
+            const std::string path = is_blob(request) ? "" : found.variables.at("path");
+            admission.may_write = [&head, kind, path, caller = *caller,
+                                   asked = path.empty()](std::uint64_t bytes) mutable -> std::optional<net::Response> {
+                if (!head.tokens.still_opens(caller, wall_ms())) return refusal_of_stranger(no_longer_opens());
+                if (!std::exchange(asked, true))
+                    if (auto refused = refused_by_loop(head, caller, path)) return refused;
+                const Status room = upload_room(head, kind, bytes);
+                if (!room) return refusal(room.error());
+                return std::nullopt;
             };
         }
         if (!place) admission.refusal = refusal(place.error());

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/head/reach.hpp"
 #include "daemon/head/shell.hpp"
 #include "daemon/net/server.hpp"
 
@@ -106,6 +107,10 @@ std::string error_body(const Error& error, const Problems& problems);
 
 // A run by id, by name (the live one, else the newest), or by an unambiguous prefix of its id.
 Result<RunId> find_run(const Head& head, const std::string& text);
+
+// Returns the answer to a node that does not reach `path` of cluster://; none: it does, or it is no node. On the loop.
+std::optional<net::Response> refuse_unreached(const Head& head, const Caller& caller, const std::string& path,
+                                              Touch touch);
 
 void sweep_uploads(const std::string& storage_root, std::int64_t untouched_ms);  // to cluster://, that nobody finished
 void prune_logs(Head& head);  // of runs that ended longer ago than their logs.keep

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/net/session.hpp"
+
 namespace rtrain::net {
 namespace {
 
@@ -34,27 +36,24 @@ void remove_file(const std::string& path) { (void)::unlink(path.c_str()); }
 
 std::string BodyFile::place() const { return directory_of(path_); }
 
+bool BodyFile::may_write(std::uint64_t bytes) {
+    if (may_write_) fault_ = may_write_(bytes);
+    return !fault_;
+}
+
 void BodyFile::open(std::uint64_t length) {
-    if (may_write_)
-        if (const Status may = may_write_(length); !may) {
-            fault_ = may.error();
-            return;
-        }
+    if (!may_write(length)) return;
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (descriptor_ < 0) fault_ = disk_error(path_);
+    if (descriptor_ < 0) fault_ = error_response(disk_error(path_), 0);
 }
 
 void BodyFile::write(const std::string& piece) {
-    if (may_write_)
-        if (const Status may = may_write_(piece.size()); !may) {
-            fault_ = may.error();
-            return;
-        }
+    if (!may_write(piece.size())) return;
     for (std::size_t done = 0; done < piece.size();) {
         const ssize_t written = ::write(descriptor_, piece.data() + done, piece.size() - done);
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) {
-            fault_ = disk_error(path_);
+            fault_ = error_response(disk_error(path_), 0);
             return;
         }
         done += static_cast<std::size_t>(written);
@@ -63,7 +62,7 @@ void BodyFile::write(const std::string& piece) {
 
 void BodyFile::keep() {
     if (::close(std::exchange(descriptor_, -1)) == 0) return;
-    fault_ = disk_error(path_);
+    fault_ = error_response(disk_error(path_), 0);
     ::unlink(path_.c_str());
 }
 

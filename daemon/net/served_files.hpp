@@ -17,23 +17,25 @@ void remove_file(const std::string& path);
 
 class BodyFile {
   public:
-    BodyFile(std::string path, std::function<Status(std::uint64_t)> may_write)
-        : path_(std::move(path)), may_write_(std::move(may_write)) {}
+    using MayWrite = std::function<std::optional<Response>(std::uint64_t bytes)>;  // Admission::may_write
+    BodyFile(std::string path, MayWrite may_write) : path_(std::move(path)), may_write_(std::move(may_write)) {}
     ~BodyFile();  // removes the file unless it was kept
     BodyFile(const BodyFile&) = delete;
     BodyFile& operator=(const BodyFile&) = delete;
 
     void open(std::uint64_t length);
     void write(const std::string& piece);
-    void keep();                                                  // it is whole: its path is the handler's now
-    const std::optional<Error>& fault() const { return fault_; }  // of the first step that failed
-    std::string place() const;                                    // its directory
+    void keep();                                                     // it is whole: its path is the handler's now
+    const std::optional<Response>& fault() const { return fault_; }  // of the first step that failed
+    std::string place() const;                                       // its directory
 
   private:
     const std::string path_;
-    const std::function<Status(std::uint64_t)> may_write_;
+    bool may_write(std::uint64_t bytes);  // else there is a fault
+
+    const MayWrite may_write_;
     int descriptor_ = -1;
-    std::optional<Error> fault_;
+    std::optional<Response> fault_;
 };
 
 class AnswerFile {

@@ -106,8 +106,9 @@ struct Admission {
     Room room = Room::shared;    // for the caller's connections
     std::string body_file = {};  // where the body is written; empty: it is kept in memory
     // Asked on a thread for files before `body_file` is made, with the length that the head tells (0: none), and before
-    // each piece of it is written, with the piece's: may as many bytes more be written, and is there room?
-    std::function<Status(std::uint64_t bytes)> may_write = {};
+    // each piece of it is written, with the piece's: returns the refusal when no more may be written, or there is no
+    // room for so many bytes. It may wait.
+    std::function<std::optional<Response>(std::uint64_t bytes)> may_write = {};
     std::uint64_t body_limit = ~std::uint64_t{0};  // of a body in memory, beside the server's own limit
     std::optional<Response> refusal = {};
 };

@@ -104,7 +104,7 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     Request request_;
     std::optional<Response> body_fault_;
     std::shared_ptr<BodyFile> upload_;  // where a streamed body goes
-    std::function<Status(std::uint64_t)> may_write_;
+    BodyFile::MayWrite may_write_;
     std::string to_write_;  // of it, and not with the thread that writes
     bool upload_busy_ = false;
     std::uint64_t body_bytes_ = 0, body_limit_ = 0, lingered_bytes_ = 0;

@@ -36,7 +36,7 @@ void Session::open_upload() {
 
 void Session::upload_opened() {
     if (state_ != State::disk) return;
-    if (upload_->fault()) return refuse(error_response(*upload_->fault(), 0));
+    if (upload_->fault()) return refuse(*upload_->fault());
     state_ = State::body;
     watchdog_.within(std::chrono::milliseconds(hub_.options.idle_timeout_ms));
     if (parser_->head().has_body() && request_.header("expect") == "100-continue" && in_.empty())
@@ -61,7 +61,7 @@ void Session::write_upload() {
 void Session::upload_written() {
     upload_busy_ = false;
     if (state_ != State::body && state_ != State::disk) return;
-    if (upload_->fault()) return refuse(error_response(*upload_->fault(), 0));
+    if (upload_->fault()) return refuse(*upload_->fault());
     if (state_ == State::disk) return finish_upload();
     watchdog_.within(std::chrono::milliseconds(hub_.options.idle_timeout_ms));
     read_upload();
@@ -81,7 +81,7 @@ void Session::upload_kept() {
         if (auto hub = weak_hub_.lock()) hub->files.add("", [path = request_.body_file] { remove_file(path); });
         return;
     }
-    if (upload_->fault()) return refuse(error_response(*upload_->fault(), 0));
+    if (upload_->fault()) return refuse(*upload_->fault());
     drop_upload();
     dispatch();
 }

@@ -115,8 +115,8 @@ TEST_CASE(
 TEST_CASE("uploads stop at the reserve with `full`, before a byte of them is taken") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path, .storage_reserve = 1LL << 60});
-    const net::Endpoint node = join(head, "n1");
-    const Answer answer = HeadUnderTest::send(node, {.method = "PUT", .target = "/v1/storage/run/file", .body = "x"});
+    const net::Call upload{.method = "PUT", .target = "/v1/storage/run/file", .body = "x"};
+    const Answer answer = HeadUnderTest::send(head.endpoint(head.admin), upload);
     CHECK(answer.status == 507);
     CHECK(answer.body["code"] == "full");
     CHECK(answer.body["message"].get<std::string>().find("reserve") != std::string::npos);

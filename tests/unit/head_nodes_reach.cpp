@@ -4,6 +4,7 @@
 #include "daemon/head/reach.hpp"
 #include "daemon/head/words.hpp"
 #include "tests/unit/head_agent.hpp"
+#include "tests/unit/net_raw.hpp"
 
 using namespace rtrain;
 using namespace rtrain::test;
@@ -238,6 +239,27 @@ TEST_CASE("what a node says of an attempt that the head does not know is not bel
     while (agent.expect<protocol::NewsAck>().seq < agent.seq) {}
     CHECK(state_of(head, "train") == "RUNNING");
     CHECK(head.call("GET", "/v1/events?limit=1000").text.find("security:") == std::string::npos);
+}
+
+TEST_CASE("a node that may not write to a run is told so before a byte of the upload is read") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const net::Endpoint first = join(head, "node-1"), second = join(head, "node-2");
+    HandMadeAgent owner(first, "node-1"), other(second, "node-2");
+    owner.register_node();
+    REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes/node-1").status == 200; }));
+    REQUIRE(head.call("POST", "/v1/runs", {{"job", job("victim")}}).status < 300);
+    start_attempt(owner, 1);
+    other.register_node();
+    const auto begin = [&](const net::Endpoint& node) {
+        net_tests::RawTls raw(head.started.port, node.certificate, node.private_key);
+        raw.say(
+            "PUT /v1/storage/victim/model.pt HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\n"
+            "Content-Length: 1000000\r\n\r\n");
+        return raw.hear_some();
+    };
+    CHECK(begin(second).starts_with("HTTP/1.1 403"));
+    CHECK(begin(first).starts_with("HTTP/1.1 100"));
 }
 
 TEST_CASE("a node reads and writes the files of its own runs at the head, and fetches their code alone") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -39,9 +40,11 @@ class RawTcp {
 
 class RawTls {
   public:
-    explicit RawTls(std::uint16_t port)
+    // With a certificate and its key (PEM) it is whom they name.
+    explicit RawTls(std::uint16_t port, const std::string& certificate = "", const std::string& key = "")
         : fd_(connect_tcp(port)), context_(SSL_CTX_new(TLS_client_method())), ssl_(SSL_new(context_)) {
         signal(SIGPIPE, SIG_IGN);  // OpenSSL answers a broken end with an alert
+        if (!certificate.empty()) show(certificate, key);
         SSL_set_fd(ssl_, fd_);
         REQUIRE(SSL_connect(ssl_) == 1);
     }
@@ -51,6 +54,11 @@ class RawTls {
         close(fd_);
     }
     void say(const std::string& bytes) { (void)SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())); }
+    std::string hear_some() {  // what comes first
+        char buffer[4096];
+        const int n = SSL_read(ssl_, buffer, sizeof buffer);
+        return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : "";
+    }
     std::string hear_all() {
         std::string out;
         char buffer[4096];
@@ -65,6 +73,19 @@ class RawTls {
     }
 
   private:
+    void show(const std::string& certificate, const std::string& key) {
+        BIO* text = BIO_new_mem_buf(certificate.data(), static_cast<int>(certificate.size()));
+        X509* own = PEM_read_bio_X509(text, nullptr, nullptr, nullptr);
+        BIO* secret_text = BIO_new_mem_buf(key.data(), static_cast<int>(key.size()));
+        EVP_PKEY* secret = PEM_read_bio_PrivateKey(secret_text, nullptr, nullptr, nullptr);
+        CHECK(SSL_use_certificate(ssl_, own) == 1);
+        CHECK(SSL_use_PrivateKey(ssl_, secret) == 1);
+        X509_free(own);
+        EVP_PKEY_free(secret);
+        BIO_free(text);
+        BIO_free(secret_text);
+    }
+
     int fd_;
     SSL_CTX* context_;
     SSL* ssl_;
