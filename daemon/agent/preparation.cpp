@@ -224,11 +224,12 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
 }  // namespace
 
 Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
-                                          const WorkerUser& user, const protocol::StorageAccess& access) {
+                                          const WorkerUser& user, const protocol::StorageAccess& access,
+                                          storage::Root look) {
     const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
     if (!uri) return uri.error();
     if (uri->scheme == storage::Scheme::cluster) return facts.on_head;
-    if (uri->scheme == storage::Scheme::file) return open_user_store(storage_path, user);
+    if (uri->scheme == storage::Scheme::file) return open_user_store(storage_path, user, look);
     auto store = open_bucket(access, storage_path);
     if (!store) return store.error();
     return std::shared_ptr<Store>(std::move(*store));
@@ -266,7 +267,7 @@ std::string staging_in_store(const protocol::Prepare& prepare) {
 namespace {
 
 Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const protocol::Prepare& prepare,
-                                                   Probing probing) {
+                                                   Probing probing, storage::Root look) {
     auto gear = std::make_shared<AttemptGear>();
     gear->prepare = prepare;
     auto read = spec::job_from_json(prepare.job_json, spec::JsonFrom::record);
@@ -288,7 +289,7 @@ Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const
         const Status may = may_use_storage(facts.storage_rules, access, prepare.storage_path);
         if (!may) return trouble(may.error(), facts.node, "storage path " + prepare.storage_path);
     }
-    auto store = open_store(facts, prepare.storage_path, gear->user, access);
+    auto store = open_store(facts, prepare.storage_path, gear->user, access, look);
     if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
     gear->store = *store;
     return gear;
@@ -297,13 +298,15 @@ Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const
 }  // namespace
 
 Try<Gear> gear_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare) {
-    auto begun = gear_for_storage(facts, prepare, Probing::no);
+    auto begun = gear_for_storage(facts, prepare, Probing::no, storage::Root::seen);
     if (auto* why = std::get_if<Trouble>(&begun)) return *why;
     return Gear(std::get<std::shared_ptr<AttemptGear>>(begun));
 }
 
 Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
-    auto begun = gear_for_storage(facts, prepare, probing);
+    // Without a probe it is the loop that asks, at the start of an agent: it may not wait for a mount that hangs.
+    const auto look = probing == Probing::yes ? storage::Root::seen : storage::Root::unseen;
+    auto begun = gear_for_storage(facts, prepare, probing, look);
     if (auto* why = std::get_if<Trouble>(&begun)) return *why;
     const auto gear = std::get<std::shared_ptr<AttemptGear>>(begun);
     gear->staging = staging_below(*gear, facts);

@@ -76,7 +76,8 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
 // A directory is read and written with the rights of `user` (user_store.hpp), a bucket with the credentials of
 // `access`.
 Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
-                                                   const WorkerUser& user, const protocol::StorageAccess& access);
+                                                   const WorkerUser& user, const protocol::StorageAccess& access,
+                                                   storage::Root look = storage::Root::seen);
 // Returns the user with whose rights an order about a run's files is carried out. An Error where root's agent is told
 // of none, or of one that this machine does not have.
 Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& user);

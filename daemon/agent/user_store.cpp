@@ -76,11 +76,12 @@ class UserStore final : public storage::Store {
 
 }  // namespace
 
-Result<std::shared_ptr<storage::Store>> open_user_store(const std::string& directory, const WorkerUser& user) {
+Result<std::shared_ptr<storage::Store>> open_user_store(const std::string& directory, const WorkerUser& user,
+                                                        storage::Root look) {
     const UserRights rights(user);
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return worn.taken().error();
-    auto files = storage::open_file_store(directory);
+    auto files = storage::open_file_store(directory, look);
     if (!files) return files.error();
     if (!rights.others()) return std::shared_ptr<storage::Store>(std::move(*files));
     return std::shared_ptr<storage::Store>(new UserStore(std::move(*files), user));

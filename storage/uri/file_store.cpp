@@ -228,7 +228,7 @@ Status keep_opened(const Descriptor& file, const std::string& name, const std::s
     return copy(file, name, Aside::begin(local), progress);
 }
 
-Result<std::unique_ptr<Store>> open_file_store(const std::string& root) {
+Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look) {
     auto uri = parse_uri(root);
     if (!uri) return uri.error();
     if (uri->scheme == Scheme::s3 || uri->scheme == Scheme::gs)
@@ -237,7 +237,7 @@ Result<std::unique_ptr<Store>> open_file_store(const std::string& root) {
         return Error{ErrorCode::invalid,
                      "storage " + root + ": cluster:// lies on the head and is not a directory here", ""};
     struct stat seen{};
-    if (::stat(uri->path.c_str(), &seen) == 0 && !S_ISDIR(seen.st_mode))
+    if (look == Root::seen && ::stat(uri->path.c_str(), &seen) == 0 && !S_ISDIR(seen.st_mode))
         return Error{ErrorCode::invalid, "storage " + root + ": it is a file, not a directory", ""};
     return std::unique_ptr<Store>(new FileStore(uri->path == "/" ? "" : uri->path));
 }

@@ -39,7 +39,9 @@ class Store {
 
 // file:///abs, /abs, s3://bucket/prefix. (cluster:// is made by the agent over the head's API; gs:// is refused.)
 Result<std::unique_ptr<Store>> open_store(const std::string& root);
-Result<std::unique_ptr<Store>> open_file_store(const std::string& root);
+// unseen: `root` is not looked at, which may wait for a mount that hangs. A root that is a file fails the first call then.
+enum class Root { seen, unseen };
+Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look = Root::seen);
 
 enum class Scheme { cluster, file, s3, gs };
 struct StorageUri {

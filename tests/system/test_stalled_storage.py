@@ -1,9 +1,15 @@
 """A storage path that hangs delays the runs that use it, and nothing else: neither their node nor other runs."""
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 import time
 
+import bench_fuse
 import pytest
-from jobs_on_disk import ranks_job
+from jobs_on_disk import ranks_job, write_job
 from local_cluster import LocalCluster, wait_for
 from stalling_disk import possible, stalling_disk
 
@@ -68,3 +74,47 @@ def test_ranks_that_write_checkpoints_onto_storage_that_hangs_stall_themselves_a
         facts = cluster.json("describe", name)
         assert facts["state"] == "RUNNING" and len(facts["attempt_list"]) == 1, facts["reason"]
         cluster.rtrain("stop", name)
+
+
+def hangs(place):
+    try:
+        subprocess.run(["stat", str(place)], stdout=subprocess.DEVNULL, timeout=2)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def hanging_mount(place):
+    """Everything that touches `place` hangs until the block ends."""
+    process = subprocess.Popen(
+        [sys.executable, bench_fuse.__file__, str(place)], stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for("the mount", lambda: os.path.ismount(place))
+    process.send_signal(signal.SIGSTOP)
+    wait_for("what the kernel remembers of it to age", lambda: hangs(place))
+    try:
+        yield
+    finally:
+        process.kill()  # who waits gets an error
+        process.wait()
+        bench_fuse.unmount(place)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /dev/fuse")
+def test_an_agent_that_starts_while_a_runs_storage_hangs_serves_the_others(cluster, tmp_path):
+    node, runs = "node-1", tmp_path / "runs"
+    runs.mkdir()
+    cluster.rtrain("submit", write_job(tmp_path, "hung", ["sleep", "600"], storage_path=str(runs)))
+    cluster.wait_state("hung", "RUNNING")
+    cluster.kill(node)
+    with hanging_mount(runs):
+        cluster.restart(node)
+        wait_for("the node", lambda: "node-1" in [one["node"] for one in cluster.json("nodes")["items"] if one["connected"]])
+        cluster.rtrain("submit", write_job(tmp_path, "other", ["true"], storage_path=str(tmp_path / "elsewhere")))
+        cluster.wait_state("other", "SUCCEEDED", "FAILED", seconds=40)
+        assert cluster.json("describe", "other")["state"] == "SUCCEEDED"
+        facts = cluster.json("describe", "hung")
+        assert facts["state"] == "RUNNING" and len(facts["attempt_list"]) == 1, facts["reason"]
+    cluster.rtrain("stop", "hung")
+    cluster.wait_state("hung", "STOPPED")
