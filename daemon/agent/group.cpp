@@ -82,6 +82,7 @@ void open_group(LocalAttempt& attempt) {
     const AttemptImage& image = attempt.image;
     attempt.coordinates = image.launch->node_rank == 0;
     LocalRanks local{.attempt = key_of(image.prepare.attempt),
+                     .number = image.number,
                      .coordinates = attempt.coordinates,
                      .mode = image.upload,
                      .local_run_path = image.local_run_path,

@@ -95,7 +95,7 @@ void begin_upload(LocalRanks& local, const GroupReleased& released, GroupSink& s
                        .skip = {released.skip.begin(), released.skip.end()},
                        .sync = released.sync,
                        .running = true};
-    sink.out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip});
+    sink.out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
     local.upload = std::move(upload);
 }
 
@@ -310,7 +310,8 @@ void local_time(LocalRanks& local, Time now, GroupSink& sink) {
         LocalUpload& upload = *local.upload;
         upload.retry_at.reset();
         upload.running = true;
-        sink.out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip});
+        sink.out.push_back(
+            Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
     }
 }
 
@@ -322,7 +323,7 @@ void resume_upload(LocalRanks& local, const UploadImage& image, Outputs& out) {
                        .sync = image.released.sync,
                        .running = true};
     local.staged[upload.index] = image.staged;
-    out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip});
+    out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
     local.upload = std::move(upload);
 }
 

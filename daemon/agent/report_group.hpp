@@ -33,6 +33,7 @@ struct LocalUpload {
 
 struct LocalRanks {
     AttemptKey attempt;
+    std::uint32_t number = 0;  // of the attempt in its run
     bool coordinates = false;  // the coordinator is in this agent: no message goes over the network
     std::set<std::uint32_t> ranks;
     UploadMode mode = UploadMode::async;

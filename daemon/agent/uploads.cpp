@@ -288,8 +288,11 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
         answer.files.clear();
         return answer;
     };
-    if (!protocol::is_file_name(order.directory))  // it comes from rank 0's node
-        return fail({ErrorCode::invalid, "\"" + order.directory + "\" is not the name of a directory", ""});
+    if (!protocol::is_file_name(order.directory) || storage::attempt_of(order.directory) != order.number)
+        return fail(
+            {ErrorCode::invalid,  // it comes from rank 0's node
+             "\"" + order.directory + "\" does not name a checkpoint of attempt " + std::to_string(order.number),
+             "do all nodes of the run have the same version of rtrain?"});
     const StagedFiles staged(gear);
     if (Status taken = staged.take_over(order.staged); !taken) return fail(taken.error());
     auto found = staged.list(order.staged);

@@ -166,8 +166,8 @@ struct ToWorker {
 struct MakeStage { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const MakeStage&) const = default; };  // the adapter answers the worker
 struct ListStaged { AttemptKey attempt{}; std::uint64_t index = 0; StagedPaths staged{}; bool operator==(const ListStaged&) const = default; };
 struct DropStaged { AttemptKey attempt{}; StagedPaths staged{}; bool operator==(const DropStaged&) const = default; };
-struct Upload {  // move or send the staged files below `directory`, fsync, hash; lower ranks' files win
-    AttemptKey attempt{}; std::uint64_t index = 0; std::string directory{}; StagedPaths staged{}; std::set<std::string> skip{};
+struct Upload {  // move or send the staged files below `directory` of attempt `number`, fsync, hash; lower ranks' files win
+    AttemptKey attempt{}; std::uint64_t index = 0; std::string directory{}; StagedPaths staged{}; std::set<std::string> skip{}; std::uint32_t number = 0;
     bool operator==(const Upload&) const = default;
 };
 struct WriteManifest { AttemptKey attempt{}; storage::Manifest manifest{}; bool operator==(const WriteManifest&) const = default; };

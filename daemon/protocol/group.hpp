@@ -68,7 +68,7 @@ struct GroupStacks {
 using GroupMessage = std::variant<GroupJoin, GroupReport, GroupArrived, GroupUploaded, GroupReleased, GroupCommitted,
                                   GroupBroadcast, GroupStacks>;
 std::string encode(const GroupMessage&);
-// Errors: invalid, also for a checkpoint's directory that is_file_name refuses.
+// Errors: invalid, also for a checkpoint's directory that is_file_name refuses, and for files that would leave it.
 Result<GroupMessage> decode_group(const std::string&);
 // Names one entry of a directory: no '/', no zero byte, not "." or "..", 1 to 255 bytes.
 bool is_file_name(std::string_view text);

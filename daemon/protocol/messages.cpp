@@ -3,6 +3,7 @@
 
 #include "daemon/protocol/fields_json.hpp"
 #include "storage/base/json_depth.hpp"
+#include "storage/base/relative_path.hpp"
 
 namespace rtrain::protocol {
 template <class V>
@@ -359,6 +360,13 @@ Result<GroupMessage> decode_group(const std::string& text) {
     if (const auto* committed = std::get_if<GroupCommitted>(&*message)) directory = &committed->directory;
     if (directory && !directory->empty() && !is_file_name(*directory))
         return wrong("field 'directory' is not the name of a directory");
+    const std::vector<StagedFile>* files = nullptr;
+    if (const auto* report = std::get_if<GroupReport>(&*message)) files = &report->files;
+    if (const auto* uploaded = std::get_if<GroupUploaded>(&*message)) files = &uploaded->files;
+    for (const StagedFile& file : files ? *files : std::vector<StagedFile>{})
+        if (!storage::safe_relative(file.path) || file.bytes < 0)
+            return wrong("field 'files' names what is no file of a checkpoint, rank " + std::to_string(file.rank) +
+                         "'s \"" + file.path + "\" of " + std::to_string(file.bytes) + " bytes");
     return message;
 }
 Result<News> decode_news(const std::string& text) {

@@ -97,15 +97,4 @@ std::string extracted(const json& value) {
 
 std::string file_text(const json& value) { return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
 
-bool safe_relative(std::string_view path) {
-    if (path.empty() || path.find('\0') != std::string_view::npos) return false;
-    for (std::size_t begin = 0; begin <= path.size();) {
-        const std::size_t end = std::min(path.find('/', begin), path.size());
-        const std::string_view part = path.substr(begin, end - begin);
-        if (part.empty() || part == "." || part == "..") return false;
-        begin = end + 1;
-    }
-    return true;
-}
-
 }  // namespace rtrain::storage

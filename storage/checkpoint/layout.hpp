@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "storage/base/relative_path.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::storage {
@@ -19,8 +20,6 @@ std::string claim_path(const std::string& run_name, std::uint32_t number);  // <
 std::string from_path(const std::string& run_name, std::uint32_t number);   // <run>/attempts/000002/from.json
 std::string end_path(const std::string& run_name, std::uint32_t number);    // <run>/attempts/000002/end.json
 std::string manifest_path(const std::string& run_name, const std::string& directory);
-// "checkpoint_000007-a002" is attempt 2; none: not the name of a checkpoint directory.
-std::optional<std::uint32_t> attempt_of(std::string_view directory);
 // "000002.json" is 2.
 std::optional<std::uint32_t> claim_number(std::string_view file_name);
 std::uint64_t counter_of(std::string_view directory);  // "checkpoint_000007-a002" is 7; else 0
@@ -45,6 +44,5 @@ T integer_in(const nlohmann::json& value) {
 nlohmann::json embedded(const std::string& json_text);  // the value; a string when it is not JSON
 std::string extracted(const nlohmann::json& value);     // and back
 std::string file_text(const nlohmann::json& value);     // as it lies on storage: for people too
-bool safe_relative(std::string_view path);              // no "..", not absolute: cannot leave a directory
 
 }  // namespace rtrain::storage

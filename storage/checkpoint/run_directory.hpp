@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scheduler/result.hpp"
@@ -140,6 +141,8 @@ struct GarbagePlan {
 Result<GarbagePlan> plan_garbage(Store&, const std::string& run_name);
 Status remove_garbage(Store&, const std::string& run_name, const Garbage&);  // a checkpoint: manifest first
 
+// "checkpoint_000007-a002" is attempt 2; none: not the name of a checkpoint directory.
+std::optional<std::uint32_t> attempt_of(std::string_view directory);
 std::string checkpoint_directory_name(const std::string& wanted, std::uint64_t counter, std::uint32_t attempt);
 
 }  // namespace rtrain::storage

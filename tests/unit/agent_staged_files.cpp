@@ -61,7 +61,11 @@ struct MappedStory {
     }
     ListStaged listing() const { return {.attempt = attempt_1, .index = 1, .staged = {{0, stage}}}; }
     Upload order() const {
-        return {.attempt = attempt_1, .index = 1, .directory = "checkpoint_000001-a001", .staged = {{0, stage}}};
+        return {.attempt = attempt_1,
+                .index = 1,
+                .directory = "checkpoint_000001-a001",
+                .staged = {{0, stage}},
+                .number = 1};
     }
 };
 

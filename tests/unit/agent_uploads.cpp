@@ -56,7 +56,11 @@ struct UploadStory {
     }
     ListStaged listing() const { return {.attempt = attempt_1, .index = 1, .staged = {{0, stage}}}; }
     Upload order() const {
-        return {.attempt = attempt_1, .index = 1, .directory = "checkpoint_000001-a001", .staged = {{0, stage}}};
+        return {.attempt = attempt_1,
+                .index = 1,
+                .directory = "checkpoint_000001-a001",
+                .staged = {{0, stage}},
+                .number = 1};
     }
 };
 
@@ -74,17 +78,20 @@ TEST_CASE("a link that leads nowhere is left out, and one that leads to itself i
     CHECK(upload(story.gear, story.order()).why.find("'round'") != std::string::npos);
 }
 
-TEST_CASE("a checkpoint's directory that is no name is refused before anything is written") {
+TEST_CASE(
+    "a checkpoint's directory that is no name, or not one of this attempt, is refused before anything is written") {
     UploadStory story;
     story.write("a.pt", "first");
     const std::string outside = story.gear.spool + "-outside";
     for (const std::string& name : {"../" + std::filesystem::path(outside).filename().string() + std::string(1, '\0'),
-                                    std::string("../x"), std::string()}) {
+                                    std::string("../x"), std::string(), std::string("attempts"), std::string("code"),
+                                    std::string("logs"), std::string("checkpoint_000001-a002")}) {
         auto order = story.order();
         order.directory = name;
-        CHECK(upload(story.gear, order).why.find("is not the name of a directory") != std::string::npos);
+        CHECK(upload(story.gear, order).why.find("does not name a checkpoint of attempt 1") != std::string::npos);
     }
     CHECK(!std::filesystem::exists(outside));
+    CHECK(!std::filesystem::exists(story.folder.path + "/runs/digits/logs"));
     CHECK(upload(story.gear, story.order()).why == "");
 }
 

@@ -17,6 +17,7 @@ class Draw {
     explicit Draw(std::uint32_t seed) : engine_(seed) {}
     std::uint64_t number(std::uint64_t last) { return std::uniform_int_distribution<std::uint64_t>(0, last)(engine_); }
     std::int64_t wide() { return static_cast<std::int64_t>(number(~0ull)); }
+    std::int64_t size() { return static_cast<std::int64_t>(number(~0ull >> 1)); }
     bool coin() { return number(1) == 1; }
     std::string text() {
         static const char* const pieces[] = {"",     "a",  "\"quoted\"", "line\nend",
@@ -139,7 +140,7 @@ std::vector<FromHead> head_words(Draw& d) {
 }
 
 std::vector<GroupMessage> group_words(Draw& d) {
-    const std::vector<StagedFile> files = {{small(d), d.text(), d.wide(), d.text()}};
+    const std::vector<StagedFile> files = {{small(d), "f" + d.text(), d.size(), d.text()}};
     return {GroupJoin{d.attempt(), d.text(), d.ranks()},
             GroupReport{d.number(~0ull), d.by_rank(), d.coin(), d.text(), files},
             GroupArrived{d.number(~0ull), d.ranks(), d.ranks(), d.text()},
@@ -229,6 +230,22 @@ TEST_CASE("another node's agent names a checkpoint's directory, and no path") {
         using namespace std::string_literals;
         for (const std::string& name : {"../x"s, "a/b"s, "/etc/x"s, "."s, ".."s, "x\0y"s, std::string(300, 'x')})
             CHECK(decoded(name).error().message.find("'directory'") != std::string::npos);
+    }
+}
+
+TEST_CASE("another node's agent names files of a checkpoint that lie in it, and have a size that files can have") {
+    for (const bool uploaded : {false, true}) {
+        const auto complaint_about = [&](const StagedFile& file) {
+            const GroupMessage message = uploaded ? GroupMessage{GroupUploaded{.index = 1, .files = {file}}}
+                                                  : GroupMessage{GroupReport{.index = 1, .files = {file}}};
+            const auto decoded = decode_group(encode(message));
+            return decoded ? "" : decoded.error().message;
+        };
+        CHECK(complaint_about({.rank = 1, .path = "tokenizer/vocab.txt", .bytes = 0}) == "");
+        using namespace std::string_literals;
+        for (const std::string& path : {"../x"s, "a/../../x"s, "/etc/x"s, "a//b"s, "."s, ""s, "x\0y"s})
+            CHECK(complaint_about({.rank = 1, .path = path, .bytes = 1}).find("'files'") != std::string::npos);
+        CHECK(complaint_about({.rank = 1, .path = "a.pt", .bytes = -1}).find("'files'") != std::string::npos);
     }
 }
 
