@@ -13,6 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "daemon/agent/say.hpp"
+#include "storage/uri/tree.hpp"
+
 namespace rtrain::agent {
 namespace {
 
@@ -96,29 +99,38 @@ Status make_directory(const std::string& path, std::uint32_t mode) {
     return Done{};
 }
 
+namespace {
+
+template <class Names>
+void remove_names(const std::string& directory, const Names& names_of) {
+    auto parent = storage::open_top(directory);
+    if (!parent) {
+        if (parent.error().code != ErrorCode::not_found)
+            warn("what is in " + directory + " stays: " + parent.error().message);
+        return;
+    }
+    const std::vector<std::string> names = names_of(*parent);
+    storage::Place place{std::move(*parent), ""};
+    for (const std::string& name : names) {
+        place.name = name;
+        if (Status gone = storage::remove_all(place, storage::Rights::owners_first); !gone)
+            warn(directory + "/" + name + " stays on this node: " + gone.error().message);
+    }
+}
+
+}  // namespace
+
 void remove_tree(const std::string& path) {
-    std::error_code ignored;  // what cannot be removed now is removed at the next start
-    std::filesystem::remove_all(path, ignored);
+    const std::filesystem::path place = std::filesystem::absolute(path);
+    remove_names(place.parent_path(), [&](const auto&) { return std::vector<std::string>{place.filename()}; });
 }
 
 void remove_all_but(const std::string& directory, const std::string& name) {
-    std::error_code failed;
-    std::vector<std::filesystem::path> others;
-    for (const auto& entry : std::filesystem::directory_iterator(directory, failed))
-        if (entry.path().filename() != name) others.push_back(entry.path());
-    for (const auto& other : others) remove_tree(other.string());
-}
-
-std::int64_t bytes_below(const std::string& directory) {
-    namespace fs = std::filesystem;
-    std::int64_t bytes = 0;
-    std::error_code failed;
-    for (auto at = fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied, failed);
-         !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
-        struct stat info{};
-        if (::lstat(at->path().c_str(), &info) == 0) bytes += std::int64_t{info.st_blocks} * 512;
-    }
-    return bytes;
+    remove_names(directory, [&](const storage::Descriptor& opened) {
+        auto names = storage::names_in(opened);
+        if (names) std::erase(*names, name);
+        return names ? *names : std::vector<std::string>{};
+    });
 }
 
 std::map<std::string, std::string> read_words(const std::string& path) {

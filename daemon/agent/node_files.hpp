@@ -47,9 +47,10 @@ enum class Durable { yes, no };  // no: survives the end of this process, not th
 Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable);
 Result<std::string> read_whole(const std::string& path);
 Status make_directory(const std::string& path, std::uint32_t mode);  // with its parents
+// Whatever lies there, however deep. Where root's agent meets a directory of a user, that user's rights remove what is
+// below it, and root's own only what these leave. No link is followed. What stays all the same is warned of.
 void remove_tree(const std::string& path);
 void remove_all_but(const std::string& directory, const std::string& name);  // of its entries
-std::int64_t bytes_below(const std::string& directory);                      // on disk; links are not followed
 std::map<std::string, std::string> read_words(const std::string& path);      // lines "name value"; absent: empty
 
 // Attempts of before a restart. An image that cannot be read is reported in `damaged` and left alone.

@@ -22,6 +22,7 @@
 #include "daemon/agent/uploads.hpp"
 #include "daemon/agent/user_rights.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/uri/tree.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -187,7 +188,7 @@ void Service::measure_scratch() {
     offload(
         [places] {
             ScratchMeasured measured;
-            for (const auto& [key, place] : places) measured.bytes[key] = bytes_below(place);
+            for (const auto& [key, place] : places) measured.bytes[key] = storage::bytes_below(place);
             return measured;
         },
         [](const Error&) { return ScratchMeasured{}; },

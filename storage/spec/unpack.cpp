@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "storage/spec/job.hpp"
+#include "storage/uri/tree.hpp"
 
 namespace rtrain::spec {
 namespace {
@@ -190,8 +191,9 @@ Status unpack_archive(const std::string& archive, const std::string& to_director
     Status done = Unpacker(archive, aside).unpack();
     if (done && finish) done = finish(aside);
     if (done) done = publish(aside, to_directory);
-    fs::remove_all(aside, failed);  // gone already when all went well
-    return done;
+    const fs::path left = fs::absolute(aside);  // gone already when all went well
+    const Status gone = storage::remove_all_beneath(left.parent_path(), left.filename());
+    return done ? gone : done;
 }
 
 }  // namespace rtrain::spec

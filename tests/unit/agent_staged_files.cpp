@@ -3,9 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "daemon/agent/named_logs.hpp"
+#include "daemon/agent/node_files.hpp"
 #include "daemon/agent/staged_files.hpp"
 #include "daemon/agent/uploads.hpp"
 #include "daemon/agent/user_store.hpp"
@@ -75,7 +79,61 @@ bool without_root() {
     return true;
 }
 
+// The rights at files that a thread of this process has now.
+std::int64_t file_user_of(pid_t thread) {
+    std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+    for (std::string word; status >> word;) {
+        if (word != "Uid:") continue;
+        std::int64_t real = 0, effective = 0, saved = 0, files = -1;
+        status >> real >> effective >> saved >> files;
+        return files;
+    }
+    return -1;
+}
+
 }  // namespace
+
+TEST_CASE("what is below a user's directory is removed with that user's rights, and what these leave by root") {
+    if (without_root()) return;
+    const MappedStory story;
+    const std::string parent = story.folder.path + "/attempt", scratch = parent + "/scratch";
+    REQUIRE(make_directory(scratch + "/inner", 0700));
+    for (int number = 0; number < 20'000; ++number) std::ofstream(scratch + "/inner/" + std::to_string(number));
+    REQUIRE(make_directory(scratch + "/of-root/below", 0700));
+    write(scratch + "/of-root/below/file", "made by root");
+    for (const std::string& one : {scratch, scratch + "/inner"}) story.give_to_user(one);
+    REQUIRE(::chmod((scratch + "/inner").c_str(), 0) == 0);
+    fs::create_symlink(story.secret, scratch + "/link");
+    std::atomic<pid_t> remover = 0;
+    std::atomic<bool> over = false;
+    std::thread removal([&] {
+        remover = ::gettid();
+        remove_tree(parent);
+        over = true;
+    });
+    int as_user = 0, as_root = 0;
+    while (remover == 0) std::this_thread::yield();
+    while (!over) ++(file_user_of(remover) == story.gear.user.uid ? as_user : as_root);
+    removal.join();
+    INFO(as_user << " looks found the user's rights, " << as_root << " others");
+    CHECK(as_user > as_root);
+    CHECK_FALSE(fs::exists(parent));
+    CHECK(*read_whole(story.secret) == "for root alone");
+}
+
+TEST_CASE("a worker's own log is opened with its user's rights") {
+    if (without_root()) return;
+    const MappedStory story;
+    const std::string scratch = story.folder.path + "/scratch", logs = scratch + "/" + named_logs_folder;
+    REQUIRE(make_directory(logs, 0755));
+    for (const char* name : {"/rank-00000-mine.txt", "/rank-00000-closed.txt"}) write(logs + name, "said");
+    for (const std::string& one : {scratch, logs, logs + "/rank-00000-mine.txt", logs + "/rank-00000-closed.txt"})
+        story.give_to_user(one);
+    REQUIRE(::chmod((logs + "/rank-00000-closed.txt").c_str(), 0) == 0);
+    REQUIRE(copy_named_logs(story.gear, scratch, "digits/logs"));
+    CHECK(*read_whole(story.folder.path + "/runs/digits/logs/rank-00000-mine.txt") == "said");
+    CHECK_FALSE(fs::exists(story.folder.path + "/runs/digits/logs/rank-00000-closed.txt"));
+}
 
 TEST_CASE("a worker's files are those in a directory that the agent made for its rank, and nothing else") {
     AttemptGear gear;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "storage/uri/beneath.hpp"
 #include "storage/uri/removal.hpp"
 #include "storage/uri/store.hpp"
+#include "storage/uri/tree.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/folder.hpp"
 
@@ -175,6 +177,52 @@ TEST_CASE("directories that their owner has made read-only are removed with what
     ::setfsuid(::geteuid());
     CHECK(removed);
     CHECK_FALSE(fs::exists(folder.path + "/c"));
+}
+
+TEST_CASE("a tree that is nested deeper than descriptors may be open is measured and removed") {
+    constexpr int levels = 3'000;
+    Folder folder;
+    auto store = store_at(folder.path);
+    Descriptor at(::open(folder.path.c_str(), O_RDONLY | O_DIRECTORY));
+    for (int level = 0; level < levels; ++level) {
+        REQUIRE(::mkdirat(at.number(), "d", 0700) == 0);
+        at = Descriptor(::openat(at.number(), "d", O_RDONLY | O_DIRECTORY));
+        REQUIRE(at.open());
+    }
+    const std::string bytes(100'000, 'x');
+    const Descriptor file(::openat(at.number(), "file", O_WRONLY | O_CREAT, 0600));
+    REQUIRE(::write(file.number(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    REQUIRE(::fsync(file.number()) == 0);
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit few{.rlim_cur = 64, .rlim_max = before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+    const std::int64_t measured = bytes_below(folder.path);
+    const Status removed = store->remove_tree("d");
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(measured >= static_cast<std::int64_t>(bytes.size()));
+    CHECK(removed);
+    CHECK_FALSE(fs::exists(folder.path + "/d"));
+}
+
+TEST_CASE("a directory of more names than are read at a time is removed; what cannot be does not keep the rest") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("d/kept/file", "a").ok());
+    for (int number = 0; number < 2'500; ++number) std::ofstream(folder.path + "/d/" + std::to_string(number));
+    // Whoever does not own a directory cannot give himself rights there.
+    if (::geteuid() == 0) {
+        for (const char* one : {"", "/d"}) REQUIRE(::lchown((folder.path + one).c_str(), 1, 1) == 0);
+        ::setfsuid(1);
+        const Status removed = store->remove_tree("d");
+        ::setfsuid(::geteuid());
+        REQUIRE_FALSE(removed);
+        CHECK(removed.error().code == ErrorCode::unauthorised);
+        CHECK(removed.error().message.find("/d/kept/file") != std::string::npos);
+        CHECK(std::distance(fs::directory_iterator(folder.path + "/d"), {}) == 1);
+    }
+    CHECK(store->remove_tree("d"));
+    CHECK_FALSE(fs::exists(folder.path + "/d"));
 }
 
 TEST_CASE("storage paths are compared by what they mean") {
