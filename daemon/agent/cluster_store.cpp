@@ -129,10 +129,11 @@ class ClusterStore final : public storage::Store {
         return expect_done("writing", path, {.method = "PUT", .target = target(path), .body = bytes});
     }
 
-    Result<std::string> get(const std::string& path) override {
+    Result<std::string> get(const std::string& path, std::int64_t most) override {
         auto answer = ask({.target = target(path)});
         if (!answer) return answer.error();
         if (answer->status != 200) return refused("reading", path, *answer);
+        if (static_cast<std::int64_t>(answer->body.size()) > most) return storage::too_large(path, most);
         return std::move(answer->body);
     }
 

@@ -197,6 +197,8 @@ Status keep_code(Store& store, const NodeFacts& facts, const protocol::Prepare& 
     return store.put_file(facts.files.code(prepare.code_sha256) + ".tar.zst", path, false, {});
 }
 
+constexpr std::int64_t driver_most = std::int64_t{512} << 20;  // of driver.pkl, which may hold the user's data
+
 // The pickled loop of a Python run: a blob of the head, or what an earlier attempt kept in the run's directory (after
 // a restore on another cluster).
 Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const protocol::Prepare& prepare,
@@ -211,7 +213,7 @@ Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const
         used_now(place);
         return place;
     }
-    auto kept = store.get(prepare.run_name + "/driver.pkl");
+    auto kept = store.get(prepare.run_name + "/driver.pkl", driver_most);
     if (!kept) return fetched.error();
     if (Status written = write_whole(place, *kept, 0644, Durable::no); !written) return written.error();
     auto hash = storage::hash_file(place);

@@ -25,8 +25,8 @@ class UserStore final : public storage::Store {
     Status put(const std::string& path, const std::string& bytes) override {
         return as_user([&] { return files_->put(path, bytes); });
     }
-    Result<std::string> get(const std::string& path) override {
-        return as_user([&] { return files_->get(path); });
+    Result<std::string> get(const std::string& path, std::int64_t most) override {
+        return as_user([&] { return files_->get(path, most); });
     }
     Status append(const std::string& path, const std::string& bytes) override {
         return as_user([&] { return files_->append(path, bytes); });

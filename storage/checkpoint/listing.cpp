@@ -28,7 +28,8 @@ Place place_of(const StoreEntry& entry, const std::string& run_name) {
 
 Result<CommittedCheckpoint> read_commit(Store& store, const StoreEntry& entry, const std::string& directory) {
     const auto text = store.get(entry.path);
-    if (!text && text.error().code != ErrorCode::not_found) return text.error();
+    if (!text && text.error().code != ErrorCode::not_found && text.error().code != ErrorCode::damaged)
+        return text.error();
     CommittedCheckpoint committed{.manifest = {.directory = directory,
                                                .attempt = attempt_of(directory).value_or(0),
                                                .report = counter_of(directory)}};
@@ -44,8 +45,8 @@ Result<CommittedCheckpoint> read_commit(Store& store, const StoreEntry& entry, c
 
 Status read_claim(Store& store, const StoreEntry& entry, std::uint32_t number, Listing& listing) {
     const auto text = store.get(entry.path);
-    if (!text) return text.error();
-    auto claim = decode_claim(*text, entry.path);
+    if (!text && text.error().code != ErrorCode::damaged) return text.error();
+    auto claim = text ? decode_claim(*text, entry.path) : Result<Claim>(text.error());
     // A damaged claim still holds its number; nothing else in it decides anything.
     listing.claims[number] = claim ? std::move(*claim) : Claim{};
     listing.claims[number].number = number;

@@ -92,7 +92,13 @@ Status write_manifest(Store& store, const std::string& run_name, const Manifest&
         return Error{
             ErrorCode::invalid,
             "checkpoint " + manifest.directory + " is not named for attempt " + std::to_string(manifest.attempt), ""};
-    const auto created = store.create(manifest_path(run_name, manifest.directory), encode(manifest));
+    const std::string text = encode(manifest);
+    if (static_cast<std::int64_t>(text.size()) > whole_most)
+        return Error{ErrorCode::invalid,
+                     "the manifest of " + manifest.directory + " would have more than " +
+                         std::to_string(whole_most >> 20) + " MiB: " + std::to_string(manifest.files.size()) + " files",
+                     "put fewer files into a checkpoint, or shorter metrics into a report"};
+    const auto created = store.create(manifest_path(run_name, manifest.directory), text);
     if (!created) {  // a store that is busy with the name says conflict as well, which passes
         Error error = created.error();
         if (error.code == ErrorCode::conflict) error.code = ErrorCode::unreachable;

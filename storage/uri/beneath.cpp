@@ -17,7 +17,6 @@
 namespace rtrain::storage {
 namespace {
 
-constexpr std::int64_t read_whole_most = std::int64_t{512} << 20;  // what a caller holds in memory
 constexpr int exchanged_tries = 16;  // EAGAIN: a name on the way was exchanged while the kernel looked
 
 Error failure(const Descriptor& top, const std::string& path, const std::string& doing, int error_number) {
@@ -116,7 +115,13 @@ Descriptor walk_to_top(const std::string& directory, int access, int& error) {
 
 }  // namespace
 
-Result<std::string> read_opened(const Descriptor& file, const std::string& path) {
+Error too_large(const std::string& path, std::int64_t most) {
+    return {ErrorCode::damaged,
+            "reading " + path + ": it has more than " + std::to_string(most >> 20) + " MiB, and is read whole",
+            "rtrain writes no such file: see what did, and remove it or put the right one in its place"};
+}
+
+Result<std::string> read_opened(const Descriptor& file, const std::string& path, std::int64_t most) {
     std::string bytes;
     for (;;) {
         char piece[65536];
@@ -125,8 +130,7 @@ Result<std::string> read_opened(const Descriptor& file, const std::string& path)
         if (got < 0) return disk::failure("reading", path, errno);
         if (got == 0) return bytes;
         bytes.append(piece, static_cast<std::size_t>(got));
-        if (static_cast<std::int64_t>(bytes.size()) > read_whole_most)
-            return Error{ErrorCode::damaged, "reading " + path + ": it is too large to be read whole", ""};
+        if (static_cast<std::int64_t>(bytes.size()) > most) return too_large(path, most);
     }
 }
 

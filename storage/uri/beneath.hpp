@@ -6,6 +6,7 @@
 
 #include "scheduler/result.hpp"
 #include "storage/uri/descriptor.hpp"
+#include "storage/uri/store.hpp"
 
 namespace rtrain::storage {
 
@@ -29,9 +30,9 @@ struct Place {
 };
 Result<Place> place_beneath(const Descriptor& top, const std::string& path);
 
-// Returns the whole content of an opened file; `path` is what messages call it. Errors: damaged (larger than what
-// belongs into memory), io.
-Result<std::string> read_opened(const Descriptor& file, const std::string& path);
+// Returns the whole content of an opened file; `path` is what messages call it. Errors: damaged (more than `most`
+// bytes), io.
+Result<std::string> read_opened(const Descriptor& file, const std::string& path, std::int64_t most = whole_most);
 
 // Returns the present name of `path` beneath a directory, for messages only.
 std::string shown(const Descriptor& directory, const std::string& path);

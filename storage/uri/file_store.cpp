@@ -97,10 +97,10 @@ class FileStore final : public Store {
         return file;
     }
 
-    Result<std::string> get(const std::string& path) override {
+    Result<std::string> get(const std::string& path, std::int64_t most) override {
         const auto file = open(path);
         if (!file) return file.error();
-        return read_opened(*file, local_path(path));
+        return read_opened(*file, local_path(path), most);
     }
 
     Status append(const std::string& path, const std::string& bytes) override {

@@ -73,11 +73,18 @@ class S3Store final : public Store {
         return good({.method = "PUT", .key = key_of(path), .doing = "writing", .body = {.memory = bytes}});
     }
 
-    Result<std::string> get(const std::string& path) override {
+    Result<std::string> get(const std::string& path, std::int64_t most) override {
         if (auto fine = check(path); !fine) return fine.error();
-        auto answer = client_->expect_good({.key = key_of(path), .doing = "reading"});
+        std::string bytes;
+        const auto room = [&](std::string_view piece) {
+            bytes += piece;
+            return static_cast<std::int64_t>(bytes.size()) <= most;
+        };
+        const auto answer = client_->expect_good(
+            {.key = key_of(path), .doing = "reading", .sink = room, .begin = [&] { bytes.clear(); }});
+        if (static_cast<std::int64_t>(bytes.size()) > most) return too_large(path, most);
         if (!answer) return answer.error();
-        return std::move(answer->body);
+        return bytes;
     }
 
     Status append(const std::string& path, const std::string& bytes) override;

@@ -20,12 +20,16 @@ struct StoreEntry {
 };
 using Progress = std::function<void(std::int64_t bytes_done, std::int64_t bytes_total)>;
 
+// What is read whole at most, into memory: run.json, claims, manifests. A user can write any of them.
+inline constexpr std::int64_t whole_most = std::int64_t{64} << 20;
+Error too_large(const std::string& path, std::int64_t most);  // damaged
+
 class Store {
   public:
     virtual ~Store() = default;
     virtual Result<bool> create(const std::string& path, const std::string& bytes) = 0;  // false: exists (never overwrites)
     virtual Status put(const std::string& path, const std::string& bytes) = 0;           // whole or not at all
-    virtual Result<std::string> get(const std::string& path) = 0;                        // not_found
+    virtual Result<std::string> get(const std::string& path, std::int64_t most = whole_most) = 0;  // not_found; damaged: too large
     virtual Status append(const std::string& path, const std::string& bytes) = 0;        // journals of one writer; on s3 a row of objects
     virtual Status put_file(const std::string& local, const std::string& path, bool may_move, const Progress& progress) = 0;
     virtual Status get_file(const std::string& path, const std::string& local, const Progress& progress) = 0;

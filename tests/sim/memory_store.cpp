@@ -21,9 +21,10 @@ Status MemoryStore::put(const std::string& path, const std::string& bytes) {
     return Done{};
 }
 
-Result<std::string> MemoryStore::get(const std::string& path) {
+Result<std::string> MemoryStore::get(const std::string& path, std::int64_t most) {
     const auto found = objects_.find(path);
     if (found == objects_.end()) return Error{ErrorCode::not_found, path + " does not exist", ""};
+    if (static_cast<std::int64_t>(found->second.size()) > most) return storage::too_large(path, most);
     return found->second;
 }
 

@@ -12,7 +12,7 @@ class MemoryStore : public storage::Store {
   public:
     Result<bool> create(const std::string& path, const std::string& bytes) override;
     Status put(const std::string& path, const std::string& bytes) override;
-    Result<std::string> get(const std::string& path) override;
+    Result<std::string> get(const std::string& path, std::int64_t most = storage::whole_most) override;
     Status append(const std::string& path, const std::string& bytes) override;
     Status put_file(const std::string& local, const std::string& path, bool may_move,
                     const storage::Progress& progress) override;

@@ -90,7 +90,7 @@ class FarStore final : public Store {  // the same files, reached as those of a 
         return near_.create(path, bytes);
     }
     Status put(const std::string& path, const std::string& bytes) override { return near_.put(path, bytes); }
-    Result<std::string> get(const std::string& path) override { return near_.get(path); }
+    Result<std::string> get(const std::string& path, std::int64_t most) override { return near_.get(path, most); }
     Status append(const std::string& path, const std::string& bytes) override { return near_.append(path, bytes); }
     Status put_file(const std::string& local, const std::string& path, bool may_move, const Progress& told) override {
         return near_.put_file(local, path, may_move, told);
@@ -236,6 +236,38 @@ TEST_CASE("a damaged checkpoint is named, and the one before it is used") {
     CHECK(newest_sound(*run.store, "r")->manifest->directory == good);
     CHECK(fetch_checkpoint(*run.store, "r", changed, run.path + "/x", {}).error().message.find("model.pt") !=
           std::string::npos);
+}
+
+TEST_CASE("a manifest or a claim that is too large to be read whole is damage, and holds up nobody") {
+    RunFolder run;
+    run.claim();
+    const std::string good = run.commit(1, 1), swollen = run.commit(1, 2);
+    fs::resize_file(run.store->local_path("r/" + swollen + "/.manifest.json"), whole_most + 1);
+    const ClaimAnswer second = run.claim();
+    fs::resize_file(run.store->local_path("r/attempts/000002.json"), whole_most + 1);
+
+    const ClaimAnswer third = run.claim();
+
+    CHECK(third.number == 3);
+    CHECK(third.from == good);
+    CHECK(second.from == good);
+    REQUIRE(second.damaged.size() == 1);
+    CHECK(second.damaged[0].find(swollen) != std::string::npos);
+    CHECK(second.damaged[0].find("more than 64 MiB") != std::string::npos);
+}
+
+TEST_CASE("a manifest that could not be read again is not written") {
+    RunFolder run;
+    run.claim();
+    const Manifest manifest{.directory = checkpoint_directory_name("", 1, 1),
+                            .attempt = 1,
+                            .report = 1,
+                            .world_size = 1,
+                            .metrics_json = '"' + std::string(whole_most, 'x') + '"'};
+    const Status written = write_manifest(*run.store, "r", manifest);
+    REQUIRE_FALSE(written);
+    CHECK(written.error().message.find("more than 64 MiB") != std::string::npos);
+    CHECK(run.store->get("r/" + manifest.directory + "/.manifest.json").error().code == ErrorCode::not_found);
 }
 
 TEST_CASE("verify names missing, changed and extra files") {

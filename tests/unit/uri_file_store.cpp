@@ -225,6 +225,21 @@ TEST_CASE("a directory of more names than are read at a time is removed; what ca
     CHECK_FALSE(fs::exists(folder.path + "/d"));
 }
 
+TEST_CASE("a file is read whole up to 64 MiB, or to the bound that its reader names") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("run.json", "{}").ok());
+    fs::resize_file(folder.path + "/run.json", 64 << 20);
+    CHECK(store->get("run.json")->size() == 64u << 20);
+    fs::resize_file(folder.path + "/run.json", (64 << 20) + 1);
+    const auto refused = store->get("run.json");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::damaged);
+    CHECK(refused.error().message.find(folder.path + "/run.json: it has more than 64 MiB") != std::string::npos);
+    CHECK(refused.error().next != "");
+    CHECK(store->get("run.json", 65 << 20).ok());
+}
+
 TEST_CASE("storage paths are compared by what they mean") {
     CHECK(same_place("/mnt/runs", "file:///mnt/runs/"));
     CHECK(same_place("", "cluster://"));

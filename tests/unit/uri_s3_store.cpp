@@ -140,6 +140,16 @@ TEST_CASE("a journal on S3 is a row of objects that are never half written") {
     REQUIRE(store->remove_tree("attempts").ok());
 }
 
+TEST_CASE("an object is read whole up to the bound of its reader") {
+    auto store = s3_store(fresh("whole"), shared_s3());
+    REQUIRE(store->put("run.json", "1234").ok());
+    CHECK(*store->get("run.json", 4) == "1234");
+    const auto refused = store->get("run.json", 3);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::damaged);
+    CHECK(refused.error().message.find("run.json") != std::string::npos);
+}
+
 TEST_CASE("a refusal names the object, the server and what to correct, and no secret") {
     const auto refusal = [](const std::string& root, Named values) {
         auto store = open_s3_store(root, variables_of(values));
