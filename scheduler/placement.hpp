@@ -72,5 +72,8 @@ struct PlacementAnswer {
 
 PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& request);              // hot: no reasons
 PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request);  // with reasons
+// Returns what each node, in their order, says of the gang, up to `at_most`; why the request is invalid, if it is.
+std::vector<NodeReason> placement_reasons(const std::vector<NodeView>& nodes, const GangRequest& request,
+                                          std::size_t at_most);
 
 }  // namespace rtrain

@@ -76,24 +76,36 @@ std::string label_reason(const NodeView& node, const LabelSelector& selector) {
     return "";
 }
 
+// What is asked for, looked at once for all nodes.
+struct Asked {
+    explicit Asked(const GangRequest& of) : request(of), alike(one_shape(wanted_of(of))) {
+        for (const Bundle& bundle : of.bundles)
+            if (kinds.empty() || !(*kinds.back() == bundle)) kinds.push_back(&bundle);
+    }
+    const GangRequest& request;
+    const bool alike;
+    std::vector<const Bundle*> kinds;  // neighbours that are equal count once
+};
+
 // Empty: any number of the gang's bundles fits there.
-std::string reason_on(const NodeView& node, const GangRequest& request) {
+std::string reason_on(const NodeView& node, const Asked& asked) {
+    const GangRequest& request = asked.request;
     const std::string hard = constraint(node, request);
     if (!hard.empty()) return hard;
-    std::uint32_t fits = 0;
+    bool fits = false;
     std::string why;
-    for (const Bundle& bundle : request.bundles) {
-        std::string here = label_reason(node, bundle.selector);
-        if (here.empty()) here = shortage(node, bundle.demand);
+    for (const Bundle* bundle : asked.kinds) {
+        std::string here = label_reason(node, bundle->selector);
+        if (here.empty()) here = shortage(node, bundle->demand);
         if (here.empty())
-            ++fits;
+            fits = true;
         else if (why.empty())
             why = here;
     }
-    if (fits == 0) return why;
+    if (!fits) return why;
     const Bundle& first = request.bundles.front();
     const auto wanted = static_cast<std::uint32_t>(request.bundles.size());
-    if (!one_shape(wanted_of(request))) return why.empty() ? "fits each bundle alone" : "fits some bundles; " + why;
+    if (!asked.alike) return why.empty() ? "fits each bundle alone" : "fits some bundles; " + why;
     const std::uint32_t here = slots(node.free, node.gpus_free, first.demand, wanted);
     const std::string holds =
         "holds " + std::to_string(std::min(here, wanted)) + " of " + std::to_string(wanted) + " bundles";
@@ -109,18 +121,23 @@ std::string reason_on(const NodeView& node, const GangRequest& request) {
 }  // namespace
 }  // namespace placing
 
+std::vector<NodeReason> placement_reasons(const std::vector<NodeView>& nodes, const GangRequest& request,
+                                          std::size_t at_most) {
+    if (auto wrong = placing::invalid_because(nodes, request)) return {{.node = {}, .text = *std::move(wrong)}};
+    if (nodes.empty()) return {{.node = {}, .text = "there is no node"}};
+    std::vector<NodeReason> reasons;
+    const placing::Asked asked(request);
+    for (auto node = nodes.begin(); node != nodes.end() && reasons.size() < at_most; ++node) {
+        std::string text = placing::reason_on(*node, asked);
+        if (!text.empty()) reasons.push_back({.node = node->id, .text = std::move(text)});
+    }
+    return reasons;
+}
+
 PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request) {
     PlacementAnswer answer = place(nodes, request);
-    if (answer.verdict == Verdict::invalid) {
-        answer.reasons.push_back({.node = {}, .text = placing::invalid_because(nodes, request).value_or("")});
-        return answer;
-    }
-    if (nodes.empty()) answer.reasons.push_back({.node = {}, .text = "there is no node"});
-    for (const NodeView& node : nodes) {
-        std::string text = placing::reason_on(node, request);
-        if (!text.empty()) answer.reasons.push_back({.node = node.id, .text = std::move(text)});
-    }
-    if (answer.verdict != Verdict::feasible_now)
+    answer.reasons = placement_reasons(nodes, request, nodes.size());
+    if (answer.verdict != Verdict::feasible_now && answer.verdict != Verdict::invalid)
         answer.nearest_change = placing::nearest_change(nodes, request, answer.verdict);
     return answer;
 }

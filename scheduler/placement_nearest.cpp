@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t changes_told = 2;
 constexpr std::size_t nodes_tried = 16;
+constexpr std::size_t bundles_changed = 16;  // of a gang of unlike ones
 
 // What the node has for such a bundle, at most what the bundle asks for; empty: nothing of something.
 Resources capped(const Resources& demand, const Resources& room, const std::vector<Amount>& gpus) {
@@ -71,15 +72,15 @@ void Nearest::another_strategy() {
 // The most workers of one shape; room is monotone in the number.
 void Nearest::fewer_workers() {
     if (!one_shape(wanted_of(request_)) || !request_.placed.empty()) return;
-    const auto with = [&](std::size_t count) {
-        GangRequest fewer = request_;
-        fewer.bundles.resize(count);
-        return fewer;
+    GangRequest fewer = request_;
+    const auto fits_with = [&](std::size_t count) {
+        fewer.bundles.resize(count, request_.bundles.front());
+        return fits(fewer);
     };
     std::size_t most = 0, fails = request_.bundles.size();
     while (fails - most > 1) {
         const std::size_t middle = most + (fails - most) / 2;
-        (fits(with(middle)) ? most : fails) = middle;
+        (fits_with(middle) ? most : fails) = middle;
     }
     if (most > 0) found_.push_back("with scaling.workers=" + std::to_string(most));
 }
@@ -160,15 +161,20 @@ void Nearest::bundles_of_some_node() {
     const bool alike = one_shape(wanted_of(request_));
     GangRequest smaller = request_;
     std::string how;
+    std::vector<Resources> tried;
+    std::size_t changed = 0;
     for (std::size_t i = 0; i < (alike ? 1 : request_.bundles.size()); ++i) {
         const Bundle& bundle = request_.bundles[i];
-        std::vector<Resources> tried = caps(bundle);
+        if (i == 0 || bundle != request_.bundles[i - 1]) tried = caps(bundle);
         tried.resize(std::min(tried.size(), nodes_tried));
         for (const Resources& cap : tried) {
-            for (Bundle& one : smaller.bundles)
-                if (alike || &one == &smaller.bundles[i]) one.demand = cap;
+            if (alike)
+                for (Bundle& one : smaller.bundles) one.demand = cap;
+            else
+                smaller.bundles[i].demand = cap;
             if (!alike || fits(smaller)) break;
         }
+        if (smaller.bundles[i] != bundle && ++changed > bundles_changed) return;  // no near change
         for (const auto& [name, amount] : smaller.bundles[i].demand)
             if (amount != amount_of(bundle.demand, name))
                 how += (how.empty() ? "with " : " and ") +

@@ -47,11 +47,12 @@ bool told_of_quota(const std::string& reason) {
 }
 
 std::string never_fits(const std::vector<NodeView>& nodes, const GangRequest& gang) {
-    const PlacementAnswer answer = explain_placement(nodes, gang);
-    std::string text = std::string(no_nodes) + ", it waits for nodes to join: ";
-    if (answer.reasons.empty()) text += "there is no node";
-    for (std::size_t i = 0; i < answer.reasons.size() && i < 3; ++i)
-        text += (i == 0 ? "" : "; ") + answer.reasons[i].node.value + ": " + answer.reasons[i].text;
+    std::string text = std::string(no_nodes) + ", it waits for nodes to join";
+    const char* before = ": ";
+    for (const NodeReason& reason : placement_reasons(nodes, gang, 3)) {
+        text += before + (reason.node.value.empty() ? "" : reason.node.value + ": ") + reason.text;
+        before = "; ";
+    }
     return text;
 }
 
@@ -97,7 +98,7 @@ class Pass {
     void give_reason(RunId id, const std::string& reason);
     void within_quota(const Turn& turn);
     std::set<RunId> told_what_holds_no_more();
-    std::string reason_of(const Run& run, std::uint32_t shape) const;
+    std::string reason_of(const Run& run, std::uint32_t shape);
     void let_go_of_others();
     PlacementAnswer grown(const Run& run, PlacementAnswer smallest, Doors open);
     void grow();
@@ -107,7 +108,8 @@ class Pass {
     Quotas quotas_;
     std::set<RunId> promised_;  // kept out by a quota that others are about to leave
     std::vector<Held> held_;
-    std::set<std::uint32_t> full_;  // shapes that found no room on any node
+    std::set<std::uint32_t> full_;                     // shapes that found no room on any node
+    std::map<std::uint32_t, std::string> never_fits_;  // what runs of a shape are told
     std::map<std::uint32_t, std::size_t> too_long_;
     std::map<std::uint32_t, std::size_t> refused_;  // shapes behind reservations: so many open doors did not help
 };
@@ -363,11 +365,13 @@ bool Pass::some_may_pass(const Turn& turn) {
     return room;
 }
 
-std::string Pass::reason_of(const Run& run, std::uint32_t shape) const {
+std::string Pass::reason_of(const Run& run, std::uint32_t shape) {
     const auto over = quotas_.refuses(run.spec.queue, ledger_.shape(shape).total, borrower(run, change_.now()));
     if (over) return to_text(*over);
-    if (!ledger_.ever(shape)) return never_fits(ledger_.nodes(), ledger_.shape(shape).gang);
-    return no_room;
+    if (ledger_.ever(shape)) return no_room;
+    std::string& text = never_fits_[shape];
+    if (text.empty()) text = never_fits(ledger_.nodes(), ledger_.shape(shape).gang);
+    return text;
 }
 
 // Nodes have come or gone, or other quotas are in force. Those of a shape were told alike.

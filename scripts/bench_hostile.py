@@ -43,6 +43,8 @@ def requests():
     yield "2,048 nodes", "POST", "/v1/plan", job(scaling={**gang, "nodes": [f"n{number}" for number in range(2_048)]})
     yield "a million workers", "POST", "/v1/plan", job(scaling={"workers": 1_000_000})
     yield "16,384 workers", "POST", "/v1/plan", job(scaling={"workers": 16_384})
+    never = {"workers": 16_384, "resources_per_worker": {"CPU": 1_000}, "wait_for_nodes": False}
+    yield "16,384 workers submitted", "POST", "/v1/runs", job(scaling=never)
     yield "60,000 secrets", "POST", "/v1/plan", job(secrets=[f"S{number}" for number in range(60_000)])
     yield "60,000 unknown keys", "POST", "/v1/plan", job(**{f"fieldd{number}": 1 for number in range(60_000)})
     yield "ranges of ranks", "GET", f"/v1/runs/mixed-00000/logs?rank={ranges}", None

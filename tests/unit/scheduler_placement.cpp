@@ -185,6 +185,19 @@ TEST_CASE("mixed gangs: what greedy would miss is found") {
     CHECK(never.proved);
 }
 
+TEST_CASE("a gang of which many unlike bundles are too large is told why, and no list of changes") {
+    const std::vector<NodeView> nodes{view("a", 8), view("b", 8)};
+    GangRequest request = gang(Strategy::pack, 40, bundle(9));
+    for (std::size_t i = 1; i < request.bundles.size(); i += 2) request.bundles[i] = bundle(10);
+    const auto answer = explain_placement(nodes, request);
+    CHECK(answer.verdict == Verdict::infeasible);
+    CHECK(reason(answer, "a") == "has 8 CPU, bundle needs 9");
+    CHECK(answer.nearest_change.empty());
+    request.bundles.resize(2);
+    CHECK(explain_placement(nodes, request).nearest_change == "would start now with bundle 0 CPU=8 and bundle 1 CPU=8");
+    CHECK(placement_reasons(nodes, request, 1).size() == 1);
+}
+
 TEST_CASE("every refusal says why, per node, and what would fit") {
     std::vector<NodeView> nodes{view("n1", 16, 8), view("n2", 16, 8), view("n3", 16), view("n4", 16, 8)};
     for (std::size_t i = 0; i < 5; ++i) nodes[0].gpus_free[i] = Amount{0};
