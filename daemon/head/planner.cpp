@@ -10,7 +10,6 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t kept_us = 60'000'000;
 constexpr std::size_t records_most = 20'000;  // that wait for the planner's thread
 
 Error too_many(const std::string& whose, std::size_t count) {
@@ -87,16 +86,24 @@ void Planner::look(const std::string& user, Work work, Done done, const std::vec
                                "the answer was not made within " + std::to_string(limits_.deadline_ms / 1'000) + " s",
                                "ask again; rtrain submit needs none"});
     });
+    waiting_[user].push_back(std::move(question));
     if (!copy_) begin_copy();
-    if (copying_)
-        waiting_.push_back(std::move(question));
-    else
-        hand_over(question);
+    begin_next();
+}
+
+void Planner::begin_next() {
+    if (working_ || copying_ || waiting_.empty()) return;
+    auto user = waiting_.upper_bound(last_user_);
+    if (user == waiting_.end()) user = waiting_.begin();
+    last_user_ = user->first;
+    const auto question = user->second.front();
+    user->second.pop_front();
+    if (user->second.empty()) waiting_.erase(user);
+    hand_over(question);
 }
 
 void Planner::saw(const Turn& turn) {
     if (!copy_) return;
-    if (asked_ == 0 && monotonic_us() - last_asked_us_ > kept_us) return drop_copy();
     for (const Decision& decision : turn.decisions)
         for (const Record& record : decision.save) {
             const Run* run = std::get_if<Run>(&record);
@@ -104,6 +111,17 @@ void Planner::saw(const Turn& turn) {
         }
     if (copying_ || since_.size() < records_most) return;
     thread_.add([copy = copy_, records = std::exchange(since_, {})] { follow(*copy, records); });
+}
+
+void Planner::drop_copy_later() {
+    if (asked_ > 0 || std::exchange(drop_is_due_, true)) return;
+    const std::int64_t quiet_ms = (monotonic_us() - last_asked_us_) / 1'000;
+    loop_.after(std::max<std::int64_t>(1, limits_.kept_ms - quiet_ms), [this] {
+        drop_is_due_ = false;
+        if (asked_ > 0 || !copy_) return;
+        if (monotonic_us() - last_asked_us_ < limits_.kept_ms * 1'000) return drop_copy_later();
+        drop_copy();
+    });
 }
 
 void Planner::drop_copy() {
@@ -131,19 +149,24 @@ void Planner::copy_some() {
         return loop_.post([this] { copy_some(); });
     }
     copying_ = false;
-    for (const auto& question : std::exchange(waiting_, {})) hand_over(question);
+    begin_next();
 }
 
 // The records until now go with the question, or with the one before it: the thread applies them in order.
 void Planner::hand_over(const std::shared_ptr<Question>& question) {
+    working_ = true;
     for (const After& after : question->after)
         if (const auto run = cluster_.runs.find(after.run); run != cluster_.runs.end() && terminal(run->second.state))
             question->predecessors.emplace_back(without_texts(run->second));
     thread_.add([this, question, copy = copy_, records = std::exchange(since_, {})] {
         follow(*copy, records);
-        if (question->over) return;
-        const Status looked = look_at(*copy, question->work, question->predecessors);
-        loop_.post([this, question, looked] { answer(question, looked); });
+        Status looked = rtrain::Done{};
+        if (!question->over) looked = look_at(*copy, question->work, question->predecessors);
+        loop_.post([this, question, looked] {
+            working_ = false;
+            answer(question, looked);
+            begin_next();
+        });
     });
 }
 
@@ -154,6 +177,7 @@ void Planner::answer(const std::shared_ptr<Question>& question, const Status& lo
     if (--by->second == 0) asked_by_.erase(by);
     const auto done = std::exchange(question->done, nullptr);
     done(looked);
+    drop_copy_later();
 }
 
 }  // namespace rtrain::head

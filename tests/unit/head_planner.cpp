@@ -186,3 +186,42 @@ TEST_CASE("a user has so many questions at a time, and all users together") {
     }
     CHECK(refused == "ana eve ana eve ");
 }
+
+TEST_CASE("users take turns: who asks once does not wait behind all that another has asked before") {
+    Planning story(by_one);
+    story.fill(5);
+    std::vector<std::string> answered;
+    const auto ask = [&](const std::string& user) {
+        story.planner.look(
+            user, [](Cluster&) {},
+            [&, user](const Status& looked) {
+                REQUIRE(looked);
+                answered.push_back(user);
+                if (answered.size() == 8) story.loop.stop();
+            });
+    };
+    story.loop.post([&] {
+        for (int i = 0; i < 6; ++i) ask("ana");
+        ask("bob");
+        ask("eve");
+    });
+    story.run();
+    CHECK(answered == std::vector<std::string>{"ana", "bob", "eve", "ana", "ana", "ana", "ana", "ana"});
+}
+
+TEST_CASE("the copy goes some time after the last question, also where nothing else happens") {
+    PlannerLimits limits = by_one;
+    limits.kept_ms = 20;
+    Planning story(limits);
+    story.fill(5);
+    story.ask_and_compare(asked);
+    CHECK(story.planner.keeps_copy());
+    const std::function<void()> look = [&] {
+        if (!story.planner.keeps_copy()) return story.loop.stop();
+        story.loop.after(1, look);
+    };
+    story.loop.post(look);
+    story.run();
+    CHECK_FALSE(story.planner.keeps_copy());
+    story.ask_and_compare(asked);
+}
