@@ -12,6 +12,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t gather_ms = 25;
+constexpr std::int64_t room_ms = 250;  // until it is tried again where there was no room
 constexpr std::int64_t seen_apart_ms = 500;
 constexpr std::size_t seen_at_most = 2'000;  // then the newest covers the rest
 constexpr const char* streams[] = {"out", "err"};
@@ -63,7 +64,7 @@ void LogShipper::watch(AttemptKey key, Followed& followed) {
     if (inotify_ >= 0 && followed.watch < 0)
         followed.watch = ::inotify_add_watch(inotify_, files_.logs(key).c_str(), IN_MODIFY);
     if (followed.watch >= 0) watches_[followed.watch] = key;
-    schedule(key);
+    schedule(key, gather_ms);
 }
 
 void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
@@ -95,16 +96,17 @@ void LogShipper::changed() {
         for (ssize_t at = 0; at < got;) {
             const auto* event = reinterpret_cast<const inotify_event*>(bytes + at);
             at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
-            if (const auto found = watches_.find(event->wd); found != watches_.end()) schedule(found->second);
+            if (const auto found = watches_.find(event->wd); found != watches_.end())
+                schedule(found->second, gather_ms);
         }
     }
 }
 
-void LogShipper::schedule(AttemptKey attempt) {
+void LogShipper::schedule(AttemptKey attempt, std::int64_t in_ms) {
     const auto found = followed_.find(attempt);
     if (found == followed_.end() || found->second.scheduled) return;
     found->second.scheduled = true;
-    loop_.after(gather_ms, [this, attempt] {
+    loop_.after(in_ms, [this, attempt] {
         if (const auto at = followed_.find(attempt); at != followed_.end()) {
             at->second.scheduled = false;
             pump(attempt);
@@ -185,7 +187,7 @@ void LogShipper::pump(AttemptKey attempt) {
         if (!sending) held_to_limit(file);
         sending = sending && pump_file(file);
     }
-    if (connected_ && !sending) schedule(attempt);  // no acknowledgement may be under way that would call this
+    if (connected_ && !sending) schedule(attempt, room_ms);  // no acknowledgement may be under way that would call this
     settle(found->second);
 }
 
@@ -256,7 +258,7 @@ void LogShipper::resend() {
             send_again(file);
             file.later = false;
         }
-        schedule(key);
+        schedule(key, gather_ms);
     }
 }
 

@@ -65,7 +65,7 @@ class LogShipper {
     void pump(AttemptKey attempt);
     static void note_growth(File& file);
     bool pump_file(File& file);  // false: there is no connection, or no room on it
-    void schedule(AttemptKey attempt);
+    void schedule(AttemptKey attempt, std::int64_t in_ms);
     void changed();
     void settle(Followed& followed);
     void remember(AttemptKey attempt, const Followed& followed) const;

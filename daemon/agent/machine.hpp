@@ -72,13 +72,20 @@ struct AgentState {
     std::int64_t heartbeat_ms = 1'000;
     Time heartbeat_at;
     std::uint64_t next_news = 1;
-    std::map<std::uint64_t, protocol::News> outbox;
-    std::uint64_t unsent_from = 0;  // news from here on wait for `send_at`, and for room; 0: none
+    struct Unacknowledged {
+        protocol::News news;
+        std::size_t bytes = 0;  // as a message, about
+        bool operator==(const Unacknowledged&) const = default;
+    };
+    std::map<std::uint64_t, Unacknowledged> outbox;  // by number
+    std::uint64_t unsent_from = 0;                   // news from here on wait for `send_at`, and for room; 0: none
     Time send_at;
     std::size_t unacknowledged_bytes = 0;  // of news that were sent on this connection
     std::map<AttemptKey, LocalAttempt> attempts;
     bool operator==(const AgentState&) const = default;
 };
+
+void keep_unacknowledged(AgentState& state, protocol::News news);  // also what an agent before this one kept on disk
 
 Outputs step(AgentState& state, Time now, const Input& input);
 std::optional<Time> next_wake(const AgentState& state);  // when TimerFired is due

@@ -1,5 +1,4 @@
 // Between this agent and the head: the numbered news with their outbox, registration, heartbeats, orders.
-#include "daemon/agent/metrics_bound.hpp"
 #include "daemon/agent/steps.hpp"
 
 namespace rtrain::agent {
@@ -10,7 +9,7 @@ namespace {
 
 constexpr std::int64_t gather_ms = 20;
 constexpr std::size_t unacknowledged_bytes_max = std::size_t{16} << 20;  // of news that are under way; one may be more
-constexpr std::size_t news_frame_bytes = 512;                            // about; without the text of workers
+constexpr std::size_t batch_bytes_max = std::size_t{12} << 20;           // the head reads messages of 16 MiB
 
 // The first report of an attempt says that it runs; those behind it are metrics and may come a moment later, together.
 bool may_wait(const NewsBody& what) {
@@ -18,20 +17,45 @@ bool may_wait(const NewsBody& what) {
     return report != nullptr && report->index > 1;
 }
 
-// Returns the bytes of the text that workers gave: it alone makes news long.
-std::size_t workers_text_bytes(const NewsBody& what) {
-    std::size_t bytes = 0;
-    if (const auto* report = std::get_if<Reported>(&what))
-        for (const auto& [rank, json] : report->metrics_json) bytes += json.size();
-    if (const auto* exited = std::get_if<Exited>(&what)) bytes = exited->cause.detail.size();
+// Returns the bytes of `text` in a message, or somewhat more: it is escaped there.
+std::size_t in_message(const std::string& text) {
+    std::size_t bytes = text.size() + 16;  // its quotes, a name, a number
+    for (const char c : text)
+        if (static_cast<unsigned char>(c) < 0x20)
+            bytes += 5;
+        else if (c == '"' || c == '\\')
+            ++bytes;
     return bytes;
 }
 
-std::size_t bytes_of(const News& news) { return news_frame_bytes + workers_text_bytes(news.what); }
+// Returns the bytes of news as a message, or somewhat more.
+std::size_t bytes_of(const NewsBody& what) {
+    struct Texts {
+        std::size_t operator()(const Prepared& news) const {
+            return in_message(news.from) + in_message(news.master_address);
+        }
+        std::size_t operator()(const PrepareFailed& news) const { return in_message(news.why); }
+        std::size_t operator()(const Started& news) const { return in_message(news.host); }
+        std::size_t operator()(const Exited& news) const { return in_message(news.cause.detail); }
+        std::size_t operator()(const Emptied&) const { return 0; }
+        std::size_t operator()(const Reported& news) const {
+            std::size_t bytes = in_message(news.checkpoint);
+            for (const auto& [rank, json] : news.metrics_json) bytes += in_message(json);
+            return bytes;
+        }
+        std::size_t operator()(const Committed& news) const {
+            return in_message(news.directory) + in_message(news.metrics_json);
+        }
+        std::size_t operator()(const Deleted& news) const { return in_message(news.directory); }
+        std::size_t operator()(const Notice& news) const { return in_message(news.text) + in_message(news.reason); }
+    };
+    constexpr std::size_t names_and_numbers = 512;
+    return names_and_numbers + std::visit(Texts{}, what);
+}
 
 // A connection keeps what waits to be sent in memory, and takes no more than it has room for.
-bool has_room(const AgentState& state, const News& next) {
-    return state.unacknowledged_bytes == 0 || state.unacknowledged_bytes + bytes_of(next) <= unacknowledged_bytes_max;
+bool has_room(const AgentState& state, std::size_t more) {
+    return state.unacknowledged_bytes == 0 || state.unacknowledged_bytes + more <= unacknowledged_bytes_max;
 }
 
 void forget_connection(AgentState& state) {
@@ -43,8 +67,15 @@ void forget_connection(AgentState& state) {
 
 std::optional<Time> news_wake(const AgentState& state) {
     const auto next = state.outbox.lower_bound(state.unsent_from);
-    if (state.unsent_from == 0 || next == state.outbox.end() || !has_room(state, next->second)) return std::nullopt;
+    if (state.unsent_from == 0 || next == state.outbox.end() || !has_room(state, next->second.bytes))
+        return std::nullopt;
     return state.send_at;
+}
+
+void keep_unacknowledged(AgentState& state, News news) {
+    const std::uint64_t seq = news.seq;
+    const std::size_t bytes = bytes_of(news.what);
+    state.outbox.emplace(seq, AgentState::Unacknowledged{std::move(news), bytes});
 }
 
 void tell_head(Step& step, NewsBody what) {
@@ -56,7 +87,7 @@ void tell_head(Step& step, NewsBody what) {
         state.unsent_from = news.seq;
         state.send_at = step.now + Duration{gather_ms};
     }
-    state.outbox.emplace(news.seq, std::move(news));
+    keep_unacknowledged(state, std::move(news));
     if (!waits) send_late_news(step);
 }
 
@@ -72,12 +103,12 @@ void send_late_news(Step& step) {
         if (!full.items.empty()) step.out.push_back(ToHead{std::move(full)});
     };
     auto at = state.outbox.lower_bound(state.unsent_from);
-    for (; at != state.outbox.end() && has_room(state, at->second); ++at) {
-        state.unacknowledged_bytes += bytes_of(at->second);
-        const std::size_t more = workers_text_bytes(at->second.what);
-        if (bytes + more > worker::all_ranks_metrics_bytes_max) flush();  // one message carries no more
+    for (; at != state.outbox.end() && has_room(state, at->second.bytes); ++at) {
+        const std::size_t more = at->second.bytes;
+        state.unacknowledged_bytes += more;
+        if (bytes + more > batch_bytes_max) flush();
         bytes += more;
-        batch.items.push_back(at->second);
+        batch.items.push_back(at->second.news);
     }
     flush();
     state.unsent_from = at == state.outbox.end() ? 0 : at->first;  // the rest follows acknowledgements
@@ -122,7 +153,7 @@ void acknowledged(Step& step, std::uint64_t seq) {
     if (outbox.empty() || outbox.begin()->first > seq) return;
     for (auto at = outbox.begin(); at != outbox.end() && at->first <= seq; at = outbox.erase(at))
         if (state.registered && (state.unsent_from == 0 || at->first < state.unsent_from))
-            state.unacknowledged_bytes -= bytes_of(at->second);
+            state.unacknowledged_bytes -= at->second.bytes;
     step.out.push_back(DropNews{seq});
     if (const auto due = news_wake(state); due && step.now >= *due) send_late_news(step);
 }

@@ -168,7 +168,7 @@ Status Service::start() {
                         .facts = inventory_.facts};
     state_.scratch_quota = options_.scratch_quota;
     state_.next_news = outbox_.next();
-    state_.outbox = outbox_.kept();
+    for (auto& [seq, news] : outbox_.kept()) keep_unacknowledged(state_, std::move(news));
     std::vector<std::string> damaged;
     for (const AttemptImage& image : kept_attempts(files_, live_image, damaged)) adopt(image);
     for (const AttemptImage& image : kept_attempts(files_, ended_image, damaged)) {

@@ -27,7 +27,7 @@ void SimNode::start_agent() {
     state_.inventory.total["CPU"] = units(world_.settings.cpus);
     state_.inventory.gpus = world_.settings.gpus;
     state_.stop_grace_ms = 2'000;
-    state_.outbox = disk_.outbox;
+    for (const auto& [seq, news] : disk_.outbox) agent::keep_unacknowledged(state_, news);
     state_.next_news = disk_.next_news;
     find_attempts();
     later(world_.dice.between(0, 500), [this] { dial(); });
