@@ -207,6 +207,7 @@ void reply_queue(Ask& ask, const Reasons& reasons) {
                    const auto found = head.cluster.runs.find(order[i]);
                    if (found == head.cluster.runs.end()) return nullptr;
                    const Run& run = found->second;
+                   if (run.state != RunState::queued && run.state != RunState::recovering) return nullptr;
                    const auto known = reasons.find(run.id);
                    const std::string& text = known == reasons.end() ? run.reason : known->second;
                    json item = waiting_json(head, run, now, text);

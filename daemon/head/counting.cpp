@@ -97,18 +97,23 @@ bool tells_of_a_lost_checkpoint(const std::string& reason) {
 }
 
 void count_news(Head& head, const protocol::News& news) {
-    if (const auto* said = std::get_if<protocol::Committed>(&news.what))
+    // Of others nothing is counted: what a scrape has not seen yet would stay.
+    const auto known = [&](const protocol::AttemptRef& attempt) {
+        return head.cluster.runs.contains(RunId{attempt.run});
+    };
+    if (const auto* said = std::get_if<protocol::Committed>(&news.what); said && known(said->attempt))
         head.metrics.checkpoint_saved({.run = RunId{said->attempt.run},
                                        .save_seconds = static_cast<double>(said->upload_ms) / 1e3,
                                        .blocked_seconds = static_cast<double>(said->blocked_us) / 1e6});
-    if (const auto* said = std::get_if<protocol::Exited>(&news.what); said && failed_by_itself(said->cause))
+    if (const auto* said = std::get_if<protocol::Exited>(&news.what);
+        said && known(said->attempt) && failed_by_itself(said->cause))
         head.metrics.lost_time(RunId{said->attempt.run}, metrics::LostPhase::detect,
                                std::max(0.0, static_cast<double>(wall_ms() - said->exit_wall_us / 1'000) / 1e3));
     if (const auto* said = std::get_if<protocol::Started>(&news.what);
-        said && said->rank == 0 && said->restore_ms > 0 && said->attempt.number > 1)
+        said && known(said->attempt) && said->rank == 0 && said->restore_ms > 0 && said->attempt.number > 1)
         head.metrics.lost_time(RunId{said->attempt.run}, metrics::LostPhase::restore,
                                static_cast<double>(said->restore_ms) / 1e3);
-    if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
+    if (const auto* said = std::get_if<protocol::Notice>(&news.what); said && known(said->attempt)) {
         if (tells_of_a_lost_checkpoint(said->reason))
             head.metrics.checkpoint_failed(RunId{said->attempt.run}, said->reason);
         if (!said->reason.empty()) head.metrics.warned(RunId{said->attempt.run}, said->reason);

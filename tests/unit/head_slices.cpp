@@ -5,6 +5,7 @@
 
 #include "daemon/head/clock.hpp"
 #include "daemon/head/slices.hpp"
+#include "daemon/head/view_json.hpp"
 #include "daemon/net/loop.hpp"
 #include "tests/unit/head_agent.hpp"
 
@@ -68,6 +69,37 @@ TEST_CASE("pages of thousands of runs hold each once, though others are submitte
     CHECK(queue.body.at("items").size() == crowd + 3 - 2'000);
     CHECK(queue.body.at("items").at(0).at("position") == 2'001);
     CHECK(queue.body.at("next_cursor").is_null());
+}
+
+TEST_CASE("a page ends with its limit or at eight megabytes, and the next goes on behind it") {
+    head::Listing page(1'000);
+    const json item = std::string(1u << 20, 'x');
+    int items = 0;
+    for (; !page.full(); ++items) page.add(item);
+    CHECK(items == 8);
+    page.begin({{"number", 1}}, "workers");
+    page.add_element(1);
+    page.add_element(2);
+    page.end();
+    const json whole = json::parse(std::move(page).finish("next"));
+    CHECK(whole.at("items").size() == 9);
+    CHECK(whole.at("items").back().dump() == R"({"number":1,"workers":[1,2]})");
+    CHECK(whole.at("next_cursor") == "next");
+
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    for (int i = 0; i < 5; ++i) (void)head.make_token("user", "user-" + std::to_string(i));
+    std::set<std::string> seen;
+    std::string cursor = "0";
+    while (!cursor.empty()) {
+        const Answer tokens = head.call("GET", "/v1/tokens?limit=2&cursor=" + cursor);
+        REQUIRE(tokens.body.at("items").size() <= 2);
+        for (const json& one : tokens.body.at("items")) CHECK(seen.insert(one.at("id")).second);
+        const json next = tokens.body.at("next_cursor");
+        cursor = next.is_null() ? "" : next.get<std::string>();
+    }
+    CHECK(seen.size() == head.call("GET", "/v1/tokens?limit=1000").body.at("items").size());
+    CHECK(seen.size() >= 6);
 }
 
 TEST_CASE("many readers of /metrics are served by few pages, or told to come again") {
