@@ -1,8 +1,10 @@
 """How the binary and the workers' library are built: what the loader and the processor enforce is read from the files."""
 
+import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -11,6 +13,7 @@ from local_cluster import RTRAIN
 BUILD = pathlib.Path(RTRAIN).parent
 LIBRARY = pathlib.Path(os.environ.get("RTRAIN_TEST_WORKER_LIB", BUILD / "librtrain_worker.so"))
 PARTS = ("scheduler", "storage", "runtime/CMakeFiles", "runtime/worker", "daemon", "cmd")  # what the two are linked from
+FOLDERS = {part.split("/")[0] for part in PARTS}
 each = pytest.mark.parametrize("file", [pathlib.Path(RTRAIN), LIBRARY], ids=["binary", "library"])
 
 
@@ -51,6 +54,31 @@ def test_stacks_are_guarded_and_copies_are_bounded(file):
     assert "__stack_chk_fail" in imported
     bounded = {name for name in imported if re.fullmatch(r"__\w+_chk", name)}
     assert bounded & {"__memcpy_chk", "__snprintf_chk"}, bounded
+
+
+def flags_of_our_objects():
+    """The compilers' commands for what the two are linked from, less what names one file."""
+    commands = json.loads((BUILD / "compile_commands.json").read_text())
+    found = set()
+    for one in commands:
+        words = shlex.split(one["command"])
+        if pathlib.Path(one["directory"], words[words.index("-o") + 1]).relative_to(BUILD).parts[0] in FOLDERS:
+            compiler = next(word for word in words if re.search(r"(cc|[+][+])(-\d+)?$", word) and "ccache" not in word)
+            found.add((compiler, *[word for word in words if re.match(r"-[fUO]|-D_FORTIFY|-std", word)]))
+    return sorted(found)
+
+
+def test_every_object_of_ours_is_compiled_with_what_bounds_copies_best():
+    """Level 3 bounds what the compiler can compute as well, not constants alone. The C library says which one is in force."""
+    found = flags_of_our_objects()
+    assert len(found) > 2
+    for compiler, *flags in found:
+        language = "c++" if any("std=c++" in flag for flag in flags) else "c"
+        command = [compiler, *flags, "-x", language, "-E", "-dM", "-include", "features.h", "/dev/null"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        macros = dict(re.findall(r"^#define (\w+) (.*)$", text, re.M))
+        assert macros["__USE_FORTIFY_LEVEL"] == "3" and macros["__SSP_STRONG__"] == "3", flags
+        assert macros.get("__PIE__", macros.get("__PIC__")) == "2", flags
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="CET is of x86")

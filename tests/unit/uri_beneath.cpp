@@ -1,11 +1,19 @@
 // Paths beneath a directory: no link is followed, by the kernel's own walk and by ours.
 
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -84,6 +92,72 @@ TEST_CASE("a link at any part of a path is refused and named", "[beneath]") {
     CHECK(make_beneath(*top, "a/out/new").error().code == ErrorCode::unauthorised);
     CHECK(!fs::exists(outside.path + "/new"));
     CHECK(place_beneath(*top, "a/out/new").error().code == ErrorCode::unauthorised);
+}
+
+// Kernels before 5.6 answer ENOSYS, filters of containers EPERM.
+bool forbid_openat2(int error) {
+    sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{.len = sizeof rules / sizeof *rules, .filter = rules};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+    if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return false;
+    open_how how{};
+    how.flags = O_PATH;
+    return ::syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof how) == -1 && errno == error;
+}
+
+// What does not hold, in a process of its own; empty: all does.
+std::string wrong_without_openat2(int error, const std::string& inside) {
+    if (!forbid_openat2(error)) return "openat2 is not forbidden";
+    const auto top = open_top(inside + "-link");  // an operator's link leads there
+    if (!top) return top.error().message;
+    const auto file = open_beneath(*top, "a/b/file", O_RDONLY);
+    if (!file || content(*file) != "inside") return "a file is not read";
+    if (!make_beneath(*top, "new/directory", 0700)) return "a directory is not made";
+    const auto place = place_beneath(*top, "a/b/file");
+    if (!place || place->name != "file") return "a parent directory is not found";
+    if (open_beneath(*top, "a/x", O_RDONLY).error().code != ErrorCode::not_found) return "a missing name is there";
+    for (const char* link : {"a/out/secret", "a/b/link", "a/out"}) {
+        const auto led = open_beneath(*top, link, O_RDONLY);
+        if (led || led.error().code != ErrorCode::unauthorised) return std::string(link) + " is followed";
+    }
+    if (make_beneath(*top, "a/out/new").ok()) return "a directory is made behind a link";
+    return "";
+}
+
+TEST_CASE("where openat2 is forbidden, or not there, paths are walked, and links in them refused") {
+    for (const int error : {ENOSYS, EPERM}) {
+        const Folder folder, outside;
+        const std::string inside = folder.path + "/inside";
+        fs::create_directories(inside + "/a/b");
+        fs::create_directory_symlink(inside, inside + "-link");
+        std::ofstream(inside + "/a/b/file") << "inside";
+        std::ofstream(outside.path + "/secret") << "outside";
+        fs::create_directory_symlink(outside.path, inside + "/a/out");
+        fs::create_symlink(outside.path + "/secret", inside + "/a/b/link");
+        int said[2];
+        REQUIRE(::pipe2(said, O_CLOEXEC) == 0);
+        const pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            const std::string wrong = wrong_without_openat2(error, inside);
+            const ssize_t wrote = ::write(said[1], wrong.data(), wrong.size());
+            ::_exit(wrong.empty() && wrote == 0 ? 0 : 1);
+        }
+        const Descriptor from(said[0]);
+        ::close(said[1]);
+        const std::string wrong = content(from);
+        int status = -1;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        INFO("errno " << error << ": " << wrong);
+        CHECK(status == 0);
+        CHECK(fs::is_directory(inside + "/new/directory"));
+        CHECK_FALSE(fs::exists(outside.path + "/new"));
+    }
 }
 
 TEST_CASE("paths with empty, '.' or '..' parts are no paths beneath a directory", "[beneath]") {
