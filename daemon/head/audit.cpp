@@ -9,7 +9,6 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t text_at_most = 300;
-constexpr std::int64_t end_pause_ms = 3'600'000;
 
 // Text from a request as one line of ASCII, cut at 300 characters.
 std::string plain(std::string text) {
@@ -126,7 +125,7 @@ void tell_audit_end(Head& head) {
     if (end.sequence > 0)
         std::fprintf(stderr, "rtrain head: the audit ends at %llu:%s\n", static_cast<unsigned long long>(end.sequence),
                      end.hash.c_str());
-    head.loop.after(end_pause_ms, [&head] { tell_audit_end(head); });
+    head.loop.after(head.options.audit_end_ms, [&head] { tell_audit_end(head); });
 }
 
 void get_audit(Ask& ask) {

@@ -1,7 +1,12 @@
 // The audit: who changed what, and from where, chained, and without a secret in it.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <fstream>
 
 #include "storage/state/journal.hpp"
+#include "storage/uri/descriptor.hpp"
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -100,6 +105,37 @@ TEST_CASE("nodes that join, files that people write and a stop of the head are i
     for (const state::AuditRow& row : *kept) CHECK(state::follow(end, row).ok());
     CHECK(end.sequence == rows_of(head).size());
     CHECK(end.hash == rows_of(head).back()["hash"]);
+}
+
+TEST_CASE("the head's log tells each hour where the audit ends, so that a cut end shows") {
+    CHECK(HeadOptions{}.audit_end_ms == 3'600'000);
+    const TemporaryFolder folder;
+    const std::string log = folder.path + "/log";
+    const int before = ::dup(STDERR_FILENO);
+    {
+        const storage::Descriptor file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+        REQUIRE(::dup2(file.number(), STDERR_FILENO) == STDERR_FILENO);
+    }
+    bool told = false, told_again = false;
+    {
+        HeadUnderTest head({.data_dir = folder.path + "/data", .audit_end_ms = 20});
+        const auto end_is_told = [&] {
+            const json last = rows_of(head).back();
+            const std::string line = "the audit ends at " + last["sequence"].dump() + ":" + last["hash"].get<std::string>();
+            return eventually([&] {
+                std::ifstream in(log);
+                const std::string text{std::istreambuf_iterator<char>(in), {}};
+                return text.find(line + "\n") != std::string::npos;
+            });
+        };
+        told = end_is_told();
+        head.make_token("user", "ann");
+        told_again = end_is_told();
+    }
+    ::dup2(before, STDERR_FILENO);
+    ::close(before);
+    CHECK(told);
+    CHECK(told_again);
 }
 
 TEST_CASE("dry_run keeps no change out of the audit, but where the route knows it") {
