@@ -121,7 +121,8 @@ TEST_CASE("the head's log tells each hour where the audit ends, so that a cut en
         HeadUnderTest head({.data_dir = folder.path + "/data", .audit_end_ms = 20});
         const auto end_is_told = [&] {
             const json last = rows_of(head).back();
-            const std::string line = "the audit ends at " + last["sequence"].dump() + ":" + last["hash"].get<std::string>();
+            const std::string line =
+                "the audit ends at " + last["sequence"].dump() + ":" + last["hash"].get<std::string>();
             return eventually([&] {
                 std::ifstream in(log);
                 const std::string text{std::istreambuf_iterator<char>(in), {}};
