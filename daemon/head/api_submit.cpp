@@ -318,6 +318,19 @@ Status check_name(const Head& head, const Caller& caller, Submission& submission
     return Done{};
 }
 
+// All runs of a user together take a bounded part of the head's memory.
+Status check_memory(const Head& head, const std::string& user, const Submission& submission) {
+    const spec::Job& job = submission.job;
+    const std::size_t runs = std::max<std::size_t>(1, submission.array.indices.size());
+    const std::size_t more = runs * spec::demand_bytes(job) * std::max(job.workers, job.workers_max);
+    const std::size_t have = head.names.demand_bytes(user), most = head.options.user_demand_bytes;
+    if (have + more <= most) return Done{};
+    return Error{ErrorCode::full,
+                 "the workers of all runs of " + user + " would take " + std::to_string((have + more) >> 20) +
+                     " MiB of the head's memory; the most is " + std::to_string(most >> 20),
+                 "remove runs that have ended (rtrain runs rm), or submit this when others have"};
+}
+
 void submit(Ask& ask, ReadRequest read) {
     if (const Run* before = made_before(ask.head, read.body.value("key", json()).is_string() ? read.body["key"] : "",
                                         ask.caller.user)) {
@@ -330,6 +343,8 @@ void submit(Ask& ask, ReadRequest read) {
     submission.key = own_key(submission.key.empty() ? security::random_hex(16) : submission.key, ask.caller.user);
     if (const Status below = mark_parent(ask, submission.job); !below) return refuse(ask, below.error());
     if (const Status named = check_name(ask.head, ask.caller, submission); !named) return refuse(ask, named.error());
+    if (const Status room = check_memory(ask.head, ask.caller.user, submission); !room)
+        return refuse(ask, room.error());
     accept(ask, submission);
 }
 

@@ -1,18 +1,35 @@
-// See run_names.hpp. Neither the name nor the key of a run ever changes.
+// See run_names.hpp. Neither the name, nor the key, nor the user of a run ever changes.
 #include "daemon/head/run_names.hpp"
 
 #include <utility>
 
+#include "storage/spec/job.hpp"
+
 namespace rtrain::head {
+namespace {
+
+// Workers ask alike; they become more and fewer while the run lives.
+std::size_t bytes_of(const Run& run) {
+    const auto& bundles = run.spec.gang.bundles;
+    if (bundles.empty()) return 1;
+    return bundles.size() * spec::demand_bytes(bundles.front().demand, bundles.front().selector);
+}
+
+}  // namespace
 
 void RunNames::saw(const Run& run) {
     ++in_states_[run.state];
-    if (const auto before = known_.find(run.id); before != known_.end())
+    const std::size_t bytes = bytes_of(run);
+    if (const auto before = known_.find(run.id); before != known_.end()) {
+        before->second.user->second += bytes - std::exchange(before->second.bytes, bytes);
         return leave(std::exchange(before->second.state, run.state));
+    }
     const auto name = names_.try_emplace(run.name).first, key = keys_.try_emplace(run.submit_key).first;
     name->second.insert(run.id);
     key->second.insert(run.id);
-    known_.emplace(run.id, Known{name, key, run.state});
+    const auto user = bytes_of_users_.try_emplace(run.user).first;
+    user->second += bytes;
+    known_.emplace(run.id, Known{name, key, user, run.state, bytes});
 }
 
 void RunNames::forget(RunId run) {
@@ -21,6 +38,8 @@ void RunNames::forget(RunId run) {
     leave(names_, found->second.name, run);
     leave(keys_, found->second.key, run);
     leave(found->second.state);
+    const auto user = found->second.user;
+    if ((user->second -= found->second.bytes) == 0) bytes_of_users_.erase(user);
     known_.erase(found);
 }
 
@@ -38,6 +57,11 @@ const std::set<RunId>& RunNames::in(const Index& index, const std::string& text)
     static const std::set<RunId> none;
     const auto found = index.find(text);
     return found == index.end() ? none : found->second;
+}
+
+std::size_t RunNames::demand_bytes(const std::string& user) const {
+    const auto found = bytes_of_users_.find(user);
+    return found == bytes_of_users_.end() ? 0 : found->second;
 }
 
 const std::set<RunId>& RunNames::named(const std::string& name) const { return in(names_, name); }

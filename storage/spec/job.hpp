@@ -80,7 +80,8 @@ ReadAnswer job_from_json(const std::string& json, JsonFrom from = JsonFrom::subm
 std::string json_schema();  // `rtrain schema`
 
 RunSpec run_spec(const Job& job);
-std::size_t demand_bytes(const Job& job);  // about what one worker's amounts and label selector take
+std::size_t demand_bytes(const Resources& amounts, const LabelSelector& selector);  // about what a worker's take
+std::size_t demand_bytes(const Job& job);                                           // of one worker
 
 // Strict YAML 1.2 to JSON text with positions, for other files too (cluster.yaml, config.yaml).
 struct YamlAnswer {

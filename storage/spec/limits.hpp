@@ -23,6 +23,8 @@ inline constexpr std::size_t selector_values_most = 256;
 inline constexpr std::size_t demand_bytes_most = 32 << 20;
 inline constexpr std::size_t array_runs_most = 10'000;
 inline constexpr std::size_t array_bytes_most = 256 << 20;  // of all its runs' jobs and workers
+// Of the workers of all runs that the head knows of one user: some four million, of runs that have ended as well.
+inline constexpr std::size_t user_demand_bytes_most = 512 << 20;
 
 struct ListLimit {
     std::string_view path;  // of the row

@@ -101,16 +101,18 @@ void check_demand(Reading& reading, const Value& root) {
 
 }  // namespace
 
-std::size_t demand_bytes(const Job& job) {
+std::size_t demand_bytes(const Resources& amounts, const LabelSelector& selector) {
     constexpr std::size_t of_entry = 64;  // beside its text
     std::size_t bytes = of_entry;
-    for (const auto& [name, amount] : job.resources_per_worker) bytes += of_entry + name.size();
-    for (const LabelCondition& condition : job.label_selector) {
+    for (const auto& [name, amount] : amounts) bytes += of_entry + name.size();
+    for (const LabelCondition& condition : selector) {
         bytes += of_entry + condition.key.size();
         for (const std::string& value : condition.values) bytes += of_entry + value.size();
     }
     return bytes;
 }
+
+std::size_t demand_bytes(const Job& job) { return demand_bytes(job.resources_per_worker, job.label_selector); }
 
 void check_whole(Reading& reading, const Value& root) {
     complete_resources(reading, root);
