@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,14 @@ from types import ModuleType
 
 _lock = threading.Lock()
 _holders: Counter[str] = Counter()  # of those that were registered here
+
+
+def _in_a_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that is not there may hold the other
+
+
+os.register_at_fork(after_in_child=_in_a_child)
 
 
 @contextlib.contextmanager

@@ -67,6 +67,10 @@ class Channel:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
+    def leave(self) -> None:
+        """Closes this process's end alone: the one that it was forked from goes on."""
+        self._socket.close()
+
     @property
     def peer(self) -> str:
         try:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import pickle
 import secrets
 import socket
@@ -318,6 +319,19 @@ class Hub:
                 channel.close()
         self._until_told([slot for slot in slots if slot not in by_force])
 
+    def leave(self) -> None:
+        """In a forked child: what was called stays its parent's. Locks that a thread which is not there may hold are made anew, and
+        connections closed on this side alone, so that workers see their driver's end even where the child lives on."""
+        self._closing = self._closed = True
+        self._lock = threading.Lock()
+        self._door.close()
+        for slot in list(self._slots.values()):
+            slot.changed = threading.Condition()
+            channel, slot.channel = slot.channel, None
+            if channel is not None:
+                channel.leave()
+            slot.died(f"it belongs to process {os.getppid()}, which this one was forked from", TaskCancelledError)
+
     def _until_told(self, slots: list[Slot]) -> None:
         deadline = time.monotonic() + _SENT_WITHIN_S
         for slot in slots:
@@ -456,6 +470,17 @@ def close() -> None:
 
 
 atexit.register(close)
+
+
+def _in_a_child() -> None:
+    global _hub, _making
+    _making = threading.Lock()
+    left, _hub = _hub, None
+    if left is not None:
+        left.leave()
+
+
+os.register_at_fork(after_in_child=_in_a_child)
 
 
 def checker(slot: Slot) -> Callable[[], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +13,14 @@ from rtrain._remote._channel import Part
 from rtrain._remote._errors import GetTimeoutError
 
 _settled = threading.Condition()  # every ObjectRef of the process: `wait` looks at many
+
+
+def _in_a_child() -> None:
+    global _settled
+    _settled = threading.Condition()  # a thread that is not there may hold the other
+
+
+os.register_at_fork(after_in_child=_in_a_child)
 
 
 class ObjectRef:

@@ -1,0 +1,128 @@
+"""What a forked child may do while a thread of its parent, which the child does not have, holds a lock."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+
+import rtrain
+from rtrain import _by_value
+from rtrain._remote import _hub, _refs
+from rtrain._remote._hub import Call, Hub, Slot
+from rtrain._remote._refs import ObjectRef
+
+WITHIN_S = 10.0
+
+
+def in_a_child(does: Callable[[], bool]) -> int | str:
+    """The exit code of a forked child: 0 when what it does is true. "stuck" after a while."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if does() else 1)
+        except BaseException as error:
+            print(f"in the child: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            os._exit(2)
+    ended = os.pidfd_open(child)
+    try:
+        there = select.select([ended], [], [], WITHIN_S)[0]
+    finally:
+        os.close(ended)
+    if there:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "stuck"
+
+
+@pytest.fixture
+def held():
+    """Has another thread hold a lock until the test is over."""
+    over, threads = threading.Event(), []
+
+    def hold(lock) -> None:
+        taken = threading.Event()
+
+        def run() -> None:
+            with lock:
+                taken.set()
+                over.wait()
+
+        threads.append(threading.Thread(target=run))
+        threads[-1].start()
+        assert taken.wait(WITHIN_S)
+
+    yield hold
+    over.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_child_pickles_while_its_parent_did(held) -> None:
+    held(_by_value._lock)
+
+    def pickles() -> bool:
+        with _by_value.by_value([os]):
+            return True
+
+    assert in_a_child(pickles) == 0
+
+
+def test_a_child_has_values_of_its_own_while_its_parent_settled_one(held) -> None:
+    held(_refs._settled)
+    assert in_a_child(lambda: rtrain.get(rtrain.put(3)) == 3) == 0
+
+
+class Head:
+    """Says what it is asked to do, by a file that parent and child share."""
+
+    def __init__(self, told: pathlib.Path) -> None:
+        self.told = told
+        self.place = type("Place", (), {"host_port": ("127.0.0.1", 1)})
+
+    def post(self, path: str, body: object = None) -> dict:
+        with self.told.open("a") as out:
+            out.write(path + "\n")
+        return {"run_id": "r-1", "state": "RUNNING"}
+
+    def get(self, path: str) -> dict:
+        return {"run_id": "r-1", "state": "STARTING"}
+
+
+def test_a_child_s_end_ends_no_call_of_its_parent(held, tmp_path, monkeypatch) -> None:
+    hub = Hub(Head(tmp_path / "told"))
+    monkeypatch.setattr(_hub, "_hub", hub)
+    slot = Slot("train()", actor=False, job={}, hub=hub)
+    ref = ObjectRef("train()", _hub.checker(slot))
+    slot.call(Call("function", "train()", None, (), {}, [ref]))
+    hub.submit(slot)
+    held(slot.changed)
+    held(hub._lock)
+    held(_hub._making)
+
+    def ends() -> bool:
+        try:
+            rtrain.get(ref, timeout=5)
+        except Exception as error:
+            if f"it belongs to process {os.getppid()}" not in str(error):
+                raise
+        slot.end()  # as the end of an actor's handle does
+        _hub.close()  # as the end of the process does
+        return True
+
+    try:
+        assert in_a_child(ends) == 0
+        assert (tmp_path / "told").read_text() == "/v1/runs\n"  # nothing is stopped
+        assert not ref.done()
+    finally:
+        hub._closing = True
+        hub._door.close()
