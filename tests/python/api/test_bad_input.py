@@ -257,7 +257,7 @@ def test_an_archive_is_deterministic_and_heeds_ignore_files(tmp_path):
     assert first.digest == second.digest
     assert first.files == 3
     (tmp_path / ".rtrainignore").write_text("!big.bin\nkept.txt\n")
-    assert {path.name for path in _package._files(tmp_path)} == {"a.py", ".gitignore", ".rtrainignore", "big.bin"}
+    assert {path.name for path in _package._files(tmp_path, [])} == {"a.py", ".gitignore", ".rtrainignore", "big.bin"}
 
 
 def test_an_archive_leaves_out_runs_and_what_goes_while_it_is_made(tmp_path, monkeypatch):
@@ -266,7 +266,7 @@ def test_an_archive_leaves_out_runs_and_what_goes_while_it_is_made(tmp_path, mon
         (tmp_path / name).write_text(name)
     (tmp_path / "results" / "one" / "attempts").mkdir()
     listed = _package._files
-    monkeypatch.setattr(_package, "_files", lambda top: [*listed(top), top / "gone.txt"])
+    monkeypatch.setattr(_package, "_files", lambda top, left: [*listed(top, left), top / "gone.txt"])
     first = _package.pack_directory(tmp_path)
     assert first.files == 2
     _package.untar(_package.zstd_content(first.content), tmp_path / "out")

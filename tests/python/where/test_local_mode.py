@@ -146,7 +146,7 @@ def test_what_cannot_be_kept_for_restore_is_said(home: Home) -> None:
     _, err = driver.communicate(timeout=120)
     assert driver.returncode == 0
     assert "does not keep this training function, so restore() cannot go on with it" in err
-    assert "name data and results in" in err
+    assert "most MiB are in the folder itself 600; name what stays behind in" in err
     assert "here cannot be restored" in home.script(RESTORE, str(home.folder / "project/results/here"), "3", expect=1)
 
 

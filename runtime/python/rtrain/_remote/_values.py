@@ -4,7 +4,7 @@ it lies, without a copy into the pickle."""
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rtrain._by_value import by_value
@@ -12,14 +12,15 @@ from rtrain._remote._channel import Part
 from rtrain._remote._options import own_modules
 
 
-def pack(value: Any, what: str) -> list[Part]:
-    """TypeError names `what` when it cannot be pickled."""
+def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None) -> list[Part]:
+    """By cloudpickle, or by `dump`. TypeError names `what` when it cannot be pickled."""
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
+    dump = dump or cloudpickle.dumps
     buffers: list[pickle.PickleBuffer] = []
     try:
         with by_value(own_modules()):
-            text = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+            text = dump(value, protocol=5, buffer_callback=buffers.append)
     except Exception as error:  # whatever a __reduce__ raises
         raise TypeError(f"{what} cannot be sent to another process: {type(error).__name__}: {error}") from error
     return [text, *(buffer.raw() for buffer in buffers)]

@@ -16,6 +16,7 @@ import time
 import traceback
 from typing import Any
 
+from rtrain import _on_cpu
 from rtrain._remote import _values
 from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
 
@@ -98,7 +99,7 @@ class _Server:
         try:
             value = self._perform(head, parts)
             answers = self._split(value, head["returns"])
-            replies = [_values.pack(one, f"what {name} returned") for one in answers]
+            replies = [_values.pack(one, f"what {name} returned", _on_cpu.dumps) for one in answers]
         except BaseException as error:
             self._failed = self._failed or head["op"] != "method"
             if head["op"] != "method" and not head.get("retried"):

@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import tarfile
 import types
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from rtrain._by_value import by_value
 
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 _FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
+_COUNTED_MAX = 300_000  # to tell which folder it is
 _BLOCK = 128 << 10
 _ZSTD_HEAD = (0xFD2FB528, 0b1100_0000, 10 << 3)  # magic, descriptor, window
 
@@ -38,6 +40,7 @@ class Archive:
     files: int
     directory: str
     sources: str  # hash of the Python files among them
+    environments: tuple[str, ...] = ()  # left out
 
     @property
     def digest(self) -> str:
@@ -73,14 +76,17 @@ def zstd_content(frame: bytes) -> bytes:
 
 def pack_directory(directory: pathlib.Path) -> Archive:
     """Everything below it that no ignore file leaves out, the same bytes for the same files."""
-    files = sorted(_files(directory))
+    environments: list[str] = []
+    files = sorted(_files(directory, environments))
     if len(files) > _FILES_MAX:
-        raise PackingError(f"{directory} holds more than {_FILES_MAX} files; name what stays behind in {directory}/.rtrainignore")
+        raise PackingError(
+            f"{directory} holds more than {_FILES_MAX} files{_largest(directory, files, lambda path: 1, 'files')}"
+        )
     total = sum(_bytes_of(path) for path in files)
     if total > _BYTES_MAX:
+        most = _largest(directory, files, lambda path: _bytes_of(path) / (1 << 20), "MiB")
         raise PackingError(
-            f"{directory} holds {total >> 20} MiB ({_BYTES_MAX >> 20} at most); name data and results in "
-            f"{directory}/.rtrainignore, and read them from a path that the nodes share"
+            f"{directory} holds {total >> 20} MiB ({_BYTES_MAX >> 20} at most){most}; read data from a path that the nodes share"
         )
     stream, packed, sources = io.BytesIO(), 0, hashlib.sha256()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -90,7 +96,20 @@ def pack_directory(directory: pathlib.Path) -> Archive:
             packed += content is not None
             if content is not None and path.suffix == ".py":
                 sources.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
-    return Archive(zstd_stored(stream.getvalue()), packed, str(directory), sources.hexdigest())
+    return Archive(zstd_stored(stream.getvalue()), packed, str(directory), sources.hexdigest(), tuple(environments))
+
+
+def _largest(top: pathlib.Path, files: list[pathlib.Path], size: Callable[[pathlib.Path], float], unit: str) -> str:
+    """The folders below it that hold most, and what leaves the first of them behind."""
+    sums: Counter[str] = Counter()
+    for path in files:
+        inside = path.relative_to(top).parts
+        sums[f"{inside[0]}/" if len(inside) > 1 else "the folder itself"] += size(path)  # type: ignore[assignment]
+    most = [(name, amount) for name, amount in sums.most_common(3) if amount >= 1]
+    said = ", ".join(f"{name} {amount:.0f}" for name, amount in most)
+    line = next((name for name, _ in most if name.endswith("/")), "")
+    what = f"a line /{line} in {top}/.rtrainignore leaves that one behind" if line else f"name what stays behind in {top}/.rtrainignore"
+    return f": most {unit} are in {said}; {what}"
 
 
 def _bytes_of(path: pathlib.Path) -> int:
@@ -135,20 +154,29 @@ def untar(content: bytes, directory: pathlib.Path) -> None:
             tar.extractall(directory)
 
 
-def _files(top: pathlib.Path) -> list[pathlib.Path]:
+def _files(top: pathlib.Path, environments: list[str]) -> list[pathlib.Path]:
+    """Those that travel, and more than may where there are; the environments among the folders are named, and left out."""
     rules = _Rules(top)
     found: list[pathlib.Path] = []
     for folder, folders, names in os.walk(top):
         here = pathlib.Path(folder)
         rules.read(here)
         folders[:] = [name for name in folders if not rules.ignored(here / name, directory=True) and not _is_run(here / name)]
+        made = [name for name in folders if _is_environment(here / name)]
+        environments += [str((here / name).relative_to(top)) for name in made]
+        folders[:] = [name for name in folders if name not in made]
         for name in names:
             path = here / name
             if not rules.ignored(path, directory=False) and path.is_file():
                 found.append(path)
-                if len(found) > _FILES_MAX:
+                if len(found) > _COUNTED_MAX:
                     return found
     return found
+
+
+def _is_environment(folder: pathlib.Path) -> bool:
+    """Of venv, virtualenv, uv or conda, by whatever name: the nodes have their own."""
+    return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
 
 
 def _is_run(folder: pathlib.Path) -> bool:
@@ -245,18 +273,21 @@ def _installed(file: str) -> bool:
 
 
 # -- pickling ---------------------------------------------------------------------------------------------------------
-def dumps(value: object, what: str, packed: pathlib.Path | None = None) -> bytes:
+def dumps(
+    value: object, what: str, packed: pathlib.Path | None = None, dump: Callable[[object], bytes] | None = None
+) -> bytes:
     """The pickle of `value`. PackingError names the variable in it that cannot be pickled. Functions of modules that the
     nodes will not have (neither installed nor in `packed`) travel by value."""
     if isinstance(value, Pickled):
         return value.content
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
+    dump = dump or cloudpickle.dumps
     with by_value(_foreign_modules(value, packed)):
         try:
-            return bytes(cloudpickle.dumps(value))
+            return bytes(dump(value))
         except Exception as error:
-            place = _culprit(value, what, cloudpickle.dumps)
+            place = _culprit(value, what, dump)
             raise PackingError(
                 f"{place} cannot be sent to the workers: {type(error).__name__}: {error}. Make it inside of the training function, "
                 "or give what it is made from (a path, an address, a seed)"

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
+from rtrain import _on_cpu
 from rtrain._http import HeadError, part
 from rtrain.train import _errors_text, _names, _session, _tracking, _worker
 from rtrain.train._library import Stopped, check, library
@@ -190,7 +191,7 @@ def _leave(run_id: str, key: str, value: object) -> None:
     if value is None:
         return
     try:
-        content = dumps(value, "the training function's return value")
+        content = dumps(value, "the training function's return value", dump=_on_cpu.dumps)
         head = _worker.head()
         if len(content) > _VALUE_MAX:
             content = pickle.dumps({"blob": head.upload_blob(content)})

@@ -1,0 +1,29 @@
+"""Pickles of what travels from a node to a driver: its tensors arrive on the CPU, since the driver may have no GPU."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
+    """As cloudpickle.dumps, with every tensor of a GPU copied to the CPU; two views of one storage become two tensors."""
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, one: Any) -> Any:
+            torch = sys.modules.get("torch")
+            if torch is None or not isinstance(one, torch.Tensor) or one.device.type in ("cpu", "meta"):
+                return super().reducer_override(one)
+            here = one.detach().cpu()
+            if isinstance(one, torch.nn.Parameter):
+                here = torch.nn.Parameter(here, requires_grad=one.requires_grad)
+            else:
+                here.requires_grad_(one.requires_grad)
+            return here.__reduce_ex__(protocol or 4)
+
+    with io.BytesIO() as out:
+        Pickler(out, protocol=protocol, buffer_callback=buffer_callback).dump(value)
+        return out.getvalue()

@@ -1,0 +1,77 @@
+"""What travels with a run: the folder of its script, and what comes back pickled."""
+
+from __future__ import annotations
+
+import pathlib
+import pickle
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+
+from rtrain.train import _package, _worker_main
+from rtrain.train._package import PackingError, pack_directory
+
+
+def test_an_environment_beside_the_script_stays_behind_by_whatever_name(tmp_path) -> None:
+    for name, mark in (("python-3.11", "pyvenv.cfg"), ("inner/conda", "conda-meta/history")):
+        (tmp_path / name / mark).parent.mkdir(parents=True)
+        (tmp_path / name / mark).write_text("")
+        (tmp_path / name / "library.py").write_text("")
+    (tmp_path / "train.py").write_text("")
+    packed = pack_directory(tmp_path)
+    assert packed.files == 1 and sorted(packed.environments) == ["inner/conda", "python-3.11"]
+
+
+def test_too_many_files_name_the_folders_that_hold_them_and_the_line_that_leaves_them(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(_package, "_FILES_MAX", 10)
+    for folder, count in (("images/cats", 30), ("logs", 20), ("src", 2)):
+        (tmp_path / folder).mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / folder / f"{number}").write_text("")
+    with pytest.raises(PackingError, match=r"most files are in images/ 30, logs/ 20, src/ 2; a line /images/ in .*/\.rtrainignore"):
+        pack_directory(tmp_path)
+    (tmp_path / ".rtrainignore").write_text("/images/\n/logs/\n")
+    assert pack_directory(tmp_path).files == 3
+
+
+def test_too_many_bytes_name_the_folders_too(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(_package, "_BYTES_MAX", 1 << 20)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "big").write_bytes(b"x" * (3 << 20))
+    with pytest.raises(PackingError, match=r"holds 3 MiB .*most MiB are in data/ 3; a line /data/ in"):
+        pack_directory(tmp_path)
+
+
+def test_a_returned_tensor_of_a_gpu_arrives_on_the_cpu(monkeypatch) -> None:
+    torch = pytest.importorskip("torch")
+    kept = torch.arange(4.0)
+
+    class OnGpu(torch.Tensor):
+        """Says that it lies on a GPU; a copy of it to the CPU has the values."""
+
+        @staticmethod
+        def __new__(cls):
+            return torch.Tensor._make_wrapper_subclass(cls, kept.shape, dtype=kept.dtype, device="cuda:0")
+
+        @classmethod
+        def __torch_dispatch__(cls, function, types, arguments=(), named=None):
+            return OnGpu() if function is torch.ops.aten.detach.default else kept.clone()
+
+        def __reduce_ex__(self, protocol):
+            return torch.zeros, (1, "the driver has no such device")
+
+    sent: list[bytes] = []
+
+    class Head:
+        def put(self, path, content):
+            sent.append(content)
+
+    monkeypatch.setattr(_worker_main._worker, "head", Head)
+    on_gpu = OnGpu()
+    assert on_gpu.device.type == "cuda"
+    _worker_main._leave("r-1", "return-1", {"loss": on_gpu, "rest": [on_gpu, torch.ones(2)]})
+    found = pickle.loads(sent[0])
+    assert found["loss"].device.type == "cpu" and torch.equal(found["loss"], kept) and found["rest"][0] is found["loss"]
+    assert torch.equal(found["rest"][1], torch.ones(2))
