@@ -113,8 +113,8 @@ def trainer(**options):
         (lambda: tune.Tuner(nothing, run_config=3), "run_config is 3"),
         (lambda: tune.Tuner(nothing, run_config=tune.RunConfig(callbacks=[3])), "3 is not a rtrain.tune.Callback"),
         (
-            lambda: tune.Tuner(trainer(), param_space={"lr": 1}),
-            "param_space names 'lr'; of a trainer there are 'train_loop_config'",
+            lambda: tune.Tuner(trainer(), param_space={"scaling": {}, "metadata": {}}),
+            "'metadata' is the trainer's own argument: give it to the trainer. Of a trainer there are 'train_loop_config'",
         ),
         (lambda: tune.Tuner(DataParallelTrainer(nothing, scaling_config=ScalingConfig(num_workers=0))), "num_workers is 0"),
         (lambda: tune.Tuner(trainer(run_config=train.RunConfig(callbacks=[train.UserCallback()]))), "would hear nothing"),

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rtrain.train import _names
 from rtrain.train._shared_copy import shared_copy, turn
 
 METADATA = ".metadata.json"
@@ -56,7 +57,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         metrics: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> None:
-        self.path = os.fspath(path)
+        self.path = _names.local_path(os.fspath(path))
         self._filesystem = filesystem
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or self.path.rstrip("/").rsplit("/", maxsplit=1)[-1]
@@ -118,15 +119,12 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     def as_directory(self) -> Iterator[str]:
         """The files in a directory, to be read and not written: the directory itself where it is on this machine, else a
         copy that the processes of this machine share and the last of them removes."""
-        if self._filesystem is None and pathlib.Path(self._local()).is_dir():
-            yield self._local()
+        if self._filesystem is None and pathlib.Path(self.path).is_dir():
+            yield self.path
             return
         held, fetch = self._source()
         with shared_copy(hashlib.sha256(self.path.encode() + b"|" + held).hexdigest()[:32], fetch) as copy:
             yield copy
-
-    def _local(self) -> str:
-        return self.path.removeprefix("file://")
 
     def _source(self) -> tuple[bytes, Callable[[pathlib.Path], None]]:
         """What the source holds now, and what copies it."""
@@ -187,9 +185,9 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def _existing(self) -> str:
-        if self._filesystem is not None or not pathlib.Path(self._local()).is_dir():
+        if self._filesystem is not None or not pathlib.Path(self.path).is_dir():
             raise FileNotFoundError(f"the checkpoint directory {self.path} does not exist on this machine")
-        return self._local()
+        return self.path
 
     def __repr__(self) -> str:
         return f"Checkpoint(path={self.path!r})"

@@ -20,6 +20,7 @@ from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._library import ReportArgs, check, every_rank_came, library
 from rtrain.train._session import (
     CheckpointConsistencyMode,
+    CheckpointUploadMode,
     Facts,
     LoopEnded,
     PreemptionInfo,
@@ -28,6 +29,7 @@ from rtrain.train._session import (
     ResizeInfo,
 )
 
+_UPLOADS = {None: 0, CheckpointUploadMode.SYNC: 1, CheckpointUploadMode.ASYNC: 2, CheckpointUploadMode.NO_UPLOAD: 3}  # of rtw_report_args
 _PIECE = 32 << 20  # a frame carries 48 MiB at most
 
 
@@ -244,7 +246,7 @@ def _with_files(call: ReportCall, directory: str) -> ReportArgs:
         checkpoint_path=os.fsencode(directory),
         directory_name=None if call.directory_name is None else call.directory_name.encode(),
         owned=int(call.owned),
-        upload=0 if call.upload is None else call.upload.value,
+        upload=_UPLOADS[call.upload],
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rtrain import _runtime_env
-from rtrain.train import _warnings
+from rtrain.train import _names, _warnings
 from rtrain.train._ingest import ExecutionOptions
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -53,8 +53,10 @@ class ScalingConfig:
     trainer_resources: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
+        self._check_types()
         self._check_workers()
         self._check_resources()
+        self._check_selectors()
         if self.use_tpu:
             raise ValueError("use_tpu: this cluster knows no TPUs; run such a program by `rtrain submit job.yaml`")
         self.placement_strategy = str(self.placement_strategy).upper()
@@ -65,6 +67,21 @@ class ScalingConfig:
                 "trainer_resources",
                 "ScalingConfig(trainer_resources=) is kept for older scripts: the driver needs none",
             )
+
+    def _check_types(self) -> None:
+        for name, (kind, what) in _OF_SCALING.items():
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, kind):
+                raise TypeError(f"ScalingConfig({name}=) is {given!r}; it is {what}")
+
+    def _check_selectors(self) -> None:
+        given = self.label_selector
+        several = [given] if isinstance(given, Mapping) else list(given or [])
+        for one in several:
+            if not isinstance(one, Mapping) or not all(isinstance(key, str) and isinstance(value, str) for key, value in one.items()):
+                raise TypeError(f"label_selector holds {one!r}; a selector is a dict of labels and values, all texts")
+        if given is not None and not isinstance(given, Mapping) and len(several) != self.max_workers:
+            raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})")
 
     def _check_workers(self) -> None:
         given = self.num_workers
@@ -328,8 +345,8 @@ class SyncConfig:
 
 @dataclass
 class RunConfig:
-    """The run: its name (made up when left out; the same name at the same storage_path goes on from its last checkpoint),
-    where it keeps its files (a path on every node, s3://bucket/prefix; left out: on the head), how it fails, which checkpoints stay.
+    """The run: its name (made up here when left out, and then that of every `fit()` of this object; the same name at the same
+    storage_path goes on from its last checkpoint), where it keeps its files (a path on every node, s3://bucket/prefix; left out: on the head), how it fails, which checkpoints stay.
 
     worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
     secrets: names such as "HF_TOKEN" of variables that workers get with the values of this process; they are never shown again.
@@ -358,9 +375,15 @@ class RunConfig:
     tracking: Mapping[str, bool] = field(default_factory=dict)
     secrets: Sequence[str] = ()
 
+    _names_itself = True  # no fields: a sweep has its name from its trainable
+    _made_name = ""
+    _fits = 0
+
     def __post_init__(self) -> None:
-        if isinstance(self.secrets, str):
-            raise TypeError(f"secrets is {self.secrets!r}; it is a list of names of environment variables")
+        self._check_types()
+        self.callbacks = list(self.callbacks or [])
+        if self._names_itself and self.name is None:
+            self.take_name(_names.run_name(None))
         self.failure_config = self.failure_config or FailureConfig()
         self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
         self.logging_config = self.logging_config or LoggingConfig()
@@ -383,6 +406,26 @@ class RunConfig:
         _runtime_env.checked(self.worker_runtime_env, "worker_runtime_env")
         self.storage_path = _storage(self.storage_path, self.storage_filesystem)
 
+    def take_name(self, made: str) -> None:
+        """A name that nobody gave."""
+        self.name = self._made_name = made
+
+    @property
+    def is_named(self) -> bool:
+        """Whether somebody gave its name."""
+        return self.name is not None and self.name != self._made_name
+
+    def _check_types(self) -> None:
+        if isinstance(self.secrets, str):
+            raise TypeError(f"secrets is {self.secrets!r}; it is a list of names of environment variables")
+        for name, (kind, what) in _OF_RUN.items():
+            given = getattr(self, name)
+            if given is not None and (not isinstance(given, kind) or (isinstance(given, bool) and kind is int)):
+                raise TypeError(f"RunConfig({name}=) is {given!r}; it is {what}")
+        for name, known in (("failure_config", FailureConfig), ("checkpoint_config", CheckpointConfig), ("logging_config", LoggingConfig)):
+            if getattr(self, name) is not None and not isinstance(getattr(self, name), known):
+                raise ValueError(f"RunConfig({name}=) is {getattr(self, name)!r}; it is a rtrain.train.{known.__name__}")
+
     @staticmethod
     def _check_stop(stop: object) -> None:
         if not isinstance(stop, Mapping):
@@ -401,12 +444,33 @@ def _log_names(given: object) -> tuple[str, str]:
     return names[0], names[1]
 
 
+_OF_SCALING: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "use_gpu": (bool, "True or False"),
+    "resources_per_worker": (Mapping, "a dict of names and amounts"),
+    "placement_strategy": (str, f"one of {', '.join(_PLACEMENTS)}"),
+    "accelerator_type": (str, "a text such as 'A100'"),
+    "label_selector": ((Mapping, list, tuple), "a dict of labels and values, or a list with one for each worker"),
+    "topology": (str, "a text"),
+}
+_OF_RUN: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "name": (str, "a text"),
+    "storage_path": ((str, os.PathLike), "a path or a URI"),
+    "callbacks": ((list, tuple), "a list of UserCallbacks"),
+    "env": (Mapping, "a dict of names and texts"),
+    "queue": (str, "the name of a queue"),
+    "priority": (int, "a whole number"),
+    "labels": (Mapping, "a dict of names and texts"),
+    "tracking": (Mapping, "a dict of trackers and whether they are wanted"),
+    "local_dir": ((str, os.PathLike), "a path"),
+}
+
+
 def _storage(path: str | os.PathLike[str] | None, filesystem: Any) -> str | None:
     if path is None:
         if filesystem is not None:
             raise ValueError("storage_filesystem needs a storage_path on it")
         return None
-    text = os.fspath(path)
+    text = _names.local_path(os.fspath(path))
     if filesystem is not None:
         kind = str(getattr(filesystem, "type_name", type(filesystem).__name__))
         schemes = {"local": "", "s3": "s3://", "gcs": "gs://"}

@@ -31,28 +31,34 @@ class NCCLHangError(WorkerGroupError):
 
 
 class ControllerError(TrainingFailedError):
-    """The run could not be started, placed or kept; no worker is to blame. `controller_failure` says why."""
+    """The run could not be started, placed or kept; no worker is to blame. `controller_failure` says why: that is what it is made
+    from, with a `message` of its own where one is given."""
 
-    def __init__(self, message: str, controller_failure: Exception | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.controller_failure = controller_failure or RuntimeError(message)
+    def __init__(self, controller_failure: Exception | str, message: str = "") -> None:
+        if not isinstance(controller_failure, BaseException):  # the text alone
+            message, controller_failure = message or str(controller_failure), RuntimeError(controller_failure)
+        self.message = message or f"Training failed: {type(controller_failure).__name__}: {controller_failure}"
+        super().__init__(self.message)
+        self.controller_failure: Exception = controller_failure
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, self.controller_failure)
+        return type(self), (self.controller_failure, self.message)
 
 
 class PreemptionError(TrainingFailedError):
-    """Nodes were taken away more often than the run allows."""
+    """Nodes were taken away more often than the run allows. `preemption_info` says which."""
 
-    def __init__(self, message: str, preemption_info: object = None, drain_timed_out: object = False) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, preemption_info: object = None, drain_timed_out: bool = False, message: str = "") -> None:  # noqa: FBT001, FBT002
+        if isinstance(preemption_info, str):  # the text alone
+            message, preemption_info = message or preemption_info, None
+        nodes = ", ".join(getattr(preemption_info, "preempted_node_ids", []))
+        self.message = message or "the run's nodes were taken away" + (f": {nodes}" if nodes else "")
+        super().__init__(self.message)
         self.preemption_info = preemption_info
         self.drain_timed_out = drain_timed_out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, self.preemption_info, self.drain_timed_out)
+        return type(self), (self.preemption_info, self.drain_timed_out, self.message)
 
 
 class TrainingStoppedError(TrainingFailedError):

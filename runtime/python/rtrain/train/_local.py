@@ -77,7 +77,7 @@ class _Fit:
         opened: Directory | None = None
         if self.root:
             try:
-                name = torchruns_own_name() if config.name is None and under_torchrun() else _names.run_name(config.name)
+                name = torchruns_own_name() if not config.is_named and under_torchrun() else _names.run_name(config.name)
                 opened = Directory(_storage(config.storage_path) / name, name)
                 opened.open(self._job(name), self.ranks.world_size, [node_name()])
                 told = {"path": str(opened.path), "run_id": opened.run_id, "attempt": opened.attempt, "start": opened.start}
@@ -92,6 +92,8 @@ class _Fit:
         told = self.ranks.broadcast(told, "opening the run's directory")
         if "error" in told:
             raise told["error"]
+        if not config.is_named:
+            config.take_name(told["name"])  # rank 0's
         directory = opened or Directory(pathlib.Path(told["path"]), told["name"])
         directory.run_id, directory.attempt = told["run_id"], told["attempt"]
         directory.start, directory.reports_before = told["start"], told["reports_before"]
@@ -256,9 +258,9 @@ def _trackers(config: Any) -> list[str]:
 
 def _storage(given: str | os.PathLike[str] | None) -> pathlib.Path:
     text = os.fspath(given or RESULTS)
-    if "://" in text and not text.startswith("file://"):
+    if "://" in text:
         raise ValueError(f"local mode keeps its runs in a directory, not in {text}; give RunConfig(storage_path=) a path")
-    return pathlib.Path(text.removeprefix("file://")).expanduser().absolute()
+    return pathlib.Path(text).expanduser().absolute()
 
 
 def _say(text: str) -> None:

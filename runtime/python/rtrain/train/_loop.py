@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rtrain.train import _metrics, _session, _tracking
+from rtrain.train import _metrics, _names, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._session import (
     CheckpointConsistencyMode,
@@ -76,7 +76,7 @@ def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> str
     if checkpoint is None:
         raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
     path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
-    text = os.fspath(path).removeprefix("file://")
+    text = _names.local_path(os.fspath(path))
     if "://" in text:
         raise ValueError(
             f"the checkpoint {text} is not a directory on this machine: a report brings local files, and the run keeps them. What lies "

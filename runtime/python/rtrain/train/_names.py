@@ -8,6 +8,7 @@ import pathlib
 import random
 import re
 import string
+import urllib.parse
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OURS, _THEIRS = "RTRAIN_TRAIN_", "RAY_TRAIN_"
@@ -62,3 +63,13 @@ def _name_on_node() -> str:
         except OSError:
             return ""
         return f"rtrain_run-{run}{of_rank}-{_fits}"
+
+
+def local_path(text: str) -> str:
+    """A `file://` URI as the path that it names; anything else as it is."""
+    if not text.startswith("file://"):
+        return text
+    host, slash, rest = text.removeprefix("file://").partition("/")
+    if host not in ("", "localhost"):
+        raise ValueError(f"{text} names the host {host!r}: a file URI of this machine is file:///path")
+    return urllib.parse.unquote(slash + rest)

@@ -102,7 +102,7 @@ def _error(head: Head, run: dict[str, Any]) -> Exception | None:
     if not failures:
         started = any(one["started"] for one in attempts)
         why = controller_exception(str(run["reason"]), started=started)
-        return ControllerError(f"Training failed: {run['reason']}; {where}", why)
+        return ControllerError(why, f"Training failed: {run['reason']}; {where}")
     nodes = {int(worker["rank"]): worker["node"] for worker in attempts[-1]["workers"]}
     first = attempts[-1].get("first_failure")
     more = f"First to fail: rank {first['rank']} on {first['node']}.\n" if first else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rtrain._http import Head, HeadError, NotFound, part
-from rtrain.train import _package, _run_directory
+from rtrain.train import _names, _package, _run_directory
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import RunConfig
 
@@ -92,7 +92,7 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
     for name in overrides:
         if name not in _OVERRIDES:
             raise TypeError(f"restore() has no override {name!r}; there are: {', '.join(_OVERRIDES)}")
-    place = path.rstrip("/")
+    place = _names.local_path(path).rstrip("/")
     try:
         directory = _run_directory.open_directory(place)
         payload = _package.Payload.from_bytes(directory.read("driver.pkl"), f"{place}/driver.pkl")
@@ -106,7 +106,7 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
     found = Origin.of(directory, rest["run_config"])
     given = overrides.get("run_config")
     run_config = copy.copy(given or rest["run_config"])
-    run_config.name = (given.name if given else None) or found.name
+    run_config.name = given.name if given and given.is_named else found.name
     run_config.storage_path = (given.storage_path if given else None) or found.storage_path
     if "stop" in payload.parts and run_config.stop is None:
         run_config.stop = payload.part("stop")

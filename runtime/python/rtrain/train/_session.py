@@ -22,9 +22,9 @@ class LoopEnded(SystemExit):
 
 
 class CheckpointUploadMode(enum.Enum):
-    SYNC = 1  # report returns once the checkpoint is committed
-    ASYNC = 2  # report returns once the files are staged
-    NO_UPLOAD = 3  # the files lie where they belong already, or are not kept by the run
+    SYNC = "SYNC"  # report returns once the checkpoint is committed
+    ASYNC = "ASYNC"  # report returns once the files are staged
+    NO_UPLOAD = "NO_UPLOAD"  # the files lie where they belong already, or are not kept by the run
 
 
 class CheckpointConsistencyMode(enum.Enum):

@@ -63,6 +63,17 @@ class DataParallelTrainer:
             raise ValueError(f"train_loop_config is a {type(train_loop_config).__name__}; it is a dict")
         if resume_from_checkpoint is not None and not isinstance(resume_from_checkpoint, Checkpoint):
             raise ValueError(f"resume_from_checkpoint is a {type(resume_from_checkpoint).__name__}; it is a Checkpoint")
+        typed: tuple[tuple[str, object, type], ...] = (
+            ("scaling_config", scaling_config, ScalingConfig),
+            ("run_config", run_config, RunConfig),
+            ("dataset_config", dataset_config, DataConfig),
+            ("validation_config", validation_config, ValidationConfig),
+            ("datasets", datasets, Mapping),
+            ("metadata", metadata, Mapping),
+        )
+        for name, value, kind in typed:
+            if value is not None and not isinstance(value, kind):
+                raise ValueError(f"{name} is a {type(value).__name__}; it is a {'dict' if kind is Mapping else kind.__name__}")
         self.train_loop_per_worker = train_loop_per_worker
         self.train_loop_config = dict(train_loop_config) if train_loop_config is not None else None
         self.backend_config = backend_config
@@ -162,7 +173,9 @@ def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None) -> Proj
         digest, content = kept or ("", b"")
         return Project(None, digest, content, digest)
     archive = _package.pack_directory(directory)
-    say(f"{archive.directory} travels along: {archive.files} files, {_size(len(archive.content))}")
+    without = f", without the environment{'s' * (len(archive.environments) > 1)} " + ", ".join(archive.environments)
+    size = _size(len(archive.content))
+    say(f"{archive.directory} travels along: {archive.files} files, {size}{without if archive.environments else ''}")
     return Project(directory, archive.digest, archive.content, archive.sources)
 
 
@@ -173,6 +186,8 @@ class Submission:
     def __init__(self, trainer: DataParallelTrainer, head: Head, project: Project | None = None) -> None:
         self.trainer = trainer
         self.head = head
+        if trainer.run_config.name is None:  # a sweep's, or kept by an earlier version
+            trainer.run_config.take_name(_names.run_name(None))
         self.name = _names.run_name(trainer.run_config.name)
         self.callbacks = checked(trainer.run_config.callbacks)
         self.project = project or project_of(trainer.run_config, trainer._code)
@@ -187,6 +202,7 @@ class Submission:
         """The run, submitted, or joined where this program's is alive."""
         job, payload = self._job()
         live = self._live_run(job)
+        self.trainer.run_config._fits += 1
         if live is not None:
             return live
         if job["name"] != self.name:
@@ -321,7 +337,7 @@ class Submission:
         import copy
 
         config = copy.copy(self.trainer.run_config)
-        config.callbacks = None
+        config.callbacks = []
         config.name = self.name
         config.stop = None
         return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
@@ -329,13 +345,15 @@ class Submission:
     # -- the run ------------------------------------------------------------------------------------------------------
     def _live_run(self, job: dict[str, Any]) -> dict[str, Any] | None:
         """A live run of this name: joined when its driver was this one and it is kept where this one's is, else a Conflict.
-        Without a name of its own this `fit()` takes the next one then, and goes on from nobody else's checkpoint."""
-        unnamed = self.trainer.run_config.name is None  # the name says which fit() of this program it is, in any attempt
+        Without a name of its own the first `fit()` of a config takes the next one then, and goes on from nobody else's checkpoint."""
+        config = self.trainer.run_config
+        unnamed = not config.is_named and config._fits == 0  # the name says which config of this program it is, in any attempt
         while (found := self._found()) is not None:
             same_path = same_storage(found["storage_path"], job.get("storage_path"))
             mine = same_path and _driver_of(found) == job["env"]["RTRAIN_DRIVER_ID"]
             if unnamed and not mine:
                 self.name = _names.run_name(None)
+                config.take_name(self.name)
                 continue
             if found["state"] in TERMINAL and not (unnamed and found["state"] == "SUCCEEDED"):
                 self.before = found

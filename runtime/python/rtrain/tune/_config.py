@@ -54,6 +54,8 @@ class RunConfig(_configs.RunConfig):
     progress_reporter: a tune.CLIReporter that chooses the table's columns.
     """
 
+    _names_itself = False
+
     def __post_init__(self) -> None:
         kept = {name: getattr(self, name) for name in ("verbose", "stop", "progress_reporter")}
         self.verbose = self.stop = self.progress_reporter = None
@@ -158,4 +160,7 @@ def of_tuner(given: _configs.RunConfig | None) -> _configs.RunConfig:
         return RunConfig()
     if not isinstance(given, _configs.RunConfig):
         raise ValueError(f"run_config is {given!r}; it is a rtrain.tune.RunConfig")
-    return replace(given)
+    made = replace(given)
+    if not given.is_named:
+        made.name = None
+    return made

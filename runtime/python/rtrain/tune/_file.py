@@ -115,7 +115,7 @@ def without_unpicklable(config: RunConfig) -> RunConfig:
             kept.append(one)
         else:
             say(f"{type(one).__name__} among the callbacks cannot be pickled: Tuner.restore goes on without it")
-    config.callbacks = kept or None
+    config.callbacks = kept
     if not _can_be_pickled(config.progress_reporter):
         config.progress_reporter = None
     return config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import inspect
 import json
 import pathlib
@@ -14,6 +15,7 @@ from typing import Any
 from rtrain.train import _configs, _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._trainer import DataParallelTrainer
+from rtrain.train._worker_main import wants_config
 from rtrain.tune._config import of_trial
 from rtrain.tune._context import VARIABLE
 from rtrain.tune._errors import TuneError
@@ -23,6 +25,7 @@ from rtrain.tune.search._variants import merged
 from rtrain.tune.trainable import Trainable
 
 _OF_TRAINER = ("train_loop_config", "scaling_config", "datasets")
+_FIXED = ("backend_config", "dataset_config", "metadata", "resume_from_checkpoint", "run_config", "torch_config", "validation_config")
 _KNOWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
 Resources = Mapping[str, float] | Callable[[dict[str, Any]], Any] | _configs.ScalingConfig
 
@@ -203,7 +206,9 @@ class Trials:
         scaling = _configs.ScalingConfig(
             num_workers=1, use_gpu=gpus > 0, resources_per_worker=resources if gpus else _without(resources)
         )
-        return DataParallelTrainer(self.loop, train_loop_config=trial.leg.config, scaling_config=scaling)
+        return DataParallelTrainer(
+            self.loop, train_loop_config=trial.leg.config, scaling_config=scaling, run_config=self.run_config
+        )
 
     def _gang(self, trainer: DataParallelTrainer, trial: Trial) -> DataParallelTrainer:
         assert self.loop is not None
@@ -211,8 +216,10 @@ class Trials:
         made = copy.copy(trainer)
         made._kept = dict(trainer._kept)
         made.train_loop_per_worker = self.loop
-        if "train_loop_config" in config:
-            made.train_loop_config = merged(trainer.train_loop_config or {}, config["train_loop_config"])
+        flat = {name: value for name, value in config.items() if name not in _OF_TRAINER}
+        if flat or "train_loop_config" in config:
+            given = config.get("train_loop_config") or {}
+            made.train_loop_config = merged(trainer.train_loop_config or {}, {**given, **flat} if flat else given)
             made._kept.pop("config", None)
         if "scaling_config" in config:
             made.scaling_config = _scaling(trainer.scaling_config, config["scaling_config"])
@@ -242,12 +249,33 @@ def checked_space(space: Any, wrapped: Wrapped) -> dict[str, Any]:
         return {}
     if not isinstance(space, Mapping):
         raise ValueError(f"param_space is {space!r}; it is a dict of names and values, or of what draws them")
-    if isinstance(wrapped.trainable, DataParallelTrainer) and (unknown := sorted(set(space) - set(_OF_TRAINER), key=str)):
-        raise ValueError(
-            f"param_space names {', '.join(map(repr, unknown))}; of a trainer there are {', '.join(map(repr, _OF_TRAINER))}: what the loop reads "
-            'goes into param_space={"train_loop_config": {...}}'
-        )
+    if isinstance(wrapped.trainable, DataParallelTrainer):
+        _check_flat(wrapped.trainable, space)
     return dict(space)
+
+
+def _check_flat(trainer: DataParallelTrainer, space: Mapping[Any, Any]) -> None:
+    """What is not the trainer's is for its loop's config. ValueError where that cannot be meant."""
+    flat = [name for name in space if name not in _OF_TRAINER]
+    whole = space.get("train_loop_config")
+    wrong = [
+        f"{name!r} is the trainer's own argument: give it to the trainer"
+        if name in _FIXED
+        else f"{name!r} stands in 'train_loop_config' too"
+        for name in flat
+        if name in _FIXED or (isinstance(whole, Mapping) and name in whole)
+    ]
+    wrong += [
+        f"{name!r} is nearly {near[0]!r}: write that, or put it into 'train_loop_config'"
+        for name in flat
+        if (near := difflib.get_close_matches(str(name), _OF_TRAINER, 1, 0.8))
+    ]
+    if flat and not isinstance(trainer.train_loop_per_worker, _package.Pickled) and not wants_config(trainer.train_loop_per_worker):
+        wrong.append(f"{', '.join(map(repr, flat))} would go into the loop's config, and the training function takes none")
+    if flat and whole is not None and not isinstance(whole, Mapping):
+        wrong.append(f"'train_loop_config' is drawn as a whole, so {', '.join(map(repr, flat))} must lie in it")
+    if wrong:
+        raise ValueError(f"param_space: {'; '.join(wrong)}. Of a trainer there are {', '.join(map(repr, _OF_TRAINER))}")
 
 
 def no_donor(trial: Trial) -> TuneError:

@@ -41,7 +41,7 @@ class Tuner:
 
     trainable: a function of the config (see tune.report), a tune.Trainable class, either with tune.with_resources and
     tune.with_parameters; or a trainer such as TorchTrainer, each trial of which is a gang of its own, with
-    param_space={"train_loop_config": {...}, "scaling_config": {...}}. `fit()` gives a ResultGrid; a trial that fails is
+    param_space={"train_loop_config": {...}, "scaling_config": {...}}; other names of its param_space go into the loop's config. `fit()` gives a ResultGrid; a trial that fails is
     one of its errors, and the others go on.
     """
 
@@ -106,7 +106,7 @@ class Tuner:
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
         """Whether `path` is the directory of a sweep."""
-        return _file.exists(pathlib.Path(os.fspath(path).removeprefix("file://")).expanduser())
+        return _file.exists(pathlib.Path(_names.local_path(os.fspath(path))).expanduser())
 
     def get_results(self) -> ResultGrid:
         """What fit() gave; of a restored sweep, its trials as they are kept. RuntimeError before either."""
@@ -278,7 +278,7 @@ class Tuner:
 
 
 def _folder_of(path: str | os.PathLike[str]) -> pathlib.Path:
-    text = os.fspath(path).removeprefix("file://")
+    text = _names.local_path(os.fspath(path))
     if "://" in text:
         raise TuneError(
             f"{text}: a sweep's own files lie on the driver's machine, in {RESULTS}/<name> where its trials are in a bucket or on the head"

@@ -1,0 +1,153 @@
+"""What configs and the objects of results take and keep, before any cluster is asked."""
+
+from __future__ import annotations
+
+import pathlib
+import pickle
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+
+from rtrain import train, tune
+from rtrain.train import (
+    Checkpoint,
+    CheckpointUploadMode,
+    ControllerError,
+    DataParallelTrainer,
+    PreemptionError,
+    Result,
+    RunConfig,
+    ScalingConfig,
+)
+from rtrain.tune import _config, _trainable
+
+
+def nothing() -> None:
+    pass
+
+
+def reads(config: dict) -> None:
+    pass
+
+
+# -- RunConfig and ScalingConfig ----------------------------------------------------------------------------------------
+def test_a_run_without_a_name_is_named_when_its_config_is_made() -> None:
+    one, other = RunConfig(), RunConfig()
+    assert one.name and one.name.startswith("rtrain_run-") and one.name != other.name
+    assert not one.is_named and RunConfig(name="mine").is_named
+    assert one.callbacks == [] and one.callbacks is not other.callbacks
+    assert pickle.loads(pickle.dumps(one)).name == one.name
+
+
+def test_a_sweep_has_its_name_from_its_trainable_all_the_same() -> None:
+    assert tune.RunConfig().name is None
+    assert _config.of_tuner(RunConfig()).name is None
+    assert _config.of_tuner(RunConfig(name="mine")).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "text"),
+    [
+        (lambda: RunConfig(name=3), TypeError, r"RunConfig\(name=\) is 3; it is a text"),
+        (lambda: RunConfig(storage_path=3), TypeError, r"storage_path=\) is 3; it is a path or a URI"),
+        (lambda: RunConfig(callbacks=train.UserCallback()), TypeError, r"callbacks=\) is .* a list of UserCallbacks"),
+        (lambda: RunConfig(failure_config=3), ValueError, "it is a rtrain.train.FailureConfig"),
+        (lambda: RunConfig(checkpoint_config={"num_to_keep": 1}), ValueError, "it is a rtrain.train.CheckpointConfig"),
+        (lambda: RunConfig(logging_config="INFO"), ValueError, "it is a rtrain.train.LoggingConfig"),
+        (lambda: RunConfig(priority="high"), TypeError, r"priority=\) is 'high'; it is a whole number"),
+        (lambda: RunConfig(env=["A=1"]), TypeError, r"env=\) is \['A=1'\]; it is a dict"),
+        (lambda: RunConfig(storage_path="file://elsewhere/runs"), ValueError, "names the host 'elsewhere'"),
+        (lambda: ScalingConfig(use_gpu="yes"), TypeError, r"use_gpu=\) is 'yes'; it is True or False"),
+        (lambda: ScalingConfig(resources_per_worker=2), TypeError, r"resources_per_worker=\) is 2; it is a dict"),
+        (lambda: ScalingConfig(label_selector="zone=us"), TypeError, r"label_selector=\) is 'zone=us'"),
+        (lambda: ScalingConfig(label_selector={"zone": 3}), TypeError, r"label_selector holds \{'zone': 3\}"),
+        (lambda: ScalingConfig(num_workers=2, label_selector=[{"a": "b"}]), ValueError, r"a list of 1; .* one entry per worker \(2\)"),
+        (lambda: DataParallelTrainer(nothing, scaling_config={"num_workers": 2}), ValueError, "scaling_config is a dict; it is a Scal"),
+        (lambda: DataParallelTrainer(nothing, run_config={"name": "x"}), ValueError, "run_config is a dict; it is a RunConfig"),
+        (lambda: DataParallelTrainer(nothing, datasets=[1]), ValueError, "datasets is a list; it is a dict"),
+    ],
+)
+def test_a_wrong_type_is_refused_where_it_is_given(make, kind, text) -> None:
+    with pytest.raises(kind, match=text):
+        make()
+
+
+def test_a_file_uri_is_the_path_that_it_names(tmp_path) -> None:
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    uri = folder.as_uri()
+    assert "%20" in uri
+    assert RunConfig(storage_path=uri).storage_path == str(folder)
+    checkpoint = Checkpoint(uri)
+    assert checkpoint.path == str(folder)
+    with checkpoint.as_directory() as there:
+        assert there == str(folder)
+    with pytest.raises(RuntimeError, match=f"Experiment folder {folder} doesn't exist"):
+        Result.from_path(uri)
+    assert Checkpoint("s3://bucket/one").path == "s3://bucket/one"
+
+
+# -- errors and enums -----------------------------------------------------------------------------------------------------
+def test_errors_take_what_they_are_about() -> None:
+    cause = KeyError("gone")
+    failed = ControllerError(cause)
+    assert failed.controller_failure is cause and "KeyError: 'gone'" in str(failed)
+    assert ControllerError(controller_failure=cause).controller_failure is cause
+    again = pickle.loads(pickle.dumps(failed))
+    assert isinstance(again.controller_failure, KeyError) and str(again) == str(failed)
+    assert str(ControllerError("no room")) == "no room" and "no room" in str(ControllerError("no room").controller_failure)
+
+    info = train.PreemptionInfo(None, {"node-1": [0, 1]})
+    taken = PreemptionError(info, True)
+    assert taken.preemption_info is info and taken.drain_timed_out is True and "node-1" in str(taken)
+    assert pickle.loads(pickle.dumps(taken)).preemption_info == info
+    assert str(PreemptionError("gone")) == "gone" and PreemptionError("gone").preemption_info is None
+
+
+def test_an_upload_mode_is_found_by_its_name() -> None:
+    for name in ("SYNC", "ASYNC", "NO_UPLOAD"):
+        assert CheckpointUploadMode(name) is CheckpointUploadMode[name] and CheckpointUploadMode[name].value == name
+
+
+# -- a search space of a trainer ------------------------------------------------------------------------------------------
+def gang(space: dict, config: dict, loop=reads) -> DataParallelTrainer:
+    """The trainer of one trial whose drawn config is `config`."""
+    wrapped = _trainable.checked(DataParallelTrainer(loop, train_loop_config={"lr": 1, "deep": {"a": 1, "b": 2}}))
+    _trainable.checked_space(space, wrapped)
+    trials = _trainable.Trials(wrapped, tune.RunConfig(), "sweep", None, None, None, None)
+    trials.prepare()
+
+    class Trial:
+        class leg:  # noqa: N801
+            pass
+
+    Trial.leg.config = config
+    return trials._gang(wrapped.trainable, Trial)
+
+
+def test_names_of_a_search_space_that_are_not_the_trainer_s_go_into_the_loop_s_config() -> None:
+    assert gang({"lr": tune.choice([3])}, {"lr": 3}).train_loop_config == {"lr": 3, "deep": {"a": 1, "b": 2}}
+    both = {"lr": 3, "train_loop_config": {"deep": {"a": 7}}, "scaling_config": {"num_workers": 2}}
+    made = gang(both, both)
+    assert made.train_loop_config == {"lr": 3, "deep": {"a": 7, "b": 2}} and made.scaling_config.num_workers == 2
+
+
+@pytest.mark.parametrize(
+    ("space", "text"),
+    [
+        ({"lr": 1, "train_loop_config": {"lr": 2}}, "'lr' stands in 'train_loop_config' too"),
+        ({"run_config": RunConfig()}, "'run_config' is the trainer's own argument"),
+        ({"scaling_confg": {"num_workers": 2}}, "'scaling_confg' is nearly 'scaling_config'"),
+        ({"lr": 1, "train_loop_config": tune.choice([{"a": 1}])}, "'train_loop_config' is drawn as a whole"),
+    ],
+)
+def test_a_name_that_could_be_meant_otherwise_is_refused(space, text) -> None:
+    with pytest.raises(ValueError, match=text):
+        gang(space, {})
+
+
+def test_a_flat_name_is_refused_where_the_loop_takes_no_config() -> None:
+    with pytest.raises(ValueError, match="'lr' would go into the loop's config, and the training function takes none"):
+        gang({"lr": 1}, {}, nothing)
