@@ -270,7 +270,7 @@ def test_an_archive_leaves_out_runs_and_what_goes_while_it_is_made(tmp_path, mon
     first = _package.pack_directory(tmp_path)
     assert first.files == 2
     _package.untar(_package.zstd_content(first.content), tmp_path / "out")
-    assert sorted(str(one.relative_to(tmp_path / "out")) for one in listed(tmp_path / "out")) == ["a.py", "results/notes.txt"]
+    assert sorted(str(one.relative_to(tmp_path / "out")) for one in listed(tmp_path / "out", [])) == ["a.py", "results/notes.txt"]
     shutil.rmtree(tmp_path / "out")
     (tmp_path / "log.txt").write_text("an output")
     logged = _package.pack_directory(tmp_path)

@@ -45,6 +45,8 @@ class ClusterSession:
         self._reports = 0
         self._gathered = self._exchanged = 0
         self._collectives = 0
+        self._limit_s: float | None = None  # of a report; None: not looked up yet
+        self._watch: Any = None
         self.resume_from: dict[str, str] | None = None
 
     @property
@@ -62,18 +64,32 @@ class ClusterSession:
         self._reports += 1
         if self.joined is not None:
             call = self.joined(call)
-        if call.directory is None:
-            code = library().rtw_report_metrics(handle, call.metrics_json.encode())
+        if call.directory is not None and call.validation and not self.validates:
+            raise ValueError("report(validation=...) needs a trainer with validation_config")
+        if self._limit_s is None:
+            self._limit_s = float(_names.setting("COLLECTIVE_TIMEOUT_S") or 0)
+        if self._limit_s:
+            self._report_within(self._limit_s, handle, call)
         else:
-            if call.validation and not self.validates:
-                raise ValueError("report(validation=...) needs a trainer with validation_config")
-            code = self._report_files(handle, call)
-        if code:
-            check(code, "report")
+            self._report_now(handle, call)
         if call.validation:
             self._ask_for_validation(call)
         if self.stop is not None:
             self._end_when_reached(call)
+
+    def _report_now(self, handle: ctypes.c_void_p, call: ReportCall) -> None:
+        if call.directory is None:
+            code = library().rtw_report_metrics(handle, call.metrics_json.encode())
+        else:
+            code = self._report_files(handle, call)
+        if code:
+            check(code, "report")
+
+    def _report_within(self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall) -> None:
+        from rtrain.train import _collective_limit
+
+        coming = _collective_limit.Coming(self.facts, "report", self._reports, "report()")
+        _collective_limit.within(limit_s, lambda: self._report_now(handle, call), coming)
 
     def _report_files(self, handle: ctypes.c_void_p, call: ReportCall) -> int:
         from rtrain.train import _uploads
@@ -108,7 +124,7 @@ class ClusterSession:
         """Rank 0 asks the run's `stop`; every rank ends at the same report."""
         assert self.stop is not None
         reached = bool(self.stop(self.facts.experiment_name, call.metrics)) if self.facts.world_rank == 0 else None
-        if self.broadcast_from_rank_zero(reached):
+        if self.broadcast_from_rank_zero(reached, "report()"):
             raise LoopEnded(0)
 
     def get_checkpoint(self) -> Checkpoint | None:
@@ -163,32 +179,38 @@ class ClusterSession:
         from rtrain.train import _reported, _wanted
 
         found = _reported.preemption_info(self.facts, _wanted.checkpoint_wanted()) if self.facts.world_rank == 0 else None
-        answer: PreemptionInfo | None = self.broadcast_from_rank_zero(found)
+        answer: PreemptionInfo | None = self.broadcast_from_rank_zero(found, "get_preemption_info()")
         return answer
 
-    def barrier(self) -> None:
-        self._broadcast(b"" if self.facts.world_rank == 0 else None)
+    def barrier(self, caller: str = "collective.barrier()") -> None:
+        self._broadcast(b"" if self.facts.world_rank == 0 else None, caller)
 
-    def broadcast_from_rank_zero(self, data: Any) -> Any:
+    def broadcast_from_rank_zero(self, data: Any, caller: str = "collective.broadcast_from_rank_zero()") -> Any:
         """Rank 0's object on every rank, pickled; whatever its size (in pieces)."""
         if self.facts.world_rank != 0:
-            pieces = int.from_bytes(self._broadcast(None), "big")
-            return pickle.loads(b"".join([self._broadcast(None) for _ in range(pieces)]))
+            pieces = int.from_bytes(self._broadcast(None, caller), "big")
+            return pickle.loads(b"".join([self._broadcast(None, caller) for _ in range(pieces)]))
         text = pickle.dumps(data)
         pieces = -(-len(text) // _PIECE)
-        self._broadcast(pieces.to_bytes(4, "big"))
+        self._broadcast(pieces.to_bytes(4, "big"), caller)
         for number in range(pieces):
-            self._broadcast(text[number * _PIECE : (number + 1) * _PIECE])
+            self._broadcast(text[number * _PIECE : (number + 1) * _PIECE], caller)
         return data
 
-    def _broadcast(self, data: bytes | None) -> bytes:
+    def _broadcast(self, data: bytes | None, caller: str) -> bytes:
         self._collectives += 1
-        limit = _names.setting("COLLECTIVE_TIMEOUT_S")
-        if not limit:
+        if self.facts.world_size == 1:
             return self._broadcast_now(data)
         from rtrain.train import _collective_limit
 
-        return _collective_limit.within(float(limit), lambda: self._broadcast_now(data), self.facts, self._collectives)
+        coming = _collective_limit.Coming(self.facts, "collective", self._collectives, caller)
+        limit = _names.setting("COLLECTIVE_TIMEOUT_S")
+        if limit:
+            return _collective_limit.within(float(limit), lambda: self._broadcast_now(data), coming)
+        if self._watch is None:
+            self._watch = _collective_limit.Watch()
+        with self._watch.over(coming):
+            return self._broadcast_now(data)
 
     def _broadcast_now(self, data: bytes | None) -> bytes:
         out, size = ctypes.c_void_p(), ctypes.c_uint64()
@@ -205,15 +227,16 @@ class ClusterSession:
         self._gathered += 1
         return _gather.to_rank_zero(self.facts, str(self._gathered), mine)
 
-    def exchange(self, mine: Any) -> list[Any]:
+    def exchange(self, mine: Any, caller: str = "get_dataset_shard()") -> list[Any]:
         """However long the others take to come: the barrier waits for them."""
         from rtrain.train import _gather
 
         if self.facts.world_size == 1:
             return [mine]
-        self.barrier()
+        self.barrier(caller)
         self._exchanged += 1
-        found: list[Any] = self.broadcast_from_rank_zero(_gather.to_rank_zero(self.facts, "all", mine, self._exchanged))
+        gathered = _gather.to_rank_zero(self.facts, "all", mine, self._exchanged)
+        found: list[Any] = self.broadcast_from_rank_zero(gathered, caller)
         return found
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
