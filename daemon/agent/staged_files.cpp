@@ -82,9 +82,13 @@ Status StagedFiles::take_place(const std::string& stage) const {
     const std::string given = noted_place(*opened);
     if (given.empty()) return Done{};
     const fs::path run = gear_.store->local() ? gear_.store->local_path(gear_.prepare.run_name) : "";
+    // By a rank, or by another try at the same moment: what lies there now is not of this report.
+    const auto is_taken = [&] { return storage::open_beneath(*opened, taken_name, a_directory).ok(); };
     std::error_code failed;
-    const fs::path inside = fs::weakly_canonical(given, failed).lexically_relative(fs::weakly_canonical(run, failed));
-    if (failed || run.empty() || inside.empty() || inside.native().starts_with('.'))
+    const fs::path resolved = fs::weakly_canonical(given, failed);
+    if (failed && is_taken()) return Done{};
+    const fs::path inside = resolved.lexically_relative(fs::weakly_canonical(run, failed));
+    if (resolved.empty() || failed || run.empty() || inside.empty() || inside.native().starts_with('.'))
         return Error{ErrorCode::invalid, given + " does not lie in the run's directory " + run.string(), ""};
     const auto top = storage::open_top(gear_.store->local_path(""));
     if (!top) return top.error();
@@ -93,8 +97,7 @@ Status StagedFiles::take_place(const std::string& stage) const {
     if (from && ::renameat(from->directory.number(), from->name.c_str(), opened->number(), taken_name) == 0)
         return Done{};
     const int why = from ? errno : ENOENT;
-    if (storage::open_beneath(*opened, taken_name, a_directory))
-        return Done{};  // by a rank; what lies there now is not of this report
+    if (is_taken()) return Done{};
     return Error{ErrorCode::io, "taking over " + given + ": " + std::strerror(why), ""};
 }
 
