@@ -63,12 +63,17 @@ bool exists(const Head& head, const std::string& sha256) {
     return std::filesystem::exists(head.blob_path(sha256), none);
 }
 
+// About the bytes of the head's memory that a run of the job takes: its text, the nodes that it names, its workers.
+std::size_t bytes_of(const spec::Job& job) {
+    return spec::to_json(job).size() + (job.nodes.size() + job.exclude_nodes.size()) * spec::bytes_of_name +
+           spec::demand_bytes(job) * std::max(job.workers, job.workers_max);
+}
+
 // The runs of an array have each a copy of the job.
 void check_array(const Submission& submission, Problems& problems) {
     const spec::Job& job = submission.job;
     const std::size_t runs = submission.array.indices.size();
-    const std::size_t of_one =
-        spec::to_json(job).size() + spec::demand_bytes(job) * std::max(job.workers, job.workers_max);
+    const std::size_t of_one = bytes_of(job);
     if (runs * of_one > spec::array_bytes_most)
         problems.push_back({.path = "array",
                             .message = std::to_string(runs) + " runs of " + std::to_string(of_one) +
@@ -320,13 +325,11 @@ Status check_name(const Head& head, const Caller& caller, Submission& submission
 
 // All runs of a user together take a bounded part of the head's memory.
 Status check_memory(const Head& head, const std::string& user, const Submission& submission) {
-    const spec::Job& job = submission.job;
-    const std::size_t runs = std::max<std::size_t>(1, submission.array.indices.size());
-    const std::size_t more = runs * spec::demand_bytes(job) * std::max(job.workers, job.workers_max);
-    const std::size_t have = head.names.demand_bytes(user), most = head.options.user_demand_bytes;
+    const std::size_t more = std::max<std::size_t>(1, submission.array.indices.size()) * bytes_of(submission.job);
+    const std::size_t have = head.names.bytes_of_user(user), most = head.options.user_bytes;
     if (have + more <= most) return Done{};
     return Error{ErrorCode::full,
-                 "the workers of all runs of " + user + " would take " + std::to_string((have + more) >> 20) +
+                 "all runs of " + user + " would take " + std::to_string((have + more) >> 20) +
                      " MiB of the head's memory; the most is " + std::to_string(most >> 20),
                  "remove runs that have ended (rtrain runs rm), or submit this when others have"};
 }

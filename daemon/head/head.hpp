@@ -25,7 +25,7 @@ struct HeadOptions {
     std::int64_t join_token_ms = 3'600'000;    // validity of the join token made at each start
     std::int64_t storage_reserve = 2LL << 30;  // bytes that uploads must leave free below the storage root
     std::int64_t logs_reserve = 512LL << 20;   // bytes that workers' logs must leave free for the state beside them
-    std::size_t user_demand_bytes = spec::user_demand_bytes_most;             // a smaller one in tests
+    std::size_t user_bytes = spec::user_bytes_most;                           // a smaller one in tests
     std::function<std::uint64_t(const std::string& directory)> free_bytes{};  // none: ask the file system
     std::optional<Queues> queues{};                                           // none: those it has
     std::string queues_file{};                                                // where they were read, for people

@@ -4,15 +4,19 @@
 #include <utility>
 
 #include "storage/spec/job.hpp"
+#include "storage/spec/limits.hpp"
 
 namespace rtrain::head {
 namespace {
 
 // Workers ask alike; they become more and fewer while the run lives.
 std::size_t bytes_of(const Run& run) {
-    const auto& bundles = run.spec.gang.bundles;
-    if (bundles.empty()) return 1;
-    return bundles.size() * spec::demand_bytes(bundles.front().demand, bundles.front().selector);
+    const GangRequest& gang = run.spec.gang;
+    const std::size_t names = gang.nodes_only.size() + gang.nodes_excluded.size();
+    const std::size_t beside = 1 + run.job_json.size() + names * spec::bytes_of_name;
+    if (gang.bundles.empty()) return beside;
+    const Bundle& first = gang.bundles.front();
+    return beside + gang.bundles.size() * spec::demand_bytes(first.demand, first.selector);
 }
 
 }  // namespace
@@ -59,7 +63,7 @@ const std::set<RunId>& RunNames::in(const Index& index, const std::string& text)
     return found == index.end() ? none : found->second;
 }
 
-std::size_t RunNames::demand_bytes(const std::string& user) const {
+std::size_t RunNames::bytes_of_user(const std::string& user) const {
     const auto found = bytes_of_users_.find(user);
     return found == bytes_of_users_.end() ? 0 : found->second;
 }

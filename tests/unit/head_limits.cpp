@@ -69,7 +69,7 @@ TEST_CASE("beside its job a submission has bounded secrets, lines, and a bounded
 
 TEST_CASE("the runs of one user take a bounded part of the head's memory, until they are removed") {
     const TemporaryFolder folder;
-    HeadUnderTest head({.data_dir = folder.path, .user_demand_bytes = 1 << 20});
+    HeadUnderTest head({.data_dir = folder.path, .user_bytes = 1 << 20});
     const std::string ann = head.make_token("user", "ann"), bob = head.make_token("user", "bob");
     const auto submit = [&](const std::string& token, const std::string& name) {
         return head.call_as(token, "POST", "/v1/runs", {{"job", job(name, 5'000)}});
@@ -77,13 +77,19 @@ TEST_CASE("the runs of one user take a bounded part of the head's memory, until 
     CHECK(submit(ann, "first").status == 201);
     const Answer refused = submit(ann, "second");
     CHECK(refused.status == 507);
-    CHECK(refused.body.at("message").get<std::string>().starts_with("the workers of all runs of ann would take 1 MiB"));
+    CHECK(refused.body.at("message").get<std::string>().starts_with("all runs of ann would take 1 MiB"));
     CHECK(refused.body.at("next").get<std::string>().find("rtrain runs rm") != std::string::npos);
     CHECK(submit(bob, "other").status == 201);
     CHECK(head.call_as(ann, "POST", "/v1/runs/first/stop").status == 202);
     CHECK(submit(ann, "second").status == 507);  // what has ended is remembered
     REQUIRE(head.call_as(ann, "DELETE", "/v1/runs/first").status == 200);
     CHECK(submit(ann, "second").status == 201);
+    json heavy = job("heavy");
+    heavy["env"] = {{"TEXT", std::string(100'000, 'x')}};
+    int taken = 0;
+    for (heavy["name"] = "h0"; head.call_as(bob, "POST", "/v1/runs", {{"job", heavy}}).status == 201;)
+        heavy["name"] = "h" + std::to_string(++taken);
+    CHECK(taken == 3);  // beside the 630 KiB of the run with many workers
 }
 
 TEST_CASE("a long request is read beside the loop, and answered like a short one") {
