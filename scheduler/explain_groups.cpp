@@ -53,12 +53,9 @@ const LabelCondition* unmet(const NodeView& node, const GangRequest& gang) {
 }
 
 std::optional<Why> constraint(const NodeView& node, const GangRequest& gang) {
-    const auto among = [&](const std::vector<NodeId>& ids) {
-        return std::find(ids.begin(), ids.end(), node.id) != ids.end();
-    };
-    if (!gang.nodes_only.empty() && !among(gang.nodes_only))
+    if (!gang.nodes_only.empty() && !gang.nodes_only.contains(node.id))
         return Why{"constraint", "not among the nodes that the job names", "scaling.nodes"};
-    if (among(gang.nodes_excluded)) return Why{"constraint", "excluded by the job", "scaling.exclude_nodes"};
+    if (gang.nodes_excluded.contains(node.id)) return Why{"constraint", "excluded by the job", "scaling.exclude_nodes"};
     if (gang.topology_label && !node.labels.contains(*gang.topology_label))
         return Why{"constraint", "without the label " + *gang.topology_label, "scaling.topology"};
     const LabelCondition* condition = unmet(node, gang);

@@ -11,48 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/kept_nodes.hpp"
-#include "scheduler/records.hpp"
+#include "scheduler/gains.hpp"
+#include "scheduler/waiting.hpp"
 
 namespace rtrain {
 
 struct Cluster;
-
-// What gangs that are alike ask for: one verdict serves all of them.
-struct Shape {
-    GangRequest gang;  // with the nodes that the run avoids
-    Sums total;        // of all bundles
-    std::uint32_t waiting = 0;
-    std::map<Doors, UniformGang> uniform{};  // where the index of free slots answers for it
-    bool unlike = false;                     // it never does: every node is looked at
-};
-
-struct Waiter {  // a run that waits, in order of age
-    Time submitted;
-    RunId id;
-    auto operator<=>(const Waiter&) const = default;
-};
-struct LedgerBatch {  // those of one line and one shape
-    std::set<Waiter> by_age;
-    std::set<std::pair<Duration, RunId>> by_length;  // of their wall_time limits; without one: for ever
-};
-inline constexpr Duration for_ever{INT64_MAX};
-
-struct Line {  // those of one queue and one priority; higher priorities come first
-    std::int32_t priority = 0;
-    std::string queue;
-    bool operator<(const Line& other) const {
-        return priority != other.priority ? priority > other.priority : queue < other.queue;
-    }
-};
-
-struct Release {  // when an attempt is expected to give its nodes back
-    Time end;
-    Time placed;
-    AttemptId attempt;
-    auto operator<=>(const Release&) const = default;
-};
-inline constexpr Time unknown_end{INT64_MAX};
 
 class Ledger {
   public:
@@ -85,10 +49,11 @@ class Ledger {
     Doors keep_for(RunId run, const std::vector<NodeId>& nodes);    // its door
     Doors behind(std::size_t node) const { return behind_[node]; }  // of nodes()
     std::vector<NodeView> nodes(Doors open) const;                  // those behind closed doors take nothing
-    bool room_for(std::uint32_t shape, Doors open) const;           // no: all that is free there together is less
-    bool ever(std::uint32_t shape);  // whether the present nodes could hold it, were they empty
+    bool room_for(std::uint32_t shape, Doors open);  // no: there is none, or all that is free there together is less
+    bool ever(std::uint32_t shape);                  // whether the present nodes could hold it, were they empty
     PlacementAnswer place(std::uint32_t shape, Doors open);
     bool fits(std::uint32_t shape, Doors open);                   // now
+    std::uint64_t searches() const { return searches_; }          // for room on the nodes, since the ledger was made
     const UniformGang* uniform(std::uint32_t shape, Doors open);  // null: the index does not answer for it
     FreeIndex& index() { return index_; }
     std::size_t place_of(const NodeId& node) const;          // in nodes(); their number: it is not there
@@ -150,10 +115,12 @@ class Ledger {
     void sum_totals(const NodeView& view, int sign);
     void move_doors(const KeptNodes::Moved& moved);
     void put_behind(std::size_t node, Doors doors);
+    void forget_ever(const NodeView* before, const NodeView* now);
     void renew_end(const Cluster& cluster, AttemptId id);
     std::map<std::string, Sums> held_now() const;
     std::vector<std::string> waiting_text() const;
     void compare_nodes(const Cluster& cluster, const Ledger& recount, std::vector<std::string>& wrong) const;
+    bool still_full(Shape& shape, Doors open) const;
     std::uint32_t shape_of(const GangRequest& gang);
     void leave_shape(std::uint32_t number);
 
@@ -182,6 +149,8 @@ class Ledger {
     std::map<NodeId, std::size_t> places_;
     KeptNodes kept_;
     std::vector<Doors> behind_;  // of `views_`
+    Gains gains_;
+    std::uint64_t searches_ = 0;
     std::set<Release> ends_;
     std::map<AttemptId, Release> end_of_;
     Sums free_, totals_;  // on ready nodes; of all that are not lost

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/controller.hpp"
+#include "scheduler/placement_room.hpp"
 
 namespace rtrain {
 
@@ -54,11 +55,13 @@ void Ledger::show(const NodeId& id, const Standing& standing, const Resources& c
     if (found == places_.end()) return;
     NodeView& view = views_[found->second];
     const bool ready = view.state == NodeState::ready;
+    bool more = false;
     for (const auto& [name, ignored] : changed) {
         const Amount total = amount_of(view.total, name);
         if (name == gpu_key || total.ticks == 0) continue;
         const Amount was = amount_of(view.free, name);
         const Amount free = total - std::min(total, amount_of(standing.held, name));
+        more |= free > was;
         if (ready) free_[name].ticks += free.ticks - was.ticks;
         if (free.ticks == 0)
             view.free.erase(name);
@@ -71,22 +74,36 @@ void Ledger::show(const NodeId& id, const Standing& standing, const Resources& c
         Amount& device = view.gpus_free[share.device];
         const Amount free = units(1) - std::min(units(1), standing.gpus_held[share.device]);
         gpus += free.ticks - device.ticks;
+        more |= free > device;
         device = free;
     }
     if (ready && gpus != 0) free_[std::string(gpu_key)].ticks += gpus;
+    if (more) gains_.add(id);
     index_.put_free(view);
+}
+
+// What present nodes could ever hold, where a node that changes from `before` to `now` matters for it (null: none).
+void Ledger::forget_ever(const NodeView* before, const NodeView* now) {
+    std::erase_if(ever_, [&](const auto& known) {
+        const auto& [shape, could] = known;
+        const NodeView* node = could ? before : now;
+        if (node == nullptr) return false;
+        const std::vector<Amount> gpus(node->gpus_free.size(), units(1));
+        return placing::takes_one(*node, shapes_[shape].gang, node->total, gpus);
+    });
 }
 
 void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
     const auto record = cluster.nodes.find(id);
     const auto known = places_.find(id);
-    ever_.clear();
+    gains_.add(id);
     if (known != places_.end()) {
         sum(views_[known->second], -1);
         sum_totals(views_[known->second], -1);
     }
     if (record == cluster.nodes.end()) {
         if (known == places_.end()) return;
+        forget_ever(&views_[known->second], nullptr);
         views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(known->second));
         behind_.erase(behind_.begin() + static_cast<std::ptrdiff_t>(known->second));
         for (auto& [other, place] : places_) place -= place > known->second ? 1 : 0;
@@ -105,6 +122,7 @@ void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
     sum(view, +1);
     sum_totals(view, +1);
     index_.put(view);
+    forget_ever(known == places_.end() ? nullptr : &views_[known->second], &view);
     if (known != places_.end()) {
         views_[known->second] = std::move(view);
         return;

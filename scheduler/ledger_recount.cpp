@@ -97,6 +97,10 @@ std::vector<std::string> Ledger::faults(const Cluster& cluster) const {
     expect(asked_ == recount.asked_ && drained_ == recount.drained_, "deadlines");
     expect(elastic_ == recount.elastic_, "elastic runs");
     expect(dependents_ == recount.dependents_ && array_waiting_ == recount.array_waiting_, "runs that wait for others");
+    for (Shape shape : shapes_)
+        for (const auto& [open, ignored] : std::map(shape.full))
+            expect(!still_full(shape, open) || rtrain::place(nodes(open), shape.gang).verdict != Verdict::feasible_now,
+                   "gangs that found no room");
     for (const auto& [shape, could] : ever_) {
         const auto known = recount.shape_numbers_.find(shape_keys_[shape]);
         expect(known == recount.shape_numbers_.end() || recount.ever(known->second) == could,

@@ -2,10 +2,17 @@
 #include <algorithm>
 
 #include "scheduler/controller.hpp"
+#include "scheduler/placement_room.hpp"
 
 namespace rtrain {
+namespace {
+
+constexpr std::size_t doors_remembered = 32;  // of each shape: sets of open doors
+
+}  // namespace
 
 void Ledger::put_behind(std::size_t node, Doors doors) {
+    if ((behind_[node] & ~doors) != 0) gains_.add(views_[node].id);
     behind_[node] = doors;
     index_.put_behind(views_[node].id, doors);
 }
@@ -39,8 +46,9 @@ std::vector<NodeView> Ledger::nodes(Doors open) const {
 
 // The index says for itself what stands behind closed doors; for others that is worth a look, before every node is
 // tried.
-bool Ledger::room_for(std::uint32_t shape, Doors open) const {
-    const Shape& wanted = shapes_[shape];
+bool Ledger::room_for(std::uint32_t shape, Doors open) {
+    Shape& wanted = shapes_[shape];
+    if (still_full(wanted, open)) return false;
     const auto enough = [&](auto&& free_of) {
         return std::all_of(wanted.total.begin(), wanted.total.end(),
                            [&](const auto& entry) { return entry.second <= free_of(entry.first); });
@@ -59,6 +67,22 @@ bool Ledger::room_for(std::uint32_t shape, Doors open) const {
     });
 }
 
+// It found no room behind these doors, or more, and no node that has gained since takes a bundle of it.
+bool Ledger::still_full(Shape& shape, Doors open) const {
+    const auto none_gained = [&](Doors doors, std::uint64_t& seen) {
+        for (; seen < gains_.count(); ++seen) {
+            const std::size_t at = place_of(gains_[seen]);
+            if (at == views_.size() || (behind_[at] & ~doors) != 0) continue;
+            if (placing::takes_one(views_[at], shape.gang, views_[at].free, views_[at].gpus_free)) return false;
+        }
+        return true;
+    };
+    return std::any_of(shape.full.begin(), shape.full.end(), [&](auto& known) {
+        return (open & ~known.first) == 0 && known.second >= gains_.forgotten() &&
+               none_gained(known.first, known.second);
+    });
+}
+
 bool Ledger::ever(std::uint32_t shape) {
     const auto known = ever_.find(shape);
     if (known != ever_.end()) return known->second;
@@ -70,7 +94,6 @@ bool Ledger::ever(std::uint32_t shape) {
 
 // The index forgets shapes that nobody asked for lately; those it cannot know are not offered to it twice.
 const UniformGang* Ledger::uniform(std::uint32_t number, Doors open) {
-    constexpr std::size_t most = 32;
     Shape& shape = shapes_[number];
     if (shape.unlike) return nullptr;
     const auto known = shape.uniform.find(open);
@@ -78,20 +101,27 @@ const UniformGang* Ledger::uniform(std::uint32_t number, Doors open) {
     const auto made = index_.prepare(shape.gang, open);
     shape.unlike = !made;
     if (!made) return nullptr;
-    if (shape.uniform.size() >= most) shape.uniform.clear();
+    if (shape.uniform.size() >= doors_remembered) shape.uniform.clear();
     return &shape.uniform.insert_or_assign(open, *made).first->second;
 }
 
-PlacementAnswer Ledger::place(std::uint32_t shape, Doors open) {
-    const UniformGang* gang = uniform(shape, open);
-    if (gang != nullptr) return index_.place(*gang);
-    return kept_.empty() ? rtrain::place(views_, shapes_[shape].gang) : rtrain::place(nodes(open), shapes_[shape].gang);
+PlacementAnswer Ledger::place(std::uint32_t number, Doors open) {
+    ++searches_;
+    const UniformGang* gang = uniform(number, open);
+    Shape& shape = shapes_[number];
+    PlacementAnswer answer = gang != nullptr ? index_.place(*gang)
+                             : kept_.empty() ? rtrain::place(views_, shape.gang)
+                                             : rtrain::place(nodes(open), shape.gang);
+    if (answer.verdict == Verdict::feasible_now || !answer.proved) return answer;
+    if (shape.full.size() >= doors_remembered) shape.full.clear();
+    shape.full.insert_or_assign(open, gains_.count());
+    return answer;
 }
 
 bool Ledger::fits(std::uint32_t shape, Doors open) {
     const UniformGang* gang = uniform(shape, open);
     if (gang != nullptr) return index_.verdict(*gang) == Verdict::feasible_now;
-    return rtrain::place(nodes(open), shapes_[shape].gang).verdict == Verdict::feasible_now;
+    return place(shape, open).verdict == Verdict::feasible_now;
 }
 
 }  // namespace rtrain

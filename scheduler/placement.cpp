@@ -10,10 +10,6 @@ namespace rtrain {
 namespace placing {
 namespace {
 
-bool among(const std::vector<NodeId>& ids, const NodeId& id) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
 std::optional<std::string> invalid_bundle(const Bundle& bundle) {
     for (const auto& [name, amount] : bundle.demand) {
         if (amount.ticks < 0) return name + " is negative";
@@ -200,9 +196,21 @@ bool one_shape(const Wanted& wanted) {
 }
 
 bool allowed(const NodeView& node, const GangRequest& request) {
-    return node.state == NodeState::ready && (request.nodes_only.empty() || among(request.nodes_only, node.id)) &&
-           !among(request.nodes_excluded, node.id) &&
+    return node.state == NodeState::ready && (request.nodes_only.empty() || request.nodes_only.contains(node.id)) &&
+           !request.nodes_excluded.contains(node.id) &&
            (!request.topology_label || node.labels.contains(*request.topology_label));
+}
+
+bool takes_one(const NodeView& node, const GangRequest& gang, const Resources& room, const std::vector<Amount>& gpus) {
+    if (node.state != NodeState::ready) return false;
+    const Bundle* last = nullptr;
+    for (const Bundle& bundle : gang.bundles) {
+        if (last != nullptr && *last == bundle) continue;
+        last = &bundle;
+        if (matches(bundle.selector, node.labels) && slots(room, gpus, bundle.demand, 1) > 0)
+            return allowed(node, gang);
+    }
+    return false;
 }
 
 std::vector<Candidate> candidates(const std::vector<NodeView>& nodes, const GangRequest& request, Capacity capacity) {
@@ -242,7 +250,8 @@ PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& req
     answer.verdict = Verdict::infeasible;
     if (!request.nodes_avoided.empty()) {
         auto wanted = open;
-        std::erase_if(wanted, [&](const Candidate& c) { return among(request.nodes_avoided, c.node->id); });
+        const std::set<NodeId> avoided(request.nodes_avoided.begin(), request.nodes_avoided.end());
+        std::erase_if(wanted, [&](const Candidate& c) { return avoided.contains(c.node->id); });
         if (settle(place_on(nodes, wanted, request), Verdict::feasible_now)) return answer;
         answer.proved = true;
     }

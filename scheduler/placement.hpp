@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ struct GangRequest {
     std::vector<Bundle> bundles;  // index = rank before ranks are made contiguous per node
     std::optional<std::string> topology_label;
     std::map<std::uint32_t, NodeId> placed;  // repair: these stay where they are
-    std::vector<NodeId> nodes_only;          // empty: any node
-    std::vector<NodeId> nodes_excluded;      // hard
+    std::set<NodeId> nodes_only;             // empty: any node
+    std::set<NodeId> nodes_excluded;         // hard
     std::vector<NodeId> nodes_avoided;       // soft: used when nothing else fits
     bool driver = false;                     // a program that submits others: it may ask for nothing at all
     bool operator==(const GangRequest&) const = default;

@@ -54,12 +54,10 @@ std::string shortage(const NodeView& node, const Resources& demand) {
 }
 
 std::string constraint(const NodeView& node, const GangRequest& request) {
-    const auto among = [&](const std::vector<NodeId>& ids) {
-        return std::find(ids.begin(), ids.end(), node.id) != ids.end();
-    };
     if (node.state != NodeState::ready) return to_word(node.state);
-    if (!request.nodes_only.empty() && !among(request.nodes_only)) return "not among the nodes that the job names";
-    if (among(request.nodes_excluded)) return "excluded by the job";
+    if (!request.nodes_only.empty() && !request.nodes_only.contains(node.id))
+        return "not among the nodes that the job names";
+    if (request.nodes_excluded.contains(node.id)) return "excluded by the job";
     if (request.topology_label && !node.labels.contains(*request.topology_label))
         return "has no label " + *request.topology_label;
     return "";

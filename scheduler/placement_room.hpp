@@ -88,6 +88,8 @@ bool packs(Strategy strategy);
 std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict verdict);
 std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, const GangRequest& request);
 bool allowed(const NodeView& node, const GangRequest& request);  // state, nodes_only, nodes_excluded, topology key
+// Whether the node, with `room` and `gpus` free, takes at least one bundle of the gang.
+bool takes_one(const NodeView& node, const GangRequest& gang, const Resources& room, const std::vector<Amount>& gpus);
 // Ready nodes that hard constraints leave in, by id.
 std::vector<Candidate> candidates(const std::vector<NodeView>& nodes, const GangRequest& request, Capacity capacity);
 

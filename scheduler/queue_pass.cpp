@@ -13,23 +13,8 @@
 
 namespace rtrain::core {
 
-namespace {
-
-bool takes_one(const NodeView& node, const GangRequest& gang, const Resources& room, const std::vector<Amount>& gpus) {
-    if (!placing::allowed(node, gang)) return false;
-    const Bundle* last = nullptr;
-    for (const Bundle& bundle : gang.bundles) {
-        if (last != nullptr && *last == bundle) continue;
-        last = &bundle;
-        if (matches(bundle.selector, node.labels) && placing::slots(room, gpus, bundle.demand, 1) > 0) return true;
-    }
-    return false;
-}
-
-}  // namespace
-
 bool could_use(const NodeView& node, const GangRequest& gang) {
-    return takes_one(node, gang, node.total, std::vector<Amount>(node.gpus_free.size(), units(1)));
+    return placing::takes_one(node, gang, node.total, std::vector<Amount>(node.gpus_free.size(), units(1)));
 }
 
 namespace {
@@ -224,7 +209,7 @@ bool Pass::found_another_node(const Run& run, const GangRequest& gang) const {
     return std::any_of(nodes.begin(), nodes.end(), [&](const NodeId& id) {
         if (std::binary_search(run.nodes_reserved.begin(), run.nodes_reserved.end(), id)) return false;
         const NodeView* node = ledger_.node(id);
-        return node != nullptr && takes_one(*node, gang, node->free, node->gpus_free);
+        return node != nullptr && placing::takes_one(*node, gang, node->free, node->gpus_free);
     });
 }
 
@@ -274,11 +259,12 @@ void Pass::within_quota(const Turn& turn) {
 
 Pass::Next Pass::blocked(const Turn& turn) {
     within_quota(turn);
+    if (turn.claim == Claim::none && heads() >= heads_at_most) return Next::skip;
     if (!ledger_.ever(turn.shape)) return Next::skip;
     const Run& run = change_.seen().runs.at(turn.run);
     const bool behind =
         std::any_of(held_.begin(), held_.end(), [&](const Held& held) { return same_kind(held.shape, turn.shape); });
-    if (turn.claim == Claim::none && (behind || heads() >= heads_at_most)) return Next::skip;
+    if (turn.claim == Claim::none && behind) return Next::skip;
     const auto room = behind ? std::nullopt : make_room(change_, quotas_, turn.run);  // reckoned with every node
     if (room && room->asked_now) {
         change_.settle();

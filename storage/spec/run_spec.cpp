@@ -18,8 +18,8 @@ RunSpec run_spec(const Job& job) {
     spec.gang.strategy = job.placement;
     spec.gang.topology_label = job.topology;
     spec.gang.driver = job.driver;
-    for (const std::string& node : job.nodes) spec.gang.nodes_only.push_back(NodeId{node});
-    for (const std::string& node : job.exclude_nodes) spec.gang.nodes_excluded.push_back(NodeId{node});
+    for (const std::string& node : job.nodes) spec.gang.nodes_only.insert(NodeId{node});
+    for (const std::string& node : job.exclude_nodes) spec.gang.nodes_excluded.insert(NodeId{node});
     const Bundle worker{.demand = job.resources_per_worker, .selector = job.label_selector};
     spec.gang.bundles.assign(std::max(job.workers, job.workers_max), worker);
     if (job.workers_max > job.workers)

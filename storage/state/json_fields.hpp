@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -70,6 +71,8 @@ template <class T>
 void put(std::string& out, const std::optional<T>& value);
 template <class T>
 void put(std::string& out, const std::vector<T>& values);
+template <class T>
+void put(std::string& out, const std::set<T>& values);
 template <class Key, class T, class Order>
 void put(std::string& out, const std::map<Key, T, Order>& values);
 template <Described T>
@@ -117,14 +120,22 @@ void put(std::string& out, const std::optional<T>& value) {
     else
         out += "null";
 }
-template <class T>
-void put(std::string& out, const std::vector<T>& values) {
+template <class List>
+void put_list(std::string& out, const List& values) {
     const char* before = "[";
-    for (const T& value : values) {
+    for (const auto& value : values) {
         out += std::exchange(before, ",");
         put(out, value);
     }
     out += values.empty() ? "[]" : "]";
+}
+template <class T>
+void put(std::string& out, const std::vector<T>& values) {
+    put_list(out, values);
+}
+template <class T>
+void put(std::string& out, const std::set<T>& values) {
+    put_list(out, values);
 }
 template <class Key, class T, class Order>
 void put(std::string& out, const std::map<Key, T, Order>& values) {  // text keys: an object; others: a list of pairs

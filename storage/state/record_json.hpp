@@ -40,6 +40,8 @@ template <class T>
 void take(const Json& json, std::optional<T>& value);
 template <class T>
 void take(const Json& json, std::vector<T>& values);
+template <class T>
+void take(const Json& json, std::set<T>& values);
 template <class Key, class T, class Order>
 void take(const Json& json, std::map<Key, T, Order>& values);
 
@@ -70,6 +72,15 @@ template <class T>
 void take(const Json& json, std::vector<T>& values) {
     values.clear();
     for (const Json& item : json.get_ref<const Json::array_t&>()) take(item, values.emplace_back());
+}
+template <class T>
+void take(const Json& json, std::set<T>& values) {
+    values.clear();
+    for (const Json& item : json.get_ref<const Json::array_t&>()) {
+        T value{};
+        take(item, value);
+        values.insert(std::move(value));
+    }
 }
 template <class Key, class T, class Order>
 void take(const Json& json, std::map<Key, T, Order>& values) {

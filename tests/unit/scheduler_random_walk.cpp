@@ -58,7 +58,10 @@ class Walk {
         if (dice(4) == 0) job.wall_time = Duration{30'000};
         if (dice(4) == 0) job.queue_time = Duration{20'000};
         if (dice(4) == 0) job.submit_key = "key" + std::to_string(dice(9));
-        return submission(job);
+        RunSubmitted event = submission(job);
+        if (dice(4) == 0) event.spec.gang.nodes_only = {some_node(), some_node()};
+        if (dice(4) == 0) event.spec.gang.nodes_excluded.insert(some_node());
+        return event;
     }
     Event prepared() {
         NodePrepared event{.attempt = some_attempt(), .node = some_node()};

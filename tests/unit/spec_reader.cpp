@@ -349,7 +349,7 @@ TEST_CASE("the core gets one bundle for each worker that there may be") {
     CHECK(spec.gang.bundles[0].demand.at("GPU") == units(1));
     CHECK(spec.gang.bundles[0].selector.size() == 3);
     CHECK(spec.gang.strategy == Strategy::strict_spread);
-    CHECK(spec.gang.nodes_only == std::vector<NodeId>{NodeId{"n1"}});
+    CHECK(spec.gang.nodes_only == std::set<NodeId>{NodeId{"n1"}});
     CHECK(spec.wall_time_limit == Duration{172'800'000});
     CHECK(spec.stop_at.at("epoch") == 20);
     CHECK_FALSE(spec.wait_for_nodes);

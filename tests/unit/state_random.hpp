@@ -30,6 +30,8 @@ template <class T>
 void fill(Dice& dice, std::optional<T>& value);
 template <class T>
 void fill(Dice& dice, std::vector<T>& values);
+template <class T>
+void fill(Dice& dice, std::set<T>& values);
 template <class Key, class T, class Order>
 void fill(Dice& dice, std::map<Key, T, Order>& values);
 
@@ -100,6 +102,15 @@ template <class T>
 void fill(Dice& dice, std::vector<T>& values) {
     values.clear();
     for (std::uint64_t n = dice.below(4); n > 0; --n) fill(dice, values.emplace_back());
+}
+template <class T>
+void fill(Dice& dice, std::set<T>& values) {
+    values.clear();
+    for (std::uint64_t n = dice.below(4); n > 0; --n) {
+        T value{};
+        fill(dice, value);
+        values.insert(std::move(value));
+    }
 }
 template <class Key, class T, class Order>
 void fill(Dice& dice, std::map<Key, T, Order>& values) {

@@ -1,0 +1,82 @@
+// Many waiting runs that ask for unlike things: what an event costs does not grow with their number.
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+namespace {
+
+constexpr int waiting = 100;
+constexpr std::uint64_t few = 8;  // searches for room, of an event that matters to one run or none
+
+// Ten nodes with four CPUs; of each three are taken.
+struct Crowd {
+    World world;
+    std::vector<RunId> busy, waits;
+    Crowd() {
+        world.nodes(10, 4);
+        for (int i = 0; i < 10; ++i)
+            busy.push_back(
+                world.running({.name = "busy" + std::to_string(i), .cpus = 3, .placement = Strategy::spread}));
+    }
+    void wait(RunSubmitted event) {
+        world.tell(event);
+        REQUIRE(world.last.created);
+        waits.push_back(*world.last.created);
+        REQUIRE(world.run(waits.back()).state == RunState::queued);
+    }
+    template <class Change>
+    std::uint64_t searches_of(const Change& change) {
+        const std::uint64_t before = world.cluster.ledger.searches();
+        change();
+        return world.cluster.ledger.searches() - before;
+    }
+    void ends(const std::string& node) {
+        for (const RunId id : busy) {
+            if (world.run(id).state != RunState::running || world.node_of(id, 0).value != node) continue;
+            world.exits(id, 0, exit_code(0));
+            world.empties(id);
+            return;
+        }
+        FAIL("nobody runs on " + node);
+    }
+    std::size_t started() const {
+        return static_cast<std::size_t>(std::count_if(
+            waits.begin(), waits.end(), [&](RunId id) { return world.run(id).state == RunState::starting; }));
+    }
+};
+
+}  // namespace
+
+TEST_CASE("runs that name nodes are looked at again only when one of these has more room") {
+    Crowd crowd;
+    for (int i = 0; i < waiting; ++i) {
+        RunSubmitted event = submission({.name = "named" + std::to_string(i), .cpus = 2});
+        event.spec.gang.nodes_only = {{"n1"}, {"absent" + std::to_string(i)}};
+        crowd.wait(event);
+    }
+    RunSubmitted other = submission({.name = "other", .cpus = 4});
+    other.spec.gang.nodes_only = {{"n10"}};
+    CHECK(crowd.searches_of([&] { crowd.world.tell(other); }) <= few);
+    CHECK(crowd.searches_of([&] { crowd.ends("n2"); }) <= few);
+    CHECK(crowd.started() == 0);
+    CHECK(crowd.searches_of([&] { crowd.world.tell(node("n11", 4)); }) <= few);
+    crowd.ends("n1");
+    CHECK(crowd.started() == 2);
+    CHECK(crowd.world.run(crowd.waits[0]).state == RunState::starting);
+}
+
+TEST_CASE("runs that ask for amounts of their own are looked at again only when a node has as much") {
+    Crowd crowd;
+    for (int i = 0; i < waiting; ++i) {
+        RunSubmitted event = submission({.name = "odd" + std::to_string(i), .cpus = 3});
+        event.spec.gang.bundles[0].demand["CPU"].ticks += 1 + i;
+        crowd.wait(event);
+    }
+    CHECK(crowd.searches_of([&] { crowd.world.tell(submission({.name = "small", .cpus = 1})); }) <= few);
+    CHECK(crowd.searches_of([&] { crowd.world.tell(node("n11", 3)); }) <= few);
+    CHECK(crowd.started() == 0);
+    crowd.world.tell(node("n12", 4));
+    CHECK(crowd.started() == 1);
+    CHECK(crowd.world.run(crowd.waits[0]).state == RunState::starting);
+}
