@@ -82,3 +82,57 @@ def test_a_worker_reads_s3_with_secrets_of_its_job_and_is_told_so(cluster, tmp_p
     assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
     job = cluster.rtrain("describe", "reads", "-o", "json")
     assert "of-the-driver" not in job and "HF_TOKEN" in job
+
+
+FILESYSTEM = """
+import os, sys
+import pyarrow.fs
+from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, ScalingConfig
+
+theirs = pyarrow.fs.S3FileSystem(access_key="another-key", secret_key="another-test-secret", region="us-east-1",
+                                 scheme="http", endpoint_override=sys.argv[1])
+assert not any(name.startswith("AWS_ACCESS") or name.startswith("AWS_SECRET") for name in os.environ)
+
+server = sys.argv[1]
+
+def loop():
+    from rtrain import train
+    storage = train.get_context().get_storage()
+    train.report({"step": 1}, checkpoint=train.Checkpoint.from_dict({"step": 7}))
+    train.flush()
+    place = storage.build_checkpoint_path_from_name(train.get_checkpoint().name)
+    options = storage.storage_filesystem.__reduce__()[1][0]
+    return place, (options["access_key"], options["endpoint_override"]) == ("another-key", server)
+
+result = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=1), run_config=RunConfig(
+    name="theirs", storage_path="runs/of-another", storage_filesystem=theirs)).fit()
+assert result.path == "s3://runs/of-another/theirs", result.path
+assert result.return_value[1] and result.return_value[0].startswith("runs/of-another/theirs/"), result.return_value
+assert result.checkpoint.to_dict() == {"step": 7}
+"""
+
+READS = """
+import sys
+import pyarrow.fs
+from rtrain.train import Result
+
+theirs = pyarrow.fs.S3FileSystem(access_key="another-key", secret_key="another-test-secret", region="us-east-1",
+                                 scheme="http", endpoint_override=sys.argv[1])
+found = Result.from_path("runs/of-another/theirs", storage_filesystem=theirs)
+assert found.metrics == {"step": 1} and found.checkpoint.to_dict() == {"step": 7}
+"""
+
+
+def test_a_file_system_s_keys_and_server_are_the_run_s_and_its_results(cluster, s3, tmp_path):
+    env = {name: value for name, value in cluster.env.items() if not name.startswith("AWS_")}
+    env |= {"RTRAIN_BINARY": str(RTRAIN), "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true"}
+    for number, script in enumerate((FILESYSTEM, READS)):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "driver.py").write_text(script)
+        command = [str(ROOT / ".venv/bin/python"), str(tmp_path / str(number) / "driver.py"), f"127.0.0.1:{s3.port}"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+    keys = {key for path, ids in s3.signers().items() if "of-another" in path for key in ids}
+    assert keys == {"another-key"}
+    kept = [one for one in (tmp_path / "cluster").rglob("*.pkl") if b"another-test-secret" in one.read_bytes()]
+    assert not kept

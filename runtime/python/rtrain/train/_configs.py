@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rtrain import _runtime_env
-from rtrain.train import _names, _warnings
+from rtrain.train import _filesystems, _names, _warnings
 from rtrain.train._ingest import ExecutionOptions
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -348,7 +348,8 @@ class RunConfig:
     """The run: its name (made up here when left out, and then that of every `fit()` of this object; the same name at the same
     storage_path goes on from its last checkpoint), where it keeps its files (a path on every node, s3://bucket/prefix; left out: on the head), how it fails, which checkpoints stay.
 
-    worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
+    storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or S3, whose endpoint, region and keys
+    the run gets, the keys as secrets. worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
     secrets: names such as "HF_TOKEN" of variables that workers get with the values of this process; they are never shown again.
     tracking: {"tensorboard": True, "mlflow": True, "wandb": True}: every report goes there too, to one run over all attempts.
     stop: {"metric": value} ends the run when it is reached, or `(run name, metrics) -> bool`.
@@ -404,7 +405,15 @@ class RunConfig:
         if self.log_to_file:
             self.log_to_file = _log_names(self.log_to_file)
         _runtime_env.checked(self.worker_runtime_env, "worker_runtime_env")
+        if self.storage_path is not None:  # once: a config that is made of this one has the path on the same file system
+            path = _names.local_path(os.fspath(self.storage_path))
+            self.storage_filesystem, self.storage_path = _filesystems.without_wrappers(self.storage_filesystem, path)
         self.storage_path = _storage(self.storage_path, self.storage_filesystem)
+
+    @property
+    def place(self) -> _filesystems.Place:
+        """Of storage_path on storage_filesystem."""
+        return _filesystems.place_of(self.storage_path or "", self.storage_filesystem)
 
     def take_name(self, made: str) -> None:
         """A name that nobody gave."""
@@ -470,16 +479,7 @@ def _storage(path: str | os.PathLike[str] | None, filesystem: Any) -> str | None
         if filesystem is not None:
             raise ValueError("storage_filesystem needs a storage_path on it")
         return None
-    text = _names.local_path(os.fspath(path))
-    if filesystem is not None:
-        kind = str(getattr(filesystem, "type_name", type(filesystem).__name__))
-        schemes = {"local": "", "s3": "s3://", "gcs": "gs://"}
-        if kind not in schemes:
-            raise ValueError(
-                f"storage_filesystem of kind {kind!r} cannot be handed to the nodes; give storage_path as a path or a URI "
-                "(s3://bucket/prefix, gs://bucket/prefix)"
-            )
-        text = text if "://" in text else schemes[kind] + text
+    text = _filesystems.place_of(path, filesystem).path
     if "://" in text:
         return text
     return os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111

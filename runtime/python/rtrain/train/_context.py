@@ -4,8 +4,52 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtrain.train import _session, _worker
+from rtrain.train import _filesystems, _session, _worker
 from rtrain.train._session import Facts
+
+
+class StorageContext:
+    """Where a run lies. Paths are as `storage_filesystem` takes them, so without `s3://`; str() of it is the path or URI of all runs."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    @property
+    def storage_path(self) -> str:
+        """Of the runs' directories: a path or a URI."""
+        return self._facts.storage_path
+
+    @property
+    def storage_filesystem(self) -> Any:
+        """pyarrow's. RuntimeError for a run that the head keeps, ImportError without pyarrow."""
+        return _filesystems.filesystem_for(self._facts.run_path)
+
+    @property
+    def storage_fs_path(self) -> str:
+        """The folder of the runs' directories."""
+        return self.experiment_fs_path.rpartition("/")[0]
+
+    @property
+    def experiment_fs_path(self) -> str:
+        """The run's directory."""
+        return _filesystems.path_on(self._facts.run_path.rstrip("/"))
+
+    @property
+    def experiment_dir_name(self) -> str:
+        return self.experiment_fs_path.rpartition("/")[2]
+
+    def build_checkpoint_path_from_name(self, checkpoint_name: str) -> str:
+        """Where a checkpoint's directory of that name lies."""
+        return f"{self.experiment_fs_path}/{checkpoint_name}"
+
+    def __str__(self) -> str:
+        return self.storage_path
+
+    def __fspath__(self) -> str:
+        return self.storage_path
+
+    def __repr__(self) -> str:
+        return f"StorageContext({self._facts.run_path!r})"
 
 
 class TrainContext:
@@ -47,9 +91,9 @@ class TrainContext:
         """Where the run's directory lies: a path or a URI."""
         return self._facts.run_path
 
-    def get_storage(self) -> str:
-        """Where the runs' directories lie: a path or a URI."""
-        return self._facts.storage_path
+    def get_storage(self) -> StorageContext:
+        """Where the run and its checkpoints lie."""
+        return StorageContext(self._facts)
 
     def get_metadata(self) -> dict[str, Any]:
         """What the trainer was given as `metadata`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rtrain._http import Head, HeadError, NotFound, part
-from rtrain.train import _names, _package, _run_directory
+from rtrain.train import _filesystems, _names, _package, _run_directory
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import RunConfig
 
@@ -93,6 +93,8 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
         if name not in _OVERRIDES:
             raise TypeError(f"restore() has no override {name!r}; there are: {', '.join(_OVERRIDES)}")
     place = _names.local_path(path).rstrip("/")
+    if overrides.get("run_config") is not None:
+        _filesystems.remember(overrides["run_config"].place)
     try:
         directory = _run_directory.open_directory(place)
         payload = _package.Payload.from_bytes(directory.read("driver.pkl"), f"{place}/driver.pkl")

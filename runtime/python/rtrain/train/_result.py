@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train import _metrics, _names, _run_directory
+from rtrain.train import _filesystems, _metrics, _run_directory
 from rtrain.train._checkpoint import Checkpoint
 
 _SHOWN = 8
@@ -61,12 +61,11 @@ class Result:
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
-        """The result of a run's directory: here, at the head, or mounted by the cluster only. RuntimeError when there is
-        none."""
-        text = _names.local_path(os.fspath(path))
-        if storage_filesystem is not None and "://" not in text:
-            kind = str(getattr(storage_filesystem, "type_name", ""))
-            text = text if kind == "local" else f"{kind}://{text}"
+        """The result of a run's directory: here, at the head, mounted by the cluster only, or in a bucket, read with the keys and
+        at the endpoint of `storage_filesystem` where that is given. RuntimeError when there is none."""
+        place = _filesystems.place_of(path, storage_filesystem)
+        _filesystems.remember(place)
+        text = place.path
         try:
             directory = _run_directory.open_directory(text)
         except FileNotFoundError as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._http import Head, HeadError, NotFound, file_digest, part
-from rtrain.train import _metrics
+from rtrain.train import _filesystems, _metrics
 
 MANIFEST = ".manifest.json"
 
@@ -91,7 +91,8 @@ _EXIT_NOT_FOUND, _EXIT_UNAUTHORISED = 3, 6
 
 @dataclass
 class BucketDirectory:
-    """Read by the `rtrain` program, with the S3 credentials of this process: in a worker those of the job's secrets."""
+    """Read by the `rtrain` program, with the S3 credentials of this process (in a worker those of the job's secrets), or those of
+    the `storage_filesystem` that names the place."""
 
     path: str
 
@@ -121,7 +122,8 @@ class BucketDirectory:
         from rtrain.train import _worker
 
         command = [str(find_program()), "storage", verb, *arguments, "-o", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = _filesystems.environment_for(self.path)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode == _EXIT_NOT_FOUND:
             raise FileNotFoundError(f"{arguments[0]} does not exist")
         said = done.stderr.strip().removeprefix("rtrain: ")

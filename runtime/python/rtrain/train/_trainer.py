@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from rtrain import _runtime_env
 from rtrain._http import Conflict, Head, HeadError, NotFound, part
-from rtrain.train import _names, _package, _warnings
+from rtrain.train import _filesystems, _names, _package, _warnings
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, FailureConfig, RunConfig, ScalingConfig, ValidationConfig
 from rtrain.train._driver import TERMINAL, Driver
@@ -197,6 +197,7 @@ class Submission:
         self.before: dict[str, Any] | None = None  # the newest run of this name, when it has ended
         self.asked = ""  # RTRAIN_DRIVER_ID of the run, once the head is asked for it
         self.run_id = ""  # once the head has answered
+        self.place = _filesystems.Place("")
 
     def start(self) -> dict[str, Any]:
         """The run, submitted, or joined where this program's is alive."""
@@ -263,10 +264,11 @@ class Submission:
         storage_path = self._storage_path()
         if storage_path is not None:
             job["storage_path"] = storage_path
+            self._add_place(job)
         if config.tracking:
             job["tracking"] = {name: bool(wanted) for name, wanted in config.tracking.items()}
         if config.secrets:
-            job["secrets"] = list(config.secrets)
+            job["secrets"] = [*job.get("secrets", []), *config.secrets]
         if config.queue is not None:
             job["queue"] = config.queue
         if config.priority is not None:
@@ -278,6 +280,17 @@ class Submission:
         if backend in ("nccl", "gloo"):
             job.setdefault("backend", {})["name"] = backend
         return job, payload
+
+    def _add_place(self, job: dict[str, Any]) -> None:
+        """What `storage_filesystem` brings beside a path."""
+        config = self.trainer.run_config
+        self.place = config.place
+        if both := sorted(self.place.environment.keys() & {*_texts(config.env), *config.secrets}):
+            raise ValueError(f"RunConfig(storage_filesystem=) and its env or secrets both give {', '.join(both)}; leave one of them out")
+        _filesystems.remember(self.place)
+        job["env"].update(self.place.variables)
+        if self.place.keys:
+            job["secrets"] = list(self.place.keys)
 
     def _storage_path(self) -> str | None:
         """None: the head's own storage, also for a run restored from there by its path on this machine."""
@@ -340,6 +353,7 @@ class Submission:
         config.callbacks = []
         config.name = self.name
         config.stop = None
+        config.storage_filesystem = None  # it may hold keys, and storage_path says where
         return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
 
     # -- the run ------------------------------------------------------------------------------------------------------
@@ -387,7 +401,7 @@ class Submission:
         if self.project.content:
             self.head.upload_blob(self.project.content)
         body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.project.digest, "resume": True}
-        body["secrets"] = _secret_values(job.get("secrets", []))
+        body["secrets"] = _secret_values(job.get("secrets", []), self.place.keys)
         self.asked = job["env"]["RTRAIN_DRIVER_ID"]
         run: dict[str, Any] = self.head.post("/v1/runs", body)
         self.run_id = str(run["run_id"])
@@ -430,10 +444,11 @@ def _driver_of(run: dict[str, Any]) -> str:
     return str(((run.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID"))
 
 
-def _secret_values(names: list[str]) -> dict[str, str]:
-    if missing := [name for name in names if name not in os.environ]:
+def _secret_values(names: list[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Those of this process's environment, and those that are given."""
+    if missing := [name for name in names if name not in given and name not in os.environ]:
         raise ValueError(f"RunConfig(secrets=) names {', '.join(missing)}: not set in this process's environment; export it here")
-    return {name: os.environ[name] for name in names}
+    return {name: given[name] if name in given else os.environ[name] for name in names}
 
 
 def _texts(values: Any) -> dict[str, str]:

@@ -135,6 +135,7 @@ def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None,
     return _configs.RunConfig(
         name=name,
         storage_path=storage_path,
+        storage_filesystem=config.storage_filesystem if storage_path is not None else None,
         failure_config=_configs.FailureConfig(max_failures=failure.max_failures),
         checkpoint_config=_configs.CheckpointConfig(
             checkpoint.num_to_keep,

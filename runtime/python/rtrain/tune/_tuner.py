@@ -83,7 +83,7 @@ class Tuner:
         storage_filesystem: Any = None,
     ) -> Tuner:
         """The Tuner of the sweep in the directory `path`, to go on by `fit()`: finished trials are kept, the others go on from
-        their last checkpoints, and runs that are still alive are followed again. resume_errored: trials that failed go on too;
+        their last checkpoints, and runs that are still alive are followed again. storage_filesystem: as in RunConfig, of the trials. resume_errored: trials that failed go on too;
         restart_errored: they begin anew. TuneError where `path` is no sweep's directory."""
         folder = _folder_of(path)
         if resume_errored and restart_errored:
@@ -100,6 +100,7 @@ class Tuner:
         )
         made._restored = folder
         made._run_config.name = found["name"]
+        made._run_config.storage_filesystem = storage_filesystem
         made._resume = {"unfinished": resume_unfinished, "errored": resume_errored, "restart": restart_errored}
         return made
 
@@ -148,6 +149,7 @@ class Tuner:
         if self._restored is None:
             kept = _file.without_unpicklable(of_tuner(self._run_config))
             kept.name = file.name
+            kept.storage_filesystem = None  # it may hold keys
             file.save_tuner({"param_space": self._space, "tune_config": self._config, "run_config": kept})
         self._announce(file)
         reporter = self._run_config.progress_reporter

@@ -1,0 +1,181 @@
+"""File systems that scripts name: what the nodes are told of one (a path or URI, an endpoint, keys), and the one that a run's
+storage path lies on. The object itself goes nowhere: it may hold keys, and a driver.pkl is kept beside the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain.train import _names
+
+KEYS = {"AWS_ACCESS_KEY_ID": "access_key", "AWS_SECRET_ACCESS_KEY": "secret_key", "AWS_SESSION_TOKEN": "session_token"}
+_SERVER = {"AWS_ENDPOINT_URL": "endpoint", "AWS_REGION": "region"}
+# Of pyarrow's S3FileSystem, with the values that mean nothing special. Others would change who is asked, or as whom.
+_PLAIN: dict[str, tuple[object, ...]] = {
+    "anonymous": (False,),
+    "role_arn": ("",),
+    "force_virtual_addressing": (False,),
+    "tls_ca_file_path": ("", None),
+    "proxy_options": ("", None, {"scheme": "", "host": "", "port": -1, "username": "", "password": ""}),
+    "default_metadata": (None, {}),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """path: a plain path, or a URI. variables: AWS_* that say which server and region; keys: and as whom."""
+
+    path: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**self.variables, **self.keys}
+
+
+def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
+    """Of a path on a pyarrow or fsspec file system: local ones, and S3. ValueError for others, and for what of S3 cannot be carried."""
+    text = _names.local_path(os.fspath(path))
+    filesystem, text = without_wrappers(filesystem, text)
+    if filesystem is None:
+        return Place(text)
+    kind = kind_of(filesystem)
+    if kind == "local":
+        if "://" in text:
+            raise ValueError(f"storage_filesystem is of this machine, and {text} is no path on it")
+        return Place(text)
+    if kind != "s3":
+        raise ValueError(
+            f"storage_filesystem of kind {kind!r} cannot be handed to the nodes, which write paths and s3:// themselves: give storage_path "
+            "as a path that they mount, or as s3://bucket/prefix"
+        )
+    if "://" in text and not text.startswith("s3://"):
+        raise ValueError(f"storage_filesystem is S3, and {text} does not lie there")
+    options = _of_pyarrow(filesystem) if hasattr(filesystem, "type_name") else _of_s3fs(filesystem)
+    return _on_s3(text if "://" in text else f"s3://{text.lstrip('/')}", options)
+
+
+def kind_of(filesystem: Any) -> str:
+    """"local", "s3", or another one's own word for itself."""
+    named = getattr(filesystem, "type_name", None) or getattr(filesystem, "protocol", None) or type(filesystem).__name__
+    names = [named] if isinstance(named, str) else list(named)
+    for known, ours in (("local", "local"), ("file", "local"), ("s3", "s3"), ("s3a", "s3")):
+        if known in names:
+            return ours
+    return str(names[0])
+
+
+def without_wrappers(filesystem: Any, path: str) -> tuple[Any, str]:
+    """The file system below pyarrow's views of a folder and its wrappers of fsspec, and the path on that."""
+    while True:
+        kind = str(getattr(filesystem, "type_name", ""))
+        if kind == "subtree":
+            path = f"{str(filesystem.base_path).rstrip('/')}/{path.lstrip('/')}"
+            filesystem = filesystem.base_fs
+        elif kind.startswith("py::fsspec"):
+            filesystem = filesystem.handler.fs
+        else:
+            return filesystem, path
+
+
+def _of_pyarrow(filesystem: Any) -> dict[str, str]:
+    given: dict[str, Any] = filesystem.__reduce__()[1][0]
+    _refuse({name: given[name] for name, plain in _PLAIN.items() if name in given and given[name] not in plain})
+    host, scheme = str(given.get("endpoint_override") or ""), str(given.get("scheme") or "https")
+    if scheme != "https" and not host:
+        _refuse({"scheme": scheme})
+    found = {name: str(given.get(name) or "") for name in (*KEYS.values(), "region")}
+    return {**found, "endpoint": host if "://" in host or not host else f"{scheme}://{host}"}
+
+
+def _of_s3fs(filesystem: Any) -> dict[str, str]:
+    client = dict(getattr(filesystem, "client_kwargs", None) or {})
+    endpoint = getattr(filesystem, "endpoint_url", None) or client.pop("endpoint_url", None)
+    client.pop("endpoint_url", None)
+    region = client.pop("region_name", None)
+    odd = {f"client_kwargs[{name!r}]": value for name, value in client.items()}
+    odd |= {name: True for name in ("anon", "requester_pays") if getattr(filesystem, name, False)}
+    _refuse(odd)
+    return {
+        "access_key": str(getattr(filesystem, "key", None) or ""),
+        "secret_key": str(getattr(filesystem, "secret", None) or ""),
+        "session_token": str(getattr(filesystem, "token", None) or ""),
+        "endpoint": str(endpoint or ""),
+        "region": str(region or ""),
+    }
+
+
+def _refuse(odd: Mapping[str, Any]) -> None:
+    if odd:
+        said = ", ".join(f"{name}={value!r}" for name, value in odd.items())
+        raise ValueError(
+            f"storage_filesystem has {said}, which the nodes cannot be told: they take an endpoint, a region and keys. Leave it out and "
+            "configure the agents so (AWS_* and ~/.aws), or give keys"
+        )
+
+
+def _on_s3(uri: str, options: Mapping[str, str]) -> Place:
+    """Endpoint and region go with keys: without, everything is the agents' own."""
+    keys = {name: options[option] for name, option in KEYS.items() if options.get(option)}
+    variables = {name: options[option] for name, option in _SERVER.items() if options.get(option)}
+    if not keys and "AWS_ENDPOINT_URL" in variables:  # the file system takes them from this environment, too
+        keys = {name: os.environ[name] for name in KEYS if os.environ.get(name)}
+    if keys and not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= keys.keys():
+        raise ValueError("storage_filesystem has a part of its keys; give access_key and secret_key, or none of them")
+    if not keys and "AWS_ENDPOINT_URL" in variables:
+        raise ValueError(
+            f"storage_filesystem names the server {variables['AWS_ENDPOINT_URL']} without keys, and the nodes would write to their own: "
+            "give access_key and secret_key with it, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    return Place(uri, variables if keys else {}, keys)
+
+
+# -- where this process reads buckets with other keys than its own ---------------------------------------------------------
+_places: dict[str, dict[str, str]] = {}  # URI to the environment of what reads below it
+
+
+def remember(place: Place) -> None:
+    """What lies below its URI is read with its keys from now on, by this process."""
+    if place.environment:
+        _places[place.path.rstrip("/")] = place.environment
+
+
+def environment_for(uri: str) -> dict[str, str]:
+    """This process's, with what was remembered of the place that the URI lies below."""
+    known = [one for one in _places if uri == one or uri.startswith(one + "/")]
+    if not known:
+        return dict(os.environ)
+    own = {name: value for name, value in os.environ.items() if name not in KEYS}
+    return {**own, **_places[max(known, key=len)]}
+
+
+# -- in a worker -------------------------------------------------------------------------------------------------------------
+def filesystem_for(uri: str) -> Any:
+    """The pyarrow file system that a run's path or URI lies on. RuntimeError for runs that the head keeps; ImportError without
+    pyarrow."""
+    import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    scheme = uri.partition("://")[0] if "://" in uri else ""
+    if not scheme:
+        return pyarrow.fs.LocalFileSystem()
+    if scheme != "s3":
+        raise RuntimeError(
+            f"{uri} is kept by the head, which no file system of pyarrow reaches: report local directories, and read checkpoints with "
+            "as_directory(); or give RunConfig(storage_path=) a path or s3://"
+        )
+    found = environment_for(uri)
+    options = {option: found[name] for name, option in KEYS.items() if found.get(name)}
+    if region := found.get("AWS_REGION") or found.get("AWS_DEFAULT_REGION"):
+        options["region"] = region
+    if endpoint := found.get("AWS_ENDPOINT_URL_S3") or found.get("AWS_ENDPOINT_URL"):
+        options["scheme"], _, options["endpoint_override"] = endpoint.rpartition("://")
+        options["scheme"] = options["scheme"] or "https"
+    return pyarrow.fs.S3FileSystem(**options)
+
+
+def path_on(uri: str) -> str:
+    """As its file system names it: without the scheme."""
+    return uri.partition("://")[2] if "://" in uri else uri

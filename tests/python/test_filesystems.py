@@ -1,0 +1,185 @@
+"""`storage_filesystem`: what nodes are told of it, what is refused, and where a worker finds its run."""
+
+from __future__ import annotations
+
+import pathlib
+import pickle
+import sys
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+from rtrain import tune
+from rtrain.train import Checkpoint, DataParallelTrainer, RunConfig, _context, _filesystems, _run_directory
+from rtrain.train._package import Payload
+from rtrain.train._session import Facts
+from rtrain.train._trainer import Project, Submission
+from rtrain.tune import _config
+
+fs = pytest.importorskip("pyarrow.fs")
+KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "very-secret"}
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_filesystems, "_places", {})
+
+
+def s3(**more: Any) -> Any:
+    return fs.S3FileSystem(**{"access_key": "id", "secret_key": "very-secret", "region": "eu-west-1"} | more)
+
+
+class S3Fs:
+    """As the package s3fs keeps what it was given."""
+
+    protocol = ("s3", "s3a")
+
+    def __init__(self, **given: Any) -> None:
+        self.key = self.secret = self.token = self.endpoint_url = None
+        self.client_kwargs: dict[str, Any] = {}
+        self.__dict__.update(given)
+
+
+class Head:
+    """Keeps what it is asked to run."""
+
+    def __init__(self) -> None:
+        self.blobs: list[bytes] = []
+        self.body: dict[str, Any] = {}
+
+    def get(self, path: str) -> dict[str, Any]:
+        from rtrain._http import NotFound
+
+        raise NotFound("not_found", "there is no such run")
+
+    def upload_blob(self, content: bytes) -> str:
+        self.blobs.append(content)
+        return "0" * 64
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.body = body
+        return {"run_id": "r-1", "name": body["job"]["name"], "state": "RUNNING", "run_path": "s3://bucket/prefix/mine"}
+
+
+def submitted(config: RunConfig) -> Head:
+    head = Head()
+    Submission(DataParallelTrainer(lambda: None, run_config=config), head, Project(None)).start()
+    return head
+
+
+# -- what nodes are told ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "filesystem",
+    [
+        lambda: s3(endpoint_override="store:9000", scheme="http"),
+        lambda: fs.SubTreeFileSystem("bucket", s3(endpoint_override="http://store:9000")),
+        lambda: S3Fs(key="id", secret="very-secret", endpoint_url="http://store:9000", client_kwargs={"region_name": "eu-west-1"}),
+        lambda: S3Fs(key="id", secret="very-secret", client_kwargs={"endpoint_url": "http://store:9000", "region_name": "eu-west-1"}),
+    ],
+)
+def test_an_s3_file_system_s_server_and_keys_go_to_the_run_and_into_no_file(filesystem) -> None:
+    made = filesystem()
+    path = "prefix" if isinstance(made, fs.SubTreeFileSystem) else "bucket/prefix"
+    config = RunConfig(name="mine", storage_path=path, storage_filesystem=made, secrets=["HOME"])
+    assert config.storage_path == "s3://bucket/prefix"
+    head = submitted(config)
+    job = head.body["job"]
+    assert job["storage_path"] == "s3://bucket/prefix"
+    assert job["env"]["AWS_ENDPOINT_URL"] == "http://store:9000" and job["env"]["AWS_REGION"] == "eu-west-1"
+    assert job["secrets"] == [*KEYS, "HOME"] and {**head.body["secrets"], **KEYS} == head.body["secrets"]
+    assert "very-secret" not in str(job) and not any(b"very-secret" in blob for blob in head.blobs)
+    assert Payload.from_bytes(head.blobs[-1], "it").part("trainer")["run_config"].storage_filesystem is None
+    assert "very-secret" not in repr(config.place)
+
+
+def test_a_trial_s_run_has_the_sweep_s_server_and_keys() -> None:
+    sweep = _config.of_tuner(tune.RunConfig(storage_path="prefix", storage_filesystem=fs.SubTreeFileSystem("bucket", s3())))
+    trial = _config.of_trial(sweep, name="one", storage_path=f"{sweep.storage_path}/sweep", env={})
+    assert trial.place.path == "s3://bucket/prefix/sweep" and dict(trial.place.keys) == KEYS
+
+
+def test_a_file_system_of_this_machine_is_a_path(tmp_path) -> None:
+    below = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    assert RunConfig(storage_path="runs", storage_filesystem=below).storage_path == f"{tmp_path}/runs"
+    local = RunConfig(storage_path=str(tmp_path), storage_filesystem=fs.LocalFileSystem())
+    assert local.storage_path == str(tmp_path) and not local.place.environment
+
+
+def test_keys_of_the_environment_go_with_a_server_that_comes_without(monkeypatch) -> None:
+    bare = S3Fs(endpoint_url="http://store:9000")
+    with pytest.raises(ValueError, match="names the server http://store:9000 without keys, and the nodes would write to their own"):
+        RunConfig(storage_path="bucket", storage_filesystem=bare)
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    assert dict(RunConfig(storage_path="bucket", storage_filesystem=bare).place.keys) == KEYS
+    assert not RunConfig(storage_path="bucket", storage_filesystem=S3Fs()).place.environment  # the agents' own
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "said"),
+    [
+        (lambda: s3(force_virtual_addressing=True), "has force_virtual_addressing=True, which the nodes cannot be told"),
+        (lambda: s3(proxy_options="http://proxy:8080"), "proxy_options="),
+        (lambda: fs.S3FileSystem(anonymous=True, region="eu-west-1"), "has anonymous=True"),
+        (lambda: S3Fs(anon=True), "has anon=True"),
+        (lambda: S3Fs(key="id"), "a part of its keys"),
+        (lambda: S3Fs(client_kwargs={"verify": False}), r"has client_kwargs\['verify'\]=False"),
+        (lambda: fs._MockFileSystem(), "of kind 'mock' cannot be handed to the nodes"),
+        (lambda: fs.PyFileSystem(fs.FSSpecHandler(pytest.importorskip("fsspec").filesystem("memory"))), "of kind 'memory'"),
+    ],
+)
+def test_what_nodes_cannot_be_told_is_refused_where_it_is_given(filesystem, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        RunConfig(storage_path="bucket/prefix", storage_filesystem=filesystem())
+
+
+def test_keys_that_are_given_twice_are_refused() -> None:
+    config = RunConfig(storage_path="bucket", storage_filesystem=s3(), secrets=["AWS_ACCESS_KEY_ID"])
+    with pytest.raises(ValueError, match="both give AWS_ACCESS_KEY_ID"):
+        submitted(config)
+
+
+def test_what_is_read_below_the_place_is_read_with_its_keys_and_nothing_else(monkeypatch) -> None:
+    asked: list[dict[str, str]] = []
+
+    def run(command, env, **_):
+        asked.append(env)
+        return type("Done", (), {"returncode": 3, "stdout": "", "stderr": ""})
+
+    monkeypatch.setattr(_run_directory.subprocess, "run", run)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-this-process")
+    submitted(RunConfig(name="mine", storage_path="bucket/prefix", storage_filesystem=s3(endpoint_override="store:9000")))
+    for path in ("s3://bucket/prefix/mine/one", "s3://bucket/prefixes/one"):
+        with pytest.raises(FileNotFoundError), Checkpoint(path).as_directory():
+            pass
+    assert asked[0]["AWS_ACCESS_KEY_ID"] == "id" and asked[0]["AWS_ENDPOINT_URL"] == "https://store:9000"
+    assert "AWS_SESSION_TOKEN" not in asked[0]
+    assert "AWS_ACCESS_KEY_ID" not in asked[1] and asked[1]["AWS_SESSION_TOKEN"] == "of-this-process"
+
+
+# -- in a worker ----------------------------------------------------------------------------------------------------------
+def test_a_worker_finds_its_run_on_a_file_system(tmp_path) -> None:
+    storage = _context.TrainContext(Facts(storage_path=str(tmp_path), run_path=f"{tmp_path}/mine")).get_storage()
+    assert isinstance(storage.storage_filesystem, fs.LocalFileSystem)
+    assert storage.storage_fs_path == str(tmp_path) and storage.experiment_fs_path == f"{tmp_path}/mine"
+    assert storage.build_checkpoint_path_from_name("best") == f"{tmp_path}/mine/best"
+    assert str(storage) == str(tmp_path) and pathlib.Path(storage) == tmp_path
+    assert pickle.loads(pickle.dumps(storage)).experiment_dir_name == "mine"
+
+
+def test_a_worker_of_a_run_in_a_bucket_has_paths_without_the_scheme(monkeypatch) -> None:
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": "http://store:9000", "AWS_REGION": "eu-west-1"}.items():
+        monkeypatch.setenv(name, value)
+    storage = _context.TrainContext(Facts(storage_path="s3://bucket/a", run_path="s3://bucket/a/mine")).get_storage()
+    assert storage.storage_filesystem == s3(endpoint_override="store:9000", scheme="http")
+    assert (storage.storage_fs_path, storage.experiment_fs_path) == ("bucket/a", "bucket/a/mine")
+
+
+def test_a_run_that_the_head_keeps_has_no_file_system_and_says_so() -> None:
+    storage = _context.TrainContext(Facts(storage_path="cluster://", run_path="cluster://mine")).get_storage()
+    assert storage.build_checkpoint_path_from_name("best") == "mine/best"
+    with pytest.raises(RuntimeError, match="cluster://mine is kept by the head"):
+        _ = storage.storage_filesystem
