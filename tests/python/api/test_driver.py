@@ -506,6 +506,33 @@ def test_while_queued_the_reason_is_said(cluster, capfd):
     assert "QUEUED" in said()
 
 
+def test_what_no_node_could_ever_hold_is_said_at_once_and_refused_where_it_shall_not_wait(cluster, capfd):
+    name = cluster.name("huge")
+    said = []
+
+    def stop():
+        try:
+            wait_for("the verdict", lambda: said.append(capfd.readouterr().err) or "COULD EVER HOLD IT" in "".join(said))
+        finally:
+            train.attach(name).stop()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(train.TrainingStoppedError):
+        DataParallelTrainer(
+            lambda: None, scaling_config=ScalingConfig(resources_per_worker={"CPU": 500}), run_config=RunConfig(name=name)
+        ).fit()
+    thread.join()
+    first = next(line for line in "".join(said).splitlines() if "position 1 of 1" in line)
+    assert "NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join: " in first
+    assert "with 8 CPU, a bundle needs 500. QUEUED" in first
+
+    never = ScalingConfig(resources_per_worker={"CPU": 500}, wait_for_nodes=False)
+    with pytest.raises(train.ControllerError, match="no present node could ever hold it: .* has 8 CPU, bundle needs 500") as failed:
+        DataParallelTrainer(lambda: None, scaling_config=never, run_config=RunConfig(name=cluster.name("never"))).fit()
+    assert isinstance(failed.value.controller_failure, train.InsufficientClusterResourcesError)
+
+
 def test_a_queued_line_is_said_again_when_it_changes(cluster, capfd):
     name, other = cluster.name("waits"), cluster.name("ahead")
     needs = ScalingConfig(resources_per_worker={"CPU": 500})

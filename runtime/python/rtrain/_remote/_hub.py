@@ -33,6 +33,7 @@ from rtrain._remote import _values
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._refs import ObjectRef, settled
+from rtrain._waiting import why_waits, without_times
 
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # of a run that had a worker
@@ -424,8 +425,8 @@ class Hub:
             said = self.head.get(f"/v1/runs/{part(slot.run_id)}/explain")
         except HeadError:
             return
-        text = str(said.get("verdict") or said.get("headline") or "")
-        if text != slot.explained:
+        text = why_waits(said)
+        if without_times(text) != without_times(slot.explained):
             slot.explained = text
             print(f"rtrain: {slot.what} waits: {text} (rtrain explain {slot.run_id})", file=sys.stderr, flush=True)
 

@@ -37,7 +37,8 @@ class ScalingConfig:
     num_workers: a number; `(min, max)` grows and shrinks at checkpoints; 0 runs the loop in this process.
     use_gpu: a GPU for each worker. resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}; default one
     GPU where use_gpu is set, else one CPU. placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
-    accelerator_type: such as "A100". label_selector: labels that the nodes must have.
+    wait_for_nodes: False refuses what no present node could ever hold (`fit()` raises a ControllerError); else it waits for nodes to
+    join, and `fit()` says so. accelerator_type: such as "A100". label_selector: labels that the nodes must have.
     ValueError for what contradicts itself.
     """
 
@@ -51,6 +52,7 @@ class ScalingConfig:
     topology: str | None = None
     elastic_resize_monitor_interval_s: float = 60.0
     trainer_resources: Mapping[str, float] | None = None
+    wait_for_nodes: bool = True
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -156,6 +158,8 @@ class ScalingConfig:
         }
         if self.accelerator_type:
             wanted["accelerator_type"] = self.accelerator_type
+        if not self.wait_for_nodes:
+            wanted["wait_for_nodes"] = False
         if self.topology:
             wanted["topology"] = self.topology
         if self.label_selector:
@@ -455,6 +459,7 @@ def _log_names(given: object) -> tuple[str, str]:
 
 _OF_SCALING: dict[str, tuple[type | tuple[type, ...], str]] = {
     "use_gpu": (bool, "True or False"),
+    "wait_for_nodes": (bool, "True or False"),
     "resources_per_worker": (Mapping, "a dict of names and amounts"),
     "placement_strategy": (str, f"one of {', '.join(_PLACEMENTS)}"),
     "accelerator_type": (str, "a text such as 'A100'"),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain._http import Head, HeadError, StreamEvent, part
+from rtrain._waiting import why_waits, without_times
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._errors import UserExceptionWithTraceback
@@ -24,7 +25,6 @@ from rtrain.train._run_context import TrainRunContext, UserCallback
 
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0
-_TIME = re.compile(r"\b(?:\d+(?:ms|[smhd]))+\d*\b|\b\d+ ms\b")  # 12m, 2h11, 350 ms
 _NUMBER = re.compile(r"\d+")
 _ALIKE_S = 20.0  # notices that differ in numbers alone: missing ranks come every 30 s
 _EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that follows it
@@ -165,7 +165,7 @@ class Driver:
 
     def _explain(self) -> None:
         with contextlib.suppress(HeadError):
-            line = str(self.head.get(f"{self.route}/explain")["headline"]).splitlines()[0]
+            line = why_waits(self.head.get(f"{self.route}/explain"))
             if without_times(line) != without_times(self._explained):
                 self._explained = line
                 self.say(line)
@@ -307,8 +307,3 @@ def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
     if first and int(first["rank"]) not in found:
         found[int(first["rank"])] = _EXIT.sub("", str(first["cause"]))
     return found
-
-
-def without_times(line: str) -> str:
-    """What passes by itself does not make a line another one; a place in the queue, or an amount, does."""
-    return _TIME.sub("", line)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain import _runtime_env
-from rtrain._http import Conflict, Head, HeadError, NotFound, part
+from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
 from rtrain.train import _filesystems, _names, _package, _warnings
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, FailureConfig, RunConfig, ScalingConfig, ValidationConfig
 from rtrain.train._driver import TERMINAL, Driver
+from rtrain.train._errors import ControllerError, InsufficientClusterResourcesError
 from rtrain.train._interrupts import Detached
 from rtrain.train._outcome import result_of
 from rtrain.train._restore import Origin, differences, same_storage
@@ -223,7 +224,10 @@ class Submission:
             raise
 
     def _run(self) -> Result:
-        run = self.start()
+        try:
+            run = self.start()
+        except Unplaceable as error:
+            raise ControllerError(InsufficientClusterResourcesError(str(error)), f"Training failed: {error}") from error
         for warning in self.warnings:
             say(f"{self.name}: {warning}")
         context = TrainRunContext(

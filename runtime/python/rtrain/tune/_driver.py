@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rtrain._http import HeadError, Unreachable
-from rtrain.train._driver import without_times
+from rtrain._waiting import without_times
 from rtrain.train._interrupts import Detached, Interrupts
 from rtrain.train._result import Result
 from rtrain.train._trainer import say

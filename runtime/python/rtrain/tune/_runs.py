@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtrain._http import Conflict, Head, HeadError, NotFound, part
+from rtrain._waiting import why_waits
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._driver import TERMINAL
@@ -233,9 +234,9 @@ class TrialRuns:
             self.news.put(Report(trial_id, leg, int(row["position"] or 0), metrics))
 
     def why_waiting(self, trial: Trial) -> str:
-        """The first line of `rtrain explain` for its run; empty where there is none."""
-        with contextlib.suppress(HeadError, IndexError):
-            return str(self.head.get(f"/v1/runs/{part(trial.leg.run_id)}/explain")["headline"]).splitlines()[0]
+        """What `rtrain explain` says of its run, in a line; empty where there is none."""
+        with contextlib.suppress(HeadError):
+            return why_waits(self.head.get(f"/v1/runs/{part(trial.leg.run_id)}/explain"))
         return ""
 
     def live_runs(self) -> dict[str, dict[str, Any]]:
