@@ -145,6 +145,7 @@ UNPICKLED = {
     "train/_cluster_session.py": "rank 0's broadcast of the same run, by the agent",
     "train/torch/_v1_checkpoint.py": "a checkpoint that the user asks to read",
     "train/_outcome.py": "the result of the user's own run, over the head's API",
+    "train/_raised.py": "an exception of the user's own run, over the head's API; and the same one again where it was raised",
     "data/_torch.py": "a batch of the same process's loader",
 }
 
@@ -153,3 +154,34 @@ def test_every_place_that_unpickles_says_whose_bytes_they_are():
     unpickles = re.compile(r"pickle\.loads?\(|Unpickler\(|torch\.load\(|joblib\.load\(|marshal\.loads?\(|shelve\.open\(")
     found = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if unpickles.search(file.read_text())}
     assert found == set(UNPICKLED)
+
+
+class HeadOf:
+    """Keeps a run of one user, and is asked by another."""
+
+    def __init__(self, caller, content):
+        self.caller, self.content_ = caller, content
+
+    def get(self, path):
+        return {"token": {"user": self.caller, "role": "admin"}}
+
+    def items(self, path):
+        return [{"key": "error-0", "bytes": len(self.content_)}]
+
+    def content(self, path):
+        return self.content_
+
+
+def test_an_exception_or_a_return_value_of_another_user_s_run_is_not_unpickled(harm, capsys):
+    from rtrain.train import UserExceptionWithTraceback, _outcome, _raised
+
+    content, place = harm
+    run = {"run_id": "r-1", "name": "theirs", "user": "ann", "attempt": 1, "state": "SUCCEEDED"}
+    found = _raised.exceptions(HeadOf("ben", b"1\n" + content), run, 1, {0: "ValueError: x"})
+    assert type(found[0]) is UserExceptionWithTraceback and str(found[0]) == "ValueError: x"
+    assert _outcome._return_value(HeadOf("ben", content), run) is None and "is not read" in capsys.readouterr().err
+    assert not place.exists()
+    own = _raised.exceptions(HeadOf("ann", b"1\n" + pickle.dumps(KeyError("x"))), run, 1, {0: "KeyError: x"})
+    assert type(own[0]) is KeyError and str(own[0].__cause__) == "KeyError: x"
+    earlier = _raised.exceptions(HeadOf("ann", b"1\n" + pickle.dumps(KeyError("x"))), run, 2, {0: "ValueError: y"})
+    assert type(earlier[0]) is UserExceptionWithTraceback  # left by the attempt before

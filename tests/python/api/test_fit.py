@@ -54,7 +54,8 @@ def test_a_failing_rank_is_named_with_the_user_s_frame_first(cluster):
     assert text.startswith("Training failed due to worker errors:\n[Rank 1 Error Snippet]:")
     assert isinstance(caught.value, train.TrainingFailedError)
     assert list(caught.value.worker_failures) == [1]
-    lines = str(caught.value.worker_failures[1]).splitlines()
+    assert type(caught.value.worker_failures[1]) is KeyError
+    lines = str(caught.value.worker_failures[1].__cause__).splitlines()
     place = next(number for number, line in enumerate(lines) if "the column is missing" in line)
     assert "in deepest" in lines[place + 1]
     assert "test_fit.py" in lines[place + 1]

@@ -16,12 +16,11 @@ from typing import Any
 
 from rtrain._http import Head, HeadError, StreamEvent, part
 from rtrain._waiting import why_waits, without_times
-from rtrain.train import _metrics
+from rtrain.train import _metrics, _raised
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._errors import UserExceptionWithTraceback
 from rtrain.train._interrupts import Interrupts
 from rtrain.train._prints import RANKS_SHOWN, Printer
-from rtrain.train._run_context import TrainRunContext, UserCallback
+from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors
 
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0
@@ -259,7 +258,8 @@ class Driver:
     def _ended_by_callbacks(self) -> Iterator[None]:
         """An exception in a callback ends the run."""
         try:
-            yield
+            with callback_errors():
+                yield
         except Exception:
             self._stop()
             raise
@@ -272,7 +272,7 @@ class Driver:
             if attempt["number"] in self._failures_told or not failures or attempt["state"] not in (*TERMINAL, "LOST"):
                 continue
             self._failures_told.add(attempt["number"])
-            told: dict[int, Exception] = {rank: UserExceptionWithTraceback(text) for rank, text in failures.items()}
+            told = _raised.exceptions(self.head, self._run, int(attempt["number"]), failures)
             with self._ended_by_callbacks():
                 for callback in self.callbacks:
                     callback.after_exception(self.context, told)

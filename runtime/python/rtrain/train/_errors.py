@@ -34,6 +34,8 @@ class ControllerError(TrainingFailedError):
     """The run could not be started, placed or kept; no worker is to blame. `controller_failure` says why: that is what it is made
     from, with a `message` of its own where one is given."""
 
+    _of_a_callback = False
+
     def __init__(self, controller_failure: Exception | str, message: str = "") -> None:
         if not isinstance(controller_failure, BaseException):  # the text alone
             message, controller_failure = message or str(controller_failure), RuntimeError(controller_failure)

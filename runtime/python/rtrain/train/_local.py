@@ -19,7 +19,8 @@ from rtrain.train._local_directory import Directory
 from rtrain.train._local_ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
 from rtrain.train._local_session import LocalSession
 from rtrain.train._result import Result
-from rtrain.train._run_context import TrainRunContext, UserCallback, checked
+from rtrain.train._errors import ControllerError
+from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, told_of_end
 from rtrain.train._session import Facts, LoopEnded
 from rtrain.train._trainer import DataParallelTrainer, Submission
 from rtrain.train.backend import Hooks
@@ -57,13 +58,11 @@ class _Fit:
         with contextlib.closing(directory), _kept_code(self.trainer):
             self._furnish(session)
             _tracking.start(facts, _trackers(self.trainer.run_config))
-            try:
-                for callback in self.callbacks:
-                    callback.before_run(context)
+            with told_of_end(self.callbacks, context):
+                with callback_errors():
+                    for callback in self.callbacks:
+                        callback.before_run(context)
                 value = self._train(session, directory, context)
-            finally:
-                for callback in self.callbacks:
-                    callback.after_run(context)
         self.ranks.gather(None, "at the run's end")  # rank 0 has written it
         result = Result.from_path(directory.path)
         result.return_value = self.ranks.broadcast(value, "returning from fit()")
@@ -179,12 +178,13 @@ class _Fit:
                 session.wait_for_ends()
             except BaseException as error:
                 _tracking.finish(failed=True)
-                if isinstance(error, Exception):
-                    for callback in self.callbacks:
-                        callback.after_exception(context, {self.ranks.world_rank: error})
                 if self.root:
                     stopped = isinstance(error, KeyboardInterrupt)
                     self._end(session, directory, "STOPPED" if stopped else "FAILED", f"{type(error).__name__}: {error}")
+                if isinstance(error, Exception) and not (isinstance(error, ControllerError) and error._of_a_callback):
+                    with callback_errors():
+                        for callback in self.callbacks:
+                            callback.after_exception(context, {self.ranks.world_rank: error})
                 raise
         _tracking.finish(failed=False)
         if self.root:
@@ -203,8 +203,9 @@ class _Fit:
 
     def _told(self, context: TrainRunContext) -> Callable[[list[dict[str, Any]], Checkpoint | None], None]:
         def told(metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
-            for callback in self.callbacks:
-                callback.after_report(context, metrics, checkpoint)
+            with callback_errors():
+                for callback in self.callbacks:
+                    callback.after_report(context, metrics, checkpoint)
 
         return told
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from typing import Any
 
 from rtrain._http import Head, HeadError, NotFound, part
-from rtrain.train import _metrics
+from rtrain.train import _metrics, _raised
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._driver import TERMINAL, worker_failures
 from rtrain.train._errors import (
@@ -18,7 +19,6 @@ from rtrain.train._errors import (
     WorkerHealthCheckTimeoutError,
     controller_exception,
     group_message,
-    worker_exception,
 )
 from rtrain.train._result import Result, by_score, rows_of
 from rtrain.train._run_directory import Bucket, full_metrics, manifests, open_directory
@@ -85,6 +85,9 @@ def _return_value(head: Head, run: dict[str, Any]) -> Any:
         content = head.content(f"/v1/runs/{part(run['run_id'])}/values/return-{run['attempt']}")
     except NotFound:
         return None
+    if not _raised.is_own(head, run):
+        print(f"rtrain: the return value of {run['name']} is a pickle of user {run['user']}, and is not read", file=sys.stderr, flush=True)
+        return None
     value = pickle.loads(content)
     if isinstance(value, dict) and set(value) == {"blob"}:
         return pickle.loads(head.content(f"/v1/blobs/{value['blob']}"))
@@ -109,7 +112,7 @@ def _error(head: Head, run: dict[str, Any]) -> Exception | None:
     lines = _last_lines(head, run, min(failures))
     if lines:
         more += f"Last lines of rank {min(failures)} on {nodes.get(min(failures), '?')}:\n{lines}\n"
-    exceptions = {rank: worker_exception(text) for rank, text in failures.items()}
+    exceptions = _raised.exceptions(head, run, int(attempts[-1]["number"]), failures)
     ended_of = exceptions.get(int(first["rank"])) if first else None
     kind = NCCLHangError if isinstance(ended_of, WorkerHealthCheckTimeoutError) else WorkerGroupError
     return kind(group_message(failures, f"{more}{where}"), exceptions)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from rtrain.train import _names
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._errors import ControllerError, TrainingFailedError
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,47 @@ class UserCallback(RTrainCallback):
 
     def after_run(self, run_context: TrainRunContext) -> None:
         """After the run ended, however."""
+
+
+@contextlib.contextmanager
+def callback_errors() -> Iterator[None]:
+    """What a callback raises is a ControllerError, whose `controller_failure` it is: no worker is to blame."""
+    try:
+        yield
+    except TrainingFailedError:
+        raise
+    except Exception as error:
+        why = f"Training failed: a callback of RunConfig(callbacks=) raised {type(error).__name__}: {error}"
+        failure = ControllerError(error, why)
+        failure._of_a_callback = True
+        raise failure from error
+
+
+def tell_end(callbacks: list[UserCallback], context: TrainRunContext) -> None:
+    """All of them, whatever one raises; then the first such error."""
+    errors = []
+    for callback in callbacks:
+        try:
+            with callback_errors():
+                callback.after_run(context)
+        except ControllerError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+@contextlib.contextmanager
+def told_of_end(callbacks: list[UserCallback], context: TrainRunContext) -> Iterator[None]:
+    """`after_run` after the block. What the block raises goes before what a callback raises then, which is said."""
+    try:
+        yield
+    except BaseException:
+        try:
+            tell_end(callbacks, context)
+        except ControllerError as error:
+            print(f"rtrain: {error}", file=sys.stderr, flush=True)
+        raise
+    tell_end(callbacks, context)
 
 
 def checked(callbacks: list[Any] | None) -> list[UserCallback]:

@@ -22,7 +22,7 @@ from rtrain.train._interrupts import Detached
 from rtrain.train._outcome import result_of
 from rtrain.train._restore import Origin, differences, same_storage
 from rtrain.train._result import Result
-from rtrain.train._run_context import TrainRunContext, checked
+from rtrain.train._run_context import TrainRunContext, checked, told_of_end
 from rtrain.train._validation import Validator
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
@@ -467,15 +467,12 @@ def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: Tra
     """Follows the run to its end; its Result, or what its failure raises."""
     head = Head(head.place, patience_s=HEAD_AWAY_S)
     driver = Driver(head, run["run_id"], run["name"], callbacks, context)
-    try:
+    with told_of_end(callbacks, context):
         with driver.interrupts.watched():
             driver.tell_begin()
             validator = Validator(head, run)
             ended = driver.follow()
         validator.finish()
-    finally:
-        for callback in callbacks:
-            callback.after_run(context)
     result = result_of(head, ended)
     if result.error is not None:
         raise result.error

@@ -24,7 +24,7 @@ from rtrain._http import HeadError, part
 from rtrain.train import _errors_text, _names, _session, _tracking, _worker
 from rtrain.train._library import Stopped, check, library
 from rtrain.train._package import Payload, check_versions, dumps
-from rtrain.train._session import LoopEnded
+from rtrain.train._session import Facts, LoopEnded
 from rtrain.train.backend import Hooks
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
@@ -40,7 +40,7 @@ def main() -> int:
     logging.basicConfig(level=payload.header.get("log_level", logging.INFO))
     if working_dir := os.environ.get("RTRAIN_WORKING_DIR") or os.environ.get("RTRAIN_START_DIR"):
         sys.path.insert(1, working_dir)
-    with _files(payload.header.get("log_to_file")), _cause_is_told():
+    with _files(payload.header.get("log_to_file")), _cause_is_told(facts):
         from rtrain.train import _worker_setup
 
         with _no_collections():
@@ -201,8 +201,9 @@ def _leave(run_id: str, key: str, value: object) -> None:
 
 
 @contextlib.contextmanager
-def _cause_is_told() -> Iterator[None]:
-    """An exception of the loop becomes the text that `describe` and the driver show: the user's deepest frame first."""
+def _cause_is_told(facts: Facts) -> Iterator[None]:
+    """An exception of the loop becomes the text that `describe` and the driver show, the user's deepest frame first; it travels
+    itself, too, where it can."""
     try:
         yield
     except (Stopped, LoopEnded):
@@ -212,6 +213,9 @@ def _cause_is_told() -> Iterator[None]:
             _tell(f"the training function called sys.exit({error.code!r})")
         raise
     except BaseException as error:
+        from rtrain.train import _raised
+
+        _raised.leave(facts, error)  # first: a driver that hears of the failure looks for it
         _tell(_errors_text.describe(error))
         _errors_text.show(error)
         _tracking.finish(failed=True)

@@ -1,0 +1,147 @@
+"""What a driver's callbacks are told, what they and the errors of fit() have of an exception, and what their own does."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from local_cluster import wait_for
+from rtrain import train
+from rtrain._http import Head
+from rtrain.train import Checkpoint, DataParallelTrainer, FailureConfig, RunConfig, ScalingConfig, UserCallback
+
+
+class Told(UserCallback):
+    def __init__(self):
+        self.reports, self.failures, self.order = [], [], []
+
+    def before_run(self, run_context):
+        self.order.append("before")
+
+    def after_report(self, run_context, metrics, checkpoint):
+        self.reports.append((run_context.name, metrics, checkpoint.name if checkpoint else None))
+
+    def after_exception(self, run_context, worker_exceptions):
+        self.failures.append({rank: f"{type(error).__name__}: {error}" for rank, error in worker_exceptions.items()})
+
+    def after_run(self, run_context):
+        self.order.append("after")
+
+
+def test_callbacks_hear_of_every_rank_s_report_and_of_failures(cluster):
+    def loop():
+        context = train.get_context()
+        train.report({"rank": context.get_world_rank(), "attempt": context.get_attempt()})
+        if context.get_attempt() == 1:
+            raise ValueError("first try")
+
+    told, name = Told(), cluster.name("told")
+    DataParallelTrainer(
+        loop,
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=name, callbacks=[told], failure_config=FailureConfig(max_failures=1)),
+    ).fit()
+    assert told.order == ["before", "after"]
+    assert [report[1] for report in told.reports] == [
+        [{"rank": 0, "attempt": attempt}, {"rank": 1, "attempt": attempt}] for attempt in (1, 2)
+    ]
+    assert told.failures
+    assert set(told.failures[0].values()) == {"ValueError: first try"}
+    for rank in (0, 1):
+        rows = cluster.json("metrics", name, "--rank", rank)["items"]
+        assert [row["metrics"] for row in rows] == [{"rank": rank, "attempt": attempt} for attempt in (1, 2)]
+
+
+def test_callbacks_hear_of_a_checkpoint_once_it_is_committed(cluster, tmp_path):
+    class Told(UserCallback):
+        def __init__(self):
+            self.heard = []
+
+        def after_report(self, run_context, metrics, checkpoint):
+            self.heard.append((metrics[0]["epoch"], None if checkpoint is None else checkpoint.to_dict()["epoch"]))
+
+    def loop():
+        rank = train.get_context().get_world_rank()
+        for epoch in range(6):
+            mine = Checkpoint.from_dict({"epoch": epoch}) if rank == 1 and epoch % 2 else None
+            train.report({"epoch": epoch}, mine)
+
+    told = Told()
+    for storage_path in (None, str(tmp_path)):
+        DataParallelTrainer(
+            loop,
+            scaling_config=ScalingConfig(num_workers=2),
+            run_config=RunConfig(name=cluster.name("told"), storage_path=storage_path, callbacks=[told]),
+        ).fit()
+        assert told.heard == [(epoch, epoch if epoch % 2 else None) for epoch in range(6)]
+        told.heard.clear()
+
+
+class Diverged(ValueError):
+    def __init__(self, step, loss):
+        super().__init__(f"diverged at {step}")
+        self.step, self.loss = step, loss
+
+    def __reduce__(self):
+        return Diverged, (self.step, self.loss)
+
+
+class Unpicklable(RuntimeError):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+def test_callbacks_and_errors_have_what_the_loop_raised_or_where_it_cannot_travel_its_text(cluster):
+    def loop():
+        rank = train.get_context().get_world_rank()
+        train.collective.barrier()
+        if rank == 0:
+            raise Diverged(7, float("inf"))
+        raise Unpicklable("of rank 1")
+
+    class Hears(UserCallback):
+        def after_exception(self, run_context, worker_exceptions):
+            heard.append(worker_exceptions)
+
+    heard = []
+    with pytest.raises(train.WorkerGroupError) as failed:
+        DataParallelTrainer(
+            loop,
+            scaling_config=ScalingConfig(num_workers=2),
+            run_config=RunConfig(name=cluster.name("raised"), callbacks=[Hears()]),
+        ).fit()
+    assert heard
+    for found in (failed.value.worker_failures, heard[0]):
+        if 0 in found:
+            assert type(found[0]) is Diverged and (found[0].step, found[0].loss) == (7, float("inf"))
+            assert "in loop: raise Diverged" in str(found[0].__cause__)
+        if 1 in found:
+            assert type(found[1]) is train.UserExceptionWithTraceback and "Unpicklable: of rank 1" in str(found[1])
+    assert 0 in found or 1 in found
+
+
+class WrongAtFirst(UserCallback):
+    def before_run(self, run_context):
+        assert Head.current().get(f"/v1/runs/{run_context.run_id}")["run_path"] == run_context.run_path
+        raise ZeroDivisionError("in the callback")
+
+
+class WrongAtAReport(UserCallback):
+    def after_report(self, run_context, metrics, checkpoint):
+        raise ZeroDivisionError("in the callback")
+
+
+@pytest.mark.parametrize("wrong", [WrongAtFirst, WrongAtAReport])
+def test_an_error_in_a_callback_ends_the_run(cluster, wrong):
+    def loop():
+        for _ in range(600):
+            train.report({})
+            threading.Event().wait(0.1)
+
+    name, told = cluster.name("wrong"), Told()
+    with pytest.raises(train.ControllerError, match="a callback of .* raised ZeroDivisionError: in the callback") as failed:
+        DataParallelTrainer(loop, run_config=RunConfig(name=name, callbacks=[told, wrong()])).fit()
+    assert isinstance(failed.value.controller_failure, ZeroDivisionError)
+    assert told.order == ["before", "after"]
+    wait_for("the end", lambda: cluster.json("describe", name)["state"] in ("STOPPED", "FAILED"))
