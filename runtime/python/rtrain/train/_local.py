@@ -15,11 +15,11 @@ from typing import Any
 from rtrain._local_cluster import RESULTS
 from rtrain.train import _names, _package, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._errors import ControllerError
 from rtrain.train._local_directory import Directory
 from rtrain.train._local_ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
 from rtrain.train._local_session import LocalSession
 from rtrain.train._result import Result
-from rtrain.train._errors import ControllerError
 from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, told_of_end
 from rtrain.train._session import Facts, LoopEnded
 from rtrain.train._trainer import DataParallelTrainer, Submission
