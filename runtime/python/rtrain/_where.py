@@ -29,7 +29,6 @@ _ACCEPTED = (  # options that other init functions have; there is nothing here t
     "include_dashboard",
     "job_config",
     "labels",
-    "log_to_driver",
     "logging_config",
     "logging_format",
     "logging_level",
@@ -67,6 +66,7 @@ class _Connection:
     pid: int
     before: dict[str, str | None]
     cluster: LocalCluster | None
+    prints: bool = True
 
 
 _connection: _Connection | None = None
@@ -81,6 +81,7 @@ def init(
     ignore_reinit_error: bool = False,
     runtime_env: Mapping[str, Any] | None = None,
     storage_path: str | os.PathLike[str] | None = None,
+    log_to_driver: bool = True,
     **others: Any,
 ) -> ClusterInfo:
     """Connects this process to a cluster.
@@ -92,7 +93,8 @@ def init(
     ignore_reinit_error: a second `init` does nothing instead of raising RuntimeError.
     runtime_env: {"env_vars": {...}, "working_dir": path} for runs that this process submits; a run's own worker_runtime_env
     wins, variable by variable. Remote calls get the env_vars too.
-    storage_path: where a started cluster keeps its runs.
+    storage_path: where a started cluster keeps its runs. log_to_driver: whether what workers, remote functions and actors print is
+    shown here.
 
     ConnectionError where no cluster answers; LocalClusterError where none can be started; TypeError for an unknown option;
     ValueError for what runtime_env cannot carry out.
@@ -111,6 +113,7 @@ def init(
         )
     wishes = {**({} if num_cpus is None else {"CPU": num_cpus}), **({} if num_gpus is None else {"GPU": num_gpus})}
     _connection = _connect(address, {**wishes, **(resources or {})}, storage_path, environment)
+    _connection.prints = log_to_driver
     return _connection.info
 
 
@@ -145,6 +148,11 @@ atexit.register(shutdown)
 def ensure() -> ClusterInfo:
     """The connection; made with the defaults when there is none. For whatever submits runs."""
     return init(ignore_reinit_error=True)
+
+
+def shows_prints() -> bool:
+    """Whether what runs of this process print is shown here: `init(log_to_driver=)`."""
+    return _connection is None or _connection.prints
 
 
 def runtime_env() -> dict[str, Any]:

@@ -54,7 +54,10 @@ def test_functions(home: Home) -> None:
         logs = Head.current().content(f"/v1/runs/{runs[0]['run_id']}/logs")
         print(b"adding" in logs)
     """)
-    assert out.splitlines() == [
+    lines = out.splitlines()
+    said = [line for line in lines if line.startswith("(add(), ")]
+    assert len(said) == 4 and all(line.endswith(") adding") for line in said)
+    assert [line for line in lines if line not in said] == [
         "[12, 134]",
         "x True",
         "10",
@@ -64,6 +67,66 @@ def test_functions(home: Home) -> None:
         "{'SUCCEEDED'} {'task'}",
         "True",
     ]
+
+
+PRINTS = """
+    import os, subprocess, sys, threading
+    import rtrain
+
+    rtrain.init(num_cpus=2, log_to_driver=sys.argv[1] == "shown")
+
+    @rtrain.remote
+    class Counter:
+        def __init__(self):
+            print("made")
+
+        def add(self):
+            print("half a", end=" ")
+            print("line")
+            print("to stderr", file=sys.stderr)
+            sys.stdout.write("without an end")
+            return 1
+
+    class Noisy:
+        def __del__(self):
+            print("in a destructor")
+
+    @rtrain.remote
+    def floods():
+        first = Noisy()
+        del first
+        threads = [threading.Thread(target=lambda: [print("x" * 50) for _ in range(200)]) for _ in range(5)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        raise KeyError("after all")
+
+    counter = Counter.remote()
+    print("answer", rtrain.get(counter.add.remote()))
+    try:
+        rtrain.get(floods.remote())
+    except KeyError:
+        print("raised")
+"""
+
+
+def test_what_remote_functions_and_actors_print_is_shown_before_their_answer(home: Home) -> None:
+    driver = home.start(PRINTS, "shown")
+    out, err = driver.communicate(timeout=180)
+    assert driver.returncode == 0, err
+    lines = [line.partition(") ")[2] if line.startswith("(") else line for line in out.splitlines()]
+    assert lines[:4] == ["made", "half a line", "without an end", "answer 1"], out
+    assert lines[4] == "in a destructor" and lines[-1] == "raised"
+    assert lines[5:-1] == ["x" * 50] * 1000
+    assert [line for line in err.splitlines() if line.startswith("(Counter, ") and line.endswith(") to stderr")]
+    assert "Traceback" not in err  # the error has it
+
+
+def test_prints_stay_where_they_are_when_the_driver_asks_for_that(home: Home) -> None:
+    driver = home.start(PRINTS, "left")
+    out, err = driver.communicate(timeout=180)
+    assert out.splitlines() == ["answer 1", "raised"] and "to stderr" not in err
 
 
 def test_refs_inside_of_other_values_bring_what_they_stand_for(home: Home) -> None:

@@ -29,7 +29,7 @@ from typing import Any
 
 from rtrain import _closing, _where
 from rtrain._http import Head, HeadError, NotFound, Unreachable, part
-from rtrain._remote import _values
+from rtrain._remote import _said, _values
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._refs import ObjectRef, settled
@@ -168,6 +168,9 @@ class Slot:
             while True:
                 parts = channel.receive()
                 head = pickle.loads(parts[0])
+                if head.get("op") == "said":
+                    _said.show(self.what, head)
+                    continue
                 with self.changed:
                     call = self.sent.pop(head["id"], None) if self.channel is channel else None
                     if call is not None and call.op == "construct" and head["ok"]:
@@ -240,6 +243,8 @@ class Hub:
     def submit(self, slot: Slot) -> None:
         """Hands the run over; HeadError when the head refuses it."""
         environment = {"RTRAIN_REMOTE_SLOT": slot.name, "RTRAIN_REMOTE_DRIVER": self.address}
+        if _where.shows_prints():
+            environment[_said.VARIABLE] = "1"
         job = {**slot.job, "env": {**slot.job.get("env", {}), **environment}, "secrets": ["RTRAIN_REMOTE_KEY"]}
         with self._lock:
             self._slots[slot.name] = slot

@@ -17,7 +17,7 @@ import traceback
 from typing import Any
 
 from rtrain import _on_cpu
-from rtrain._remote import _values
+from rtrain._remote import _said, _values
 from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
 
 _DIAL_S = 3.0
@@ -71,6 +71,7 @@ class _Server:
         self._calls: queue.SimpleQueue[list[bytearray] | None] = queue.SimpleQueue()
         self._instance: Any = None
         self._failed = False
+        self._said = _said.Said(channel) if os.environ.get(_said.VARIABLE) else None
 
     def serve(self) -> int:
         threading.Thread(target=self._read, daemon=True).start()
@@ -79,6 +80,7 @@ class _Server:
             if head["op"] == "end":
                 break
             self._answer(head, parts[1:])
+        self._tell_prints()
         self._channel.close()
         return 1 if self._failed else 0
 
@@ -101,6 +103,7 @@ class _Server:
             answers = self._split(value, head["returns"])
             replies = [_values.pack(one, f"what {name} returned", _on_cpu.dumps) for one in answers]
         except BaseException as error:
+            self._tell_prints()
             self._failed = self._failed or head["op"] != "method"
             if head["op"] != "method" and not head.get("retried"):
                 _tell_cause("".join(_user_traceback(error)))  # first: a driver that hears of it may end, and this process with it
@@ -108,9 +111,14 @@ class _Server:
             if not isinstance(error, Exception):
                 raise
             return
+        self._tell_prints()
         counts = [len(one) for one in replies]
         flat: list[Part] = [part for one in replies for part in one]
         self._channel.send([pickle.dumps({"id": number, "ok": True, "counts": counts}), *flat])
+
+    def _tell_prints(self) -> None:
+        if self._said is not None:
+            self._said.told()
 
     def _perform(self, head: dict[str, Any], parts: list[bytearray]) -> Any:
         target, arguments, named = _values.unpack(parts)
@@ -154,7 +162,7 @@ def _tell_cause(text: str) -> None:
     """`rtrain describe` shows it as the reason."""
     from rtrain.train import _library, _worker
 
-    print(text, file=sys.stderr, flush=True)
+    print(text, file=sys.__stderr__, flush=True)  # the driver is told by the error
     try:
         _library.check(_library.library().rtw_fail(_worker.handle("remote"), text.encode("utf-8", "replace")), "remote")
     except (Exception, SystemExit) as fault:

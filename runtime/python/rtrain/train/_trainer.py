@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rtrain import _runtime_env
+from rtrain import _runtime_env, _where
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
 from rtrain.train import _filesystems, _names, _package, _warnings
 from rtrain.train._checkpoint import Checkpoint
@@ -133,8 +133,6 @@ def _local_mode(scaling: ScalingConfig) -> LocalMode | None:
 
 
 def _head() -> Head:
-    from rtrain import _where
-
     _where.ensure()
     head = Head.current()
     _package.check_cluster(str(head.get("/healthz")["version"]))
@@ -158,8 +156,6 @@ class Project:
 
 def runtime_of(config: RunConfig) -> dict[str, Any]:
     """`init(runtime_env=)` with that of the run over it."""
-    from rtrain import _where
-
     return _runtime_env.merged(_where.runtime_env(), config.worker_runtime_env)
 
 
@@ -466,7 +462,7 @@ def _size(count: int) -> str:
 def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext) -> Result:
     """Follows the run to its end; its Result, or what its failure raises."""
     head = Head(head.place, patience_s=HEAD_AWAY_S)
-    driver = Driver(head, run["run_id"], run["name"], callbacks, context)
+    driver = Driver(head, run["run_id"], run["name"], callbacks, context, prints=_where.shows_prints())
     with told_of_end(callbacks, context):
         with driver.interrupts.watched():
             driver.tell_begin()

@@ -1,0 +1,98 @@
+"""What a remote function or actor prints, line by line on its way to the driver, beside the run's own logs. Python's stdout and stderr
+alone: what C code or a child process writes is in `rtrain logs`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import sys
+import threading
+from typing import Any
+
+from rtrain._remote._channel import Channel, ChannelError
+
+VARIABLE = "RTRAIN_REMOTE_PRINTS"  # set by a driver that shows them
+_WAITING_MOST = 10_000  # lines; those beyond are counted
+_LINE_MOST = 16 << 10
+_BATCH = 500
+_TOLD_WITHIN_S = 5.0
+
+
+class Said:
+    """Takes the place of sys.stdout and sys.stderr. A write only puts lines aside, with a queue that a destructor or a signal handler
+    may use in the middle of another write; a thread sends them."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lines: queue.SimpleQueue[tuple[str, str] | threading.Event] = queue.SimpleQueue()
+        self._begun: dict[tuple[int, str], str] = {}  # lines that a thread has not ended, of a stream
+        self._left_out = 0
+        sys.stdout = _Copied(sys.stdout, "out", self)
+        sys.stderr = _Copied(sys.stderr, "err", self)
+        threading.Thread(target=self._send_all, daemon=True, name="rtrain prints").start()
+
+    def add(self, stream: str, text: str) -> None:
+        place = threading.get_ident(), stream
+        *whole, rest = (self._begun.pop(place, "") + text).split("\n")
+        if len(rest) > _LINE_MOST:
+            whole, rest = [*whole, rest], ""
+        if rest:
+            self._begun[place] = rest
+        self._put(stream, whole)
+
+    def _put(self, stream: str, whole: list[str]) -> None:
+        for line in whole:
+            if self._lines.qsize() < _WAITING_MOST:
+                self._lines.put((stream, line[:_LINE_MOST]))
+            else:
+                self._left_out += 1
+
+    def told(self) -> None:
+        """Returns once all of it is sent, or cannot be: an answer comes after what was printed before it."""
+        for place in list(self._begun):
+            self._put(place[1], [self._begun.pop(place, "")])
+        sent = threading.Event()
+        self._lines.put(sent)
+        sent.wait(_TOLD_WITHIN_S)
+
+    def _send_all(self) -> None:
+        while True:
+            batch = [self._lines.get()]
+            while len(batch) < _BATCH and not self._lines.empty():
+                batch.append(self._lines.get())
+            lines = [one for one in batch if not isinstance(one, threading.Event)]
+            if self._left_out and self._lines.empty():
+                lines.append(("err", f"... {self._left_out} more lines are in rtrain logs {os.environ.get('RTRAIN_RUN_ID', '')}"))
+                self._left_out = 0
+            if lines:
+                with contextlib.suppress(ChannelError):  # without a driver the logs have them
+                    self._channel.send([pickle.dumps({"op": "said", "node": os.environ.get("RTRAIN_NODE", ""), "lines": lines})])
+            for one in batch:
+                if isinstance(one, threading.Event):
+                    one.set()
+
+
+class _Copied:
+    def __init__(self, stream: Any, name: str, said: Said) -> None:
+        self._stream, self._name, self._said = stream, name, said
+
+    def write(self, text: str) -> int:
+        count: int = self._stream.write(text)
+        self._said.add(self._name, text)
+        return count
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def show(what: str, message: dict[str, Any]) -> None:
+    """On the driver's terminal."""
+    where = f"{what}, {message['node']}" if message["node"] else what
+    for stream, line in message["lines"]:
+        print(f"({where}) {line}", file=sys.stderr if stream == "err" else sys.stdout, flush=True)
