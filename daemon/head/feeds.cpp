@@ -54,14 +54,14 @@ void Feeds::pump_all() {
     bool more = false;
     for (auto at = followers_.begin(); at != followers_.end();) {
         const std::shared_ptr<Follower> one = *at;  // a pump may add or close others
-        const bool pumps = !one->gone && one->permitted();
-        const Pumped pumped = pumps ? guarded_pump(*one) : Pumped::ended;
+        const bool permitted = one->permitted();
+        const Pumped pumped = permitted && !one->gone ? guarded_pump(*one) : Pumped::ended;
         if (pumped == Pumped::again) more = true;
         if (pumped != Pumped::ended && !one->gone) {
             ++at;
             continue;
         }
-        if (!one->gone) one->stream->close();
+        if (!one->gone) permitted ? one->stream->close() : one->stream->cut();
         at = followers_.erase(at);
     }
     if (more) pump_soon();

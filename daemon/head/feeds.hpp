@@ -19,7 +19,7 @@ class Feeds {
     using Pump = std::function<Pumped(net::Stream&)>;
 
     explicit Feeds(net::Loop& loop) : loop_(loop) {}
-    // `permitted` is asked twice a second: when it says no, the stream ends.
+    // `permitted` is asked twice a second: when it says no, the stream is cut, without what waits.
     void add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted);
     void poke();                                  // something has happened
     void pump_soon();                             // nothing has, but a pump is ready to write

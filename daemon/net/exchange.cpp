@@ -55,6 +55,16 @@ class StreamHandle final : public Stream {
         line_.post([shared = shared_](Session& session) { session.pump_stream(shared); });
     }
 
+    void cut() override {
+        {
+            std::lock_guard lock(shared_->mutex);
+            if (shared_->gone) return;
+            shared_->ended = true;
+            shared_->waiting.clear();
+        }
+        line_.post([shared = shared_](Session& session) { session.end_stream(shared); });
+    }
+
     void on_closed(std::function<void()> task) override {
         if (!shared_->closed_told) {
             shared_->on_closed = std::move(task);

@@ -70,7 +70,8 @@ class Stream {
   public:
     virtual ~Stream() = default;
     virtual bool write(std::string chunk) = 0;  // false: the peer is gone or was cut
-    virtual void close() = 0;
+    virtual void close() = 0;                   // what waits is still written
+    virtual void cut() = 0;  // what waits is dropped; a peer that has not read what is on its way is cut off
     virtual void on_closed(std::function<void()>) = 0;
 };
 

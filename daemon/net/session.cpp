@@ -281,10 +281,12 @@ void Session::drain() {
 }
 
 void Session::close() {
-    if (std::exchange(state_, State::closed) == State::closed) return;
+    const State before = std::exchange(state_, State::closed);
+    if (before == State::closed) return;
     auto self = shared_from_this();  // the watchdog may be the last that holds it
     watchdog_.stop();
     release(std::exchange(stream_, nullptr));
+    if (wire_ && before == State::streaming && writing_) wire_->drop_unsent();  // its follower does not keep up
     if (wire_) wire_->close();
     drop_upload();
     drop_file();

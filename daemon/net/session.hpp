@@ -42,6 +42,7 @@ class Session final : public LaneMember, public std::enable_shared_from_this<Ses
     void answer(std::uint64_t exchange, Response response);
     void open_stream(std::uint64_t exchange, const std::string& content_type, std::shared_ptr<StreamShared> stream);
     void pump_stream(const std::shared_ptr<StreamShared>& stream);
+    void end_stream(const std::shared_ptr<StreamShared>& stream);  // without what waits
     void cut_stream(const std::shared_ptr<StreamShared>& stream);
     void open_socket(std::uint64_t exchange, const std::shared_ptr<WebSocket>& socket);
 

@@ -11,6 +11,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t together_limit = 64u << 10;  // head and body leave in one write up to this size
 constexpr std::size_t chunk_limit = 128u << 10;
 constexpr milliseconds goodbye_timeout{2'000};
+constexpr milliseconds last_piece_timeout{200};  // of a stream that is cut while a piece is being written
 
 bool has_line_break(std::string_view text) { return text.find_first_of(std::string_view("\r\n\0", 3)) != text.npos; }
 bool may_have_body(int status) { return status >= 200 && status != 204 && status != 304; }
@@ -124,6 +125,11 @@ void Session::stream_piece() {
         return write(std::move(out), &Session::end_exchange);
     }
     write(std::move(out), &Session::stream_piece);
+}
+
+void Session::end_stream(const std::shared_ptr<StreamShared>& stream) {
+    if (stream != stream_ || state_ != State::streaming) return cut_stream(stream);
+    writing_ ? watchdog_.within(last_piece_timeout) : stream_piece();
 }
 
 void Session::cut_stream(const std::shared_ptr<StreamShared>& stream) { stream == stream_ ? close() : release(stream); }

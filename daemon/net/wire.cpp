@@ -39,6 +39,11 @@ void Wire::end_sending() {
     tls_.next_layer().shutdown(Tcp::shutdown_send, ignored);
 }
 
+void Wire::drop_unsent() {
+    error_code ignored;
+    tls_.next_layer().set_option(asio::socket_base::linger(true, 0), ignored);
+}
+
 void Wire::close() {
     error_code ignored;
     tls_.next_layer().shutdown(Tcp::shutdown_both, ignored);

@@ -23,6 +23,7 @@ class Wire {
     void write(const void* from, std::size_t bytes, OnDone done);  // all of them; they stay the caller's until `done`
     void say_goodbye(OnDone done);                                 // TLS close_notify, both ways
     void end_sending();                                            // TCP's own end; reading goes on
+    void drop_unsent();                                            // what the kernel has not sent yet goes with close()
     void close();                                                  // at once; what is under way ends with an error
 
     SSL* ssl() { return tls_.native_handle(); }

@@ -15,12 +15,17 @@
 
 namespace net_tests {
 
-inline int connect_tcp(std::uint16_t port) {
+// little: the kernel holds little for who does not read.
+enum class Buffers { usual, little };
+
+inline int connect_tcp(std::uint16_t port, Buffers buffers = Buffers::usual) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int window = 64 << 10;
+    if (buffers == Buffers::little) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &window, sizeof window);
     REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     timeval limit{.tv_sec = 10, .tv_usec = 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -41,8 +46,9 @@ class RawTcp {
 class RawTls {
   public:
     // With a certificate and its key (PEM) it is whom they name.
-    explicit RawTls(std::uint16_t port, const std::string& certificate = "", const std::string& key = "")
-        : fd_(connect_tcp(port)), context_(SSL_CTX_new(TLS_client_method())), ssl_(SSL_new(context_)) {
+    explicit RawTls(std::uint16_t port, const std::string& certificate = "", const std::string& key = "",
+                    Buffers buffers = Buffers::usual)
+        : fd_(connect_tcp(port, buffers)), context_(SSL_CTX_new(TLS_client_method())), ssl_(SSL_new(context_)) {
         signal(SIGPIPE, SIG_IGN);  // OpenSSL answers a broken end with an alert
         if (!certificate.empty()) show(certificate, key);
         SSL_set_fd(ssl_, fd_);

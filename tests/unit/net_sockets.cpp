@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "daemon/net/unix.hpp"
+#include "tests/unit/net_raw.hpp"
 #include "tests/unit/net_world.hpp"
 
 using namespace net_tests;
@@ -256,6 +257,66 @@ TEST_CASE("a follower that does not read is cut when it lags four megabytes behi
     release.set_value();
     reader.join();
     CHECK_FALSE(read_to_the_end);
+    server.home.on_loop([&] { kept.reset(); });
+}
+
+TEST_CASE("a stream that is cut ends at once without what waits, also when its follower does not read") {
+    constexpr std::size_t piece = 1u << 20;
+    Seen<bool> closed;
+    std::shared_ptr<net::Stream> kept;
+    TestServer server([&](net::Request, auto responder) {
+        kept = responder->stream("text/event-stream");
+        kept->on_closed([&] { closed.set(true); });
+        kept->write("data: 1\n\n");
+    });
+    const auto follow = [&] {
+        auto follower = std::make_unique<RawTls>(server.endpoint().port, "", "", Buffers::little);
+        follower->say("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        std::string heard;
+        for (int i = 0; i < 100 && heard.find("data: 1") == std::string::npos; ++i) heard += follower->hear_some();
+        return follower;
+    };
+    const auto pieces_taken = [&](std::size_t most) {
+        std::size_t taken = 0;
+        for (bool takes = true; takes && taken < most; taken += takes ? 1 : 0) {
+            server.home.on_loop([&] { takes = kept->write(std::string(piece, 'x')); });
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the kernel takes what it can
+        }
+        return taken;
+    };
+    std::size_t most = 0;
+    {
+        const auto other = follow();
+        most = pieces_taken(64);  // in the kernel, and four that wait: then it was cut
+        REQUIRE(closed.wait(1));
+        REQUIRE(most >= 4);
+    }
+    const auto follower = follow();
+    const std::size_t taken = pieces_taken(most - 1);
+    CHECK(taken == most - 1);
+    server.home.on_loop([&] { kept->cut(); });
+    CHECK(follower->hear_all().size() < taken * piece);  // what the kernel had, at most
+    CHECK(closed.wait(2));
+    server.home.on_loop([&] {
+        CHECK_FALSE(kept->write("late"));
+        kept.reset();
+    });
+}
+
+TEST_CASE("a stream that is cut while nothing waits ends cleanly, and the connection is used again") {
+    std::shared_ptr<net::Stream> kept;
+    TestServer server([&](net::Request request, auto responder) {
+        if (request.path != "/events") return responder->send({.body = "plain"});
+        kept = responder->stream("text/event-stream");
+        kept->write("data: 1\n\n");
+    });
+    net::Client client(server.endpoint());
+    auto answer = client.call({.target = "/events", .on_piece = [&](std::string_view) {
+                                   server.home.on_loop([&] { kept->cut(); });
+                                   return true;
+                               }});
+    if (!answer) FAIL(answer.error().message);
+    CHECK(client.call({.target = "/"})->body == "plain");
     server.home.on_loop([&] { kept.reset(); });
 }
 
