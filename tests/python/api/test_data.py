@@ -25,7 +25,7 @@ def test_every_item_belongs_to_one_rank_and_what_is_not_split_is_whole(cluster):
     DataParallelTrainer(
         gather(["train", "made", "whole"]),
         datasets={"train": list(range(5)), "made": lambda: iter("abc"), "whole": (7, 8)},
-        dataset_config=DataConfig(datasets_to_split=["train", "made"]),
+        dataset_config=DataConfig(datasets_to_split=["train", "made"], equal=False),
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
     ).fit()
@@ -73,3 +73,42 @@ def test_a_torch_dataset_stays_one_and_iterables_are_read_by_every_nth():
     assert split({"whole": 1}, Facts()) == {"whole": 1}
     with pytest.raises(TypeError, match="an iterable, a sequence or a torch Dataset, not int"):
         split(3, mine)
+
+
+@pytest.mark.parametrize("kind", ["torch", "sequence", "iterable"])
+def test_shares_are_of_one_size_and_the_rest_is_nobodys(kind):
+    import torch
+    from rtrain.train._datasets import split
+    from rtrain.train._session import Facts
+    from torch.utils.data import TensorDataset
+
+    def shares(items, ranks, **said):
+        made = {"torch": lambda: TensorDataset(torch.arange(items)), "sequence": lambda: list(range(items))}
+        found = [
+            list(split(made.get(kind, lambda: iter(range(items)))(), Facts(world_size=ranks, world_rank=rank), **said))
+            for rank in range(ranks)
+        ]
+        return [[int(item[0] if kind == "torch" else item) for item in share] for share in found]
+
+    assert shares(65, 2) == [list(range(0, 64, 2)), list(range(1, 64, 2))]
+    assert shares(11, 4, equal=True) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert shares(3, 4) == [[], [], [], []]
+    assert shares(5, 2, equal=False) == [[0, 2, 4], [1, 3]]
+
+
+def test_an_odd_number_of_items_gives_every_rank_as_many_steps(cluster):
+    def loop():
+        steps = 0
+        for _ in train.get_dataset_shard("train"):
+            steps += 1
+            train.collective.barrier()
+        train.report({"share": steps})
+
+    told = Told()
+    DataParallelTrainer(
+        loop,
+        datasets={"train": list(range(65))},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=cluster.name("data"), callbacks=[told]),
+    ).fit()
+    assert told.shares == [32, 32]

@@ -41,12 +41,48 @@ def test_functions_that_change_the_number_of_rows_leave_equal_shares(parquet):
         assert sum(parts, []) == wanted[: len(wanted) // world * world]
 
 
-def test_map_batches_that_changes_rows_unannounced_is_refused_where_ranks_share():
-    halves = data.range(1000).map_batches(lambda batch: {"id": batch["id"][::2]})
-    with pytest.raises(ValueError, match=r"map_batches\(<lambda>\) made 500 rows of 1000.*udf_modifying_row_count=True"):
-        ids(iterators(halves, 2)[0])
-    said = data.range(1000).map_batches(lambda batch: {"id": batch["id"][::2]}, udf_modifying_row_count=True)
-    assert sum((ids(one) for one in iterators(said, 2)), []) == list(range(0, 1000, 2))
+def half(batch):
+    return {"id": batch["id"][::2]}
+
+
+def test_map_batches_that_changes_rows_is_counted_where_ranks_share(parquet):
+    for source in (data.range(1000), data.read_parquet(str(parquet))):
+        whole = ids(source.map_batches(half))
+        for world in (2, 3):
+            parts = [ids(one) for one in iterators(source.map_batches(half), world)]
+            assert {len(part) for part in parts} == {len(whole) // world}
+            assert sum(parts, []) == whole[: len(whole) // world * world]
+    shuffled = [ids(one) for one in iterators(data.range(1000).map_batches(half).random_shuffle(seed=1), 2)]
+    assert [len(part) for part in shuffled] == [250, 250] and sorted(sum(shuffled, [])) == list(range(0, 1000, 2))
+    with pytest.raises(ValueError, match=r"made 500 rows of 1000 \(udf_modifying_row_count=False\)"):
+        ids(iterators(data.range(1000).map_batches(half, udf_modifying_row_count=False), 2)[0])
+
+
+def test_map_batches_behind_a_shuffle_is_counted_once_if_it_keeps_rows(recwarn):
+    calls = []
+    kept = data.range(1000).random_shuffle(seed=1).map_batches(lambda batch: calls.append(1) or batch)
+    share = iterators(kept, 2)[0]
+    first = [len(ids(share)) for _ in range(3)]
+    assert first == [500] * 3 and len(calls) <= 4 and not recwarn  # one to count, one for each epoch
+    with pytest.warns(UserWarning, match="changes the number of rows behind a shuffle"):
+        parts = [ids(one) for one in iterators(data.range(1000).random_shuffle(seed=1).map_batches(half), 2)]
+    assert [len(part) for part in parts] == [250, 250] and len(set(sum(parts, []))) == 500
+
+
+def test_one_rank_resumes_behind_a_function_that_drops_rows():
+    dataset = data.range(200_000).map_batches(half)  # several pieces
+    begun = dataset.iterator()
+    first = taken(begun, 70_000)
+    later = data.range(200_000).map_batches(half).iterator()
+    later.load_state_dict(begun.state_dict())
+    assert first + ids(later) == ids(dataset)
+
+
+def test_rank_zero_says_what_counting_costs(capfd):
+    share = iterators(data.range(100).map_batches(half), 1)[0]
+    share._agree(lambda mine: [mine])
+    said = capfd.readouterr().err
+    assert "counts the rows of" in said and "counting took" in said and "map_batches(half) ran once for that" in said
 
 
 def test_epochs_shuffle_anew_alike_on_every_rank(parquet):

@@ -111,13 +111,14 @@ class Dataset(Reading):
         fn_kwargs: Any = None,
         fn_constructor_args: Any = None,
         fn_constructor_kwargs: Any = None,
-        udf_modifying_row_count: bool = False,
+        udf_modifying_row_count: bool | None = None,
         **placing: Any,
     ) -> Dataset:
         """`fn` of batches of at most `batch_size` rows (None: a piece, at most 4 MiB or 65,536 rows; no batch is larger than that).
 
         batch_format: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". `fn` gives any of these, or yields them.
-        udf_modifying_row_count: say so when `fn` gives more or fewer rows than it got; ranks that share them must know.
+        udf_modifying_row_count: whether `fn` gives more or fewer rows than it got. Ranks that share them must know: unless this is
+        False, `fn` is carried out once more to count. False is taken at its word, and refused where it does not hold.
         zero_copy_batch: the arrays may be read-only.
         """
         check_placing("map_batches", placing)
@@ -126,9 +127,8 @@ class Dataset(Reading):
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise ValueError(f"map_batches: batch_size is {batch_size!r}; it is a whole number from 1 on, or None")
         function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
-        return self._with(
-            MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=not udf_modifying_row_count)
-        )
+        keeps = None if udf_modifying_row_count is None else not udf_modifying_row_count
+        return self._with(MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=keeps))
 
     def random_sample(self, fraction: float, *, seed: int | None = None) -> Dataset:
         """Each row with the chance `fraction`: the same rows in every epoch."""

@@ -28,6 +28,7 @@ class Op:
     name = ""
     keeps_rows = True
     assumed = False  # keeps_rows is the user's word
+    undeclared = False  # keeps_rows is False because nobody said: counting finds out
 
     def apply(self, block: Block, salt: int) -> Block:
         """`salt` tells pieces apart, for what is drawn at random."""
@@ -156,12 +157,13 @@ class FilterExpression(Op):
 
 
 class MapBatches(Op):
-    """Batches lie within a piece: at most `size` rows, fewer at its end."""
+    """Batches lie within a piece: at most `size` rows, fewer at its end. keeps_rows: the user's word; None: it was not given."""
 
-    def __init__(self, fn: Function, size: int | None, batch_format: str | None, *, private: bool, keeps_rows: bool) -> None:
+    def __init__(self, fn: Function, size: int | None, batch_format: str | None, *, private: bool, keeps_rows: bool | None) -> None:
         self.fn = fn
         self.size, self.batch_format, self.private = size, batch_format, private
-        self.keeps_rows = self.assumed = keeps_rows
+        self.keeps_rows = self.assumed = bool(keeps_rows)
+        self.undeclared = keeps_rows is None
         self.name = fn.said
 
     def apply(self, block: Block, salt: int) -> Block:

@@ -14,6 +14,7 @@ divides that work among the ranks, before they share rows.
 from __future__ import annotations
 
 import math
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -111,8 +112,6 @@ def count_all(node: Node, rank: int = 0, world: int = 1, exchange: Exchange | No
     """Afterwards `node.rows()` is known. With an exchange every rank counts its part; all of them must call this."""
     for child in node.children:
         count_all(child, rank, world, exchange)
-    if not node.steady:
-        return
     keys = node.uncounted()
     if not keys:
         return
@@ -127,6 +126,12 @@ def count_all(node: Node, rank: int = 0, world: int = 1, exchange: Exchange | No
                 f"rank {other} sees {count} files or pieces of {node.says()} and rank {rank} sees {len(keys)}: the ranks must read the same files"
             )
     node.learn(keys, [one for _, part in found for one in part])
+
+
+def undeclared(node: Node) -> list[str]:
+    """Functions that are carried out once more to count rows because nobody said that they keep their number."""
+    found = [name for child in node.children for name in undeclared(child)]
+    return [*found, *(op.name for op in node.ops if op.undeclared)] if isinstance(node, Mapped) else found
 
 
 def shared_rows(node: Node) -> int:
@@ -232,16 +237,22 @@ class _ReadRun:
 
 
 class Mapped(Node):
-    """Ops on each piece of the child. Where one of them changes the number of rows, that is counted by carrying them out."""
+    """Ops on each piece of the child. Where one of them changes the number of rows, that is counted by carrying them out.
+
+    An op that was not declared may change it. Behind a shuffle, whose pieces are others in each epoch, the first epoch's pieces
+    are counted once: where each has as many rows as before, the op is taken to keep them from then on.
+    """
 
     def __init__(self, child: Node, ops: tuple[Op, ...]) -> None:
         self.children = (child,)
         self.ops = ops
         self.keeps_rows = all(op.keeps_rows for op in ops)
+        self.undeclared = not self.keeps_rows and all(op.keeps_rows or op.undeclared for op in ops)
         self._counts: dict[Any, int] = {}
+        self._found_to_keep: bool | None = None  # None: nobody looked yet
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_counts": {}}  # where it is read next, the files may be others
+        return {**self.__dict__, "_counts": {}, "_found_to_keep": None}  # where it is read next, the files may be others
 
     @property
     def child(self) -> Node:
@@ -252,10 +263,11 @@ class Mapped(Node):
 
     @property
     def assumes(self) -> bool:
-        return super().assumes or (self.keeps_rows and any(op.assumed for op in self.ops))
+        by_word = self.keeps_rows and any(op.assumed for op in self.ops)
+        return super().assumes or by_word or bool(self._found_to_keep)
 
     def rows(self) -> int | None:
-        if self.keeps_rows:
+        if self.keeps_rows or self._found_to_keep:
             return self.child.rows()
         if not self.steady or self.child.rows() is None or self.uncounted():
             return None
@@ -271,7 +283,7 @@ class Mapped(Node):
         return " -> ".join([self.child.says(), *(op.name for op in self.ops)])
 
     def uncounted(self) -> list[Any]:
-        if self.keeps_rows:
+        if self.keeps_rows or self._found_to_keep is not None or not (self.steady or self.undeclared):
             return []
         return [piece for piece in self.child.start(Order(strict=True)).pieces() if piece.key not in self._counts]
 
@@ -280,10 +292,20 @@ class Mapped(Node):
         return [self.apply(run.read(piece), piece).rows for piece in keys]
 
     def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
-        self._counts.update(zip((piece.key for piece in keys), found, strict=True))
+        if self.steady:
+            self._counts.update(zip((piece.key for piece in keys), found, strict=True))
+            return
+        self._found_to_keep = all(piece.rows == rows for piece, rows in zip(keys, found, strict=True))
+        if not self._found_to_keep:
+            said = " -> ".join(op.name for op in self.ops)
+            warnings.warn(
+                f"{said} changes the number of rows behind a shuffle: each rank carries it out on all rows to count them, in each "
+                "epoch. Before the shuffle it is counted once",
+                stacklevel=2,
+            )
 
     def known(self, piece: Piece, order: Order) -> int | None:
-        if self.keeps_rows:
+        if self.keeps_rows or self._found_to_keep:
             return None if self.assumes and not order.strict else piece.rows
         return self._counts.get(piece.key) if self.steady else None
 
@@ -327,10 +349,11 @@ class _MappedRun:
 
     def _refuse(self, piece: Piece, block: Block) -> None:
         said = " -> ".join(op.name for op in self.node.ops)
-        if self.node.keeps_rows:
+        if self.node.keeps_rows or self.node._found_to_keep:
+            word = "udf_modifying_row_count=False" if self.node.keeps_rows else "in the epoch that was counted it kept their number"
             raise ValueError(
-                f"{said} made {block.rows} rows of {piece.rows}. What ranks share, or what is resumed, must be counted first: say so by "
-                "map_batches(..., udf_modifying_row_count=True)"
+                f"{said} made {block.rows} rows of {piece.rows} ({word}). What ranks share, or what is resumed, must be counted first: "
+                "say so by map_batches(..., udf_modifying_row_count=True)"
             )
         raise ValueError(
             f"{said} made {block.rows} rows where it made {piece.rows} before: a function that changes the number of rows must do so alike each time"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 
 from rtrain.data import _position
 from rtrain.data._block import Block
-from rtrain.data._plan import Exchange, Node, Order, Run, count_all, shared_rows
+from rtrain.data._plan import Exchange, Node, Order, Run, count_all, shared_rows, undeclared
 from rtrain.data._position import Ranges, Stage
 
 VERSION = 1
@@ -148,14 +149,22 @@ def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
         passed = end
 
 
+def _tell(text: str) -> None:
+    print(f"rtrain: {text}", file=sys.stderr, flush=True)
+
+
 def agreed(share: Share, exchange: Exchange) -> None:
     """Counts what is to be counted, every rank its part, and sees that all ranks have the same rows. Every rank calls it."""
-    if share.rank == 0 and share.node.rows() is None:
-        print(
-            f"rtrain: counts the rows of {share.node.says()} before {share.world} ranks share them", file=sys.stderr, flush=True
-        )
+    tells = share.rank == 0 and share.node.rows() is None
+    begun = time.monotonic()
+    if tells:
+        _tell(f"counts the rows of {share.node.says()} before {share.world} ranks share them")
     count_all(share.node, share.rank, share.world, exchange)
     rows = share.node.rows()
+    if tells:
+        again = ", ".join(undeclared(share.node))
+        hint = f"; {again} ran once for that, which udf_modifying_row_count=False spares where the number of rows is kept"
+        _tell(f"counting took {time.monotonic() - begun:.1f} s{hint if again else ''}")
     said = share.node.says()
     layout = zlib.crc32(
         repr([piece.rows for piece in share.node.start(Order(strict=True)).pieces()] if share.node.steady else []).encode()

@@ -260,7 +260,7 @@ class LoggingConfig:
 class DataConfig:
     """Which datasets are split among the ranks ("all", or their names); the others are given whole to each rank.
 
-    equal: ranks get as many rows of an `rtrain.data` dataset each, and the rows that are over (fewer than there are ranks) are left
+    equal: ranks get as many rows (or items of a torch Dataset or sequence) each, and those that are over (fewer than there are ranks) are left
     out of the epoch; False gives them to the first ranks, whose loops must then bear unequal numbers of batches.
     `configure` may be overridden: it gets the datasets, and gives back one dict of shards for each rank.
     """

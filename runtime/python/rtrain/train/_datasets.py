@@ -1,8 +1,10 @@
 """A rank's share of the datasets given to a trainer: torch Datasets by a strided Subset, iterables by every n-th item,
-`rtrain.data`'s by neighbouring rows."""
+`rtrain.data`'s by neighbouring rows. Shares are of one size unless `DataConfig(equal=False)` says otherwise: the items that are
+over (fewer than the ranks) are nobody's, since ranks that take unequal numbers of steps wait for each other for ever."""
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -52,7 +54,9 @@ class Shards:
         whole = _built(self._datasets[name])
         if not self._config.splits(name):
             return _given_whole(whole)
-        return self._agreed(whole) if hasattr(whole, "rtrain_share_of_run") else split(whole, self._facts)
+        if hasattr(whole, "rtrain_share_of_run"):
+            return self._agreed(whole)
+        return split(whole, self._facts, equal=self._config.equal)
 
     def _agreed(self, dataset: Any) -> Any:
         """Of `rtrain.data`: the ranks count together what must be counted, and see the same rows. A barrier."""
@@ -64,8 +68,8 @@ class Shards:
         return share
 
 
-def split(dataset: Any, facts: Facts) -> Any:
-    """This rank's share. A dataset that knows how (`rtrain_shard`) does it itself."""
+def split(dataset: Any, facts: Facts, *, equal: bool = True) -> Any:
+    """This rank's share; with `equal` every rank has as many items. A dataset that knows how (`rtrain_shard`) does it itself."""
     if hasattr(dataset, "rtrain_shard"):
         return dataset.rtrain_shard(facts.world_rank, facts.world_size)
     if facts.world_size == 1:
@@ -73,13 +77,13 @@ def split(dataset: Any, facts: Facts) -> Any:
     if _is_torch_map(dataset):
         from torch.utils.data import Subset
 
-        share = Subset(dataset, range(facts.world_rank, len(dataset), facts.world_size))
+        share = Subset(dataset, _places(len(dataset), facts.world_rank, facts.world_size, equal=equal))
         share.rtrain_share = True  # type: ignore[attr-defined]
         return share
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__") and not isinstance(dataset, Mapping):
-        return Strided(dataset, facts.world_rank, facts.world_size)
+        return Strided(dataset, facts.world_rank, facts.world_size, equal=equal)
     if hasattr(dataset, "__iter__"):
-        return EveryNth(dataset, facts.world_rank, facts.world_size)
+        return EveryNth(dataset, facts.world_rank, facts.world_size, equal=equal)
     raise TypeError(f"a dataset is an iterable, a sequence or a torch Dataset, not {type(dataset).__name__}")
 
 
@@ -102,14 +106,18 @@ def _is_torch_map(dataset: Any) -> bool:
     return not isinstance(dataset, torch_data.IterableDataset) and hasattr(dataset, "__len__")
 
 
+def _places(items: int, rank: int, count: int, *, equal: bool) -> range:
+    return range(rank, items // count * count if equal else items, count)
+
+
 class Strided:
     """Items rank, rank + n, rank + 2n ... of a sequence."""
 
     rtrain_share = True  # it is this rank's already: neither a loader nor a Trainer divides it again
 
-    def __init__(self, items: Any, rank: int, count: int) -> None:
+    def __init__(self, items: Any, rank: int, count: int, *, equal: bool = True) -> None:
         self._items = items
-        self._places = range(rank, len(items), count)
+        self._places = _places(len(items), rank, count, equal=equal)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -122,14 +130,17 @@ class Strided:
 
 
 class EveryNth:
-    """Items rank, rank + n, rank + 2n ... of an iterable; each rank reads all and keeps its own."""
+    """Items rank, rank + n, rank + 2n ... of an iterable; each rank reads all and keeps its own. With `equal` an item is given
+    once there is one for every rank."""
 
     rtrain_share = True
 
-    def __init__(self, items: Any, rank: int, count: int) -> None:
+    def __init__(self, items: Any, rank: int, count: int, *, equal: bool = True) -> None:
         self._items = items
-        self._rank = rank
-        self._count = count
+        self._rank, self._count, self._equal = rank, count, equal
 
     def __iter__(self) -> Iterator[Any]:
-        return (item for place, item in enumerate(self._items) if place % self._count == self._rank)
+        items = iter(self._items)
+        while turn := list(itertools.islice(items, self._count)):
+            if self._rank < len(turn) and (len(turn) == self._count or not self._equal):
+                yield turn[self._rank]
