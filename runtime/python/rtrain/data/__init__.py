@@ -23,6 +23,7 @@ from rtrain.data._dataset import Dataset, Schema
 from rtrain.data._grouped import GroupedData
 from rtrain.data._iterator import DataIterator
 from rtrain.data._ops import UserCodeError
+from rtrain.data._parts import SaveMode
 from rtrain.data._read import (
     from_arrow,
     from_huggingface,
@@ -49,6 +50,7 @@ __all__ = [
     "Dataset",
     "GroupedData",
     "MaterializedDataset",
+    "SaveMode",
     "Schema",
     "UserCodeError",
     "from_arrow",

@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from rtrain.data import _block, _write
+from rtrain.data import _block, _parts, _write
 from rtrain.data._block import Block, check_format
 from rtrain.data._chance import drawn
 from rtrain.data._grouped import Summary, summaries
 from rtrain.data._iterator import DataIterator
 from rtrain.data._joins import Slice
+from rtrain.data._parts import SaveMode
 from rtrain.data._plan import Node, Order, Read, rows_of
 from rtrain.data._share import Share
 
@@ -191,18 +192,41 @@ class Reading:
         return _block.concat(self._blocks()).arrow()
 
     def write_parquet(
-        self, path: str | os.PathLike[str], *, filesystem: Any = None, num_rows_per_file: int | None = None, **options: Any
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filesystem: Any = None,
+        num_rows_per_file: int | None = None,
+        mode: SaveMode | str = SaveMode.APPEND,
+        **options: Any,
     ) -> None:
-        """`part-00000.parquet` and so on in the folder `path`, which must have no such files yet. options: row_group_size,
-        and those of pyarrow's ParquetWriter."""
-        _write.parquet(self._blocks(), path, filesystem, num_rows_per_file, options)
+        """Files in the folder `path`, named by run, write and block. They appear when all are written; an attempt that is retried
+        replaces its own. mode: what to do about files of other writes there. options: row_group_size, and those of
+        pyarrow's ParquetWriter."""
+        parts = _parts.opened("write_parquet", "parquet", path, filesystem, mode)
+        _write.parquet(self._blocks(), parts, num_rows_per_file, options)
 
-    def write_csv(self, path: str | os.PathLike[str], *, filesystem: Any = None, num_rows_per_file: int | None = None) -> None:
-        _write.csv(self._blocks(), path, filesystem, num_rows_per_file)
+    def write_csv(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filesystem: Any = None,
+        num_rows_per_file: int | None = None,
+        mode: SaveMode | str = SaveMode.APPEND,
+    ) -> None:
+        """As `write_parquet`."""
+        _write.csv(self._blocks(), _parts.opened("write_csv", "csv", path, filesystem, mode), num_rows_per_file)
 
-    def write_json(self, path: str | os.PathLike[str], *, filesystem: Any = None, num_rows_per_file: int | None = None) -> None:
-        """An object in each line."""
-        _write.json_lines(self._blocks(), path, filesystem, num_rows_per_file)
+    def write_json(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filesystem: Any = None,
+        num_rows_per_file: int | None = None,
+        mode: SaveMode | str = SaveMode.APPEND,
+    ) -> None:
+        """As `write_parquet`; an object in each line."""
+        _write.json_lines(self._blocks(), _parts.opened("write_json", "json", path, filesystem, mode), num_rows_per_file)
 
 
 def _type_of(name: str, column: Any) -> Any:

@@ -159,7 +159,9 @@ class FilterExpression(Op):
 class MapBatches(Op):
     """Batches lie within a piece: at most `size` rows, fewer at its end. keeps_rows: the user's word; None: it was not given."""
 
-    def __init__(self, fn: Function, size: int | None, batch_format: str | None, *, private: bool, keeps_rows: bool | None) -> None:
+    def __init__(
+        self, fn: Function, size: int | None, batch_format: str | None, *, private: bool, keeps_rows: bool | None
+    ) -> None:
         self.fn = fn
         self.size, self.batch_format, self.private = size, batch_format, private
         self.keeps_rows = self.assumed = bool(keeps_rows)

@@ -350,7 +350,9 @@ class _MappedRun:
     def _refuse(self, piece: Piece, block: Block) -> None:
         said = " -> ".join(op.name for op in self.node.ops)
         if self.node.keeps_rows or self.node._found_to_keep:
-            word = "udf_modifying_row_count=False" if self.node.keeps_rows else "in the epoch that was counted it kept their number"
+            word = (
+                "udf_modifying_row_count=False" if self.node.keeps_rows else "in the epoch that was counted it kept their number"
+            )
             raise ValueError(
                 f"{said} made {block.rows} rows of {piece.rows} ({word}). What ranks share, or what is resumed, must be counted first: "
                 "say so by map_batches(..., udf_modifying_row_count=True)"

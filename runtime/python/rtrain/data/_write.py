@@ -1,25 +1,24 @@
-"""Files of a dataset: a folder of parts, each written under another name until it is whole."""
+"""What is written into the files of a dataset: Parquet, CSV or JSON lines. `_parts` says what they are called."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
-from pyarrow import fs
 from pyarrow import parquet as arrow_parquet
 
-from rtrain.data import _batches, _paths
+from rtrain.data import _batches
 from rtrain.data._block import Block
+from rtrain.data._parts import Parts
 
 _BYTES_PER_FILE = 256 << 20
 
 
-def parquet(blocks: Iterator[Block], path: Any, filesystem: Any, rows: int | None, options: dict[str, Any]) -> None:
+def parquet(blocks: Iterator[Block], parts: Parts, rows: int | None, options: dict[str, Any]) -> None:
     group = options.pop("row_group_size", None)
 
     def write(stream: Any, tables: Iterator[pa.Table]) -> None:
@@ -29,10 +28,10 @@ def parquet(blocks: Iterator[Block], path: Any, filesystem: Any, rows: int | Non
             for table in tables:
                 writer.write_table(table.cast(first.schema), group)
 
-    _write_parts("write_parquet", "parquet", (block.arrow() for block in _sized(blocks, rows)), path, filesystem, rows, write)
+    _write_parts((block.arrow() for block in _sized(blocks, rows)), parts, rows, write)
 
 
-def csv(blocks: Iterator[Block], path: Any, filesystem: Any, rows: int | None) -> None:
+def csv(blocks: Iterator[Block], parts: Parts, rows: int | None) -> None:
     def write(stream: Any, tables: Iterator[pa.Table]) -> None:
         first = next(tables)
         with arrow_csv.CSVWriter(stream, first.schema) as writer:
@@ -40,15 +39,15 @@ def csv(blocks: Iterator[Block], path: Any, filesystem: Any, rows: int | None) -
             for table in tables:
                 writer.write_table(table.cast(first.schema))
 
-    _write_parts("write_csv", "csv", (block.arrow() for block in _sized(blocks, rows)), path, filesystem, rows, write)
+    _write_parts((block.arrow() for block in _sized(blocks, rows)), parts, rows, write)
 
 
-def json_lines(blocks: Iterator[Block], path: Any, filesystem: Any, rows: int | None) -> None:
-    def write(stream: Any, parts: Iterator[Block]) -> None:
-        for part in parts:
+def json_lines(blocks: Iterator[Block], parts: Parts, rows: int | None) -> None:
+    def write(stream: Any, given: Iterator[Block]) -> None:
+        for part in given:
             stream.write("".join(json.dumps(row, default=_as_json) + "\n" for row in part.dicts()).encode())
 
-    _write_parts("write_json", "json", _sized(blocks, rows), path, filesystem, rows, write)
+    _write_parts(_sized(blocks, rows), parts, rows, write)
 
 
 def _sized(blocks: Iterator[Block], rows: int | None) -> Iterator[Block]:
@@ -65,30 +64,21 @@ def _as_json(value: Any) -> Any:
     raise TypeError(f"write_json: a {type(value).__name__} is nothing that JSON has")
 
 
-def _write_parts(
-    caller: str,
-    suffix: str,
-    parts: Iterator[Any],
-    path: Any,
-    filesystem: Any,
-    rows: int | None,
-    write: Callable[[Any, Iterator[Any]], None],
-) -> None:
-    """A file for each `rows` rows, else for each 256 MiB."""
-    system, folder = _paths.located(os.fspath(path), filesystem)
-    system.create_dir(folder, recursive=True)
-    there = [info.base_name for info in system.get_file_info(fs.FileSelector(folder)) if info.base_name.startswith("part-")]
-    if there:
-        raise FileExistsError(f"{caller}: {path} has files already ({there[0]} ...); write into an empty folder")
-    first = next(parts, None)
-    number = 0
-    while first is not None:
-        file = f"{folder}/part-{number:05}.{suffix}"
-        feed = _Feed(first, parts, 1 if rows is not None else None)
-        with system.open_output_stream(f"{file}.incomplete") as stream:
-            write(stream, feed)
-        system.move(f"{file}.incomplete", file)
-        first, number = feed.over, number + 1
+def _write_parts(values: Iterator[Any], parts: Parts, rows: int | None, write: Callable[[Any, Iterator[Any]], None]) -> None:
+    """A file for each `rows` rows, else for each 256 MiB. They appear together when the last one is whole."""
+    if not parts.begin():
+        return
+    try:
+        first = next(values, None)
+        while first is not None:
+            feed = _Feed(first, values, 1 if rows is not None else None)
+            with parts.system.open_output_stream(parts.add()) as stream:
+                write(stream, feed)
+            first = feed.over
+    except BaseException:
+        parts.drop()
+        raise
+    parts.commit()
 
 
 class _Feed(Iterator[Any]):

@@ -55,6 +55,10 @@ class ClusterSession:
             self._facts = _read_facts()
         return self._facts
 
+    @property
+    def reports_made(self) -> int:
+        return self._reports
+
     def describe(self, metadata: dict[str, Any]) -> None:
         """The trainer's `metadata` becomes one of the facts."""
         self._facts = dataclasses.replace(self.facts, metadata=metadata)

@@ -57,6 +57,10 @@ class LocalSession:
     def facts(self) -> Facts:
         return self._facts
 
+    @property
+    def reports_made(self) -> int:
+        return self._index
+
     # -- report ---------------------------------------------------------------------------------------------------------
     def report(self, call: ReportCall) -> None:
         if call.validation and self.validate is None:
