@@ -280,7 +280,7 @@ TEST_CASE("a stream that is cut ends at once without what waits, also when its f
         std::size_t taken = 0;
         for (bool takes = true; takes && taken < most; taken += takes ? 1 : 0) {
             server.home.on_loop([&] { takes = kept->write(std::string(piece, 'x')); });
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the kernel takes what it can
+            closed.wait(closed.count() + 1, std::chrono::milliseconds(50));  // meanwhile the kernel takes what it can
         }
         return taken;
     };

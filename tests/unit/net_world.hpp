@@ -39,9 +39,9 @@ class Seen {
         std::lock_guard lock(mutex_);
         return values_;
     }
-    bool wait(std::size_t count) {
+    bool wait(std::size_t count, std::chrono::milliseconds within = patience) {
         std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, patience, [&] { return values_.size() >= count; });
+        return changed_.wait_for(lock, within, [&] { return values_.size() >= count; });
     }
 
   private:
