@@ -53,6 +53,13 @@ std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run) {
     return all;
 }
 
+// A name that no report carries is a mistake: by it the best would be deleted.
+bool ranked(const Retention& retention, const std::vector<const Checkpoint*>& all) {
+    const std::string& name = retention.score_attribute;
+    return name.empty() ||
+           std::any_of(all.begin(), all.end(), [&](const Checkpoint* one) { return one->metrics.contains(name); });
+}
+
 void delete_checkpoint(Change& change, const CheckpointKey& key) {
     const NodeId node = deletes_for(change.seen(), change.seen().runs.at(key.run));
     if (node.value.empty()) return;  // nobody can: said again when a node registers
@@ -71,10 +78,11 @@ const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run) {
 }
 
 namespace core {
+namespace {
 
 // Kept: the best num_to_keep, the latest (of a run that succeeded only if it is to stay), what a live attempt started
 // from, and what waits for its validation.
-void retain(Change& change, RunId id) {
+void keep_the_best(Change& change, RunId id) {
     const Run& run = change.seen().runs.at(id);
     const Retention& retention = run.spec.retention;
     if (!retention.num_to_keep) return;
@@ -96,6 +104,26 @@ void retain(Change& change, RunId id) {
         change.edit(key).deleting = true;
         delete_checkpoint(change, key);
     }
+}
+
+}  // namespace
+
+// Keeps all of them while none has the metric that they are ranked by.
+void retain(Change& change, RunId id) {
+    const Retention& retention = change.seen().runs.at(id).spec.retention;
+    if (retention.num_to_keep && ranked(retention, kept_ones(change.seen(), id))) keep_the_best(change, id);
+}
+
+// NaN is a score, and the worst: who reports it has not mistaken the name.
+static void retain(Change& change, RunId id, const std::map<std::string, double>& reported) {
+    const Run& run = change.seen().runs.at(id);
+    const Retention& retention = run.spec.retention;
+    if (reported.contains(retention.score_attribute)) return keep_the_best(change, id);
+    retain(change, id);
+    if (retention.num_to_keep && run.checkpoints == *retention.num_to_keep + 1ul &&
+        !ranked(retention, kept_ones(change.seen(), id)))
+        change.note("none of its checkpoints has the metric " + retention.score_attribute +
+                    ", by which they are ranked: none is deleted until one has");
 }
 
 void repeat_deletions(Change& change, const NodeId& node) {
@@ -128,7 +156,7 @@ void on(Change& change, const CheckpointCommitted& event) {
                           .validating = false});
     change.about(id);
     change.note(run.name + " committed " + event.directory);
-    retain(change, id);
+    retain(change, id, event.metrics);
     if (newest) commit_answers(change, attempt->id, event.answers);
 }
 
@@ -142,7 +170,7 @@ void on(Change& change, const CheckpointValidated& event) {
         if (std::isfinite(value)) checkpoint.metrics[name] = value;
     change.about(event.run);
     change.note(event.directory + (event.pending ? " is to be validated" : " was validated"));
-    retain(change, event.run);
+    retain(change, event.run, event.metrics);
 }
 
 // Of one that is not to be deleted nothing is believed: its record stays.

@@ -9,6 +9,7 @@
 #include "daemon/head/ownership.hpp"
 #include "daemon/head/plain_files.hpp"
 #include "daemon/head/view_json.hpp"
+#include "daemon/head/words.hpp"
 #include "storage/uri/file_rights.hpp"
 #include "storage/uri/store.hpp"
 
@@ -123,9 +124,7 @@ std::optional<CheckpointValidated> validation_in(const std::string& key, const R
     if (!said.is_object()) return std::nullopt;
     CheckpointValidated event{.run = run.id, .directory = key.substr(validation_prefix.size())};
     event.pending = said.value("status", json()) == json("PENDING_VALIDATION");
-    const json metrics = said.value("metrics", json());
-    for (const auto& [name, value] : metrics.items())
-        if (value.is_number()) event.metrics[name] = value.get<double>();
+    event.metrics = numbers_of(said.value("metrics", json()).dump(), run.spec.retention.score_attribute);
     return event;
 }
 

@@ -119,6 +119,18 @@ std::vector<const Checkpoint*> checkpoints_of(const Cluster& cluster, RunId run)
     return out;
 }
 
+std::vector<std::string> warnings_of(const Cluster& cluster, const Run& run) {
+    std::vector<std::string> out = run.warnings;
+    const std::string& score = run.spec.retention.score_attribute;
+    const auto kept = checkpoints_of(cluster, run.id);
+    const bool scored =
+        std::any_of(kept.begin(), kept.end(), [&](const auto* one) { return one->metrics.contains(score); });
+    if (!score.empty() && !scored && kept.size() > run.spec.retention.num_to_keep.value_or(~0u))
+        out.push_back("no checkpoint has the metric " + score +
+                      " (checkpoint.score_attribute): none is deleted until a report with a checkpoint has it");
+    return out;
+}
+
 json run_json(const Head& head, const Run& run) {
     const auto checkpoints = checkpoints_of(head.cluster, run.id);
     const auto attempts = attempts_of(head.cluster, run.id);
@@ -152,7 +164,7 @@ json run_json(const Head& head, const Run& run) {
             {"checkpoints", checkpoints.size()},
             {"latest_checkpoint", std::move(latest)},
             {"restored_from", run.restore_from.empty() ? json() : json(run.restore_from)},
-            {"warnings", run.warnings},
+            {"warnings", warnings_of(head.cluster, run)},
             {"checkpoint_asked", asked_of(head, attempts)},
             {"after", after_of(head, run)},
             {"array", run.array.empty() ? json() : json(run.array)},

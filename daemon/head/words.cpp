@@ -1,6 +1,7 @@
 // News become events; registrations too. Orders are in orders.cpp.
 #include "daemon/head/words.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace rtrain::head {
@@ -8,14 +9,24 @@ namespace {
 
 using nlohmann::json;
 
-// Only numbers go into the records: retention scores them; the rest stays in the manifest.
-std::map<std::string, double> numbers_of(const std::string& metrics_json) {
-    std::map<std::string, double> out;
-    const json metrics = json::parse(metrics_json, nullptr, false);
-    if (!metrics.is_object()) return out;
-    for (const auto& [key, value] : metrics.items())
-        if (value.is_number()) out[key] = value.get<double>();
-    return out;
+// metrics["a/b"], else metrics["a"]["b"]; null: there is none.
+const json* nested(const json& metrics, const std::string& name) {
+    if (!metrics.is_object()) return nullptr;
+    if (const auto whole = metrics.find(name); whole != metrics.end()) return &*whole;
+    for (auto slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1))
+        if (const auto inner = metrics.find(name.substr(0, slash)); inner != metrics.end())
+            if (const json* found = nested(*inner, name.substr(slash + 1))) return found;
+    return nullptr;
+}
+
+bool not_finite(const json& value) {  // as reports write it
+    return value == "NaN" || value == "Infinity" || value == "-Infinity";
+}
+
+const std::string& score_of(const Cluster& cluster, RunId run) {
+    static const std::string none;
+    const auto found = cluster.runs.find(run);
+    return found == cluster.runs.end() ? none : found->second.spec.retention.score_attribute;
 }
 
 AttemptId id_of(const Cluster& cluster, const protocol::AttemptRef& ref) {
@@ -57,7 +68,7 @@ struct ToEvent {
                                    .directory = said.directory,
                                    .world_size = said.world_size,
                                    .bytes = said.bytes,
-                                   .metrics = numbers_of(said.metrics_json),
+                                   .metrics = numbers_of(said.metrics_json, score_of(cluster, RunId{said.attempt.run})),
                                    .wall_ms = said.wall_ms,
                                    .answers = said.answers ? std::optional(Time{*said.answers}) : std::nullopt};
     }
@@ -68,6 +79,18 @@ struct ToEvent {
 };
 
 }  // namespace
+
+std::map<std::string, double> numbers_of(const std::string& metrics_json, const std::string& score) {
+    std::map<std::string, double> out;
+    const json metrics = json::parse(metrics_json, nullptr, false);
+    if (!metrics.is_object()) return out;
+    for (const auto& [key, value] : metrics.items())
+        if (value.is_number()) out[key] = value.get<double>();
+    const json* found = score.empty() ? nullptr : nested(metrics, score);
+    if (found != nullptr && found->is_number()) out[score] = found->get<double>();
+    if (found != nullptr && not_finite(*found)) out[score] = std::numeric_limits<double>::quiet_NaN();
+    return out;
+}
 
 const Attempt* find_attempt(const Cluster& cluster, const protocol::AttemptRef& ref) {
     const AttemptId first{RunId{ref.run}, 0}, last{RunId{ref.run}, ~0u};

@@ -1,4 +1,6 @@
 // Between the agents' words and the core's: attempts are found by incarnation, orders are filled from the records.
+#include <cmath>
+
 #include "daemon/head/words.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -57,6 +59,25 @@ TEST_CASE("only the numbers of a commit's metrics go into the records") {
         1, protocol::Committed{.attempt = {1, 9, 2}, .metrics_json = R"({"loss":0.5,"note":"x","on":true})"}};
     const auto event = std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, news).value());
     CHECK(event.metrics == std::map<std::string, double>{{"loss", 0.5}});
+}
+
+TEST_CASE("the score of a commit may be nested; a key that is spelled like its path comes first") {
+    Cluster cluster = cluster_with_attempt();
+    cluster.runs.at(RunId{1}).spec.retention.score_attribute = "eval/top/acc";
+    const auto score = [&](const char* metrics) {
+        const protocol::News news{1, protocol::Committed{.attempt = {1, 9, 2}, .metrics_json = metrics}};
+        const auto event = std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, news).value());
+        const auto found = event.metrics.find("eval/top/acc");
+        return found == event.metrics.end() ? std::optional<double>() : found->second;
+    };
+    CHECK(score(R"({"eval":{"top":{"acc":0.5}}})") == 0.5);
+    CHECK(score(R"({"eval/top":{"acc":0.5}})") == 0.5);
+    CHECK(score(R"({"eval":{"top/acc":0.5},"eval/top":{}})") == 0.5);
+    CHECK(score(R"({"eval":{"top":{"acc":0.5}},"eval/top/acc":0.25})") == 0.25);
+    CHECK(std::isnan(score(R"({"eval":{"top":{"acc":"NaN"}}})").value()));
+    CHECK(score(R"({"eval":{"top":{"acc":true}}})") == std::nullopt);
+    CHECK(score(R"({"eval":{"top":0.5}})") == std::nullopt);
+    CHECK(score(R"({"eval":{"top":{"acc":0.5}},"eval/top/acc":null})") == std::nullopt);
 }
 
 TEST_CASE("a commit carries which ask it answers; an older agent does not say") {

@@ -40,6 +40,30 @@ TEST_CASE("by score the best and always the latest; missing and NaN are the wors
     CHECK(world.kept(run) == Names{"c4", "c6"});
 }
 
+TEST_CASE("while no report has carried the score attribute nothing is deleted, and that is said once") {
+    World world;
+    world.nodes(1);
+    const RunId run = world.running({.retention = {.num_to_keep = 1, .score_attribute = "acuracy"}});
+    const auto said = [&] { return world.last.note.find("acuracy") != std::string::npos; };
+    world.commits(run, "c1", {{"accuracy", 0.9}});
+    CHECK_FALSE(said());
+    world.commits(run, "c2", {{"accuracy", 0.8}});
+    CHECK(said());
+    world.commits(run, "c3", {{"accuracy", 0.7}});
+    CHECK_FALSE(said());
+    CHECK(world.kept(run) == Names{"c1", "c2", "c3"});
+    SECTION("a NaN is a score that is missing, not one that nobody reports") {
+        world.commits(run, "c4", {{"acuracy", NAN}});
+        CHECK(world.kept(run) == Names{"c4"});
+    }
+    SECTION("the first that has it counts, and the others are the worse ones") {
+        world.commits(run, "c4", {{"acuracy", 0.1}});
+        CHECK(world.kept(run) == Names{"c4"});
+        world.commits(run, "c5");
+        CHECK(world.kept(run) == Names{"c4", "c5"});
+    }
+}
+
 TEST_CASE("what waits for its validation is kept, and then counts by what that said") {
     World world;
     world.nodes(1);

@@ -88,6 +88,22 @@ def test_checkpoints_are_kept_by_score_and_the_wrong_ones_never_win(cluster):
     assert result._repr_html_().endswith("<tr><th>error</th><td>&lt;b&gt; went wrong</td></tr></table>")
 
 
+def test_a_nested_score_decides_what_is_kept_as_it_decides_what_is_shown(cluster):
+    scores = {epoch: {"eval": {"acc": acc}} for epoch, acc in enumerate((0.9, 0.1, 0.2, 0.3))}
+    keep = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="eval/acc")
+    result = trainer(cluster.name("nested"), keep=keep, epochs=4, metrics=scores).fit()
+    assert result.best_checkpoints[-1][1]["epoch"] == 0
+    assert result.checkpoint.metrics["epoch"] == 3
+
+
+def test_a_score_that_no_report_carries_deletes_nothing_and_is_told(cluster):
+    name = cluster.name("misspelled")
+    keep = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="acuracy")
+    result = trainer(name, keep=keep, epochs=3, metrics={0: {"accuracy": 0.9}}).fit()
+    assert result.get_best_checkpoint("accuracy", "max").metrics["epoch"] == 0
+    assert "no checkpoint has the metric acuracy" in cluster.json("describe", name)["warnings"][0]
+
+
 def test_the_latest_goes_with_the_run_s_success_when_so_asked_and_not_with_its_failure(cluster, tmp_path):
     scores = {epoch: {"loss": loss} for epoch, loss in enumerate((3.0, 1.0, 2.0))}
     failed, name = cluster.name("latest"), cluster.name("latest")

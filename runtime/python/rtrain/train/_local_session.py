@@ -19,6 +19,7 @@ from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._local_directory import Directory, Found, files_below, take_files
 from rtrain.train._local_names import Names
 from rtrain.train._local_ranks import Ranks
+from rtrain.train._result import by_score, nested, no_score
 from rtrain.train._session import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
@@ -45,6 +46,7 @@ class LocalSession:
         self._keep = keep  # CheckpointConfig
         self._reported = reported
         self._index = 0
+        self._unscored_said = False
         self._names_given = Names()
         self._latest: Checkpoint | None = None
         self._statuses: dict[str, ReportedCheckpointStatus] = {}  # of those whose validation was asked for
@@ -190,14 +192,15 @@ class LocalSession:
 
     def forget_worse(self, *, succeeded: bool = False) -> None:
         """Beside the k best the latest is kept, and the one that this attempt started from until the first of its own."""
-        from rtrain.train._result import by_score
-
         if self._keep.num_to_keep is None:
             return
         committed = self._directory.committed()
         by_name = {one.name: one for one in committed}
+        kept = [self._as_checkpoint(one) for one in committed]
+        if self._unscored(kept):
+            return
         order = by_score(
-            [self._as_checkpoint(one) for one in committed],
+            kept,
             self._keep.checkpoint_score_attribute,
             self._keep.checkpoint_score_order,
         )
@@ -205,6 +208,16 @@ class LocalSession:
         for checkpoint, _ in order[: -self._keep.num_to_keep]:
             if latest_goes or checkpoint.name != committed[-1].name:
                 self._directory.remove(by_name[checkpoint.name])
+
+    def _unscored(self, kept: list[Checkpoint]) -> bool:
+        """A name that no checkpoint has is a mistake: by it the best would be deleted. Said once."""
+        name = self._keep.checkpoint_score_attribute
+        if not name or any(nested(one.metrics, name) is not None for one in kept):
+            return False
+        if len(kept) > self._keep.num_to_keep and not self._unscored_said:
+            self._unscored_said = True
+            print(f"rtrain: {no_score(name)}", file=sys.stderr)
+        return True
 
     def _as_checkpoint(self, one: Found) -> Checkpoint:
         return Checkpoint(self._directory.path / one.name, metrics=_decoded(dict(one.metrics)), name=one.name)

@@ -92,15 +92,17 @@ class Result:
 
 
 def nested(metrics: Mapping[str, Any], name: str) -> Any:
-    """metrics["a/b"], else metrics["a"]["b"]."""
+    """metrics["a/b"], else metrics["a"]["b"]; None: there is none. The head's retention reads a score alike."""
     if name in metrics:
         return metrics[name]
-    found: Any = metrics
-    for piece in name.split("/"):
-        if not isinstance(found, Mapping) or piece not in found:
-            return None
-        found = found[piece]
-    return found
+    at = name.find("/")
+    while at >= 0:
+        inner = metrics.get(name[:at])
+        found = nested(inner, name[at + 1 :]) if isinstance(inner, Mapping) else None
+        if found is not None:
+            return found
+        at = name.find("/", at + 1)
+    return None
 
 
 def _missing(value: Any) -> bool:
@@ -126,6 +128,12 @@ def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> lis
         return not _missing(nested(metrics, name)), score(metrics, name, order), place
 
     return [found[place] for place in sorted(range(len(found)), key=key)]
+
+
+def no_score(name: str) -> str:
+    return (
+        f"no checkpoint has the metric {name} (checkpoint_score_attribute): none is deleted until a report with a checkpoint has it"
+    )
 
 
 def _shown(metrics: Mapping[str, Any]) -> str:
