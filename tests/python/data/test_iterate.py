@@ -217,3 +217,21 @@ def test_a_large_file_is_never_in_memory_whole(then, limit, big: pathlib.Path):
     assert said.returncode == 0, said.stderr
     grown, arrow = map(int, said.stdout.split())
     assert arrow < limit and grown < limit + 90, said.stdout  # an allocator keeps some
+
+
+def test_what_an_iteration_gives_has_a_state_and_auto_is_a_batch_size():
+    torch = pytest.importorskip("torch")
+    share = data.range(1000).iterator()
+    batches = share.iter_torch_batches(batch_size="auto")
+    first = next(iter(batches))["id"]
+    assert isinstance(first, torch.Tensor) and len(first) == 256
+    assert batches.state_dict() == share.state_dict() and batches.state_dict()["stages"][0]["consumed"] == 256
+    later = data.range(1000).iterator().iter_torch_batches(batch_size=100)
+    later.load_state_dict(batches.state_dict())
+    assert torch.cat([batch["id"] for batch in later]).tolist() == list(range(256, 1000))
+    as_torch = data.range(10).iterator().to_torch(batch_size="auto")
+    assert len(list(as_torch)) == 1 and as_torch.state_dict()["epoch"] == 1
+    assert data.range(10).map_batches(lambda batch: batch, batch_size="auto").count() == 10
+    for options in ({"batch_size": "much"}, {"batch_size": 0}):
+        with pytest.raises(ValueError, match="batch_size is"):
+            data.range(10).iter_batches(**options)

@@ -227,3 +227,53 @@ def test_arguments_that_cannot_be():
     with pytest.raises(ValueError, match="n is 0"):
         three.split(0)
     assert three.map(lambda row: row, num_cpus=2, concurrency=4).count() == 3  # what places tasks elsewhere does nothing
+
+
+def test_one_column_gives_a_number_and_several_a_dict():
+    numbers = data.range(100)
+    assert (numbers.sum(), numbers.min(), numbers.max(), numbers.mean()) == (4950, 0, 99, 49.5)
+    assert numbers.std() == pytest.approx(np.arange(100).std(ddof=1)) and numbers.sum(["id"]) == numbers.sum("id") == 4950
+    two = numbers.add_column("half", lambda batch: batch["id"] / 2, batch_format="numpy")
+    assert two.sum() == two.sum(["id", "half"]) == {"sum(id)": 4950, "sum(half)": 2475.0}
+
+
+def test_nan_is_one_group_and_one_value():
+    nan = float("nan")
+    rows = data.from_items([{"k": key, "v": 1} for key in (nan, 1.0, nan, None, nan, None)])
+
+    def one(group):
+        return {"k": group["k"][:1], "rows": [len(group["k"])]}
+
+    def counts(dataset, name):
+        return [row[name] for row in dataset.take_all()]
+
+    assert counts(rows.groupby("k").map_groups(one), "rows") == [1, 3, 2]  # 1.0, NaN, None
+    assert counts(rows.groupby("k").count(), "count()") == [1, 3, 2]
+    assert counts(rows.groupby(["v", "k"]).map_groups(one), "rows") == [1, 3, 2]
+    frame = rows.groupby("k").map_groups(lambda group: group.head(1)[["v"]], batch_format="pandas")
+    assert frame.count() == 3
+    assert len(rows.union(rows).unique("k")) == 3
+
+
+def test_a_class_is_made_once_in_a_process_whatever_threads_read():
+    import threading
+
+    made, twice = [], threading.Event()
+
+    class Slow:
+        def __init__(self):
+            made.append(1)
+            if len(made) > 1:
+                twice.set()
+            twice.wait(0.5)
+
+        def __call__(self, batch):
+            return batch
+
+    dataset = data.range(100).map_batches(Slow)
+    threads = [threading.Thread(target=dataset.take_all) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1

@@ -157,6 +157,26 @@ def test_batches_are_moved_however_they_are_nested():
     assert one.device == CPU
 
 
+def test_tensors_are_found_in_objects_that_move_themselves():
+    from rtrain.train.torch._moves import tensors_in  # noqa: PLC0415
+
+    class Slotted:
+        __slots__ = ("values",)
+
+        def __init__(self, values):
+            self.values = values
+
+    class Graph:
+        def __init__(self):
+            self.nodes, self.edges, self.itself = torch.ones(2), {"deep": Slotted([torch.ones(3)])}, self
+
+        def to(self, device):
+            return self
+
+    assert sorted(len(tensor) for tensor in tensors_in([Graph(), torch.ones(4)])) == [2, 3, 4]
+    assert list(tensors_in(Slotted(torch.ones(1)))) == []  # nothing moves it
+
+
 def test_global_batches_cover_an_epoch_and_resume_within_it():
     batches = rt.GlobalBatches(numbers(10), size=4, micro_batch=3, seed=1)
     loader = DataLoader(numbers(10), batch_sampler=batches)

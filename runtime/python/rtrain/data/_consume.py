@@ -173,11 +173,11 @@ class Reading:
         return self._summary("std", on, ddof=ddof, ignore_nulls=ignore_nulls)
 
     def _summary(self, what: str, on: Any, *, ddof: int = 1, ignore_nulls: bool = True) -> Any:
-        """A number for a column by its name, else a dict of them. None: no rows."""
+        """A number where there is one column, else a dict of them by `what(column)`. None: no rows."""
         names = [on] if isinstance(on, str) else list(on) if on is not None else None
         found: dict[str, Summary] = summaries(self._blocks(), names, what, ignore_nulls=ignore_nulls)
         said = {f"{what}({name})": one.answer(what, ddof) for name, one in found.items()}
-        return next(iter(said.values()), None) if isinstance(on, str) else said
+        return next(iter(said.values()), None) if len(said) < 2 else said
 
     # -- elsewhere ----------------------------------------------------------------------------------------------------
     def to_pandas(self, limit: int | None = None) -> Any:

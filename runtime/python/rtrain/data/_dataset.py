@@ -42,6 +42,9 @@ _PLACING = {
 }  # fmt: skip
 
 
+_nan = float("nan")  # of all NaN in a column one is kept
+
+
 class Dataset(Reading):
     """Rows with named columns. Operations give a new Dataset and read nothing; it pickles as its plan."""
 
@@ -114,7 +117,7 @@ class Dataset(Reading):
         udf_modifying_row_count: bool | None = None,
         **placing: Any,
     ) -> Dataset:
-        """`fn` of batches of at most `batch_size` rows (None: a piece, at most 4 MiB or 65,536 rows; no batch is larger than that).
+        """`fn` of batches of at most `batch_size` rows (None, "auto": a piece, at most 4 MiB or 65,536 rows; no batch is larger).
 
         batch_format: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". `fn` gives any of these, or yields them.
         udf_modifying_row_count: whether `fn` gives more or fewer rows than it got. Ranks that share them must know: unless this is
@@ -123,7 +126,7 @@ class Dataset(Reading):
         """
         check_placing("map_batches", placing)
         check_format(batch_format, "map_batches")
-        size = None if batch_size == "default" else batch_size
+        size = None if batch_size in ("default", "auto") else batch_size
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise ValueError(f"map_batches: batch_size is {batch_size!r}; it is a whole number from 1 on, or None")
         function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
@@ -255,7 +258,7 @@ class Dataset(Reading):
         for block in self._blocks():
             values = block.column(column, "unique")
             array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-            found.update(dict.fromkeys(array.unique().to_pylist()))
+            found.update(dict.fromkeys(_nan if one != one else one for one in array.unique().to_pylist()))
         return list(found)
 
     def groupby(self, key: str | Sequence[str]) -> GroupedData:

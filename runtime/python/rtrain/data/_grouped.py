@@ -156,9 +156,14 @@ def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
     rows = list(zip(*(_block.values_of(column) for column in inside.select(keys, "groupby").columns.values()), strict=True))
     start = 0
     for place in range(1, len(rows) + 1):
-        if place == len(rows) or rows[place] != rows[start]:
+        if place == len(rows) or not _same(rows[place], rows[start]):
             yield inside.slice(start, place)
             start = place
+
+
+def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """NaN is one key, as in the aggregates."""
+    return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))
 
 
 Compute = Callable[[Block], Block]

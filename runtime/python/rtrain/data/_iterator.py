@@ -14,14 +14,23 @@ if TYPE_CHECKING:
     from rtrain.data._dataset import Dataset, Schema
 
 
-class Batches:
-    """Can be iterated again and again; each time is an epoch."""
+_AUTO_ROWS = 256
 
-    def __init__(self, begin: Callable[[], Iterator[Any]]) -> None:
-        self._begin = begin
+
+class Batches:
+    """Can be iterated again and again; each time is an epoch. Its state is that of the DataIterator that gave it."""
+
+    def __init__(self, share: Share, begin: Callable[[], Iterator[Any]]) -> None:
+        self._share, self._begin = share, begin
 
     def __iter__(self) -> Iterator[Any]:
         return self._begin()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._share.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._share.load_state_dict(state)
 
 
 class DataIterator:
@@ -56,7 +65,7 @@ class DataIterator:
         self,
         *,
         prefetch_batches: int = 1,
-        batch_size: int | None = 256,
+        batch_size: int | str | None = 256,
         batch_format: str | None = "default",
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
@@ -66,13 +75,13 @@ class DataIterator:
     ) -> Any:
         """Batches: dicts of arrays ("default", "numpy"), DataFrames ("pandas") or Tables ("pyarrow").
 
-        batch_size: rows of each but the last (drop_last leaves that out); None: as the rows come.
+        batch_size: rows of each but the last (drop_last leaves that out); "auto": 256; None: as the rows come.
         prefetch_batches: made ahead by a thread; 0: by the loop's own.
         local_shuffle_buffer_size: rows are given out of one shuffled buffer of so many after another. A local_shuffle_seed
         must be the same on every rank (the order is another on each all the same).
         """
         check_format(batch_format, "iter_batches")
-        _check(batch_size, local_shuffle_buffer_size, prefetch_batches)
+        size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
 
         def made(block: Block) -> Any:
             batch = block.batch(batch_format)
@@ -82,7 +91,7 @@ class DataIterator:
             return self._epoch(
                 self._share,
                 made,
-                batch_size,
+                size,
                 prefetch_batches,
                 drop_last,
                 local_shuffle_buffer_size,
@@ -90,13 +99,13 @@ class DataIterator:
                 _finalize_fn,
             )
 
-        return Batches(begin)
+        return Batches(self._share, begin)
 
     def iter_torch_batches(
         self,
         *,
         prefetch_batches: int = 1,
-        batch_size: int | None = 256,
+        batch_size: int | str | None = 256,
         dtypes: Any = None,
         device: Any = "auto",
         collate_fn: Callable[[dict[str, Any]], Any] | None = None,
@@ -111,7 +120,7 @@ class DataIterator:
 
         if collate_fn is not None and (dtypes is not None or not callable(collate_fn)):
             raise ValueError("iter_torch_batches: collate_fn is a function that makes the tensors, so that dtypes is not for it")
-        _check(batch_size, local_shuffle_buffer_size, prefetch_batches)
+        size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
         place = _torch.device_of(device)
 
         def made(block: Block) -> Any:
@@ -123,10 +132,10 @@ class DataIterator:
 
         def begin() -> Iterator[Any]:
             return self._epoch(
-                self._share, made, batch_size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, finish
+                self._share, made, size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, finish
             )
 
-        return Batches(begin)
+        return Batches(self._share, begin)
 
     def iter_rows(self) -> Any:
         """Rows as dicts of Python values."""
@@ -139,7 +148,7 @@ class DataIterator:
                     yield row
             progress.ended = True
 
-        return Batches(begin)
+        return Batches(self._share, begin)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.iter_rows())
@@ -151,7 +160,7 @@ class DataIterator:
         feature_columns: Any = None,
         label_column_dtype: Any = None,
         feature_column_dtypes: Any = None,
-        batch_size: int = 1,
+        batch_size: int | str = 1,
         prefetch_batches: int = 1,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
@@ -163,7 +172,7 @@ class DataIterator:
         processes (num_workers) each reads its own part; the state then counts nothing."""
         from rtrain.data import _torch
 
-        _check(batch_size, local_shuffle_buffer_size, prefetch_batches)
+        size = _checked_size(batch_size, local_shuffle_buffer_size, prefetch_batches)
 
         def made(block: Block) -> Any:
             batch = _torch.tensors(block.numpy(), None)
@@ -179,7 +188,7 @@ class DataIterator:
 
         def begin(share: Share) -> Iterator[Any]:
             return self._epoch(
-                share, made, batch_size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, None
+                share, made, size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, None
             )
 
         return _torch.Batches(self._share, begin)
@@ -256,12 +265,16 @@ class DataIterator:
         return self._share.progress
 
 
-def _check(batch_size: int | None, buffer: int | None, ahead: int) -> None:
-    for name, value in (("batch_size", batch_size), ("local_shuffle_buffer_size", buffer)):
+def _checked_size(batch_size: int | str | None, buffer: int | None, ahead: int) -> int | None:
+    """The rows of a batch. "auto" is a fixed number, so that ranks take as many steps."""
+    size = _AUTO_ROWS if batch_size == "auto" else batch_size
+    for name, value in (("batch_size", size), ("local_shuffle_buffer_size", buffer)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise ValueError(f"{name} is {value!r}; it is a whole number from 1 on, or None")
     if not isinstance(ahead, int) or ahead < 0:
         raise ValueError(f"prefetch_batches is {ahead!r}; it is a whole number from 0 on")
+    assert not isinstance(size, str)
+    return size
 
 
 def _dtypes_of(batch: Mapping[str, Any], label: str | None, label_dtype: Any, features: Any) -> dict[str, Any]:

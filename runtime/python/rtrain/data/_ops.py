@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import os
 import pathlib
+import threading
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +20,9 @@ from rtrain.data._block import Block
 
 _HERE = str(pathlib.Path(__file__).parent)
 _instances: dict[str, Any] = {}  # of callable classes, by their op
+_making: dict[str, threading.RLock] = {}  # one for each class: making one may carry out another
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_making.clear)  # the thread that held one is not in the child
 
 
 class UserCodeError(RuntimeError):
@@ -72,7 +77,9 @@ class Function:
         if not inspect.isclass(self.fn):
             return self.fn
         if self.key not in _instances:
-            _instances[self.key] = self.fn(*self.made_with[0], **self.made_with[1])
+            with _making.setdefault(self.key, threading.RLock()):
+                if self.key not in _instances:
+                    _instances[self.key] = self.fn(*self.made_with[0], **self.made_with[1])
         return _instances[self.key]
 
     def failed(self, error: Exception) -> UserCodeError:

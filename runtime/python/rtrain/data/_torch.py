@@ -86,6 +86,13 @@ class Batches(IterableDataset[Any]):
         if epoch != self.share.epoch:
             self.share.epoch, self.share.stages, self.share.state_rows = epoch, [], None
 
+    def state_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.share.state_dict()
+        return found
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.share.load_state_dict(state)
+
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         self.share.among = (0, 1) if info is None else (info.id, info.num_workers)

@@ -11,6 +11,7 @@ import io
 import os
 import pathlib
 import pickle
+import posixpath
 import struct
 import sys
 import sysconfig
@@ -79,9 +80,7 @@ def pack_directory(directory: pathlib.Path) -> Archive:
     environments: list[str] = []
     files = sorted(_files(directory, environments))
     if len(files) > _FILES_MAX:
-        raise PackingError(
-            f"{directory} holds more than {_FILES_MAX} files{_largest(directory, files, lambda path: 1, 'files')}"
-        )
+        raise PackingError(f"{directory} holds more than {_FILES_MAX} files{_largest(directory, files, lambda path: 1, 'files')}")
     total = sum(_bytes_of(path) for path in files)
     if total > _BYTES_MAX:
         most = _largest(directory, files, lambda path: _bytes_of(path) / (1 << 20), "MiB")
@@ -108,7 +107,11 @@ def _largest(top: pathlib.Path, files: list[pathlib.Path], size: Callable[[pathl
     most = [(name, amount) for name, amount in sums.most_common(3) if amount >= 1]
     said = ", ".join(f"{name} {amount:.0f}" for name, amount in most)
     line = next((name for name, _ in most if name.endswith("/")), "")
-    what = f"a line /{line} in {top}/.rtrainignore leaves that one behind" if line else f"name what stays behind in {top}/.rtrainignore"
+    what = (
+        f"a line /{line} in {top}/.rtrainignore leaves that one behind"
+        if line
+        else f"name what stays behind in {top}/.rtrainignore"
+    )
     return f": most {unit} are in {said}; {what}"
 
 
@@ -151,7 +154,33 @@ def untar(content: bytes, directory: pathlib.Path) -> None:
         if hasattr(tarfile, "data_filter"):
             tar.extractall(directory, filter="data")
         else:
-            tar.extractall(directory)
+            tar.extractall(directory, _safe_members(tar.getmembers()))
+
+
+def _safe_members(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
+    """What may be unpacked, for Pythons without tarfile's own filter: files, folders, and links to what lies within. ValueError
+    for anything else, before the first byte is written."""
+    links: set[str] = set()
+    for member in members:
+        name = posixpath.normpath(member.name)
+        if _leads_out(name):
+            raise ValueError(f"the archive's entry {member.name!r} lies outside of the folder it is unpacked into")
+        parents = {str(parent) for parent in pathlib.PurePosixPath(name).parents}
+        if links & {name, *parents}:
+            raise ValueError(f"the archive's entry {member.name!r} goes through a link of the archive")
+        if member.issym() or member.islnk():
+            base = posixpath.dirname(name) if member.issym() else ""
+            if _leads_out(posixpath.normpath(posixpath.join(base, member.linkname))):
+                raise ValueError(f"the archive's entry {member.name!r} is a link to {member.linkname!r}, outside of the folder")
+            links.add(name)
+        elif not (member.isreg() or member.isdir()):
+            raise ValueError(f"the archive's entry {member.name!r} is neither a file, a folder nor a link")
+        member.mode &= 0o755
+    return members
+
+
+def _leads_out(name: str) -> bool:
+    return posixpath.isabs(name) or name.split("/")[0] == ".."
 
 
 def _files(top: pathlib.Path, environments: list[str]) -> list[pathlib.Path]:
@@ -273,9 +302,7 @@ def _installed(file: str) -> bool:
 
 
 # -- pickling ---------------------------------------------------------------------------------------------------------
-def dumps(
-    value: object, what: str, packed: pathlib.Path | None = None, dump: Callable[[object], bytes] | None = None
-) -> bytes:
+def dumps(value: object, what: str, packed: pathlib.Path | None = None, dump: Callable[[object], bytes] | None = None) -> bytes:
     """The pickle of `value`. PackingError names the variable in it that cannot be pickled. Functions of modules that the
     nodes will not have (neither installed nor in `packed`) travel by value."""
     if isinstance(value, Pickled):

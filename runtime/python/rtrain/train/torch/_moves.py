@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -46,18 +47,38 @@ def _by_its_own_method(batch: Any, device: torch.device, non_blocking: bool) -> 
 
 
 def tensors_in(batch: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a batch, wherever they lie in it."""
+    """The tensors of a batch, wherever they lie in it; of objects that `moved` moves by their own `to`, those in attributes."""
+    return _tensors_in(batch, set())
+
+
+def _tensors_in(batch: Any, seen: set[int]) -> Iterator[torch.Tensor]:
     if isinstance(batch, torch.Tensor):
         yield batch
     elif isinstance(batch, Mapping):
         for value in batch.values():
-            yield from tensors_in(value)
+            yield from _tensors_in(value, seen)
     elif isinstance(batch, list | tuple):
         for value in batch:
-            yield from tensors_in(value)
+            yield from _tensors_in(value, seen)
     elif dataclasses.is_dataclass(batch) and not isinstance(batch, type):
         for field in dataclasses.fields(batch):
-            yield from tensors_in(getattr(batch, field.name))
+            yield from _tensors_in(getattr(batch, field.name), seen)
+    elif seen or callable(getattr(batch, "to", None)):
+        yield from _tensors_of_attributes(batch, seen)
+
+
+def _tensors_of_attributes(owner: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+    """Objects may refer to each other in circles: each is looked at once."""
+    if id(owner) in seen or isinstance(owner, type | types.ModuleType | types.FunctionType):
+        return
+    seen.add(id(owner))
+    for kind in type(owner).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                yield from _tensors_in(getattr(owner, name, None), seen)
+    for value in list(getattr(owner, "__dict__", {}).values()):
+        yield from _tensors_in(value, seen)
 
 
 def batches_on(device: torch.device, batches: Iterable[Any], ahead: bool) -> Iterator[Any]:
