@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import pickle
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain import tune
-from rtrain.train import Checkpoint, DataParallelTrainer, RunConfig, _context, _filesystems, _run_directory
+from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, _context, _filesystems, _run_directory
 from rtrain.train._package import Payload
 from rtrain.train._session import Facts
 from rtrain.train._trainer import Project, Submission
@@ -158,6 +159,27 @@ def test_what_is_read_below_the_place_is_read_with_its_keys_and_nothing_else(mon
     assert asked[0]["AWS_ACCESS_KEY_ID"] == "id" and asked[0]["AWS_ENDPOINT_URL"] == "https://store:9000"
     assert "AWS_SESSION_TOKEN" not in asked[0]
     assert "AWS_ACCESS_KEY_ID" not in asked[1] and asked[1]["AWS_SESSION_TOKEN"] == "of-this-process"
+
+
+def test_a_result_is_read_from_any_file_system_that_this_process_has() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    manifest = {"attempt": 1, "report": 2, "metrics": {"loss": 0.5}, "files": []}
+    kept = {
+        "run.json": {"job": {}},
+        "attempts/000001/metrics-000001.jsonl": {"index": 2, "metrics": {"0": {"loss": 0.5}}},
+        "best/.manifest.json": manifest,
+        "best/model.txt": {"w": 1},
+    }
+    for name, content in kept.items():
+        memory.pipe_file(f"/runs/mine/{name}", json.dumps(content).encode())
+    for given in (memory, fs.PyFileSystem(fs.FSSpecHandler(memory))):
+        result = Result.from_path("/runs/mine", storage_filesystem=given)
+        assert result.metrics == {"loss": 0.5} and result.checkpoint.metrics == {"loss": 0.5} and result.filesystem is given
+        with result.checkpoint.as_directory() as folder:
+            assert (pathlib.Path(folder) / "model.txt").read_text() == '{"w": 1}'
+        with pytest.raises(RuntimeError, match="Experiment folder /runs/none doesn't exist"):
+            Result.from_path("/runs/none", storage_filesystem=given)
 
 
 # -- in a worker ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rtrain.train import _names
+from rtrain.train import _filesystems, _names
 from rtrain.train._shared_copy import shared_copy, turn
 
 METADATA = ".metadata.json"
@@ -209,7 +209,7 @@ def _remade(path: str, filesystem: Any, metrics: dict[str, Any], name: str) -> C
 def _copy_from(filesystem: Any, path: str, target: pathlib.Path) -> None:
     import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-    pyarrow.fs.copy_files(path, str(target), source_filesystem=filesystem)
+    pyarrow.fs.copy_files(path, str(target), source_filesystem=_filesystems.as_pyarrow(filesystem))
 
 
 def _save_values(file: pathlib.Path, values: dict[str, Any]) -> None:
@@ -252,7 +252,5 @@ def _identity(filesystem: Any) -> bytes:
 def _listing(filesystem: Any, path: str) -> bytes:
     import pyarrow.fs
 
-    if not isinstance(filesystem, pyarrow.fs.FileSystem):
-        filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
-    found = filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+    found = _filesystems.as_pyarrow(filesystem).get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
     return repr(sorted((one.path, one.size, one.mtime_ns) for one in found if one.is_file)).encode()

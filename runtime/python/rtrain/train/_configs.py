@@ -84,6 +84,11 @@ class ScalingConfig:
                 raise TypeError(f"label_selector holds {one!r}; a selector is a dict of labels and values, all texts")
         if given is not None and not isinstance(given, Mapping) and len(several) != self.max_workers:
             raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})")
+        if any(one != several[0] for one in several):
+            raise ValueError(
+                "label_selector: workers with different labels cannot be asked for in one run; give one selector for all (a value may name "
+                "several: 'in(a,b)')"
+            )
 
     def _check_workers(self) -> None:
         given = self.num_workers
@@ -169,12 +174,7 @@ class ScalingConfig:
     def _one_selector(self) -> dict[str, str]:
         if isinstance(self.label_selector, Mapping):
             return dict(self.label_selector)
-        several = [dict(one) for one in self.label_selector or []]
-        if len(several) != self.max_workers:
-            raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})")
-        if any(one != several[0] for one in several):
-            raise ValueError("label_selector: workers with different labels cannot be asked for; give one selector for all")
-        return several[0]
+        return dict(next(iter(self.label_selector or []), {}))  # all alike, see _check_selectors
 
 
 @dataclass

@@ -58,6 +58,21 @@ def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
     return _on_s3(text if "://" in text else f"s3://{text.lstrip('/')}", options)
 
 
+def is_carried(filesystem: Any) -> bool:
+    """Whether nodes can be told of such a file system: of this machine, or S3."""
+    filesystem, _ = without_wrappers(filesystem, "")
+    return filesystem is None or kind_of(filesystem) in ("local", "s3")
+
+
+def as_pyarrow(filesystem: Any) -> Any:
+    """A file system of pyarrow's, or of fsspec by pyarrow's wrapper."""
+    import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    if isinstance(filesystem, pyarrow.fs.FileSystem):
+        return filesystem
+    return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
+
+
 def kind_of(filesystem: Any) -> str:
     """"local", "s3", or another one's own word for itself."""
     named = getattr(filesystem, "type_name", None) or getattr(filesystem, "protocol", None) or type(filesystem).__name__

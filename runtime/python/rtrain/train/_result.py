@@ -29,10 +29,14 @@ class Result:
     best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] = field(default_factory=list)
     return_value: Any = None
     all_metrics: list[dict[str, Any]] = field(default_factory=list)  # one for each report, in their order
+    _filesystem: Any = field(default=None, repr=False)
 
     @property
     def filesystem(self) -> Any:
-        """pyarrow's LocalFileSystem where `path` is one, else None: a bucket's is `pyarrow.fs.FileSystem.from_uri(path)`."""
+        """pyarrow's LocalFileSystem where `path` is one; what `from_path` was given where that is neither local nor S3; else None: a
+        bucket's is `pyarrow.fs.FileSystem.from_uri(path)`."""
+        if self._filesystem is not None:
+            return self._filesystem
         return None if self.path is None else _run_directory.filesystem_of(self.path)
 
     @property
@@ -62,15 +66,22 @@ class Result:
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
         """The result of a run's directory: here, at the head, mounted by the cluster only, or in a bucket, read with the keys and
-        at the endpoint of `storage_filesystem` where that is given. RuntimeError when there is none."""
-        place = _filesystems.place_of(path, storage_filesystem)
-        _filesystems.remember(place)
-        text = place.path
+        at the endpoint of `storage_filesystem` where that is given; another file system of pyarrow or fsspec is read by this process.
+        RuntimeError when there is none."""
+        directory: _run_directory.RunDirectory
         try:
-            directory = _run_directory.open_directory(text)
+            if _filesystems.is_carried(storage_filesystem):
+                place = _filesystems.place_of(path, storage_filesystem)
+                _filesystems.remember(place)
+                text = place.path
+                directory = _run_directory.open_directory(text)
+            else:
+                text = os.fspath(path).rstrip("/")
+                directory = _run_directory.FilesystemDirectory(text, _filesystems.as_pyarrow(storage_filesystem))
+                directory.read("run.json")
         except FileNotFoundError as error:
             raise RuntimeError(f"Experiment folder {text} doesn't exist.") from error
-        return _of_directory(directory)
+        return _of_directory(directory, None if _filesystems.is_carried(storage_filesystem) else storage_filesystem)
 
     def __repr__(self) -> str:
         return "Result(\n" + "".join(f"  {name}: {text}\n" for name, text in self._rows()) + ")"
@@ -163,13 +174,14 @@ def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] 
     return found
 
 
-def _of_directory(directory: _run_directory.RunDirectory) -> Result:
+def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Result:
+    """filesystem: that this process has, of which the directory is."""
     job = json.loads(directory.read("run.json")).get("job") or {}
     wanted = job.get("checkpoint") or {} if isinstance(job, dict) else {}
     kept: list[tuple[int, int, Checkpoint]] = []
     for name, manifest in _run_directory.manifests(directory).items():
         metrics: Any = _metrics.decode(manifest["metrics"])
-        checkpoint = Checkpoint(f"{directory.path}/{name}", metrics=metrics, name=name)
+        checkpoint = Checkpoint(f"{directory.path}/{name}", filesystem, metrics=metrics, name=name)
         kept.append((int(manifest["attempt"]), int(manifest["report"]), checkpoint))
     in_order = [checkpoint for _, _, checkpoint in sorted(kept, key=lambda one: one[:2])]
     rows = rows_of(directory)
@@ -179,4 +191,5 @@ def _of_directory(directory: _run_directory.RunDirectory) -> Result:
         path=directory.path,
         best_checkpoints=by_score(in_order, wanted.get("score_attribute"), wanted.get("score_order") or "max"),
         all_metrics=rows,
+        _filesystem=filesystem,
     )

@@ -86,6 +86,33 @@ class RemoteDirectory:
             raise FileNotFoundError(f"{self.path}/{name} does not exist") from error
 
 
+@dataclass
+class FilesystemDirectory:
+    """On a file system of pyarrow's that this process has."""
+
+    path: str
+    filesystem: Any
+
+    def read(self, name: str) -> bytes:
+        with self.filesystem.open_input_stream(f"{self.path}/{name}") as content:
+            return bytes(content.read())
+
+    def names(self, below: str) -> list[str]:
+        import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        top = f"{self.path}/{below}".rstrip("/")
+        found = self.filesystem.get_file_info(pyarrow.fs.FileSelector(top, allow_not_found=True, recursive=True))
+        prefix = f"{self.path.strip('/')}/"
+        return sorted(one.path.lstrip("/").removeprefix(prefix) for one in found if one.is_file)
+
+    def like(self, pattern: str) -> dict[str, bytes]:
+        return _each_like(self, pattern)
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        to_file.write_bytes(self.read(name))
+        return file_digest(to_file)
+
+
 _EXIT_NOT_FOUND, _EXIT_UNAUTHORISED = 3, 6
 
 
