@@ -61,7 +61,7 @@ def test_checkpoints_are_kept_by_score_and_the_wrong_ones_never_win(cluster):
     scores = {0: {"loss": 3.0}, 1: {"loss": 1.0}, 2: {}, 3: {"loss": math.nan}, 4: {"loss": 2.0}}
     keep = CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="loss", checkpoint_score_order="min")
     result = trainer(cluster.name("best"), keep=keep, epochs=5, metrics=scores).fit()
-    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [4, 1]
+    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [1, 4]
     assert result.get_best_checkpoint("loss", "min").metrics["epoch"] == 1
     assert result.get_best_checkpoint("loss", "max").metrics["epoch"] == 4
     assert result.checkpoint.metrics["epoch"] == 4
@@ -92,7 +92,7 @@ def test_a_nested_score_decides_what_is_kept_as_it_decides_what_is_shown(cluster
     scores = {epoch: {"eval": {"acc": acc}} for epoch, acc in enumerate((0.9, 0.1, 0.2, 0.3))}
     keep = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="eval/acc")
     result = trainer(cluster.name("nested"), keep=keep, epochs=4, metrics=scores).fit()
-    assert result.best_checkpoints[-1][1]["epoch"] == 0
+    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [0]
     assert result.checkpoint.metrics["epoch"] == 3
 
 
@@ -110,7 +110,7 @@ def test_the_latest_goes_with_the_run_s_success_when_so_asked_and_not_with_its_f
     keep = CheckpointConfig(1, "loss", "min", keep_latest="until_success")
     with pytest.raises(train.WorkerGroupError, match="epoch 3 went wrong"):
         trainer(failed, tmp_path, keep, epochs=4, fails_at=3, metrics=scores).fit()
-    assert [metrics["epoch"] for _, metrics in Result.from_path(tmp_path / failed).best_checkpoints] == [2, 1]
+    assert [metrics["epoch"] for _, metrics in Result.from_path(tmp_path / failed).best_checkpoints] == [1]
     result = trainer(name, tmp_path, keep, epochs=3, metrics=scores).fit()
     assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [1]
     assert (result.checkpoint.metrics["epoch"], result.metrics["epoch"]) == (1, 2)
@@ -293,7 +293,7 @@ def test_a_result_is_read_back_from_its_directory(cluster, tmp_path):
     trainer(name, storage, epochs=3, keep=CheckpointConfig(num_to_keep=2)).fit()
     result = Result.from_path(f"{storage}/{name}")
     assert epochs_of(result) == [0, 1, 2]
-    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [1, 2]
+    assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [2, 1]
     assert result.checkpoint.to_directory(tmp_path / "mine") == str(tmp_path / "mine")
     assert (tmp_path / "mine" / "state.json").is_file()
     with pytest.raises(RuntimeError, match=r"Experiment folder .* doesn't exist\."):
@@ -365,8 +365,8 @@ def test_numpy_scores_and_a_score_that_was_nan_neither_kill_a_run_nor_its_resump
     assert math.isnan(first.metrics["score"])
     assert (first.metrics["when"], first.metrics["shape"]) == ("2026-01-01", [0, 1])
     again = run(name, 3)
-    assert [metrics["score"] for _, metrics in again.best_checkpoints[1:]] == [0.5, math.inf]
-    assert math.isnan(again.best_checkpoints[0][1]["score"])
+    assert [metrics["score"] for _, metrics in again.best_checkpoints[:2]] == [math.inf, 0.5]
+    assert math.isnan(again.best_checkpoints[2][1]["score"])
     assert list(again.checkpoint.to_dict()["array"]) == [1, 1]
 
 
@@ -405,7 +405,7 @@ def test_another_cluster_goes_on_from_the_directory_alone(cluster, tmp_path, mon
         other.wait_state(name, "SUCCEEDED", "FAILED")
         result = DataParallelTrainer.restore(storage / name).fit()
         assert epochs_of(result) == [0, 1, 2, 3, 4, 5]
-        assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [0, 1, 2, 3, 4, 5]
+        assert [metrics["epoch"] for _, metrics in result.best_checkpoints] == [5, 4, 3, 2, 1, 0]
     finally:
         other.stop()
 

@@ -65,7 +65,7 @@ def test_validated_metrics_join_the_checkpoint_s_and_decide_the_best(cluster):
             (1, "VALIDATED", 11),
         ],
     )
-    assert result.best_checkpoints[-1][1] == {"epoch": 1, "accuracy": 11}
+    assert result.best_checkpoints[0][1] == {"epoch": 1, "accuracy": 11}
     assert result.get_best_checkpoint("accuracy", "max").to_dict() == {"epoch": 1}
 
 
@@ -216,8 +216,8 @@ def test_what_waits_for_its_validation_is_kept_until_its_score_is_known(cluster)
         validation_config=ValidationConfig(fn=worse_each_time),
         run_config=RunConfig(name=cluster.name("pending"), checkpoint_config=keep),
     ).fit()
-    kept = [metrics for _, metrics in result.best_checkpoints]
-    assert kept == [{"epoch": 2, "accuracy": -2}, {"epoch": 0, "accuracy": 0}]  # the latest, and the best
+    assert [metrics for _, metrics in result.best_checkpoints] == [{"epoch": 0, "accuracy": 0}]
+    assert result.checkpoint.metrics == {"epoch": 2, "accuracy": -2}
 
 
 def test_validation_needs_a_checkpoint_and_a_config(cluster):
@@ -267,7 +267,7 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
     ).fit()
     assert result.return_value == {"step": 3}
     brought, placed, sync = (
-        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in result.best_checkpoints
+        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in reversed(result.best_checkpoints)
     )
     assert (brought, placed, sync) == (["brought-0", "brought-1"], ["shard"], ["weights"])
 
@@ -318,7 +318,8 @@ def test_files_that_a_slow_rank_still_puts_into_a_directory_of_the_run_come_alon
     ).fit()
     assert result.return_value == []
     kept = [
-        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name != ".manifest.json") for c, _ in result.best_checkpoints
+        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name != ".manifest.json")
+        for c, _ in reversed(result.best_checkpoints)
     ]
     assert kept == [[f"of-0-{step}", f"of-1-{step}"] for step in (1, 2, "step-3", "step-4")]
 

@@ -61,7 +61,7 @@ print("torch" in sys.modules, rtrain.is_initialized())
     assert out.splitlines() == [
         "starts at 0",
         "2 3 checkpoint_000003-a001 3",
-        "[2, 1, 0]",  # beside the two best the latest
+        "[0, 1]",  # the latest is kept beside them
         "starts at 3",
         "2 3",
         "starts at 3",
@@ -233,7 +233,7 @@ def fit():
     return DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="again")).fit()
 
 for result in fit(), fit():
-    for checkpoint, metrics in result.best_checkpoints:
+    for checkpoint, metrics in reversed(result.best_checkpoints):
         with checkpoint.as_directory() as folder:
             print(checkpoint.name, metrics["epoch"], open(folder + "/epoch").read())
 """
@@ -256,7 +256,7 @@ print([metrics["epoch"] for _, metrics in result.best_checkpoints], result.check
 """
     )
     kept = [f"checkpoint_{report:06d}-a001" for report in (1, 2, 3)]
-    assert out.splitlines() == ["starts at 0", str(kept), "starts at 3", "[1, 0] 1"]
+    assert out.splitlines() == ["starts at 0", str(kept), "starts at 3", "[0, 1] 1"]
 
 
 def test_errors_are_raw_and_the_run_goes_on_after_them(home: Home) -> None:
@@ -355,7 +355,7 @@ def test_validation_and_files_of_what_is_printed(home: Home) -> None:
 
         result = fit()
         print(sorted(result.return_value))
-        print([metrics for _, metrics in result.best_checkpoints][-1])
+        print([metrics for _, metrics in result.best_checkpoints][0])
         from rtrain.train import Result
         print(sorted(metrics.get("accuracy", -1) for _, metrics in Result.from_path(result.path).best_checkpoints))
     """)
@@ -363,7 +363,7 @@ def test_validation_and_files_of_what_is_printed(home: Home) -> None:
         "printed in the loop",
         "[(0, 'VALIDATED'), (3, 'VALIDATED'), (4, 'COMMITTED')]",
         "{'epoch': 0, 'accuracy': 10}",
-        "[-1, 3, 10]",
+        "[3, 10]",
     ]
     logs = home.folder / "runs" / "judged" / "logs" / "attempt-000001"
     assert (logs / "rank-00000-mine.txt").read_text() == "printed in the loop\n"

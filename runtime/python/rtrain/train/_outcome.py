@@ -20,7 +20,7 @@ from rtrain.train._errors import (
     controller_exception,
     group_message,
 )
-from rtrain.train._result import Result, by_score, rows_of
+from rtrain.train._result import Result, best, rows_of
 from rtrain.train._run_directory import Bucket, full_metrics, manifests, open_directory
 from rtrain.train._validation import answers
 
@@ -50,7 +50,7 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
         checkpoint=checkpoints[-1] if checkpoints else None,
         error=_error(head, run),
         path=run["run_path"],
-        best_checkpoints=by_score(checkpoints, wanted.get("score_attribute"), wanted.get("score_order") or "max"),
+        best_checkpoints=best(checkpoints, wanted),
         return_value=_return_value(head, run),
         all_metrics=rows,
     )

@@ -18,8 +18,8 @@ _SHOWN = 8
 
 @dataclass
 class Result:
-    """metrics: those of the last report. checkpoint: the latest. best_checkpoints: (checkpoint, metrics) from the worst to
-    the best (by time where no score was asked for). path: the run's directory. return_value: what rank 0's loop gave back.
+    """metrics: those of the last report. checkpoint: the latest. best_checkpoints: (checkpoint, metrics), the best
+    first (the newest where no score was asked for), at most `num_to_keep`. path: the run's directory. return_value: what rank 0's loop gave back.
     """
 
     metrics: dict[str, Any] | None = None
@@ -61,7 +61,7 @@ class Result:
         if all(_missing(nested(metrics, metric)) for _, metrics in self.best_checkpoints):
             there = sorted({key for _, metrics in self.best_checkpoints for key in metrics})
             raise RuntimeError(f"no kept checkpoint has the metric {metric!r}; there are: {', '.join(there) or 'none'}")
-        return max(enumerate(self.best_checkpoints), key=lambda one: (score(one[1][1], metric, mode), one[0]))[1][0]
+        return max(self.best_checkpoints, key=lambda one: score(one[1], metric, mode))[0]
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
@@ -93,7 +93,7 @@ class Result:
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("metrics", _shown(self.metrics or {}))]
         rows.append(("checkpoint", f"{self.checkpoint.path}  {_shown(self.checkpoint.metrics)}" if self.checkpoint else "none"))
-        best = [f"{one.name} {_shown(metrics)}" for one, metrics in self.best_checkpoints[-3:][::-1]]
+        best = [f"{one.name} {_shown(metrics)}" for one, metrics in self.best_checkpoints[:3]]
         if best:
             rows.append(("best", "; ".join(best)))
         rows.append(("path", str(self.path)))
@@ -139,6 +139,15 @@ def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> lis
         return not _missing(nested(metrics, name)), score(metrics, name, order), place
 
     return [found[place] for place in sorted(range(len(found)), key=key)]
+
+
+def best(checkpoints: list[Checkpoint], wanted: Mapping[str, Any]) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    """The best first; `wanted`: `checkpoint` of the job. The latest may lie beside its `num_to_keep`; all are given where none
+    has the score, since then none is deleted."""
+    name = wanted.get("score_attribute") or None
+    found = by_score(checkpoints, name, wanted.get("score_order") or "max")[::-1]
+    ranked = name is None or any(nested(metrics, name) is not None for _, metrics in found)
+    return found[: wanted.get("num_to_keep")] if ranked else found
 
 
 def no_score(name: str) -> str:
@@ -189,7 +198,7 @@ def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Re
         metrics=rows[-1] if rows else (in_order[-1].metrics if in_order else None),
         checkpoint=in_order[-1] if in_order else None,
         path=directory.path,
-        best_checkpoints=by_score(in_order, wanted.get("score_attribute"), wanted.get("score_order") or "max"),
+        best_checkpoints=best(in_order, wanted),
         all_metrics=rows,
         _filesystem=filesystem,
     )
