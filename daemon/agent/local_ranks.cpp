@@ -283,6 +283,7 @@ void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink
         broke_off(upload, now);
         upload.retry_at = now + Duration{upload.backoff_ms};
         upload.backoff_ms = std::min(upload.backoff_ms * 2, backoff_max_ms);
+        if (!upload.sync) tell_ranks(local, worker::Reported{.index = news.index, .directory = ""}, sink);
     }
     tell(local, GroupUploaded{.index = news.index, .files = news.files, .error = news.why, .error_reason = news.reason},
          sink);

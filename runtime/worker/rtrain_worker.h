@@ -50,7 +50,9 @@ int rtw_open_to_read(rtw_worker** worker);
 const char* rtw_context_json(rtw_worker* worker);
 
 /* The checkpoint to start from, as JSON {"path": local directory, "directory": name, "metrics": {...}}, or NULL: none.
- * After this rank's own committed reports: the newest of those; its path is empty where it lies on the head alone. */
+ * After reports with a checkpoint, of whichever rank: the newest that is committed; its path is empty where it lies on
+ * the head alone. Waits for the commit of the last one, at most 30 s, and not while the agent or the storage is away.
+ */
 const char* rtw_checkpoint_json(rtw_worker* worker);
 
 /* A fresh directory on the storage path's file system; give it to rtw_report with owned = 1 and its files are taken

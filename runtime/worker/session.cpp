@@ -126,6 +126,8 @@ std::string Session::dial(Place place) {
                 .uncommitted = uncommitted_,
                 .board = true,
                 .place = place};
+    if (promised_ > settled_ && std::find(uncommitted_.begin(), uncommitted_.end(), promised_) == uncommitted_.end())
+        hello.uncommitted.push_back(promised_);
     link_.send(encode(FromWorker{hello}));
     bool welcome = false;
     const auto deadline = Clock::now() + welcome_within;
@@ -178,6 +180,9 @@ void Session::hear(FromAgent message) {
         staging_ = false;
     } else if (auto* reported = std::get_if<Reported>(&message)) {
         kept_.erase(reported->index);
+        if (!reported->directory) return;
+        std::uint64_t& last = reported->directory->empty() ? settled_ : promised_;
+        last = std::max(last, reported->index);
     } else if (auto* committed = std::get_if<Committed>(&message)) {
         hear(*committed);
     } else if (auto* broadcast = std::get_if<Broadcast>(&message)) {
@@ -205,6 +210,7 @@ void Session::hear(const BoardOffer& offer) {
 
 void Session::hear(const Committed& news) {
     std::erase(uncommitted_, news.index);
+    settled_ = std::max(settled_, news.index);
     if (news.error) {
         upload_faults_.push_back("the checkpoint of report " + std::to_string(news.index) +
                                  " could not be stored: " + *news.error);

@@ -119,6 +119,8 @@ class Session {  // every int is an RTW_ code
     std::vector<std::uint64_t> uncommitted_;
     std::deque<std::pair<std::uint64_t, std::string>> recent_metrics_;
     std::deque<std::string> upload_faults_;
+    std::uint64_t promised_ = 0;  // the last report that passed with a checkpoint, whichever rank brought it
+    std::uint64_t settled_ = 0;   // what became of the checkpoints up to this report is known, or not waited for
 
     Clock::time_point last_report_ = Clock::now();
     std::uint64_t returned_ = 0;  // the last report that passed

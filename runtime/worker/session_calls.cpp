@@ -21,6 +21,7 @@ constexpr std::size_t kept_max = 64;
 constexpr int looks_in_vain = 100;
 constexpr auto last_words_within = 10s;  // an agent that is being restarted is back by then
 constexpr std::size_t recent_metrics_max = 64;
+constexpr auto commit_within = 30s;
 
 }  // namespace
 
@@ -334,10 +335,23 @@ std::string Session::context_json() {
     return context_json_;
 }
 
+// The one that was reported last, once it is known what became of it. While the agent is away nothing is waited for,
+// nor a second time for what took too long; another thread's call goes on undisturbed.
 std::optional<ResumeFrom> Session::checkpoint() {
     if (foreign_process()) return first_;
-    const Lock lock(state_);
+    const Lock call(calls_, std::try_to_lock);
+    Lock lock(state_);
     if (!caller_waits_) read_news();
+    const std::uint64_t wanted = promised_;
+    if (!call.owns_lock() || settled_ >= wanted) return newest_;
+    const auto over = [&] { return settled_ >= wanted || !link_.open(); };
+    wait_until(lock, "waiting for the checkpoint to be committed", Clock::now() + commit_within, over);
+    if (over()) return newest_;
+    settled_ = wanted;
+    std::fprintf(stderr,
+                 "rtrain: the checkpoint of report %llu is still being stored: get_checkpoint gives the one before; "
+                 "see `rtrain events`\n",
+                 static_cast<unsigned long long>(wanted));
     return newest_;
 }
 

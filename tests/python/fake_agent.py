@@ -83,6 +83,11 @@ class FakeAgent:
             for line in self._lines.values():
                 self._say(line, {"type": "wanted", "what": what})
 
+    def say_all(self, frame: dict[str, Any]) -> None:
+        with self.news:
+            for line in self._lines.values():
+                self._say(line, frame)
+
     def release_commits(self) -> None:
         with self.news:
             self.commits_held = False

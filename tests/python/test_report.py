@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import threading
 
 import pytest
 
@@ -134,6 +135,47 @@ def test_a_worker_resumes_from_the_checkpoint_it_is_welcomed_with_and_later_from
         "checkpoint_000004-a002 4 True",
         "checkpoint_000001-a003 {'epoch': 5, 'loss': inf} ['model']",
     ]
+
+
+BRINGS_ONE = """
+import os, sys, time, rtrain.train as t
+with t.checkpoint_dir() as d:
+    open(d + "/model", "w").close()
+    t.report({"epoch": 1}, checkpoint=d if os.environ["RANK"] == "0" else None)
+print("reported", flush=True)
+sys.stdin.readline()
+begun = time.monotonic()
+found = t.get_checkpoint()
+print(found and found.name, time.monotonic() - begun < 5, flush=True)
+"""
+
+
+def test_get_checkpoint_waits_for_the_commit_of_the_report_before_it_on_every_rank(agent, start):
+    agent.world_size = 2
+    agent.commits_held = True
+    workers = [start(BRINGS_ONE, rank) for rank in (0, 1)]
+    for worker in workers:
+        assert worker.line() == "reported"
+        worker.go()
+    threading.Timer(0.5, agent.release_commits).start()
+    assert [worker.line() for worker in workers] == ["checkpoint_000001-a003 True"] * 2
+
+
+@pytest.mark.parametrize("why", ["given up", "agent away", "storage away"])
+def test_get_checkpoint_does_not_wait_for_what_does_not_come(agent, start, why):
+    agent.commits_held = True
+    worker = start(BRINGS_ONE)
+    assert worker.line() == "reported"
+    if why == "agent away":
+        agent.stop()
+    elif why == "given up":
+        agent.say_all({"type": "committed", "index": 1, "directory": "", "path": "", "error": None})
+    else:
+        agent.say_all({"type": "reported", "index": 1, "directory": ""})
+    worker.go()
+    assert worker.line() == "None True"
+    if why == "agent away":
+        agent.start()
 
 
 def test_the_first_start_has_no_checkpoint(agent, start):

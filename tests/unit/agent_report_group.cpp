@@ -249,6 +249,9 @@ TEST_CASE("a full disk is named, training goes on, the upload is tried again, a 
     CHECK(news<protocol::Notice>(full)[0].text.find("no space left on /runs") != std::string::npos);
     CHECK(news<protocol::Notice>(full)[0].text.find("training goes on") != std::string::npos);
     CHECK(news<protocol::Notice>(full)[0].reason == "storage_full");
+    const auto told = to_workers<worker::Reported>(full);  // nobody need wait for it
+    REQUIRE(told.size() == 2);
+    CHECK(told[1].second == worker::Reported{.index = 1, .directory = ""});
 
     const Outputs again = machine.later(1'000);
     CHECK(all<Upload>(again).size() == 1);
