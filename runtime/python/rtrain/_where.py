@@ -15,26 +15,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from rtrain import _runtime_env
+from rtrain import _arguments, _runtime_env
 from rtrain._http import Head, HeadError, Unreachable
 from rtrain._local_cluster import LocalCluster
 from rtrain._settings import SYSTEM_FILE, Place, current_place, read_yaml, split_address, user_file
 
 _VARIABLES = ("RTRAIN_ADDRESS", "RTRAIN_TOKEN", "RTRAIN_CA", "RTRAIN_CA_FINGERPRINT", "RTRAIN_CONTEXT", "RTRAIN_CONFIG")
 _LOOPBACK = ("127.", "localhost", "::1")
-_ACCEPTED = (  # options that other init functions have; there is nothing here that they would change
-    "configure_logging",
-    "dashboard_host",
-    "dashboard_port",
-    "include_dashboard",
-    "job_config",
-    "labels",
-    "logging_config",
-    "logging_format",
-    "logging_level",
-    "namespace",
-    "object_store_memory",
-)
 
 
 @dataclass
@@ -100,9 +87,7 @@ def init(
     ValueError for what runtime_env cannot carry out.
     """
     global _connection
-    unknown = sorted(set(others) - set(_ACCEPTED))
-    if unknown:
-        raise TypeError(f"rtrain.init() has no option {', '.join(unknown)}")
+    _arguments.check("rtrain.init", others, _arguments.INIT)
     environment = _runtime_env.checked(runtime_env, "rtrain.init(runtime_env=)")
     if _connection is not None and _connection.pid == os.getpid():
         if ignore_reinit_error:

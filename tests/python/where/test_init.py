@@ -129,7 +129,7 @@ def test_a_second_init_is_an_error_without_the_flag(home: Home) -> None:
         except TypeError as error:
             print(error)
     """)
-    assert out.splitlines() == ["True", "True", "rtrain.init() has no option num_gpu"]
+    assert out.splitlines() == ["True", "True", "rtrain.init() has no argument 'num_gpu'"]
 
 
 def test_killed_processes_leave_nothing_that_runs(home: Home) -> None:

@@ -9,6 +9,7 @@ import secrets
 import weakref
 from typing import Any
 
+from rtrain import _arguments
 from rtrain._remote import _hub
 from rtrain._remote._errors import GetTimeoutError
 from rtrain._remote._hub import Call, Slot
@@ -158,6 +159,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     TimeoutError when it is not gone after a minute; Unreachable when the head could not be asked, so that it may live on.
     Actors are not restarted, so `no_restart` is always true.
     """
+    _arguments.told("kill", no_restart=no_restart)
     if not isinstance(actor, ActorHandle):
         raise TypeError(f"rtrain.kill takes an actor's handle, not {type(actor).__name__}")
     slot = actor._slot

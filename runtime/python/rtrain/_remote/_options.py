@@ -11,18 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from rtrain import _runtime_env, _where
-
-_IGNORED = (  # accepted; nothing here depends on them
-    "max_calls",
-    "max_concurrency",
-    "max_restarts",
-    "max_retries",
-    "max_task_retries",
-    "namespace",
-    "retry_exceptions",
-    "scheduling_strategy",
-)
+from rtrain import _arguments, _runtime_env, _where
 
 
 @dataclass(frozen=True)
@@ -41,11 +30,12 @@ class Options:
     def changed(self, **given: Any) -> Options:
         """TypeError for an option that there is not, ValueError for one that cannot be carried out."""
         known = {name: value for name, value in given.items() if name in Options.__dataclass_fields__}
-        wrong = sorted(set(given) - set(known) - set(_IGNORED))
+        wrong = sorted(set(given) - set(known) - set(_arguments.REMOTE))
         if wrong:
             raise TypeError(
                 f"rtrain.remote has no option {', '.join(wrong)}; there are {', '.join(Options.__dataclass_fields__)}"
             )
+        _arguments.check("rtrain.remote", {name: value for name, value in given.items() if name not in known}, _arguments.REMOTE)
         made = replace(
             self, **{name: value for name, value in known.items() if value is not None or name in ("num_cpus", "num_gpus")}
         )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rtrain import _arguments
 from rtrain._remote import _values
 from rtrain._remote._channel import Part
 from rtrain._remote._errors import GetTimeoutError
@@ -102,6 +103,7 @@ def wait(
 ) -> tuple[list[ObjectRef], list[ObjectRef]]:
     """Waits until `num_returns` of the refs have a value or an error, at most `timeout` seconds: those that have, and the
     others, both in the order given. `fetch_local` is there for compatibility."""
+    _arguments.told("wait", fetch_local=fetch_local)
     asked = list(refs)
     if isinstance(refs, ObjectRef) or not 1 <= num_returns <= len(asked) or len(set(map(id, asked))) != len(asked):
         raise ValueError("rtrain.wait takes a list of different refs, and num_returns between 1 and their number")

@@ -304,3 +304,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         return value.astype("M8[us]").astype(datetime.datetime)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def is_nan(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))

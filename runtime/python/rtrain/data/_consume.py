@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rtrain._arguments import told
 from rtrain.data import _block, _parts, _write
 from rtrain.data._block import Block, check_format
 from rtrain.data._chance import drawn
@@ -68,6 +69,7 @@ class Reading:
         n - 1 rows that are over are left out."""
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"streaming_split: n is {n!r}; it is a whole number from 1 on")
+        told("streaming_split", locality_hints=locality_hints)
         seed = drawn(self._node.says())
         return [DataIterator(Share(self._node, rank, n, equal=equal, seed=seed)) for rank in range(n)]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rtrain._arguments import OPERATIONS, check, told
 from rtrain.data import _block
 from rtrain.data._block import Block, check_format
 from rtrain.data._chance import drawn
@@ -35,13 +36,6 @@ from rtrain.data._plan import Mapped, Node, Read, rows_of
 from rtrain.data._share import Share
 from rtrain.data._source import InMemory
 
-# What places tasks on a cluster elsewhere. Here operations run in the process that reads, ahead of the loop.
-_PLACING = {
-    "compute", "concurrency", "num_cpus", "num_gpus", "memory", "scheduling_strategy", "resources", "ray_remote_args_fn",
-    "runtime_env", "max_concurrency", "accelerator_type", "label_selector", "max_retries", "max_restarts", "max_task_retries",
-}  # fmt: skip
-
-
 _nan = float("nan")  # of all NaN in a column one is kept
 
 
@@ -63,7 +57,7 @@ class Dataset(Reading):
         **placing: Any,
     ) -> Dataset:
         """`fn` of each row, a dict; it gives a dict. A class is made once in each process and called."""
-        check_placing("map", placing)
+        check("map", placing, OPERATIONS)
         return self._with(MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
 
     def flat_map(
@@ -77,7 +71,7 @@ class Dataset(Reading):
         **placing: Any,
     ) -> Dataset:
         """`fn` of each row gives a list of rows."""
-        check_placing("flat_map", placing)
+        check("flat_map", placing, OPERATIONS)
         return self._with(FlatMap(Function("flat_map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)))
 
     def filter(
@@ -92,7 +86,7 @@ class Dataset(Reading):
         **placing: Any,
     ) -> Dataset:
         """The rows that `fn` says True of, or that fit `expr`, an expression of pyarrow.compute (`pc.field("x") > 3`)."""
-        check_placing("filter", placing)
+        check("filter", placing, OPERATIONS)
         if (fn is None) == (expr is None):
             raise ValueError("filter needs either fn or expr")
         if expr is not None:
@@ -124,7 +118,7 @@ class Dataset(Reading):
         False, `fn` is carried out once more to count. False is taken at its word, and refused where it does not hold.
         zero_copy_batch: the arrays may be read-only.
         """
-        check_placing("map_batches", placing)
+        check("map_batches", placing, OPERATIONS)
         check_format(batch_format, "map_batches")
         size = None if batch_size in ("default", "auto") else batch_size
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
@@ -142,20 +136,20 @@ class Dataset(Reading):
     # -- columns ------------------------------------------------------------------------------------------------------
     def add_column(self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Any) -> Dataset:
         """`fn` of a batch gives the new column's values."""
-        check_placing("add_column", placing)
+        check("add_column", placing, OPERATIONS)
         check_format(batch_format, "add_column")
         if not isinstance(col, str):
             raise TypeError(f"add_column: the column's name is a text, not {type(col).__name__}")
         return self._with(AddColumn(col, Function("add_column", fn), batch_format))
 
     def drop_columns(self, cols: str | Sequence[str], **placing: Any) -> Dataset:
-        check_placing("drop_columns", placing)
+        check("drop_columns", placing, OPERATIONS)
         gone = self._named("drop_columns", cols)
         return self._with(Columns("drop_columns", _Dropped(gone), gone))
 
     def select_columns(self, cols: str | Sequence[str], **placing: Any) -> Dataset:
         """Of Parquet files only these columns are read."""
-        check_placing("select_columns", placing)
+        check("select_columns", placing, OPERATIONS)
         wanted = self._named("select_columns", cols)
         source = self._node.source if isinstance(self._node, Read) else None
         if isinstance(source, Parquet) and source.columns is None and not source.include_paths:
@@ -164,7 +158,7 @@ class Dataset(Reading):
 
     def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Any) -> Dataset:
         """New names by old ones, or a new name for every column."""
-        check_placing("rename_columns", placing)
+        check("rename_columns", placing, OPERATIONS)
         if not isinstance(names, Mapping):
             there = self.columns() or []
             if len(names) != len(there):
@@ -200,7 +194,8 @@ class Dataset(Reading):
         Rows in memory are permuted as a whole. Of files the row groups (or files) come in a random order, and rows are
         permuted within windows of `window_bytes`, which every reader holds in memory.
         """
-        check_placing("random_shuffle", placing)
+        check("random_shuffle", placing, OPERATIONS)
+        told("random_shuffle", num_blocks=num_blocks)
         if window_bytes < 1:
             raise ValueError(f"random_shuffle: window_bytes is {window_bytes}; it is at least 1")
         return Dataset(Shuffled(self._node, _seed("random_shuffle", seed), window_bytes))
@@ -218,7 +213,8 @@ class Dataset(Reading):
         **placing: Any,
     ) -> Dataset:
         """Accepted, and nothing changes: pieces are as large as memory allows, and every number of ranks shares them evenly."""
-        check_placing("repartition", placing)
+        check("repartition", placing, OPERATIONS)
+        told("repartition", num_blocks=num_blocks, target_num_rows_per_block=target_num_rows_per_block)
         return self.random_shuffle() if shuffle else self
 
     def limit(self, limit: int) -> Dataset:
@@ -258,7 +254,7 @@ class Dataset(Reading):
         for block in self._blocks():
             values = block.column(column, "unique")
             array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-            found.update(dict.fromkeys(_nan if one != one else one for one in array.unique().to_pylist()))
+            found.update(dict.fromkeys(_nan if _block.is_nan(one) else one for one in array.unique().to_pylist()))
         return list(found)
 
     def groupby(self, key: str | Sequence[str]) -> GroupedData:
@@ -266,6 +262,7 @@ class Dataset(Reading):
 
     def split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[Dataset]:
         """`n` datasets of neighbouring rows. equal: as many rows each; the up to n - 1 rows that are over are left out."""
+        told("split", locality_hints=locality_hints)
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"split: n is {n!r}; it is a whole number from 1 on")
         whole = self._frozen()
@@ -366,13 +363,6 @@ def in_memory(blocks: Iterable[Block], said: str) -> Dataset:
     return Dataset(Read(InMemory(f"materialized({said})", _block.concat(blocks))))
 
 
-def check_placing(caller: str, given: Mapping[str, Any]) -> None:
-    """Arguments that place tasks elsewhere are accepted and do nothing; others are a TypeError."""
-    unknown = sorted(set(given) - _PLACING)
-    if unknown:
-        raise TypeError(f"{caller}() has no argument {unknown[0]!r}")
-
-
 def _slice(whole: Node, start: int, stop: int | None) -> Dataset:
     return Dataset(Slice(whole, start, stop, f"rows {start} to {'the end' if stop is None else stop}"))
 
@@ -389,4 +379,4 @@ def _seed(caller: str, seed: Any) -> int | None:
     return seed
 
 
-__all__ = ["Dataset", "Schema", "check_placing", "in_memory"]
+__all__ = ["Dataset", "Schema", "in_memory"]

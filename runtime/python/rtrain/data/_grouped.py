@@ -163,7 +163,7 @@ def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
 
 def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """NaN is one key, as in the aggregates."""
-    return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))
+    return all(a == b or (_block.is_nan(a) and _block.is_nan(b)) for a, b in zip(one, other, strict=True))
 
 
 Compute = Callable[[Block], Block]

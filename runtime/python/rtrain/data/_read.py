@@ -9,26 +9,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rtrain._arguments import READERS, check, told
 from rtrain.data import _block, _files, _paths
 from rtrain.data._block import Block
-from rtrain.data._dataset import Dataset, check_placing
+from rtrain.data._dataset import Dataset
 from rtrain.data._plan import Read
 from rtrain.data._source import Counting, Indexed, InMemory, Source, Streamed
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
-_IGNORED = {
-    "override_num_blocks",
-    "parallelism",
-    "ray_remote_args",
-    "file_extensions",
-    "partitioning",
-    "shuffle",
-    "meta_provider",
-}
 
 
 def from_items(items: Sequence[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> Dataset:
     """Dicts are rows; other values become the column `item`."""
+    told("from_items", parallelism=parallelism, override_num_blocks=override_num_blocks)
     rows = [one if isinstance(one, Mapping) else {"item": one} for one in items]
     return _dataset(InMemory(f"from_items({len(rows)})", _block.from_rows(rows)))
 
@@ -43,7 +36,7 @@ def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
 
 def from_pandas(dfs: Any, **ignored: Any) -> Dataset:
     """A DataFrame, or a list of them one below the other; the index is left out."""
-    _check("from_pandas", ignored)
+    check("from_pandas", ignored, READERS)
     frames = list(dfs) if isinstance(dfs, list | tuple) else [dfs]
     if not frames or not all(hasattr(one, "iloc") and hasattr(one, "columns") for one in frames):
         raise TypeError("from_pandas takes a DataFrame, or a list of them")
@@ -52,7 +45,7 @@ def from_pandas(dfs: Any, **ignored: Any) -> Dataset:
 
 def from_arrow(tables: Any, **ignored: Any) -> Dataset:
     """A Table or RecordBatch, or a list of them one below the other."""
-    _check("from_arrow", ignored)
+    check("from_arrow", ignored, READERS)
     given = list(tables) if isinstance(tables, list | tuple) else [tables]
     if not given or not all(isinstance(one, pa.Table | pa.RecordBatch) for one in given):
         raise TypeError("from_arrow takes a pyarrow Table or RecordBatch, or a list of them")
@@ -62,7 +55,7 @@ def from_arrow(tables: Any, **ignored: Any) -> Dataset:
 def from_torch(dataset: Any, **ignored: Any) -> Dataset:
     """A torch Dataset, whose items become the column `item` (dicts: the columns they name), fetched when they are read. An
     IterableDataset is iterated anew for each epoch."""
-    _check("from_torch", ignored)
+    check("from_torch", ignored, READERS)
     name = f"from_torch({type(dataset).__name__})"
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
         return _dataset(Indexed(name, len(dataset), functools.partial(_items, dataset)))
@@ -78,7 +71,7 @@ def _items(dataset: Any, start: int, stop: int) -> Block:
 
 def from_huggingface(dataset: Any, **ignored: Any) -> Dataset:
     """A `datasets.Dataset`, read from where it lies when rows are asked for; an IterableDataset is iterated anew for each epoch."""
-    _check("from_huggingface", ignored)
+    check("from_huggingface", ignored, READERS)
     if isinstance(dataset, Mapping):
         raise TypeError(
             f"from_huggingface takes one dataset, and this is several: {', '.join(map(str, dataset))}; name one of them"
@@ -99,13 +92,13 @@ builtin_range = range
 
 def range(n: int, **ignored: Any) -> Dataset:  # noqa: A001
     """The column `id` with the numbers from 0 to n - 1."""
-    _check("range", ignored)
+    check("range", ignored, READERS)
     return _dataset(Counting(_count("range", n)))
 
 
 def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), **ignored: Any) -> Dataset:
     """The column `data`: arrays of `shape` filled with the numbers from 0 to n - 1."""
-    _check("range_tensor", ignored)
+    check("range_tensor", ignored, READERS)
     return _dataset(Counting(_count("range_tensor", n), tuple(shape)))
 
 
@@ -116,16 +109,18 @@ def read_parquet(
     filesystem: Any = None,
     columns: Sequence[str] | None = None,
     include_paths: bool = False,
+    file_extensions: Any = None,
+    shuffle: Any = None,
     **ignored: Any,
 ) -> Dataset:
     """Row group by row group, a few MiB at a time. columns: which to read. Folders of `key=value` give no column of that key."""
-    _check("read_parquet", ignored)
+    check("read_parquet", ignored, READERS)
     wanted = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
-    found = _paths.find("read_parquet", paths, filesystem, (".parquet", ".pq"))
+    found = _found("read_parquet", paths, filesystem, file_extensions, (".parquet", ".pq"))
     source = _files.Parquet(found, wanted, include_paths=include_paths)
     if wanted is not None:
         source.schema()  # an unknown column is said at once
-    return _dataset(source)
+    return _of_files("read_parquet", shuffle, source)
 
 
 def read_csv(
@@ -134,6 +129,8 @@ def read_csv(
     filesystem: Any = None,
     columns: Sequence[str] | None = None,
     include_paths: bool = False,
+    file_extensions: Any = None,
+    shuffle: Any = None,
     read_options: Any = None,
     parse_options: Any = None,
     convert_options: Any = None,
@@ -142,14 +139,16 @@ def read_csv(
     """Options are pyarrow.csv's. Types are those of the file's first MiB; convert_options=ConvertOptions(column_types=...) says others."""
     from pyarrow import csv
 
-    _check("read_csv", ignored)
+    check("read_csv", ignored, READERS)
     if columns is not None:
         convert_options = convert_options or csv.ConvertOptions()
         convert_options.include_columns = list(columns)
     options = {"read_options": read_options, "parse_options": parse_options, "convert_options": convert_options}
-    found = _paths.find("read_csv", paths, filesystem, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
-    return _dataset(
-        _files.Csv(found, {name: value for name, value in options.items() if value is not None}, include_paths=include_paths)
+    found = _found("read_csv", paths, filesystem, file_extensions, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
+    return _of_files(
+        "read_csv",
+        shuffle,
+        _files.Csv(found, {name: value for name, value in options.items() if value is not None}, include_paths=include_paths),
     )
 
 
@@ -159,19 +158,22 @@ def read_json(
     filesystem: Any = None,
     lines: bool = True,
     include_paths: bool = False,
+    file_extensions: Any = None,
+    shuffle: Any = None,
     read_options: Any = None,
     parse_options: Any = None,
     **ignored: Any,
 ) -> Dataset:
     """An object in each line, or a file that is one list of objects. Types are found anew for each MiB;
     parse_options=pyarrow.json.ParseOptions(explicit_schema=...) fixes them."""
-    _check("read_json", ignored)
+    check("read_json", ignored, READERS)
+    told("read_json", lines=lines)
     options = {
         name: value for name, value in (("read_options", read_options), ("parse_options", parse_options)) if value is not None
     }
-    found = _paths.find("read_json", paths, filesystem, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
+    found = _found("read_json", paths, filesystem, file_extensions, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
     parsed = functools.partial(_files.parse_json, options=options)
-    return _dataset(_files.JsonLines("read_json", found, parsed, include_paths=include_paths))
+    return _of_files("read_json", shuffle, _files.JsonLines("read_json", found, parsed, include_paths=include_paths))
 
 
 def read_text(
@@ -181,30 +183,54 @@ def read_text(
     encoding: str = "utf-8",
     drop_empty_lines: bool = True,
     include_paths: bool = False,
+    file_extensions: Any = None,
+    shuffle: Any = None,
     **ignored: Any,
 ) -> Dataset:
     """The column `text`, a row for each line."""
-    _check("read_text", ignored)
+    check("read_text", ignored, READERS)
     if "\n".encode(encoding) != b"\n":
         raise ValueError(
             f"read_text: the encoding {encoding} does not end lines with one byte; convert the files, or use read_binary_files"
         )
-    found = _paths.find("read_text", paths, filesystem, ())
+    found = _found("read_text", paths, filesystem, file_extensions, ())
     parsed = functools.partial(_files.parse_text, encoding=encoding, drop_empty_lines=drop_empty_lines)
-    return _dataset(_files.Lines("read_text", found, parsed, include_paths=include_paths))
+    return _of_files("read_text", shuffle, _files.Lines("read_text", found, parsed, include_paths=include_paths))
 
 
-def read_numpy(paths: _paths.Paths, *, filesystem: Any = None, include_paths: bool = False, **ignored: Any) -> Dataset:
+def read_numpy(
+    paths: _paths.Paths,
+    *,
+    filesystem: Any = None,
+    include_paths: bool = False,
+    file_extensions: Any = None,
+    shuffle: Any = None,
+    **ignored: Any,
+) -> Dataset:
     """`.npy` files: the column `data`, a row for each entry of the first dimension."""
-    _check("read_numpy", ignored)
-    return _dataset(_files.Npy(_paths.find("read_numpy", paths, filesystem, (".npy",)), include_paths=include_paths))
+    check("read_numpy", ignored, READERS)
+    return _of_files(
+        "read_numpy",
+        shuffle,
+        _files.Npy(_found("read_numpy", paths, filesystem, file_extensions, (".npy",)), include_paths=include_paths),
+    )
 
 
-def read_binary_files(paths: _paths.Paths, *, filesystem: Any = None, include_paths: bool = False, **ignored: Any) -> Dataset:
+def read_binary_files(
+    paths: _paths.Paths,
+    *,
+    filesystem: Any = None,
+    include_paths: bool = False,
+    file_extensions: Any = None,
+    shuffle: Any = None,
+    **ignored: Any,
+) -> Dataset:
     """The column `bytes`, a row for each file."""
-    _check("read_binary_files", ignored)
-    found = _paths.find("read_binary_files", paths, filesystem, ())
-    return _dataset(_files.WholeFiles("read_binary_files", found, _as_bytes, 64, include_paths=include_paths))
+    check("read_binary_files", ignored, READERS)
+    found = _found("read_binary_files", paths, filesystem, file_extensions, ())
+    return _of_files(
+        "read_binary_files", shuffle, _files.WholeFiles("read_binary_files", found, _as_bytes, 64, include_paths=include_paths)
+    )
 
 
 def _as_bytes(content: bytes) -> dict[str, Any]:
@@ -218,27 +244,51 @@ def read_images(
     size: tuple[int, int] | None = None,
     mode: str | None = None,
     include_paths: bool = False,
+    file_extensions: Any = None,
+    shuffle: Any = None,
     **ignored: Any,
 ) -> Dataset:
     """The column `image`: arrays (height, width, channels). size: (height, width) to resize to. mode: Pillow's, such as "RGB"."""
-    _check("read_images", ignored)
+    check("read_images", ignored, READERS)
     try:
         import PIL.Image  # noqa: F401
     except ImportError as error:
         raise ImportError("read_images needs Pillow: pip install pillow") from error
     if size is not None and (len(size) != 2 or any(one < 1 for one in size)):
         raise ValueError(f"read_images: size is {size}; it is (height, width)")
-    found = _paths.find("read_images", paths, filesystem, _IMAGES)
+    found = _found("read_images", paths, filesystem, file_extensions, _IMAGES)
     row = functools.partial(_files.decode_image, size=size, mode=mode)
-    return _dataset(_files.WholeFiles("read_images", found, row, 32, include_paths=include_paths))
+    return _of_files("read_images", shuffle, _files.WholeFiles("read_images", found, row, 32, include_paths=include_paths))
 
 
 def _dataset(source: Source) -> Dataset:
     return Dataset(Read(source))
 
 
-def _check(caller: str, given: Mapping[str, Any]) -> None:
-    check_placing(caller, {name: value for name, value in given.items() if name not in _IGNORED})
+def _found(caller: str, paths: _paths.Paths, filesystem: Any, extensions: Any, usual: tuple[str, ...]) -> _paths.Files:
+    """The files with these extensions, in folders, globs and lists alike. None: of folders those with the reader's own."""
+    if extensions is None:
+        return _paths.find(caller, paths, filesystem, usual)
+    names = [extensions] if isinstance(extensions, str) else list(extensions)
+    if not names or not all(isinstance(one, str) and one.strip(".") for one in names):
+        raise ValueError(f"{caller}: file_extensions is {extensions!r}; it is a list such as ['csv']")
+    suffixes = tuple("." + one.lstrip(".").lower() for one in names)
+    files = _paths.find(caller, paths, filesystem, suffixes)
+    kept = [place for place, path in enumerate(files.paths) if path.lower().endswith(suffixes)]
+    if not kept:
+        raise FileNotFoundError(
+            f"{caller}: none of {len(files.paths)} files ({files.paths[0]} ...) ends with {' or '.join(suffixes)}"
+        )
+    return _paths.Files(files.system, [files.paths[place] for place in kept], [files.sizes[place] for place in kept])
+
+
+def _of_files(caller: str, shuffle: Any, source: Source) -> Dataset:
+    """shuffle: "files", or an object with a `seed`: files (of Parquet: row groups) in a random order, another in each epoch."""
+    if shuffle is None:
+        return _dataset(source)
+    if shuffle != "files" and not hasattr(shuffle, "seed"):
+        raise ValueError(f"{caller}: shuffle is {shuffle!r}; it is 'files', an object with a seed, or None")
+    return _dataset(source).randomize_block_order(seed=getattr(shuffle, "seed", None))
 
 
 def _count(caller: str, n: Any) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rtrain import _runtime_env
-from rtrain.train import _filesystems, _names, _warnings
+from rtrain import _arguments, _runtime_env
+from rtrain.train import _filesystems, _names
 from rtrain.train._ingest import ExecutionOptions
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -64,8 +64,9 @@ class ScalingConfig:
         self.placement_strategy = str(self.placement_strategy).upper()
         if self.placement_strategy not in _PLACEMENTS:
             raise ValueError(f"placement_strategy is {self.placement_strategy!r}; it is one of {', '.join(_PLACEMENTS)}")
+        _arguments.told("ScalingConfig", elastic_resize_monitor_interval_s=self.elastic_resize_monitor_interval_s)
         if self.trainer_resources is not None:
-            _warnings.once(
+            _arguments.once(
                 "trainer_resources",
                 "ScalingConfig(trainer_resources=) is kept for older scripts: the driver needs none",
             )
@@ -200,7 +201,7 @@ class CheckpointConfig:
             raise ValueError(f"keep_latest is {self.keep_latest!r}; it is 'always' or 'until_success'")
         for name in ("checkpoint_frequency", "checkpoint_at_end"):
             if getattr(self, name):
-                _warnings.once(name, f"CheckpointConfig({name}=) does nothing: the training loop decides when it reports one")
+                _arguments.once(name, f"CheckpointConfig({name}=) does nothing: the training loop decides when it reports one")
 
     def job(self) -> dict[str, Any]:
         found: dict[str, Any] = {"score_order": self.checkpoint_score_order}
@@ -230,14 +231,14 @@ class FailureConfig:
         if isinstance(self.max_failures, bool) or not isinstance(self.max_failures, int) or self.max_failures < -1:
             raise ValueError(f"max_failures is {self.max_failures!r}; it is -1 (without end) or a whole number from 0")
         if self.fail_fast:
-            _warnings.once(
+            _arguments.once(
                 "fail_fast", "FailureConfig(fail_fast=) is kept for older scripts: it ends the run at the first failure"
             )
             if self.max_failures:
                 raise ValueError("fail_fast and max_failures contradict each other; give one")
         for name, (default, why) in _UNLIMITED.items():
             if getattr(self, name) != default:
-                _warnings.once(name, f"FailureConfig({name}=) changes nothing: {why}")
+                _arguments.once(name, f"FailureConfig({name}=) changes nothing: {why}")
 
 
 @dataclass
@@ -277,9 +278,10 @@ class DataConfig:
         ):
             raise TypeError(f"datasets_to_split is {datasets_to_split!r}; it is 'all' or a list of names")
         if execution_options is not None:
-            _warnings.once("execution_options", "DataConfig(execution_options=) changes nothing: each rank reads its rows itself")
+            _arguments.once("execution_options", "DataConfig(execution_options=) changes nothing: each rank reads its rows itself")
         self.datasets_to_split = datasets_to_split
         self.execution_options = execution_options
+        _arguments.told("DataConfig", enable_shard_locality=enable_shard_locality)
         self.enable_shard_locality = enable_shard_locality
         self.equal = equal
 
@@ -393,11 +395,11 @@ class RunConfig:
         self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
         self.logging_config = self.logging_config or LoggingConfig()
         if self.local_dir is not None:
-            _warnings.once("local_dir", "RunConfig(local_dir=) is an older name of storage_path")
+            _arguments.once("local_dir", "RunConfig(local_dir=) is an older name of storage_path")
             self.storage_path = self.storage_path or self.local_dir
         for name in ("verbose", "sync_config", "progress_reporter"):
             if getattr(self, name) is not None:
-                _warnings.once(name, f"RunConfig({name}=) is accepted for older scripts and changes nothing")
+                _arguments.once(name, f"RunConfig({name}=) is accepted for older scripts and changes nothing")
         if self.stop is not None and not callable(self.stop):
             self._check_stop(self.stop)
         if unknown := sorted(set(self.tracking) - set(_TRACKERS)):

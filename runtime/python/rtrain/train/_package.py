@@ -180,7 +180,7 @@ def _safe_members(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
 
 
 def _leads_out(name: str) -> bool:
-    return posixpath.isabs(name) or name.split("/")[0] == ".."
+    return posixpath.isabs(name) or name.split("/", maxsplit=1)[0] == ".."
 
 
 def _files(top: pathlib.Path, environments: list[str]) -> list[pathlib.Path]:

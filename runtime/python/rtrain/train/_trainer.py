@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rtrain import _runtime_env, _where
+from rtrain import _arguments, _runtime_env, _where
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
-from rtrain.train import _filesystems, _names, _package, _warnings
+from rtrain.train import _filesystems, _names, _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, FailureConfig, RunConfig, ScalingConfig, ValidationConfig
 from rtrain.train._driver import TERMINAL, Driver
@@ -90,7 +90,7 @@ class DataParallelTrainer:
         self._origin: Origin | None = None  # its directory
         for name, given in (("metadata", metadata), ("resume_from_checkpoint", resume_from_checkpoint)):
             if given is not None:
-                _warnings.once(name, f"Trainer({name}=) is an older shape; it does what it did")
+                _arguments.once(name, f"Trainer({name}=) is an older shape; it does what it did")
 
     # -- running ------------------------------------------------------------------------------------------------------
     def fit(self) -> Result:

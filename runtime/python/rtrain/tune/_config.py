@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rtrain import _arguments
 from rtrain.train import _configs
 from rtrain.tune._trial import Trial
 from rtrain.tune.schedulers._scheduler import TrialScheduler
@@ -95,6 +96,7 @@ class TuneConfig:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        _arguments.told("TuneConfig", reuse_actors=self.reuse_actors, chdir_to_trial_dir=self.chdir_to_trial_dir)
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode is {self.mode!r}; it is 'min' or 'max'")
         if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):

@@ -31,7 +31,7 @@ class ExperimentAnalysis:
         return self.results_grid.experiment_path
 
     def get_best_trial(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> TrialResult:
-        return self.results_grid.get_best_result(metric, mode, scope)
+        return self.results_grid.get_best_result(metric or self.default_metric, mode or self.default_mode, scope)
 
     @property
     def best_trial(self) -> TrialResult:

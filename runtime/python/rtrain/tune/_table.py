@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rtrain._arguments import REPORTER, check, told
 from rtrain.train._result import nested, score
 from rtrain.train._trainer import say
 from rtrain.tune._sweep import AUTOMATIC, Sweep
@@ -36,7 +37,8 @@ class CLIReporter:
         self.metric_columns, self.parameter_columns = _columns(metric_columns), _columns(parameter_columns)
         self.rows, self.every_s = max_progress_rows, float(max_report_frequency)
         self.metric, self.mode = metric, mode
-        self.ignored = others
+        check("CLIReporter", others, REPORTER)
+        told("CLIReporter", max_error_rows=max_error_rows)
 
 
 JupyterNotebookReporter = CLIReporter

@@ -1,0 +1,140 @@
+"""What happens to an argument that rtrain does not carry out: it is told of once, or refused. No argument is dropped.
+
+Functions that take arguments of the incumbent's by `**` name the tables that those may be in and call `check`; ones that have
+them in their signature call `told`. What is in no table is a TypeError. A test goes over all public signatures: a parameter is
+used by its function, or stands here.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_said: set[str] = set()
+
+
+def once(key: str, message: str) -> None:
+    """Says it, the first time that this process comes here."""
+    if key not in _said:
+        _said.add(key)
+        warnings.warn(message, DeprecationWarning, stacklevel=4)
+        print(f"rtrain: {message}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """neutral: values that ask for what rtrain does anyway. Another value is told of with the reason, or refused with it."""
+
+    why: str
+    neutral: tuple[Any, ...] = (None,)
+    refused: bool = False
+
+
+Table = Mapping[str, Rule]
+
+_HERE = "operations run in the process that reads, with that worker's resources"
+_FAILS = "a function that fails ends the reading with its error"
+OPERATIONS: Table = {
+    "compute": Rule(_HERE),
+    "concurrency": Rule(_HERE),
+    "num_cpus": Rule(_HERE),
+    "num_gpus": Rule(_HERE),
+    "memory": Rule(_HERE),
+    "resources": Rule(_HERE),
+    "accelerator_type": Rule(_HERE),
+    "label_selector": Rule(_HERE),
+    "scheduling_strategy": Rule(_HERE),
+    "ray_remote_args_fn": Rule(_HERE),
+    "max_concurrency": Rule(_HERE),
+    "runtime_env": Rule(
+        "operations run in the process that reads: give the run worker_runtime_env, or init runtime_env", refused=True
+    ),
+    "max_retries": Rule(_FAILS, (None, 0)),
+    "max_restarts": Rule(_FAILS, (None, 0)),
+    "max_task_retries": Rule(_FAILS, (None, 0)),
+}
+_PIECES = "rows flow in pieces of a few MiB, which any number of ranks shares"
+READERS: Table = {
+    **OPERATIONS,
+    "override_num_blocks": Rule(_PIECES),
+    "parallelism": Rule(_PIECES, (None, -1)),
+    "ray_remote_args": Rule(_HERE, (None, {})),
+    "meta_provider": Rule("files are described by their footers and sizes"),
+    "partitioning": Rule(
+        "no columns are made of key=value folders; include_paths=True gives the path, of which map_batches makes them",
+        refused=True,
+    ),
+}
+_NO_RETRY = "a call that fails, or whose process ends, raises in rtrain.get"
+REMOTE: Table = {
+    "max_calls": Rule("a function's process ends with its call", (None, 0, 1)),
+    "max_concurrency": Rule("an actor carries out one call after the other", (None, 1)),
+    "max_restarts": Rule("an actor that ends is not made again", (None, 0)),
+    "max_retries": Rule(_NO_RETRY, (None, 0)),
+    "max_task_retries": Rule(_NO_RETRY, (None, 0)),
+    "retry_exceptions": Rule(_NO_RETRY, (None, False)),
+    "namespace": Rule("actors are known by their handles alone"),
+    "scheduling_strategy": Rule("label_selector and resources say which nodes are fit", (None, "DEFAULT")),
+}
+_WORKERS_OWN = "there is no dashboard, no object store and no service whose logs it would change"
+INIT: Table = {
+    **{
+        name: Rule(_WORKERS_OWN)
+        for name in ("configure_logging", "dashboard_host", "dashboard_port", "job_config", "logging_config", "logging_format")
+    },
+    "include_dashboard": Rule(_WORKERS_OWN, (None, False)),
+    "labels": Rule("nodes have the labels that their agents were started with"),
+    "logging_level": Rule(_WORKERS_OWN),
+    "namespace": REMOTE["namespace"],
+    "object_store_memory": Rule(_WORKERS_OWN),
+}
+_TABLE = "the table has the columns that fit, and the best trials first"
+REPORTER: Table = {
+    name: Rule(_TABLE)
+    for name in ("total_samples", "max_column_length", "infer_limit", "print_intermediate_tables", "sort_by_metric")
+}
+_BLOCKS = Rule(_PIECES)
+_HINT = Rule("each reader opens the files of its own part")
+NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scripts that give them
+    "random_shuffle": {"num_blocks": _BLOCKS},
+    "repartition": {"num_blocks": _BLOCKS, "target_num_rows_per_block": _BLOCKS},
+    "split": {"locality_hints": _HINT},
+    "streaming_split": {"locality_hints": _HINT},
+    "from_items": {"parallelism": Rule(_PIECES, (None, -1)), "override_num_blocks": _BLOCKS},
+    "read_json": {"lines": Rule("a file of lines and one that is a list are told apart by what they hold", (None, True, False))},
+    "DataConfig": {"enable_shard_locality": Rule("each rank reads its own part from where it lies", (None, True))},
+    "ScalingConfig": {"elastic_resize_monitor_interval_s": Rule("the head looks whenever resources change", (None, 60.0, 60))},
+    "TuneConfig": {
+        "reuse_actors": Rule("each trial has processes of its own", (None, False)),
+        "chdir_to_trial_dir": Rule("a trial runs where its worker starts"),
+    },
+    "kill": {"no_restart": Rule("an actor that ends is not made again", (None, True))},
+    "wait": {"fetch_local": Rule("a value is sent to its driver when it is there", (None, True))},
+    "CLIReporter": {"max_error_rows": Rule("every trial that failed is shown", (None, 20))},
+}
+
+
+def check(caller: str, given: Mapping[str, Any], table: Table) -> None:
+    """TypeError for an argument that is in no table, ValueError for one that is refused. Others are told of once."""
+    unknown = sorted(set(given) - set(table))
+    if unknown:
+        raise TypeError(f"{caller}() has no argument {unknown[0]!r}")
+    wanted = {name: value for name, value in given.items() if not any(_is(value, one) for one in table[name].neutral)}
+    refused = [f"{caller}({name}=) cannot be carried out: {table[name].why}" for name in wanted if table[name].refused]
+    if refused:
+        raise ValueError("\n".join(refused))
+    for name in wanted:
+        once(f"{caller}.{name}", f"{caller}({name}=) changes nothing: {table[name].why}")
+
+
+def told(caller: str, **given: Any) -> None:
+    """Of parameters in a signature that are in NAMED."""
+    check(caller, given, NAMED[caller])
+
+
+def _is(value: Any, one: Any) -> bool:
+    """Equal and of one kind: 0 is not False, and what compares in its own way (an array) is not neutral."""
+    return value is one or (type(value) is type(one) and bool(value == one))

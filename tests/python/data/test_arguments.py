@@ -1,0 +1,228 @@
+"""No argument of a public function is dropped: its function uses it, or `rtrain._arguments` says what becomes of it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import pathlib
+import textwrap
+
+import pytest
+import rtrain
+import rtrain.data as data
+from rtrain import _arguments
+
+PACKAGES = ["rtrain", "rtrain.train", "rtrain.train.torch", "rtrain.tune", "rtrain.data"]
+# Methods that users write: their arguments are what rtrain gives.
+OVERRIDDEN = {
+    "DataConfig.configure",
+    *(f"UserCallback.{name}" for name in ("before_run", "after_run", "after_report", "after_exception")),
+    *(f"Callback.{name}" for name in ("setup", "on_experiment_end", "on_trial_complete", "on_trial_error", "on_trial_result")),
+    "Callback.on_trial_start",
+    *(f"Trainable.{name}" for name in ("setup", "save_checkpoint", "load_checkpoint")),
+}
+READ_BY_LOOPS = {"CheckpointWanted", "PreemptionInfo", "MicroBatch"}  # rtrain makes them, and users read them
+TOLD_BY_ANOTHER = {("SyncConfig.__init__", "settings")}  # RunConfig(sync_config=) tells of it
+
+
+@functools.cache
+def words_read() -> frozenset[str]:
+    """Attributes that some code of the package reads, and its texts, which may name them."""
+    found: set[str] = set()
+    for file in pathlib.Path(rtrain.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return frozenset(found)
+
+
+def public_functions():
+    seen = set()
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            for said, function in functions_of(name, getattr(module, name)):
+                if id(function) not in seen and str(function.__module__).startswith("rtrain"):
+                    seen.add(id(function))
+                    yield said, function
+
+
+def functions_of(name, value):
+    if inspect.isfunction(value):
+        return [(name, inspect.unwrap(value))]
+    if not inspect.isclass(value):
+        return []
+    members = inspect.getmembers(value, inspect.isfunction)
+    return [(f"{name}.{one}", inspect.unwrap(f)) for one, f in members if one == "__init__" or not one.startswith("_")]
+
+
+def dropped(function) -> list[str]:
+    """Parameters that the function neither uses nor keeps where something reads them."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return []  # a data class's, which `fields_of` has
+    if not isinstance(tree, ast.FunctionDef) or all(isinstance(one, ast.Raise | ast.Expr) for one in tree.body):
+        return []  # it refuses, or is a protocol
+    given = tree.args
+    names = [one.arg for one in [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg] if one]
+    kept, elsewhere = {}, set()
+    for node in ast.walk(ast.Module(body=tree.body, type_ignores=[])):
+        if isinstance(node, ast.Assign):
+            for target, value in pairs_of(node):
+                if isinstance(target, ast.Attribute) and isinstance(value, ast.Name):
+                    kept[id(value)] = target.attr
+    for node in ast.walk(ast.Module(body=tree.body, type_ignores=[])):
+        if isinstance(node, ast.Name) and (id(node) not in kept or kept[id(node)] in words_read()):
+            elsewhere.add(node.id)
+    return [one for one in names if one not in elsewhere and one not in ("self", "cls")]
+
+
+def pairs_of(node: ast.Assign):
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value
+
+
+def test_every_parameter_of_every_public_function_is_used_or_declared():
+    functions = list(public_functions())
+    assert len(functions) > 200
+    wrong = [
+        f"{said}({name}=)"
+        for said, function in functions
+        if said not in OVERRIDDEN
+        for name in dropped(function)
+        if (said, name) not in TOLD_BY_ANOTHER
+    ]
+    assert wrong == []
+
+
+def test_every_field_of_every_public_data_class_is_read_somewhere():
+    wrong = []
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            fields = getattr(getattr(module, name), "__dataclass_fields__", {}) if name not in READ_BY_LOOPS else {}
+            wrong += [f"{name}.{one}" for one in fields if one not in words_read()]
+    assert wrong == []
+
+
+def test_the_check_can_fail():
+    class Keeps:
+        def __init__(self, used, dropped_by_all, kept_and_never_read, **rest):
+            self.zzz_never_read = kept_and_never_read
+            print(used)
+
+    assert dropped(Keeps.__init__) == ["dropped_by_all", "kept_and_never_read", "rest"]
+
+
+def sample(rule):
+    return next(one for one in (5, "other", True) if not any(_arguments._is(one, neutral) for neutral in rule.neutral))
+
+
+def outcome(call, name, rule, said):
+    """Told once, or refused, with the reason; what is neutral is not told of."""
+    _arguments._said.clear()
+    if rule.refused:
+        with pytest.raises(ValueError, match=name) as caught:
+            call(sample(rule))
+        assert rule.why in str(caught.value)
+        return
+    call(sample(rule))
+    call(sample(rule))
+    told = said()
+    assert told.count(f"({name}=) changes nothing: {rule.why}") == 1
+    for neutral in rule.neutral:
+        _arguments._said.clear()
+        call(neutral)
+        assert said() == ""
+
+
+OPERATIONS = {
+    "map": lambda rows, given: rows.map(dict, **given),
+    "flat_map": lambda rows, given: rows.flat_map(lambda row: [row], **given),
+    "filter": lambda rows, given: rows.filter(bool, **given),
+    "map_batches": lambda rows, given: rows.map_batches(dict, **given),
+    "add_column": lambda rows, given: rows.add_column("x", len, **given),
+    "drop_columns": lambda rows, given: rows.drop_columns("id", **given),
+    "select_columns": lambda rows, given: rows.select_columns("id", **given),
+    "rename_columns": lambda rows, given: rows.rename_columns({"id": "x"}, **given),
+    "random_shuffle": lambda rows, given: rows.random_shuffle(**given),
+    "repartition": lambda rows, given: rows.repartition(**given),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_tell_of_each_argument_that_changes_nothing(name, capfd):
+    for argument, rule in _arguments.OPERATIONS.items():
+        call = lambda value, argument=argument: OPERATIONS[name](data.range(3), {argument: value})  # noqa: E731
+        outcome(call, argument, rule, lambda: capfd.readouterr().err)
+    with pytest.raises(TypeError, match="has no argument 'num_cpu'"):
+        OPERATIONS[name](data.range(3), {"num_cpu": 1})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("reader", ["range", "read_csv", "read_json", "read_text", "read_binary_files", "read_parquet"])
+def test_readers_tell_of_each_argument_that_changes_nothing(reader, tmp_path, capfd):
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    (tmp_path / "a.json").write_text("{}\n")
+    data.range(3).write_parquet(tmp_path)
+    where = 3 if reader == "range" else tmp_path
+    for argument, rule in _arguments.READERS.items():
+        call = lambda value, argument=argument: getattr(data, reader)(where, **{argument: value})  # noqa: E731
+        outcome(call, argument, rule, lambda: capfd.readouterr().err)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_remote_calls_tell_of_each_option_that_changes_nothing(capfd):
+    for argument, rule in _arguments.REMOTE.items():
+        call = lambda value, argument=argument: rtrain.remote(**{argument: value})(len)  # noqa: E731
+        outcome(call, argument, rule, lambda: capfd.readouterr().err)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_a_signature_has_for_other_scripts_is_told_of(tmp_path, capfd):
+    from rtrain import train, tune
+
+    (tmp_path / "a.json").write_text("{}\n")
+    calls = {
+        "random_shuffle": lambda given: data.range(3).random_shuffle(**given),
+        "repartition": lambda given: data.range(3).repartition(**given),
+        "split": lambda given: data.range(3).split(2, **given),
+        "streaming_split": lambda given: data.range(3).streaming_split(2, **given),
+        "from_items": lambda given: data.from_items([1], **given),
+        "read_json": lambda given: data.read_json(tmp_path / "a.json", **given),
+        "DataConfig": lambda given: train.DataConfig(**given),
+        "ScalingConfig": lambda given: train.ScalingConfig(**given),
+        "TuneConfig": lambda given: tune.TuneConfig(**given),
+        "CLIReporter": lambda given: tune.CLIReporter(**given),
+        "wait": lambda given: rtrain.wait([rtrain.put(1)], **given),
+        "kill": lambda given: pytest.raises(TypeError, rtrain.kill, "no actor", **given),
+    }
+    assert calls.keys() == _arguments.NAMED.keys()
+    for name, table in _arguments.NAMED.items():
+        for argument, rule in table.items():
+            call = lambda value, name=name, argument=argument: calls[name]({argument: value})  # noqa: E731
+            outcome(call, argument, rule, lambda: capfd.readouterr().err)
+
+
+def test_file_extensions_choose_and_shuffle_mixes(tmp_path):
+    for number in range(8):
+        (tmp_path / f"{number}.{'log' if number % 2 else 'txt'}").write_text(f"{number}\n")
+    for extensions in (["log"], ".log"):
+        assert [row["text"] for row in data.read_text(tmp_path, file_extensions=extensions).take_all()] == list("1357")
+    assert data.read_text(f"{tmp_path}/*", file_extensions=["txt"]).count() == 4
+    with pytest.raises(FileNotFoundError, match="csv"):
+        data.read_text(tmp_path, file_extensions=["csv"])
+    share = data.read_text(tmp_path, shuffle="files").rtrain_share_of_run(0, 1, 3, equal=True)
+    epochs = [[row["text"] for row in share] for _ in range(3)]
+    assert all(sorted(one) == list("01234567") for one in epochs) and len({tuple(one) for one in epochs}) > 1
+    with pytest.raises(ValueError, match="shuffle is 'rows'"):
+        data.read_text(tmp_path, shuffle="rows")
