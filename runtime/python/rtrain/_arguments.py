@@ -113,6 +113,7 @@ NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scrip
     },
     "kill": {"no_restart": Rule("an actor that ends is not made again", (None, True))},
     "wait": {"fetch_local": Rule("a value is sent to its driver when it is there", (None, True))},
+    "PopulationBasedTraining": {"log_config": Rule("no file has the changes of configs; reports have them", (None, True, False))},
     "CLIReporter": {"max_error_rows": Rule("every trial that failed is shown", (None, 20))},
 }
 

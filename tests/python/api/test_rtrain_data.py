@@ -159,3 +159,32 @@ def test_a_state_for_what_keeps_none(cluster):
 
     with pytest.raises(train.WorkerGroupError, match="a share of type list has no load_state_dict"):
         DataParallelTrainer(loop, datasets={"train": [1]}, run_config=RunConfig(name=cluster.name("data"))).fit()
+
+
+def writes(config):
+    """The first attempt fails when its files are there; both write once before a checkpoint and once after it."""
+    attempt, rank = train.get_context().get_attempt(), train.get_context().get_world_rank()
+    folder = pathlib.Path(config["folder"])
+    if train.get_checkpoint() is None:
+        data.range(4).write_parquet(folder)
+        with train.checkpoint_dir() as made:
+            (pathlib.Path(made) / f"state-{rank}").write_text("state")
+            train.report({"step": 1}, checkpoint=made, checkpoint_upload_mode=train.CheckpointUploadMode.SYNC)
+    data.range(6).map(lambda row: {"id": 10 * attempt + row["id"]}).write_parquet(folder, num_rows_per_file=2 + attempt)
+    train.collective.barrier()
+    if attempt == 1 and rank == 0:
+        os._exit(9)
+    train.report({"attempt": attempt})
+
+
+def test_a_retried_attempt_replaces_the_files_that_it_wrote_after_its_checkpoint(cluster, tmp_path):
+    told = Told()
+    DataParallelTrainer(
+        writes,
+        train_loop_config={"folder": str(tmp_path)},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name=cluster.name("writes"), callbacks=[told], failure_config=FailureConfig(max_failures=1)),
+    ).fit()
+    assert [rank["attempt"] for rank in told.ranks] == [2, 2]
+    rows = sorted(row["id"] for row in data.read_parquet(tmp_path).take_all())
+    assert rows == sorted([*range(4), *range(20, 26)] * 2)
