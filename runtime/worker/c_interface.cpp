@@ -84,7 +84,8 @@ int read_call(const rtw_report_args& args, rtrain::worker::ReportCall& call) {
     if (!upload)
         return failed(RTW_INVALID, "upload is " + std::to_string(args.upload) + " and should be an RTW_UPLOAD_ value");
     call.upload = *upload;
-    if (args.owned != 0) call.files = rtrain::worker::ReportCall::Files::given_away;
+    using Files = rtrain::worker::ReportCall::Files;
+    if (args.owned != 0) call.files = args.owned == 2 ? Files::copied_then_removed : Files::given_away;
     return RTW_OK;
 }
 

@@ -65,7 +65,8 @@ typedef struct {
     const char* metrics_json;    /* one JSON object */
     const char* checkpoint_path; /* directory, or NULL */
     const char* directory_name;  /* rank 0's wish for its name, or NULL */
-    int32_t owned;               /* 1: the directory may be moved away; 0: it is copied (reflinked where possible) */
+    int32_t owned;               /* 1: the directory may be moved away; 0: it is copied (reflinked where possible);
+                                    2: copied, and removed once every rank has come (others may bring it as well) */
     int32_t upload;              /* RTW_UPLOAD_* */
 } rtw_report_args;
 

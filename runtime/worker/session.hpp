@@ -42,7 +42,7 @@ struct ReportCall {
     std::string metrics_json;
     std::optional<std::string> directory;
     std::string directory_name;
-    enum class Files { copied, given_away } files = Files::copied;
+    enum class Files { copied, given_away, copied_then_removed } files = Files::copied;
     Upload upload = Upload::run_default;
 };
 

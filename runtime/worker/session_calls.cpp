@@ -236,9 +236,13 @@ int Session::report(ReportCall call) {
     Report report{.metrics_json = std::move(call.metrics_json), .upload = call.upload};
     std::string not_staged;  // told to the program once the barrier is passed
     if (const int code = stage_files(lock, call, report, not_staged); code != RTW_OK) return code;
+    const bool removed = call.files == ReportCall::Files::copied_then_removed && report.checkpoint &&
+                         report.checkpoint->path != *call.directory;
     const int code = send_report(lock, std::move(report));
     last_report_ = Clock::now();
     if (code != RTW_OK) return code;
+    std::error_code ignored;
+    if (removed) std::filesystem::remove_all(*call.directory, ignored);
     if (!not_staged.empty()) return failed(RTW_STORAGE, not_staged);
     return take_upload_fault();
 }

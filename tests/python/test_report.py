@@ -137,6 +137,39 @@ def test_a_worker_resumes_from_the_checkpoint_it_is_welcomed_with_and_later_from
     ]
 
 
+@pytest.mark.parametrize(("keep", "stays"), [("None", False), ("False", True)])
+def test_explicit_async_removes_what_was_reported_once_every_rank_has_brought_it(agent, start, tmp_path, keep, stays):
+    agent.world_size = 2
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "model").write_text("weights")
+    script = f"""
+        import rtrain.train as t
+        t.report({{}}, {str(source)!r}, checkpoint_upload_mode=t.CheckpointUploadMode.ASYNC, delete_local_checkpoint_after_upload={keep})
+        """
+    for worker in [start(script, rank) for rank in (0, 1)]:
+        worker.finish()
+    assert source.exists() is stays
+    assert (agent.storage / "checkpoint_000001-a003" / "model").read_text() == "weights"
+    assert all(report["checkpoint"] for report in agent.frames("report"))
+
+
+def test_explicit_async_keeps_a_committed_checkpoint_and_the_directory_that_the_loop_works_in(agent, start, tmp_path):
+    committed = tmp_path / "committed"
+    (committed / "inner").mkdir(parents=True)
+    (committed / ".manifest.json").touch()
+    start(f"""
+        import os, pathlib, rtrain.train as t
+        from rtrain.train import CheckpointUploadMode
+        t.report({{}}, {str(committed)!r}, checkpoint_upload_mode=CheckpointUploadMode.ASYNC)
+        pathlib.Path({str(tmp_path / "work" / "below")!r}).mkdir(parents=True)
+        os.chdir({str(tmp_path / "work" / "below")!r})
+        t.report({{}}, {str(tmp_path / "work")!r}, checkpoint_upload_mode=CheckpointUploadMode.ASYNC)
+        """).finish()
+    assert committed.is_dir()
+    assert (tmp_path / "work" / "below").is_dir()
+
+
 BRINGS_ONE = """
 import os, sys, time, rtrain.train as t
 with t.checkpoint_dir() as d:

@@ -268,11 +268,13 @@ class ClusterSession:
 
 
 def _with_files(call: ReportCall, directory: str) -> ReportArgs:
+    from rtrain.train import _uploads
+
     return ReportArgs(
         metrics_json=call.metrics_json.encode(),
         checkpoint_path=os.fsencode(directory),
         directory_name=None if call.directory_name is None else call.directory_name.encode(),
-        owned=int(call.owned),
+        owned=2 if _uploads.may_be_removed(call) else int(call.owned),
         upload=_UPLOADS[call.upload],
     )
 

@@ -31,6 +31,7 @@ from rtrain.train._session import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
+from rtrain.train._uploads import may_be_removed
 
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
 
@@ -75,6 +76,8 @@ class LocalSession:
         checkpoint = self._commit(call, name, entries, fault, told) if name else None
         if checkpoint is not None:
             self._latest = checkpoint
+            if may_be_removed(call):
+                shutil.rmtree(str(call.directory), ignore_errors=True)
         self.last_metrics = [one[0] for one in told]
         if root:
             self._directory.journal(self._index, self.last_metrics)

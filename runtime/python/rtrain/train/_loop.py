@@ -39,6 +39,7 @@ def report(
     checkpoint_dir_name: rank 0's wish; one that is used again in an attempt is numbered, and the checkpoint before stays.
     checkpoint_upload_mode: None takes the run's `checkpoint.upload`.
     delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible.
+    None with CheckpointUploadMode.ASYNC removes it once its files are staged; without a mode, or with False, it stays.
     checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint`, brings the files into the run's directory by its own
     means. As CheckpointUploadMode.NO_UPLOAD it needs a run directory that is a path which the nodes mount.
     validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
@@ -52,13 +53,14 @@ def report(
     else:
         owned = delete_local_checkpoint_after_upload
         if owned is None and isinstance(checkpoint, Checkpoint):
-            owned = checkpoint._owned
+            owned = checkpoint._owned or None
         call = ReportCall(
             metrics_json=_metrics.encode(metrics),
             directory=_directory_of(checkpoint),
             directory_name=checkpoint_dir_name,
             upload=checkpoint_upload_mode,
             owned=bool(owned),
+            removed=owned is None and checkpoint_upload_mode is CheckpointUploadMode.ASYNC,
             upload_fn=checkpoint_upload_fn,
             validation=validation,
         )

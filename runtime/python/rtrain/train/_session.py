@@ -70,6 +70,7 @@ class ReportCall:
     directory_name: str | None = None
     upload: CheckpointUploadMode | None = None  # None: the run's own
     owned: bool = False  # the directory may be moved away
+    removed: bool = False  # once the files are staged, unless something else needs the directory
     upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
     validation: object = False  # bool or ValidationTaskConfig
     mark: str | None = None  # in a directory of the run's own that is taken over once every rank has come

@@ -95,6 +95,14 @@ def take_over(mark: str) -> None:
         pathlib.Path(mark).parent.rename(target)
 
 
+def may_be_removed(call: ReportCall) -> bool:
+    """Whether `report` removes the directory that was reported: never a committed checkpoint, nor where this process works."""
+    if not call.removed or call.owned or call.directory is None:
+        return False
+    directory = pathlib.Path(call.directory).resolve()
+    return directory not in (here := pathlib.Path.cwd(), *here.parents) and not (directory / MANIFEST).exists()
+
+
 def _committed(directory: pathlib.Path) -> bool:
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
