@@ -68,6 +68,16 @@ READERS: Table = {
         refused=True,
     ),
 }
+_ONE_PROCESS = "the process that calls it writes its files itself, one after the other"
+WRITERS: Table = {
+    "concurrency": Rule(_ONE_PROCESS),
+    "ray_remote_args": Rule(_ONE_PROCESS, (None, {})),
+    "try_create_dir": Rule("the folder is made where it is not there", (None, True)),
+    "partition_cols": Rule("groupby(...).map_groups, or a write for each filter, makes folders of one's own", refused=True),
+    "filename_provider": Rule("files are named by run, write, rank and block, so that a retry replaces its own", refused=True),
+    "arrow_open_stream_args": Rule("filesystem= takes a file system with the settings wanted", refused=True),
+    "arrow_parquet_args_fn": Rule("options of pyarrow's ParquetWriter are given as arguments", refused=True),
+}
 _NO_RETRY = "a call that fails, or whose process ends, raises in rtrain.get"
 REMOTE: Table = {
     "max_calls": Rule("a function's process ends with its call", (None, 0, 1)),

@@ -183,6 +183,21 @@ def test_readers_tell_of_each_argument_that_changes_nothing(reader, tmp_path, ca
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_writers_tell_of_each_argument_that_changes_nothing(kind, tmp_path, capfd):
+    for number, (argument, rule) in enumerate(_arguments.WRITERS.items()):
+
+        def call(value, argument=argument, number=number):
+            getattr(data.range(3), f"write_{kind}")(tmp_path / str(number), **{argument: value})
+
+        outcome(call, argument, rule, lambda: capfd.readouterr().err)
+    getattr(data.range(10), f"write_{kind}")(tmp_path / "rows", min_rows_per_file=2, max_rows_per_file=4)
+    assert len(list((tmp_path / "rows").iterdir())) == 3
+    with pytest.raises(TypeError, match="nothing_such"):
+        getattr(data.range(3), f"write_{kind}")(tmp_path / "none", nothing_such=1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_remote_calls_tell_of_each_option_that_changes_nothing(capfd):
     for argument, rule in _arguments.REMOTE.items():
         call = lambda value, argument=argument: rtrain.remote(**{argument: value})(len)  # noqa: E731

@@ -66,9 +66,10 @@ def test_ranks_write_beside_each_other_also_when_there_are_fewer_of_them(tmp_pat
     assert capfd.readouterr().err == ""
 
 
-def test_two_writes_of_one_process_are_two(tmp_path):
+def test_two_writes_of_one_process_are_two(tmp_path, capfd):
     data.range(3).write_parquet(tmp_path)
     data.range(3).write_parquet(tmp_path)
+    assert capfd.readouterr().err == ""  # no other run's files are there
     assert ids(tmp_path) == [0, 0, 1, 1, 2, 2]
 
 

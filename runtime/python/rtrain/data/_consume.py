@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rtrain._arguments import told
+from rtrain._arguments import WRITERS, check, told
 from rtrain.data import _block, _parts, _write
 from rtrain.data._block import Block, check_format
 from rtrain.data._chance import drawn
@@ -204,9 +204,10 @@ class Reading:
     ) -> None:
         """Files in the folder `path`, named by run, write and block. They appear when all are written; an attempt that is retried
         replaces its own. mode: what to do about files of other writes there. options: row_group_size, and those of
-        pyarrow's ParquetWriter."""
-        parts = _parts.opened("write_parquet", "parquet", path, filesystem, mode)
-        _write.parquet(self._blocks(), parts, num_rows_per_file, options)
+        pyarrow's ParquetWriter; min_rows_per_file and max_rows_per_file, one of which num_rows_per_file is too."""
+        rows = _write.rows_per_file("write_parquet", num_rows_per_file, options)
+        check("write_parquet", {name: options.pop(name) for name in list(options) if name in WRITERS}, WRITERS)
+        _write.parquet(self._blocks(), _parts.opened("write_parquet", "parquet", path, filesystem, mode), rows, options)
 
     def write_csv(
         self,
@@ -215,9 +216,12 @@ class Reading:
         filesystem: Any = None,
         num_rows_per_file: int | None = None,
         mode: SaveMode | str = SaveMode.APPEND,
+        **others: Any,
     ) -> None:
         """As `write_parquet`."""
-        _write.csv(self._blocks(), _parts.opened("write_csv", "csv", path, filesystem, mode), num_rows_per_file)
+        rows = _write.rows_per_file("write_csv", num_rows_per_file, others)
+        check("write_csv", others, WRITERS)
+        _write.csv(self._blocks(), _parts.opened("write_csv", "csv", path, filesystem, mode), rows)
 
     def write_json(
         self,
@@ -226,9 +230,12 @@ class Reading:
         filesystem: Any = None,
         num_rows_per_file: int | None = None,
         mode: SaveMode | str = SaveMode.APPEND,
+        **others: Any,
     ) -> None:
         """As `write_parquet`; an object in each line."""
-        _write.json_lines(self._blocks(), _parts.opened("write_json", "json", path, filesystem, mode), num_rows_per_file)
+        rows = _write.rows_per_file("write_json", num_rows_per_file, others)
+        check("write_json", others, WRITERS)
+        _write.json_lines(self._blocks(), _parts.opened("write_json", "json", path, filesystem, mode), rows)
 
 
 def _type_of(name: str, column: Any) -> Any:

@@ -90,7 +90,8 @@ class Parts:
         if self.mode is SaveMode.IGNORE:
             _say(f"{self.caller}: {there}, and mode='ignore': nothing is written")
             return False
-        if self.mode is SaveMode.APPEND:
+        own = f"part-{self.writer.run}-"
+        if self.mode is SaveMode.APPEND and not all(name.startswith(own) for name in self._others):
             _say(f"{self.caller}: {there}: rows are added to them; mode='overwrite' replaces them")
         return True
 

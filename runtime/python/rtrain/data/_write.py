@@ -50,6 +50,17 @@ def json_lines(blocks: Iterator[Block], parts: Parts, rows: int | None) -> None:
     _write_parts(_sized(blocks, rows), parts, rows, write)
 
 
+def rows_per_file(caller: str, rows: int | None, options: dict[str, Any]) -> int | None:
+    """Of num_rows_per_file, and of min_rows_per_file and max_rows_per_file, which are taken out of the options: every file but
+    the last has as many."""
+    least, most = options.pop("min_rows_per_file", None), options.pop("max_rows_per_file", None)
+    if rows is not None and (least is not None or most is not None):
+        raise ValueError(f"{caller}: num_rows_per_file is given with min_rows_per_file or max_rows_per_file; give one")
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"{caller}: min_rows_per_file is {least}, above max_rows_per_file, {most}")
+    return rows if rows is not None else most if most is not None else least
+
+
 def _sized(blocks: Iterator[Block], rows: int | None) -> Iterator[Block]:
     if rows is not None and rows < 1:
         raise ValueError(f"num_rows_per_file is {rows}; it is at least 1")
