@@ -151,6 +151,18 @@ def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_pa
     assert len({claim["job"]["env"]["RTRAIN_DRIVER_SHA256"] for claim in claims}) == 3  # the third was the second again
 
 
+def test_a_run_that_goes_on_under_its_name_sees_all_checkpoints_of_that_name(cluster, tmp_path):
+    def loop(config):
+        train.report({"epoch": config["epoch"]}, Checkpoint.from_dict({"epoch": config["epoch"]}))
+        return [(one.metrics["epoch"], one.checkpoint.to_dict()["epoch"]) for one in train.get_all_reported_checkpoints()]
+
+    name, seen = cluster.name("history"), []
+    for place, epoch in (("one", 1), ("one", 2), ("two", 3)):
+        run = RunConfig(name=name, storage_path=tmp_path / place)
+        seen.append(DataParallelTrainer(loop, train_loop_config={"epoch": epoch}, run_config=run).fit().return_value)
+    assert seen == [[(1, 1)], [(1, 1), (2, 2)], [(3, 3)]]
+
+
 def test_a_failed_attempt_is_repeated_from_its_last_checkpoint(cluster, tmp_path):
     marker = tmp_path / "failed-once"
 

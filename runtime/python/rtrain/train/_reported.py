@@ -31,13 +31,15 @@ _LEAVING = ("DRAINING", "QUARANTINED")
 def of_run(
     facts: Facts, consistency: CheckpointConsistencyMode, timeout_s: float | None, newest: str
 ) -> list[ReportedCheckpoint]:
-    """The run's kept checkpoints, from the worst to the best; waits until the head knows `newest`, and VALIDATED until no
+    """The kept checkpoints of the runs of this name, from the worst to the best; waits until the head knows `newest`, and VALIDATED until no
     validation is pending. What is there when the time is over is given back."""
     head = _worker.head(_worker.HEAD_AWAY_S if timeout_s is None else min(timeout_s, _worker.HEAD_AWAY_S))
+    run = head.get(f"/v1/runs/{part(facts.run_id)}")
+    earlier = _before(head, run)
     begun = time.monotonic()
     said = begun + _SAY_AFTER_S - _SAY_AGAIN_S
     while True:
-        found = _listed(head, facts)
+        found = _listed(head, run, earlier)
         known = not newest or any(one.checkpoint.name == newest for one in found) or time.monotonic() - begun > _KNOWN_S
         pending = [one for one in found if one.status is ReportedCheckpointStatus.PENDING_VALIDATION]
         if consistency is not CheckpointConsistencyMode.VALIDATED:
@@ -62,19 +64,37 @@ def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
     )
 
 
-def _listed(head: Head, facts: Facts) -> list[ReportedCheckpoint]:
-    route = f"/v1/runs/{part(facts.run_id)}"
-    wanted = head.get(route)["job"].get("checkpoint") or {}
-    said = _validation.answers(head, facts.run_id)
-    found: list[Checkpoint] = []
+def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) -> list[ReportedCheckpoint]:
+    wanted = run["job"].get("checkpoint") or {}
+    found = {one.checkpoint.name: one for one in [*earlier, *_kept(head, run)]}
+    in_order = by_score(
+        [one.checkpoint for one in found.values()], wanted.get("score_attribute"), wanted.get("score_order") or "max"
+    )
+    return [found[one.name] for one, _ in in_order]
+
+
+def _before(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
+    """Of the earlier runs of this name in this directory, the oldest first: a run that goes on under its name has one history."""
+    runs = head.items("/v1/runs", {"name": run["name"], "all": True})
+    same = [one for one in runs if one["run_path"] == run["run_path"] and one["run_id"] != run["run_id"]]
+    return [found for one in reversed(same) for found in _kept(head, one)]
+
+
+def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
+    """The oldest first."""
+    route = f"/v1/runs/{part(run['run_id'])}"
+    said = _validation.answers(head, run["run_id"])
+    found: list[ReportedCheckpoint] = []
     bucket = Bucket()
     for one in head.items(f"{route}/checkpoints"):
         if not one["deleting"]:
-            joined: Any = _metrics.decode(said.get(one["directory"], {}).get("metrics", {}))
-            metrics = {**full_metrics(head, route, one, bucket), **joined}
-            found.append(Checkpoint(one["path"], metrics=metrics, name=one["directory"]))
-    in_order = by_score(found, wanted.get("score_attribute"), wanted.get("score_order") or "max")
-    return [ReportedCheckpoint(one, metrics, _status(said.get(one.name))) for one, metrics in in_order]
+            answer = said.get(one["directory"])
+            joined: Any = _metrics.decode((answer or {}).get("metrics", {}))
+            checkpoint = Checkpoint(
+                one["path"], metrics={**full_metrics(head, route, one, bucket), **joined}, name=one["directory"]
+            )
+            found.append(ReportedCheckpoint(checkpoint, checkpoint.metrics, _status(answer)))
+    return found
 
 
 def _status(answer: dict[str, Any] | None) -> ReportedCheckpointStatus:
