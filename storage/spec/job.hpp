@@ -31,6 +31,7 @@ struct Job {
     Strategy placement = Strategy::pack;
     std::optional<std::string> accelerator_type;
     LabelSelector label_selector;
+    std::vector<LabelSelector> worker_selectors;  // empty, or one for each worker, beside the other
     std::vector<std::string> nodes, exclude_nodes;
     std::optional<std::string> topology;
     std::string cpu_affinity = "near_gpus";  // near_gpus even none

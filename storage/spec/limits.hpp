@@ -44,6 +44,7 @@ inline constexpr std::array list_limits = {
     ListLimit{"labels", 256},
     ListLimit{"scaling.resources_per_worker", 64},
     ListLimit{"scaling.label_selector", 64},
+    ListLimit{"scaling.worker_selectors", 2'048},
     ListLimit{"scaling.nodes", 2'048},  // more than that are named by a label
     ListLimit{"scaling.exclude_nodes", 2'048},
     ListLimit{"scaling.trainer_resources", 64},

@@ -63,28 +63,34 @@ json give_workers(const Job& job) {
     return std::to_string(job.workers) + ".." + std::to_string(job.workers_max);
 }
 
-void take_selector(Reading& reading, const Value& map) {
-    reading.job.label_selector.clear();
+LabelSelector taken_selector(Reading& reading, const std::string& path, const Value& map) {
+    LabelSelector out;
     for (const Entry& entry : map.entries) {
         auto condition = parse_label_condition(entry.key, scalar(entry.value));
         if (condition && condition->values.size() > selector_values_most && reading.from == JsonFrom::submitter)
-            reading.problem(below("scaling.label_selector", entry.key), entry.value,
+            reading.problem(below(path, entry.key), entry.value,
                             "has " + std::to_string(condition->values.size()) + " values; the most is " +
                                 std::to_string(selector_values_most),
                             "");
         else if (condition)
-            reading.job.label_selector.push_back(std::move(*condition));
+            out.push_back(std::move(*condition));
         else
-            reading.problem(below("scaling.label_selector", entry.key), entry.value, condition.error().message,
-                            condition.error().next);
+            reading.problem(below(path, entry.key), entry.value, condition.error().message, condition.error().next);
     }
-    std::sort(reading.job.label_selector.begin(), reading.job.label_selector.end(),
-              [](const auto& a, const auto& b) { return a.key < b.key; });
+    std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+    return out;
 }
 
-json give_selector(const Job& job) {
+void take_worker_selectors(Reading& reading, const Value& list) {
+    reading.job.worker_selectors.clear();
+    for (std::size_t i = 0; i < list.items.size(); ++i)
+        reading.job.worker_selectors.push_back(
+            taken_selector(reading, below("scaling.worker_selectors", i), list.items[i]));
+}
+
+json given_selector(const LabelSelector& selector) {
     json out = json::object();
-    for (const LabelCondition& condition : job.label_selector) {
+    for (const LabelCondition& condition : selector) {
         std::string list;
         for (const std::string& value : condition.values) list += (list.empty() ? "" : ",") + value;
         out[condition.key] =
@@ -114,7 +120,18 @@ constexpr Rule rows[] = {
      [](const Job& j) { return j.accelerator_type ? json(*j.accelerator_type) : json(); }},
     {"scaling.label_selector",
      R"({"type":"object","propertyNames":{"minLength":1},"additionalProperties":)" TEXT_OR_NUMBER "}",
-     "a map of labels and conditions: v, !v, in(a,b) or !in(a,b)", take_selector, give_selector},
+     "a map of labels and conditions: v, !v, in(a,b) or !in(a,b)",
+     [](R& r, const V& v) { r.job.label_selector = taken_selector(r, "scaling.label_selector", v); },
+     [](const Job& j) { return given_selector(j.label_selector); }},
+    {"scaling.worker_selectors",
+     R"({"type":"array","items":{"type":"object","propertyNames":{"minLength":1},"additionalProperties":)" TEXT_OR_NUMBER
+     "}}",
+     "a list of maps as of label_selector, one for each worker", take_worker_selectors,
+     [](const Job& j) {
+         json out = json::array();
+         for (const LabelSelector& one : j.worker_selectors) out.push_back(given_selector(one));
+         return out;
+     }},
     {"scaling.nodes", NAMES, "a list of nodes", [](R& r, const V& v) { r.job.nodes = texts(v); },
      [](const Job& j) { return json(j.nodes); }},
     {"scaling.exclude_nodes", NAMES, "a list of nodes", [](R& r, const V& v) { r.job.exclude_nodes = texts(v); },

@@ -22,6 +22,10 @@ RunSpec run_spec(const Job& job) {
     for (const std::string& node : job.exclude_nodes) spec.gang.nodes_excluded.insert(NodeId{node});
     const Bundle worker{.demand = job.resources_per_worker, .selector = job.label_selector};
     spec.gang.bundles.assign(std::max(job.workers, job.workers_max), worker);
+    for (std::size_t i = 0; i < job.worker_selectors.size() && i < spec.gang.bundles.size(); ++i) {
+        LabelSelector& all = spec.gang.bundles[i].selector;
+        all.insert(all.end(), job.worker_selectors[i].begin(), job.worker_selectors[i].end());
+    }
     if (job.workers_max > job.workers)
         spec.elastic = Elastic{.workers_min = job.workers, .grow_after = {job.grow_after_ms}};
     spec.checkpoint_on_drain = job.checkpoint_on_drain;

@@ -30,8 +30,8 @@ std::string json_schema() {
         json field = json::parse(rule.schema);
         if (path != "entrypoint") field = {{"anyOf", {field, {{"type", "null"}}}}};
         if (const std::size_t most = list_limit(rule.path); most > 0)
-            field[std::string_view(rule.schema).find("\"object\"") == std::string_view::npos ? "maxItems"
-                                                                                             : "maxProperties"] = most;
+            field[std::string_view(rule.schema).find("\"array\"") != std::string_view::npos ? "maxItems"
+                                                                                            : "maxProperties"] = most;
         field["description"] = rule.wants;
         const json& value =
             dot == std::string::npos ? defaults[path] : defaults[path.substr(0, dot)][path.substr(dot + 1)];

@@ -87,6 +87,19 @@ void check_backend(Reading& reading, const Value& root) {
                         "set scaling.use_gpu: true, or use gloo");
 }
 
+void check_worker_selectors(Reading& reading, const Value& root) {
+    const Job& job = reading.job;
+    const std::size_t given = job.worker_selectors.size();
+    if (given == 0 || reading.from == JsonFrom::record ||
+        !fine(reading, {"scaling.workers", "scaling.worker_selectors"}))
+        return;
+    if (job.workers == job.workers_max && given == job.workers) return;
+    reading.problem("scaling.worker_selectors", at(root, "scaling.worker_selectors"),
+                    "has " + std::to_string(given) + " selectors for " + std::to_string(job.workers) +
+                        (job.workers == job.workers_max ? "" : ".." + std::to_string(job.workers_max)) + " workers",
+                    "give one for each of a fixed number of workers");
+}
+
 // Each worker's bundle has a copy of the amounts and of the selector.
 void check_demand(Reading& reading, const Value& root) {
     if (reading.from == JsonFrom::record || !fine(reading, {"scaling.workers"})) return;
@@ -112,7 +125,11 @@ std::size_t demand_bytes(const Resources& amounts, const LabelSelector& selector
     return bytes;
 }
 
-std::size_t demand_bytes(const Job& job) { return demand_bytes(job.resources_per_worker, job.label_selector); }
+std::size_t demand_bytes(const Job& job) {
+    std::size_t longest = 0;
+    for (const LabelSelector& own : job.worker_selectors) longest = std::max(longest, demand_bytes({}, own));
+    return demand_bytes(job.resources_per_worker, job.label_selector) + longest;
+}
 
 void check_whole(Reading& reading, const Value& root) {
     complete_resources(reading, root);
@@ -121,6 +138,7 @@ void check_whole(Reading& reading, const Value& root) {
     check_entrypoint(reading, root);
     check_driver(reading, root);
     check_backend(reading, root);
+    check_worker_selectors(reading, root);
     check_demand(reading, root);
 }
 

@@ -64,7 +64,11 @@ def test_a_sweep_has_its_name_from_its_trainable_all_the_same() -> None:
         (lambda: ScalingConfig(label_selector="zone=us"), TypeError, r"label_selector=\) is 'zone=us'"),
         (lambda: ScalingConfig(label_selector={"zone": 3}), TypeError, r"label_selector holds \{'zone': 3\}"),
         (lambda: ScalingConfig(num_workers=2, label_selector=[{"a": "b"}]), ValueError, r"a list of 1; .* one entry per worker \(2\)"),
-        (lambda: ScalingConfig(num_workers=2, label_selector=[{"a": "b"}, {"a": "c"}]), ValueError, "workers with different labels"),
+        (
+            lambda: ScalingConfig(num_workers=(1, 2), label_selector=[{"a": "b"}, {"a": "c"}]),
+            ValueError,
+            r"workers that differ need a fixed number of them, and num_workers is \(1, 2\)",
+        ),
         (lambda: DataParallelTrainer(nothing, scaling_config={"num_workers": 2}), ValueError, "scaling_config is a dict; it is a Scal"),
         (lambda: DataParallelTrainer(nothing, run_config={"name": "x"}), ValueError, "run_config is a dict; it is a RunConfig"),
         (lambda: DataParallelTrainer(nothing, datasets=[1]), ValueError, "datasets is a list; it is a dict"),
@@ -78,6 +82,8 @@ def test_a_wrong_type_is_refused_where_it_is_given(make, kind, text) -> None:
 def test_a_list_of_selectors_that_are_alike_is_one_for_all() -> None:
     assert ScalingConfig(num_workers=2, label_selector=[{"zone": "us"}] * 2).job()["label_selector"] == {"zone": "us"}
     assert "label_selector" not in ScalingConfig(label_selector={}).job()
+    differ = ScalingConfig(num_workers=2, label_selector=[{"zone": "us"}, {}]).job()
+    assert differ["worker_selectors"] == [{"zone": "us"}, {}] and "label_selector" not in differ
 
 
 def test_a_file_uri_is_the_path_that_it_names(tmp_path) -> None:

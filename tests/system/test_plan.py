@@ -99,3 +99,27 @@ def test_a_plan_and_a_dry_run_are_refused_where_a_submit_is(cluster, tmp_path):
     assert cluster.run("plan", tmp_path / "taken.yaml").returncode == 0, "its name is not asked about"
     assert cluster.run("plan", huge).returncode == 9
     assert cluster.json("submit", "--dry-run", "--new", tmp_path / "taken.yaml")["verdict"] == "feasible now"
+
+
+class Labelled(LocalCluster):
+    """Each node has its own rack."""
+
+    def command(self, name, *arguments):
+        rack = ("--label", f"rack={name.replace('node', 'rack')}") if arguments[:2] == ("node", "join") else ()
+        return super().command(name, *arguments, *rack)
+
+
+def test_each_worker_may_be_sent_to_another_place(tmp_path):
+    cluster = Labelled(tmp_path / "cluster", nodes=3, resources="CPU=4")
+    try:
+        apart = {"workers": 3, "worker_selectors": [{"rack": "rack-3"}, {"rack": "in(rack-1,rack-2)"}, {"rack": "rack-1"}]}
+        cluster.rtrain("submit", write_job(tmp_path, "apart", "true", scaling=apart))
+        cluster.wait_state("apart", "SUCCEEDED", "FAILED")
+        workers = cluster.json("describe", "apart")["attempt_list"][0]["workers"]
+        nodes = sorted(one["node"] for one in workers)
+        assert nodes[0] == "node-1" and nodes[-1] == "node-3" and nodes[1] in ("node-1", "node-2"), nodes
+        nowhere = {"workers": 2, "worker_selectors": [{"rack": "rack-1"}, {"rack": "rack-9"}], "wait_for_nodes": False}
+        refused = cluster.run("submit", write_job(tmp_path, "nowhere", "true", scaling=nowhere))
+        assert refused.returncode == 9 and "could ever hold it" in refused.stderr, refused.stderr
+    finally:
+        cluster.stop()

@@ -342,6 +342,22 @@ TEST_CASE("other files are read as strictly: JSON with the digits kept, and posi
     CHECK(strict_yaml("").json == "null");
 }
 
+TEST_CASE("each worker may have a selector of its own, beside the one of all") {
+    const Job job = job_of(job_with(
+        "scaling: {workers: 2, label_selector: {zone: us}, worker_selectors: [{gpu: a}, {gpu: 'in(b,c)'}]}\n"));
+    const auto& bundles = run_spec(job).gang.bundles;
+    REQUIRE(bundles.size() == 2);
+    CHECK(bundles[0].selector == LabelSelector{{"zone", {"us"}}, {"gpu", {"a"}}});
+    CHECK(bundles[1].selector == LabelSelector{{"zone", {"us"}}, {"gpu", {"b", "c"}}});
+    CHECK(job_from_json(to_json(job)).job == job);
+    for (const char* workers : {"3", "2..4"})
+        CHECK(
+            says(problem_of(job_with("scaling: {workers: " + std::string(workers) + ", worker_selectors: [{}, {}]}\n")),
+                 "has 2 selectors for " + std::string(workers) + " workers"));
+    CHECK(says(problem_of(job_with("scaling: {worker_selectors: [{a: 'in(b'}]}\n")), ")"));
+    CHECK(says(problem_of(job_with("scaling: {worker_selectors: {a: b}}\n")), "wants a list of maps"));
+}
+
 TEST_CASE("the core gets one bundle for each worker that there may be") {
     const RunSpec spec = run_spec(job_of(every_field));
     CHECK(spec.gang.bundles.size() == 8);

@@ -135,8 +135,8 @@ def test_what_nodes_a_worker_asks_for_becomes_the_job_s():
     assert ScalingConfig(num_workers=2, label_selector=[everywhere, everywhere]).job()["label_selector"] == everywhere
     with pytest.raises(ValueError, match="a list has one entry per worker"):
         ScalingConfig(num_workers=2, label_selector=[everywhere]).job()
-    with pytest.raises(ValueError, match="different labels"):
-        ScalingConfig(num_workers=2, label_selector=[{"zone": "us"}, {"zone": "eu"}]).job()
+    differ = [{"zone": "us"}, {"zone": "eu"}]
+    assert ScalingConfig(num_workers=2, label_selector=differ).job()["worker_selectors"] == differ
 
 
 class Listens(UserCallback):

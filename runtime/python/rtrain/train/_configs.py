@@ -38,7 +38,7 @@ class ScalingConfig:
     use_gpu: a GPU for each worker. resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}; default one
     GPU where use_gpu is set, else one CPU. placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
     wait_for_nodes: False refuses what no present node could ever hold (`fit()` raises a ControllerError); else it waits for nodes to
-    join, and `fit()` says so. accelerator_type: such as "A100". label_selector: labels that the nodes must have.
+    join, and `fit()` says so. accelerator_type: such as "A100". label_selector: labels that the nodes must have; a list has one for each worker's node.
     ValueError for what contradicts itself.
     """
 
@@ -85,10 +85,10 @@ class ScalingConfig:
                 raise TypeError(f"label_selector holds {one!r}; a selector is a dict of labels and values, all texts")
         if given is not None and not isinstance(given, Mapping) and len(several) != self.max_workers:
             raise ValueError(f"label_selector is a list of {len(several)}; a list has one entry per worker ({self.max_workers})")
-        if any(one != several[0] for one in several):
+        if self.elasticity_enabled and any(one != several[0] for one in several):
             raise ValueError(
-                "label_selector: workers with different labels cannot be asked for in one run; give one selector for all (a value may name "
-                "several: 'in(a,b)')"
+                f"label_selector: workers that differ need a fixed number of them, and num_workers is {self.num_workers}; give one selector "
+                "for all (a value may name several: 'in(a,b)')"
             )
 
     def _check_workers(self) -> None:
@@ -169,13 +169,12 @@ class ScalingConfig:
         if self.topology:
             wanted["topology"] = self.topology
         if self.label_selector:
-            wanted["label_selector"] = self._one_selector()
+            several = [self.label_selector] if isinstance(self.label_selector, Mapping) else list(self.label_selector)
+            if all(one == several[0] for one in several):
+                wanted["label_selector"] = dict(several[0])
+            else:
+                wanted["worker_selectors"] = [dict(one) for one in several]
         return wanted
-
-    def _one_selector(self) -> dict[str, str]:
-        if isinstance(self.label_selector, Mapping):
-            return dict(self.label_selector)
-        return dict(next(iter(self.label_selector or []), {}))  # all alike, see _check_selectors
 
 
 @dataclass
