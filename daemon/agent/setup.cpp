@@ -317,11 +317,7 @@ void SetupRunner::next() {
     if (busy_ || waiting_.empty()) return;
     busy_ = true;
     if (thread_.joinable()) thread_.join();  // the one before has posted its result, and ends
-    thread_ = std::thread([this, order = waiting_.front().order, cancelled = waiting_.front().cancelled] {
-        auto result = SetupResult{.why = "was given up before it began"};
-        try {
-            if (!*cancelled) result = carry_out(setups_dir_, order, patience_ms, *cancelled);
-        } catch (const std::exception& wrong) { result.why = net::thrown(wrong, "it").message; }
+    const auto finish = [this](SetupResult result) {
         loop_.post([this, result = std::move(result)] {
             const Waiting one = std::move(waiting_.front());
             waiting_.pop_front();
@@ -329,7 +325,19 @@ void SetupRunner::next() {
             one.done(result);
             next();
         });
-    });
+    };
+    const auto work = [this, finish, order = waiting_.front().order, cancelled = waiting_.front().cancelled] {
+        auto result = SetupResult{.why = "was given up before it began"};
+        try {
+            if (!*cancelled) result = carry_out(setups_dir_, order, patience_ms, *cancelled);
+        } catch (const std::exception& wrong) { result.why = net::thrown(wrong, "it").message; }
+        finish(std::move(result));
+    };
+    try {
+        thread_ = std::thread(work);
+    } catch (const std::system_error& none) {
+        finish({.why = std::string("there is no thread for it: ") + none.what()});
+    }
 }
 
 }  // namespace rtrain::agent

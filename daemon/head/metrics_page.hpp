@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/net/offload_pool.hpp"
 #include "daemon/net/server.hpp"
+#include "daemon/net/work_thread.hpp"
 
 namespace rtrain::head {
 
@@ -37,7 +37,7 @@ class MetricsPage {
     Head& head_;
     std::vector<Reader> waiting_, served_;  // for the next page; by the one that is made
     bool making_ = false;
-    net::OffloadPool thread_{1, net::ThreadPriority::behind_loop};  // last: it ends before what it works on
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on
 };
 
 }  // namespace rtrain::head

@@ -20,7 +20,7 @@
 
 #include "daemon/head/turn.hpp"
 #include "daemon/net/loop.hpp"
-#include "daemon/net/offload_pool.hpp"
+#include "daemon/net/work_thread.hpp"
 #include "scheduler/plan.hpp"
 
 namespace rtrain::head {
@@ -83,8 +83,8 @@ class Planner {
     std::size_t asked_ = 0;  // not answered yet
     std::map<std::string, std::size_t> asked_by_;
     std::int64_t last_asked_us_ = 0;
-    bool drop_is_due_ = false;                                      // a timer runs
-    net::OffloadPool thread_{1, net::ThreadPriority::behind_loop};  // last: it ends before what it works on
+    bool drop_is_due_ = false;                                  // a timer runs
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on
 };
 
 }  // namespace rtrain::head

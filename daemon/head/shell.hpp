@@ -30,8 +30,8 @@
 #include "daemon/head/run_names.hpp"
 #include "daemon/head/tokens.hpp"
 #include "daemon/metrics/metrics.hpp"
-#include "daemon/net/offload_pool.hpp"
 #include "daemon/net/server.hpp"
+#include "daemon/net/work_thread.hpp"
 #include "storage/state/journal.hpp"
 
 namespace rtrain::head {
@@ -151,8 +151,8 @@ struct Head {
     std::string unused_admin_;  // id of the admin token that nobody has come in with yet
     std::uint64_t commits_ = 0;
     bool turn_posted_ = false, perform_posted_ = false, acknowledging_ = false, syncing_ = false;
-    net::OffloadPool log_writer_{1, net::ThreadPriority::behind_loop};
-    net::OffloadPool writer_{1, net::ThreadPriority::behind_loop};  // last: it ends before what it writes from
+    net::WorkThread log_writer_{net::ThreadPriority::behind_loop};
+    net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it ends before what it writes from
 };
 
 // The side files of a run that are no records: code archive's hash, secrets' values (0600, gone when the run ends),

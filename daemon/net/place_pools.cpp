@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 namespace rtrain::net {
@@ -48,12 +49,18 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
         at->second.waiting.pop_front();
         ++at->second.running;
         if (!at->first.empty()) ++busy;
-        if (ready.size() > idle) {
-            ++threads;
+        if (ready.size() <= idle || !start_thread()) changed.notify_one();
+    }
+    // False: the system has no more to give, and those that there are do the work one after the other.
+    bool start_thread() {
+        try {
             side_thread(priority, [self = shared_from_this()] { self->serve(); }).detach();
-        } else {
-            changed.notify_one();
+        } catch (const std::system_error&) {
+            if (threads == 0) throw;
+            return false;
         }
+        ++threads;
+        return true;
     }
     // The places take turns: one with much work does not keep the others waiting.
     void make_ready_what_may() {
@@ -72,6 +79,7 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
         ++idle;
         while (true) {
             const bool woken = changed.wait_for(lock, limits.idle, [this] { return stopping || !ready.empty(); });
+            if (!woken && threads == 1) continue;  // one stays: there may be no other to be had
             --idle;
             if (stopping || !woken) break;
             Ready next = std::move(ready.front());

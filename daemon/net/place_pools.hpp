@@ -15,7 +15,8 @@ namespace rtrain::net {
 class PlacePools {
   public:
     // A place has at most `per_place` threads, and only one when few of `total` are left. The place "" has `per_place`
-    // threads beside `total`. A thread without work ends after `idle`.
+    // threads beside `total`. A thread without work ends after `idle`, but for the last one: where the system
+    // has no more threads to give, that one does the work.
     struct Limits {
         std::size_t per_place = 4, total = 64;
         std::chrono::milliseconds idle{10'000};
@@ -26,7 +27,8 @@ class PlacePools {
     PlacePools(const PlacePools&) = delete;
     PlacePools& operator=(const PlacePools&) = delete;
 
-    // Work of one place begins in its order. From any thread; after `stop` it is dropped.
+    // Work of one place begins in its order. From any thread; after `stop` it is dropped. The first may throw
+    // std::system_error: there is no thread at all.
     void add(const std::string& place, std::function<void()> work);
     void stop();                  // drops what has not begun and waits for what has
     std::size_t threads() const;  // there are now

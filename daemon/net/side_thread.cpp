@@ -22,15 +22,19 @@ void give_way() {
 }  // namespace
 
 std::thread side_thread(ThreadPriority priority, std::function<void()> work) {
-    sigset_t all, before;  // a thread inherits the mask of the one that starts it
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread started([priority, work = std::move(work)] {
+    struct AllBlocked {  // a thread inherits the mask of the one that starts it
+        sigset_t before;
+        AllBlocked() {
+            sigset_t all;
+            sigfillset(&all);
+            pthread_sigmask(SIG_SETMASK, &all, &before);
+        }
+        ~AllBlocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    } const blocked;
+    return std::thread([priority, work = std::move(work)] {
         if (priority == ThreadPriority::behind_loop) give_way();
         work();
     });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return started;
 }
 
 }  // namespace rtrain::net

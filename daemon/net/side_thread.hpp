@@ -10,7 +10,8 @@ namespace rtrain::net {
 // after it. Not for a thread that starts processes: they would inherit it.
 enum class ThreadPriority { normal, behind_loop };
 
-// Starts `work` on a thread of its own, which blocks all signals: they are the loop's.
+// Starts `work` on a thread of its own, which blocks all signals: they are the loop's. Throws std::system_error where
+// the system has no thread to give.
 std::thread side_thread(ThreadPriority priority, std::function<void()> work);
 
 }  // namespace rtrain::net

@@ -1,5 +1,5 @@
-// See offload_pool.hpp.
-#include "daemon/net/offload_pool.hpp"
+// See work_thread.hpp.
+#include "daemon/net/work_thread.hpp"
 
 #include <utility>
 
@@ -7,21 +7,17 @@
 
 namespace rtrain::net {
 
-void OffloadPool::add(std::function<void()> work) {
+void WorkThread::add(std::function<void()> work) {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
     waiting_.push_back(std::move(work));
-    if (idle_ < waiting_.size() && threads_.size() < threads_max_)
-        threads_.push_back(side_thread(priority_, [this] { serve(); }));
     changed_.notify_one();
 }
 
-void OffloadPool::serve() {
+void WorkThread::serve() {
     std::unique_lock lock(mutex_);
     while (true) {
-        ++idle_;
         changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-        --idle_;
         if (stopping_) return;
         std::function<void()> work = std::move(waiting_.front());
         waiting_.pop_front();
@@ -32,17 +28,15 @@ void OffloadPool::serve() {
     }
 }
 
-void OffloadPool::stop() {
+void WorkThread::stop() {
     std::deque<std::function<void()>> dropped;
-    std::vector<std::thread> threads;
     {
         std::lock_guard lock(mutex_);
         stopping_ = true;
         dropped.swap(waiting_);
-        threads.swap(threads_);
     }
     changed_.notify_all();
-    for (std::thread& thread : threads) thread.join();
+    if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace rtrain::net
