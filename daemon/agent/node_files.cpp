@@ -64,6 +64,7 @@ Status write_whole(const std::string& path, const std::string& bytes, std::uint3
     Status written = write_all(descriptor, bytes, aside);
     if (written && durable == Durable::yes && ::fsync(descriptor) != 0) written = failed("syncing", aside, errno);
     ::close(descriptor);
+    if (!written) ::unlink(aside.c_str());  // a full disk has better use for it
     if (!written) return written;
     if (::rename(aside.c_str(), path.c_str()) != 0) return failed("renaming to", path, errno);
     if (durable == Durable::no) return Done{};
@@ -259,7 +260,8 @@ Outbox::Outbox(Outbox&& other) noexcept
       descriptor_(std::exchange(other.descriptor_, -1)),
       kept_(std::move(other.kept_)),
       next_(other.next_),
-      dropped_(other.dropped_) {}
+      dropped_(other.dropped_),
+      torn_(other.torn_) {}
 
 Outbox::~Outbox() {
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -292,7 +294,10 @@ std::map<std::uint64_t, protocol::News> Outbox::kept() const {
 Status Outbox::keep(const protocol::News& news) {
     next_ = std::max(next_, news.seq + 1);
     const auto [line, fresh] = kept_.insert_or_assign(news.seq, protocol::encode_news(news) + '\n');
-    return write_all(descriptor_, line->second, path_);
+    if (torn_) return rewrite();
+    const Status written = write_all(descriptor_, line->second, path_);
+    torn_ = !written;
+    return written;
 }
 
 Status Outbox::drop(std::uint64_t up_to) {
@@ -311,6 +316,7 @@ Status Outbox::rewrite() {
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     if (descriptor_ < 0) return failed("opening", path_, errno);
     dropped_ = 0;
+    torn_ = false;
     return Done{};
 }
 

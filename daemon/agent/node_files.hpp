@@ -82,6 +82,7 @@ class Outbox {
     std::map<std::uint64_t, std::string> kept_;  // lines
     std::uint64_t next_ = 1;
     std::size_t dropped_ = 0;
+    bool torn_ = false;  // the last line may be cut short, on a full disk: the next write makes the file anew
 };
 
 }  // namespace rtrain::agent

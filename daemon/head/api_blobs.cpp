@@ -8,6 +8,7 @@
 #include "daemon/head/ownership.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/disk.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -55,7 +56,8 @@ Status settle(const std::string& upload, const std::string& path, const std::str
     std::error_code failed;
     fs::rename(upload, path, failed);
     if (failed) return Error{ErrorCode::io, "moving to " + path + ": " + failed.message(), "check the head's disk"};
-    return Done{};
+    return storage::disk::sync_directory(
+        fs::path(path).parent_path());  // else a power cut takes back what was answered
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // Stories of what an agent keeps on disk, and of the logs it ships.
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -120,6 +122,28 @@ TEST_CASE("what the workers of an attempt begin with outlives the agent that fet
     CHECK(read_beginning(folder.path).error().code == ErrorCode::damaged);
 }
 
+namespace {
+
+// Files of this process grow to so many bytes, as if the disk were full then.
+class FileSizeLimit {
+  public:
+    explicit FileSizeLimit(std::uintmax_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+        REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+        const rlimit now{.rlim_cur = static_cast<rlim_t>(bytes), .rlim_max = before_.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_FSIZE, &now) == 0);
+    }
+    ~FileSizeLimit() {
+        ::setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, signal_);
+    }
+
+  private:
+    void (*signal_)(int);
+    rlimit before_{};
+};
+
+}  // namespace
+
 TEST_CASE("news on disk outlive the agent, without those acknowledged and a line cut short") {
     Folder folder;
     const std::string path = folder.path + "/outbox.jsonl";
@@ -140,6 +164,24 @@ TEST_CASE("news on disk outlive the agent, without those acknowledged and a line
     CHECK(last->kept().size() == 1);
     CHECK(last->next() == 2'001);
     CHECK(std::filesystem::file_size(path) < 1'000);
+}
+
+TEST_CASE("news that came while the disk was full are on disk with the next that finds room, in whole lines") {
+    Folder folder;
+    const std::string path = folder.path + "/outbox.jsonl";
+    auto outbox = Outbox::open(path);
+    REQUIRE(outbox);
+    REQUIRE(outbox->keep(emptied(1)));
+    {
+        const FileSizeLimit full(std::filesystem::file_size(path) + 10);
+        CHECK_FALSE(outbox->keep(emptied(2)));
+        CHECK_FALSE(outbox->keep(emptied(3)));
+    }
+    CHECK(Outbox::open(path)->kept().size() == 1);
+    REQUIRE(outbox->keep(emptied(4)));
+    auto again = Outbox::open(path);
+    REQUIRE(again);
+    CHECK(again->kept().size() == 4);
 }
 
 TEST_CASE("an attempt's image is read back as it was") {
