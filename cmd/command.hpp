@@ -59,6 +59,8 @@ std::string usage_line(const Command& command);
 struct Arguments {
     std::map<std::string, std::vector<std::string>, std::less<>> flags;  // a switch: present, with no values
     std::vector<std::string> positional;
+    std::vector<std::string>
+        after_program;  // `submit train.py -f`: flags that rtrain took though a program came before
 
     bool has(std::string_view flag) const { return flags.find(flag) != flags.end(); }
     std::string text(std::string_view flag, std::string otherwise = "") const;  // the last one given

@@ -102,9 +102,29 @@ class Reader {
                          usage_line(command));
         parsed_.arguments.positional.push_back(word);
         const bool program = std::string_view(command.words) == "submit" && word.ends_with(".py");
-        while (program && at_ + 1 < words_.size())  // what stands after a program is its own, unread
-            parsed_.arguments.positional.push_back(words_[++at_]);
+        return program ? program_words() : Status(Done{});
+    }
+
+    // What stands after a program is its own, but for flags of rtrain before "--".
+    Status program_words() {
+        while (++at_ < words_.size()) {
+            const std::string& word = words_[at_];
+            if (word == "--" && !only_positional_) {
+                only_positional_ = true;
+            } else if (only_positional_ || !own_flag(word)) {
+                parsed_.arguments.positional.push_back(word);
+            } else {
+                parsed_.arguments.after_program.push_back(word);
+                const Status taken = word.starts_with("--") ? long_flag(word) : short_flags(word);
+                if (!taken) return taken;
+            }
+        }
         return Done{};
+    }
+
+    bool own_flag(const std::string& word) const {
+        if (word.starts_with("--")) return find_flag(parsed_.command, word.substr(2, word.find('=') - 2)) != nullptr;
+        return word.size() == 2 && word[0] == '-' && find_letter(parsed_.command, word[1]) != nullptr;
     }
 
     Status long_flag(const std::string& word) {

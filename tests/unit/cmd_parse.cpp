@@ -107,3 +107,17 @@ TEST_CASE("edit distance counts a swap of neighbours as one slip") {
     CHECK(edit_distance("", "abc") == 3);
     CHECK(nearest("xyz", {"abc", "def"}).empty());
 }
+
+TEST_CASE("flags of rtrain stand on either side of a program, and what follows -- is the program's") {
+    const Parsed both = good({"submit", "-f", "train.py", "--lr", "0.1", "-x", "--set", "queue=night", "in.txt"});
+    CHECK(both.arguments.positional == std::vector<std::string>{"train.py", "--lr", "0.1", "-x", "in.txt"});
+    CHECK(both.arguments.has("follow"));
+    CHECK(both.arguments.text("set") == "queue=night");
+    CHECK(both.arguments.after_program == std::vector<std::string>{"--set"});
+    const Parsed ended = good({"submit", "train.py", "-f", "--", "-f", "--set", "a=b", "--"});
+    CHECK(ended.arguments.positional == std::vector<std::string>{"train.py", "-f", "--set", "a=b", "--"});
+    CHECK(ended.arguments.has("follow"));
+    CHECK_FALSE(ended.arguments.has("set"));
+    CHECK(good({"submit", "--", "train.py", "-f"}).arguments.positional == std::vector<std::string>{"train.py", "-f"});
+    CHECK_FALSE(parse({"submit", "train.py", "--array"}));  // needs a value, as before a program
+}

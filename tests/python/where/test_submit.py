@@ -51,7 +51,7 @@ def run(home: Home, name: str) -> dict[str, Any]:
 
 
 def test_a_driver_on_a_node(cluster: Home) -> None:
-    out = submit(cluster, "-f", "code/train.py", "--quick", "-x")
+    out = submit(cluster, "code/train.py", "--quick", "-f", "--", "-x")
     assert "driver: trained --quick" in out
     outer, inner = run(cluster, "outer"), run(cluster, "inner")
     assert (outer["state"], inner["state"]) == ("SUCCEEDED", "SUCCEEDED")
