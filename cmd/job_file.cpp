@@ -109,9 +109,12 @@ Result<JobFile> read_job_file(Invocation& call, const std::string& path) {
     }
     const std::filesystem::path file =
         path == "-" ? std::filesystem::current_path() / "job.yaml" : std::filesystem::absolute(path);
+    bool named = !answer.job->working_dir.empty() || spec::strict_yaml(*text).positions.contains("working_dir");
+    for (const std::string& set : call.arguments.list("set")) named = named || set.starts_with("working_dir=");
     return JobFile{.job = std::move(*answer.job),
                    .folder = file.parent_path().string(),
                    .stem = file.stem().string(),
+                   .folder_named = named,
                    .lines = lines_of(shown_name, *text)};
 }
 

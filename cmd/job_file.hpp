@@ -11,9 +11,10 @@ namespace rtrain::cmd {
 
 struct JobFile {
     spec::Job job;
-    std::string folder;   // what working_dir is relative to
-    std::string stem;     // names a job that has no name
-    std::string lines{};  // JSON {"file": "job.yaml", "at": {"scaling.nodes": 14}}: where fields stand
+    std::string folder;        // what working_dir is relative to
+    std::string stem;          // names a job that has no name
+    bool folder_named = true;  // false: the spec says nothing of a working_dir, not even null
+    std::string lines{};       // JSON {"file": "job.yaml", "at": {"scaling.nodes": 14}}: where fields stand
 };
 // Honours --set. Problems are talked on stderr and kept in `call.problems`; the error sums them up.
 Result<JobFile> read_job_file(Invocation& call, const std::string& path);

@@ -65,16 +65,17 @@ Status ship_archive(Invocation&, Api& api, const std::string& file, const std::s
     return api.put_file(target, file, [&](std::uint64_t done, std::uint64_t total) { progress.at(done, total); });
 }
 
-Result<std::string> ship_directory(Invocation& call, Api& api, const std::string& directory) {
+Result<spec::PackedCode> ship_directory(Invocation& call, Api& api, const std::string& directory,
+                                        spec::NamedBy named_by) {
     const TemporaryDirectory temporary;
-    Result<spec::PackedCode> packed = spec::pack_directory(directory, temporary.path());
+    Result<spec::PackedCode> packed = spec::pack_directory(directory, temporary.path(), named_by);
     if (!packed) return packed.error();
     constexpr std::int64_t large = 100 << 20;
     if (packed->bytes > large)
         call.out.talk("the working directory is " + bytes_text(packed->bytes) + " in " + std::to_string(packed->files) +
                       " files; name what is not needed in .rtrainignore");
     if (Status sent = ship_archive(call, api, packed->file, packed->sha256); !sent) return sent.error();
-    return packed->sha256;
+    return packed;
 }
 
 Result<json> hand_over(Api& api, const Submission& submission) {

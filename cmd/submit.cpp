@@ -1,4 +1,5 @@
 // rtrain submit: a job spec becomes a run.
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,17 +16,56 @@ namespace {
 
 using nlohmann::json;
 
-std::string code_directory(const JobFile& file) {
-    if (file.job.working_dir.empty()) return "";
-    return (std::filesystem::path(file.folder) / file.job.working_dir).lexically_normal().string();
+namespace fs = std::filesystem;
+
+// A file beside the spec that the entrypoint names; empty: it names none.
+std::string file_beside(const JobFile& file) {
+    std::error_code failed;
+    for (const std::string& entry : file.job.entrypoint)
+        for (const std::string& word : split(entry, ' '))  // the text of sh -c
+            if (!word.empty() && word[0] != '-' && !fs::path(word).is_absolute() &&
+                fs::is_regular_file(fs::path(file.folder) / word, failed))
+                return word;
+    return "";
 }
 
-Status check_directory(const std::string& directory) {
+struct CodeFolder {
+    std::string path;  // empty: nothing travels along
+    spec::NamedBy named_by = spec::NamedBy::job;
+};
+
+// The working directory that the spec names; where it names none, its own folder, if the entrypoint is in it.
+Result<CodeFolder> code_folder(Invocation& call, const JobFile& file) {
     std::error_code failed;
-    if (directory.empty() || std::filesystem::is_directory(directory, failed)) return Done{};
-    return Error{.code = ErrorCode::invalid,
-                 .message = "working_dir: there is no directory " + directory,
-                 .next = "it is relative to the spec's own folder"};
+    if (file.folder_named) {
+        if (file.job.working_dir.empty()) return CodeFolder{};
+        const std::string path = (fs::path(file.folder) / file.job.working_dir).lexically_normal().string();
+        if (fs::is_directory(path, failed)) return CodeFolder{.path = path};
+        return Error{.code = ErrorCode::invalid,
+                     .message = "working_dir: there is no directory " + path,
+                     .next = "it is relative to the spec's own folder"};
+    }
+    const std::string beside = file_beside(file);
+    if (beside.empty()) return CodeFolder{};
+    const fs::path folder = fs::weakly_canonical(file.folder, failed);
+    const char* home = std::getenv("HOME");
+    const bool is_home = home != nullptr && *home != '\0' && fs::equivalent(folder, home, failed);
+    if (is_home || folder == folder.root_path())
+        return Error{.code = ErrorCode::invalid,
+                     .message = "working_dir: the entrypoint names " + beside + " in " + folder.string() +
+                                ", which is " + (is_home ? "your home directory" : "all of this machine"),
+                     .next =
+                         "put the program into a folder of its own, or say working_dir: . to send it all the same, "
+                         "working_dir: null to send nothing"};
+    call.out.talk(folder.string() + " travels along, since the entrypoint names " + beside +
+                  " in it; working_dir says otherwise");
+    return CodeFolder{.path = folder.string(), .named_by = spec::NamedBy::nobody};
+}
+
+void tell_of_secrets(Invocation& call, const spec::PackedCode& packed) {
+    std::string names;
+    for (const std::string& name : packed.secrets) names += (names.empty() ? "" : ", ") + name;
+    if (!names.empty()) call.out.talk("left out, for they may hold secrets: " + names + "; working_dir: . sends them");
 }
 
 // `submit train.py ...`: the program is a driver. It runs on a node, takes no CPU from the gangs that it submits, and
@@ -37,6 +77,10 @@ Result<JobFile> driver_job(Invocation& call) {
         return Error{.code = ErrorCode::not_found,
                      .message = "there is no file " + program.string(),
                      .next = "check the path; it is looked for from the working directory"};
+    std::string taken;
+    for (const std::string& flag : call.arguments.after_program) taken += (taken.empty() ? "" : ", ") + flag;
+    if (!taken.empty())
+        call.out.talk(taken + ": taken as rtrain's own; what follows -- is all " + program.filename().string() + "'s");
     json entrypoint = {"python", program.filename().string()};
     for (std::size_t i = 1; i < call.arguments.positional.size(); ++i) entrypoint.push_back(call.arguments.argument(i));
     const json job = {{"version", 1},
@@ -79,15 +123,16 @@ Result<std::optional<json>> asked_plan(Invocation& call, const Submission& submi
 }
 
 // What would be sent, and where it would start; nothing is sent but the question.
-Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& submission, const std::string& directory) {
+Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& submission, const CodeFolder& code) {
     json value = {{"dry_run", true}, {"name", file.job.name}, {"job", json::parse(spec::to_json(file.job))},
                   {"code", nullptr}, {"verdict", nullptr},    {"plan", nullptr}};
     std::string text = "would submit " + file.job.name + "\n";
     if (Status set = secrets_are_set(file.job); !set) return set.error();
-    if (!directory.empty()) {
+    if (!code.path.empty()) {
         const TemporaryDirectory temporary;
-        Result<spec::PackedCode> packed = spec::pack_directory(directory, temporary.path());
+        Result<spec::PackedCode> packed = spec::pack_directory(code.path, temporary.path(), code.named_by);
         if (!packed) return packed.error();
+        tell_of_secrets(call, *packed);
         value["code"] = {{"sha256", packed->sha256}, {"bytes", packed->bytes}, {"files", packed->files}};
         text += "code       " + std::to_string(packed->files) + " files, " + bytes_text(packed->bytes) + " packed\n";
     }
@@ -119,8 +164,8 @@ Result<int> submit(Invocation& call) {
     if (!file) return file.error();
     for (const std::string& before : call.arguments.list("after")) file->job.after.push_back(before);
     if (file->job.name.empty()) file->job.name = made_up_name(file->stem);
-    const std::string directory = code_directory(*file);
-    if (Status there = check_directory(directory); !there) return there.error();
+    const Result<CodeFolder> code = code_folder(call, *file);
+    if (!code) return code.error();
     Submission submission{.job = file->job,
                           .code_sha256 = "",
                           .restore_from = "",
@@ -128,13 +173,14 @@ Result<int> submit(Invocation& call) {
                           .make_new = call.arguments.has("new"),
                           .array = call.arguments.text("array"),
                           .lines = file->lines};
-    if (call.arguments.has("dry-run")) return dry_run(call, *file, submission, directory);
+    if (call.arguments.has("dry-run")) return dry_run(call, *file, submission, *code);
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
-    if (!directory.empty()) {
-        Result<std::string> shipped = ship_directory(call, *api, directory);
+    if (!code->path.empty()) {
+        Result<spec::PackedCode> shipped = ship_directory(call, *api, code->path, code->named_by);
         if (!shipped) return shipped.error();
-        submission.code_sha256 = *shipped;
+        tell_of_secrets(call, *shipped);
+        submission.code_sha256 = shipped->sha256;
     }
     if (submission.resume) submission.member = member_so_far(call, submission.job);
     Result<json> run = hand_over(*api, submission);

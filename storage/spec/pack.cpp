@@ -18,7 +18,9 @@ namespace rtrain::spec {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::int64_t bytes_most = 2LL << 30;
+constexpr std::int64_t bytes_most = 2LL << 30, bytes_most_unnamed = 100LL << 20;
+constexpr const char* secret_files =
+    ".env\n.env.*\n.ssh\n.aws\n.netrc\n*.pem\n*.key\n*.p12\n*.pfx\nid_rsa*\nid_ed25519*\nid_ecdsa*\n!*.pub\n";
 
 Error failure(const std::string& doing, const std::string& path, int error_number) {
     return {error_number == ENOSPC || error_number == EDQUOT ? ErrorCode::full : ErrorCode::io,
@@ -37,8 +39,15 @@ std::string text_of(const fs::path& file) {
     return text.str();
 }
 
+struct Walk {
+    IgnoreRules rules, secret_rules;
+    std::vector<Found> found;
+    std::vector<std::string> secrets;  // left out
+};
+
 // Everything that is not ignored, sorted, directories before what is in them.
-Status find_below(const fs::path& top, const std::string& base, IgnoreRules& rules, std::vector<Found>& found) {
+Status find_below(const fs::path& top, const std::string& base, Walk& walked) {
+    IgnoreRules& rules = walked.rules;
     const fs::path directory = base.empty() ? top : top / base;
     rules.add_git(base, text_of(directory / ".gitignore"));
     rules.add_rtrain(base, text_of(directory / ".rtrainignore"));
@@ -52,10 +61,15 @@ Status find_below(const fs::path& top, const std::string& base, IgnoreRules& rul
         const std::string path = base.empty() ? name : base + "/" + name;
         const fs::file_type type = fs::symlink_status(top / path, failed).type();
         const bool is_directory = type == fs::file_type::directory;
-        if (rules.ignored(path, is_directory ? FileKind::directory : FileKind::file)) continue;
-        found.push_back({path, type});
+        const FileKind kind = is_directory ? FileKind::directory : FileKind::file;
+        if (rules.ignored(path, kind)) continue;
+        if (walked.secret_rules.ignored(path, kind)) {
+            walked.secrets.push_back(path);
+            continue;
+        }
+        walked.found.push_back({path, type});
         if (is_directory)
-            if (auto done = find_below(top, path, rules, found); !done) return done;
+            if (auto done = find_below(top, path, walked); !done) return done;
     }
     return Done{};
 }
@@ -69,7 +83,8 @@ Status check_link(const std::string& path, const std::string& target) {
 
 class Packer {
   public:
-    Packer(std::string top, TarWriter& out) : top_(std::move(top)), out_(out) {}
+    Packer(std::string top, TarWriter& out, NamedBy named_by)
+        : top_(std::move(top)), out_(out), unnamed_(named_by == NamedBy::nobody) {}
 
     Status add(const Found& found) {
         if (found.type == fs::file_type::directory)
@@ -97,12 +112,14 @@ class Packer {
             biggest_bytes_ = bytes;
             biggest_ = path;
         }
-        if (sum_ <= bytes_most) return Done{};
+        const std::int64_t most = unnamed_ ? bytes_most_unnamed : bytes_most;
+        if (sum_ <= most) return Done{};
         return Error{ErrorCode::full,
-                     "working_dir has more than " + std::to_string(bytes_most >> 30) +
-                         " GiB; its biggest file so far is " + biggest_ + " (" + std::to_string(biggest_bytes_ >> 20) +
-                         " MiB)",
-                     "list data in .rtrainignore, and keep it where every node can read it"};
+                     (unnamed_ ? "the folder " + top_ + " travels along, and" : std::string("working_dir")) +
+                         " has more than " + std::to_string(most >> 20) + " MiB; its biggest file so far is " +
+                         biggest_ + " (" + std::to_string(biggest_bytes_ >> 20) + " MiB)",
+                     std::string("list data in .rtrainignore, and keep it where every node can read it") +
+                         (unnamed_ ? "; working_dir: . sends up to 2 GiB, working_dir: null nothing" : "")};
     }
 
     Status add_file(const std::string& path) {
@@ -129,24 +146,29 @@ class Packer {
 
     std::string top_;
     TarWriter& out_;
+    bool unnamed_;
     std::int64_t sum_ = 0, biggest_bytes_ = -1;
     std::uint32_t files_ = 0;
     std::string biggest_;
 };
 
-Result<PackedCode> pack_into(const std::string& file, const std::string& directory, const std::vector<Found>& found) {
+Result<PackedCode> pack_into(const std::string& file, const std::string& directory, Walk walked, NamedBy named_by) {
     auto out = TarWriter::create(file);
     if (!out) return out.error();
-    Packer packer(directory, **out);
-    for (const Found& entry : found)
+    Packer packer(directory, **out, named_by);
+    for (const Found& entry : walked.found)
         if (auto added = packer.add(entry); !added) return added.error();
     if (auto finished = (*out)->finish(); !finished) return finished.error();
-    return PackedCode{.file = file, .sha256 = (*out)->sha256(), .bytes = (*out)->bytes(), .files = packer.files()};
+    return PackedCode{.file = file,
+                      .sha256 = (*out)->sha256(),
+                      .bytes = (*out)->bytes(),
+                      .files = packer.files(),
+                      .secrets = std::move(walked.secrets)};
 }
 
 }  // namespace
 
-Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory) {
+Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory, NamedBy named_by) {
     std::error_code failed;
     if (!fs::is_directory(directory, failed)) {
         const bool there = fs::exists(directory, failed);
@@ -154,12 +176,12 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
                      "working_dir " + directory + (there ? " is not a directory" : " does not exist"),
                      "it is relative to the job's file"};
     }
-    IgnoreRules rules;
-    std::vector<Found> found;
-    if (auto done = find_below(directory, "", rules, found); !done) return done.error();
+    Walk walked;
+    if (named_by == NamedBy::nobody) walked.secret_rules.add_rtrain("", secret_files);
+    if (auto done = find_below(directory, "", walked); !done) return done.error();
     fs::create_directories(to_directory, failed);
     const std::string aside = to_directory + "/.packing-" + std::to_string(::getpid()) + ".tar.zst";
-    auto packed = pack_into(aside, directory, found);
+    auto packed = pack_into(aside, directory, std::move(walked), named_by);
     if (!packed) {
         fs::remove(aside, failed);
         return packed;

@@ -320,3 +320,56 @@ def test_what_a_spec_asks_for_and_this_version_does_not_do_is_said_beside_the_ru
     assert "scaling.trainer_resources is not carried out" in warnings
     cluster.rtrain("submit", job(tmp_path, "asks-nothing", "true"))
     assert not [w for w in cluster.json("describe", "asks-nothing")["warnings"] if "not carried out" in w]
+
+
+def beside(folder, **fields):
+    """A job in a folder with its program; the spec says nothing of a working_dir unless `fields` do."""
+    folder.mkdir(exist_ok=True)
+    (folder / "train.py").write_text("import os, glob; print('files', sorted(glob.glob('*') + glob.glob('.*')))")
+    spec = {"version": 1, "name": folder.name, "entrypoint": ["python3", "train.py"], **fields}
+    (folder / "job.yaml").write_text(json.dumps(spec))
+    return folder / "job.yaml"
+
+
+def test_a_job_beside_its_program_takes_the_folder_along_without_secrets(cluster, tmp_path):
+    path = beside(tmp_path / "beside")
+    (path.parent / ".env").write_text("TOKEN=abc")
+    (path.parent / "server.key").write_text("private")
+    (path.parent / ".ssh").mkdir()
+    (path.parent / ".ssh" / "id_rsa").write_text("private")
+    said = cluster.run("submit", path)
+    assert said.returncode == 0 and "travels along, since the entrypoint names train.py" in said.stderr, said.stderr
+    assert "left out, for they may hold secrets: .env, .ssh, server.key" in said.stderr, said.stderr
+    cluster.wait_state("beside", "SUCCEEDED", "FAILED")
+    assert "files ['job.yaml', 'train.py']" in cluster.rtrain("logs", "beside", "--rank", "0", "--stream", "out")
+
+    whole = beside(tmp_path / "beside", name="named", working_dir=".")
+    cluster.rtrain("submit", whole)
+    cluster.wait_state("named", "SUCCEEDED", "FAILED")
+    assert "'.env', '.ssh'" in cluster.rtrain("logs", "named", "--rank", "0", "--stream", "out")
+
+    shell = beside(tmp_path / "beside", name="shell", entrypoint="python3 train.py --lr 1")
+    cluster.rtrain("submit", shell)
+    cluster.wait_state("shell", "SUCCEEDED", "FAILED")
+    assert cluster.json("describe", "shell")["state"] == "SUCCEEDED"
+
+
+def test_a_folder_that_nobody_named_stays_where_it_is_when_it_is_home_too_large_or_not_wanted(cluster, tmp_path):
+    nothing = beside(tmp_path / "nothing", working_dir=None)
+    assert "travels" not in cluster.run("submit", nothing).stderr
+    cluster.wait_state("nothing", "SUCCEEDED", "FAILED")
+    assert cluster.json("describe", "nothing")["state"] == "FAILED"
+    assert "can't open file" in cluster.rtrain("logs", "nothing", "--rank", "0")
+
+    large = beside(tmp_path / "large")
+    with open(tmp_path / "large" / "data.bin", "wb") as file:
+        file.truncate(101 << 20)
+    refused = cluster.run("submit", large)
+    assert refused.returncode != 0 and "more than 100 MiB; its biggest file so far is data.bin" in refused.stderr, refused.stderr
+    assert "working_dir: ." in refused.stderr
+
+    home = beside(tmp_path / "home")
+    refused = subprocess.run(
+        [RTRAIN, "submit", home], env={**cluster.env, "HOME": str(tmp_path / "home")}, capture_output=True, text=True
+    )
+    assert refused.returncode == 4 and "which is your home directory" in refused.stderr, (refused.returncode, refused.stderr)
