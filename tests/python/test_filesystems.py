@@ -151,6 +151,7 @@ def test_what_is_read_below_the_place_is_read_with_its_keys_and_nothing_else(mon
         return type("Done", (), {"returncode": 3, "stdout": "", "stderr": ""})
 
     monkeypatch.setattr(_run_directory.subprocess, "run", run)
+    monkeypatch.setenv("RTRAIN_BINARY", sys.executable)  # it is not run
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-this-process")
     submitted(RunConfig(name="mine", storage_path="bucket/prefix", storage_filesystem=s3(endpoint_override="store:9000")))
     for path in ("s3://bucket/prefix/mine/one", "s3://bucket/prefixes/one"):

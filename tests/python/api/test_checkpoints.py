@@ -220,7 +220,7 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
     whole = DataParallelTrainer.restore(
         path,
         train_loop_per_worker=other_loop,
-        datasets={"train": [7, 8, 9]},
+        datasets={"train": [7, 8, 9, 10]},
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(name=name, storage_path=storage, labels={"who": "me"}),
     ).fit()
