@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/free_index.hpp"
+#include "scheduler/controller.hpp"
 
 namespace {
 
@@ -130,6 +130,54 @@ void measure_waiting(FreeIndex& index) {
     print("100000 waiting gangs after a node change", micros);
 }
 
+RunSubmitted submission(int number, std::int64_t cpus) {
+    RunSubmitted event;
+    event.name = "r" + std::to_string(number);
+    event.user = "bench";
+    event.submit_key = event.name;
+    event.job_json = "{}";
+    event.storage_path = "/runs";
+    event.spec.gang.bundles = {Bundle{.demand = {{std::string(cpu_key), units(cpus)}}, .selector = {}}};
+    return event;
+}
+
+// 2,000 nodes with a CPU free each; 1,000 runs of one user wait for more, no two of them alike. Timed: the decision on
+// a submission that starts at once.
+enum class Unlike { amounts, names };
+void measure_unlike(const std::string& row, Unlike unlike) {
+    constexpr int nodes = 2'000, runs = 1'000, rounds = 100;
+    Cluster cluster;
+    cluster.meta.cluster_id = "be9c4000";
+    Time now{1'000};
+    const auto tell = [&](const Event& event) { return decide(cluster, now, event); };
+    for (int n = 0; n < nodes; ++n) {
+        NodeRegistered node;
+        node.node = {"node-" + std::to_string(100'000 + n)};
+        node.address = "10.0.0.1";
+        node.total = {{std::string(cpu_key), units(4)}};
+        tell(node);
+        tell(submission(n, 3));
+    }
+    for (int i = 0; i < runs; ++i) {
+        RunSubmitted event = submission(nodes + i, 2);
+        if (unlike == Unlike::amounts)
+            event.spec.gang.bundles[0].demand[std::string(cpu_key)].ticks += i;
+        else
+            for (int n = 0; n < 100; ++n)
+                event.spec.gang.nodes_only.insert({"node-" + std::to_string(100'000 + i + n)});
+        tell(event);
+    }
+    std::vector<double> micros;
+    for (int round = 0; round < rounds; ++round) {
+        const RunSubmitted event = submission(nodes + runs + round, 1);
+        const Stopwatch watch;
+        const Decision decision = tell(event);
+        micros.push_back(watch.micros());
+        if (cluster.runs.at(*decision.created).state != RunState::starting) std::exit(1);
+    }
+    print(row, micros);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -143,5 +191,7 @@ int main(int argc, char** argv) {
     measure_refusal(index);
     measure_waiting(index);
     measure_scan(index, "PACK 512 without the index", gang(Strategy::pack, 512), 100);
+    measure_unlike("a submission, 1000 runs wait for amounts of their own", Unlike::amounts);
+    measure_unlike("a submission, 1000 runs wait that name 100 nodes each", Unlike::names);
     std::puts("}");
 }
