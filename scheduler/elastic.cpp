@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "scheduler/machine.hpp"
+#include "scheduler/placement_room.hpp"
 #include "scheduler/preemption.hpp"
 
 namespace rtrain {
@@ -254,7 +255,7 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
             "runs that wait could use the room for " + counted(workers) + " of run " + run.name + " " + meanwhile,
             "ask again when they have started; rtrain queue lists them"};
     }
-    const PlacementAnswer why = explain_placement(nodes, gang);
+    const PlacementAnswer why = placing::explain_briefly(nodes, gang);
     return Error{
         ErrorCode::unplaceable,
         "there is no room for " + counted(workers) + " of run " + run.name + " " + meanwhile + first_reasons(why),
@@ -270,7 +271,7 @@ std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t wo
     if (place(nodes, gang).verdict != Verdict::infeasible)
         return beyond_quota(quotas_unused(change.seen()), run, workers,
                             "for ever, it still wants " + std::to_string(workers_max(run)));
-    const PlacementAnswer why = explain_placement(nodes, gang);
+    const PlacementAnswer why = placing::explain_briefly(nodes, gang);
     return Error{ErrorCode::unplaceable,
                  "no present nodes could ever hold " + counted(workers) + " of run " + run.name + ", it still wants " +
                      std::to_string(workers_max(run)) + first_reasons(why),

@@ -132,12 +132,29 @@ std::vector<NodeReason> placement_reasons(const std::vector<NodeView>& nodes, co
     return reasons;
 }
 
-PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request) {
+namespace {
+
+enum class Nearest { look, leave };
+PlacementAnswer explained(const std::vector<NodeView>& nodes, const GangRequest& request, std::size_t reasons_most,
+                          Nearest nearest) {
     PlacementAnswer answer = place(nodes, request);
-    answer.reasons = placement_reasons(nodes, request, nodes.size());
-    if (answer.verdict != Verdict::feasible_now && answer.verdict != Verdict::invalid)
+    answer.reasons = placement_reasons(nodes, request, reasons_most);
+    const bool waits = answer.verdict != Verdict::feasible_now && answer.verdict != Verdict::invalid;
+    if (waits && nearest == Nearest::look)
         answer.nearest_change = placing::nearest_change(nodes, request, answer.verdict);
     return answer;
+}
+
+}  // namespace
+
+PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request) {
+    return explained(nodes, request, nodes.size(), Nearest::look);
+}
+
+PlacementAnswer placing::explain_briefly(const std::vector<NodeView>& nodes, const GangRequest& request) {
+    constexpr std::size_t nodes_most = 256, bundles_most = 256, reasons_most = 3;
+    const bool quick = nodes.size() <= nodes_most && request.bundles.size() <= bundles_most;
+    return explained(nodes, request, reasons_most, quick ? Nearest::look : Nearest::leave);
 }
 
 }  // namespace rtrain

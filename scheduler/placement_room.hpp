@@ -86,6 +86,9 @@ bool packs(Strategy strategy);
 
 // "would start now with scaling.workers=8"; empty: no single change does. Tried by placing the changed gang.
 std::string nearest_change(const std::vector<NodeView>& nodes, const GangRequest& request, Verdict verdict);
+// For who must not wait: three reasons, and a nearest change only where few nodes and bundles make it quick to look
+// for.
+PlacementAnswer explain_briefly(const std::vector<NodeView>& nodes, const GangRequest& request);
 std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, const GangRequest& request);
 bool allowed(const NodeView& node, const GangRequest& request);  // state, nodes_only, nodes_excluded, topology key
 // Whether the node, with `room` and `gpus` free, takes at least one bundle of the gang.

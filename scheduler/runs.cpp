@@ -71,7 +71,7 @@ std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) 
     if (!event.spec.wait_for_nodes && !wrong) answer = place(nodes, gang);
     if (wrong) return Error{ErrorCode::invalid, *wrong, "correct the job's resources"};
     if (!event.spec.wait_for_nodes && answer.verdict == Verdict::infeasible) {
-        const PlacementAnswer why = explain_placement(nodes, gang);
+        const PlacementAnswer why = placing::explain_briefly(nodes, gang);
         return Error{ErrorCode::unplaceable, "no present node could ever hold it: " + first_reasons(why),
                      why.nearest_change.empty()
                          ? "rtrain plan shows what is missing; scaling.wait_for_nodes: true queues it"
