@@ -3,9 +3,14 @@
 import json
 import os
 import pathlib
+import sys
 import threading
 
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+from rtrain.train import _uploads
+from rtrain.train._session import ReportCall
 
 REPORT = "import rtrain.train as t\nt.report({'loss': 0.5})\nprint('done')"
 
@@ -168,6 +173,16 @@ def test_explicit_async_keeps_a_committed_checkpoint_and_the_directory_that_the_
         """).finish()
     assert committed.is_dir()
     assert (tmp_path / "work" / "below").is_dir()
+
+
+@pytest.mark.parametrize("needed", ["HOME", "run"])
+def test_explicit_async_keeps_what_holds_the_home_directory_or_the_run_s(tmp_path, monkeypatch, needed):
+    call = ReportCall(metrics_json="{}", directory=str(tmp_path / "all"), removed=True)
+    run = tmp_path / "all" / "runs" / "one" if needed == "run" else tmp_path / "elsewhere"
+    assert _uploads.may_be_removed(call, "s3://bucket/runs/one")
+    if needed == "HOME":
+        monkeypatch.setenv("HOME", str(tmp_path / "all" / "me"))
+    assert not _uploads.may_be_removed(call, str(run))
 
 
 BRINGS_ONE = """

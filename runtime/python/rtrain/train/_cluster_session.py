@@ -102,7 +102,7 @@ class ClusterSession:
         arguments = ReportArgs(call.metrics_json.encode())
         if prepared.directory is not None:
             self._reported_directories.add(prepared.directory)
-            arguments = _with_files(prepared, prepared.directory)
+            arguments = _with_files(prepared, prepared.directory, self.facts.run_path)
         code = int(library().rtw_report(handle, ctypes.byref(arguments)))
         if prepared.mark and every_rank_came(code):
             _uploads.take_over(prepared.mark)
@@ -267,14 +267,14 @@ class ClusterSession:
         check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
 
 
-def _with_files(call: ReportCall, directory: str) -> ReportArgs:
+def _with_files(call: ReportCall, directory: str, run_path: str) -> ReportArgs:
     from rtrain.train import _uploads
 
     return ReportArgs(
         metrics_json=call.metrics_json.encode(),
         checkpoint_path=os.fsencode(directory),
         directory_name=None if call.directory_name is None else call.directory_name.encode(),
-        owned=2 if _uploads.may_be_removed(call) else int(call.owned),
+        owned=2 if _uploads.may_be_removed(call, run_path) else int(call.owned),
         upload=_UPLOADS[call.upload],
     )
 

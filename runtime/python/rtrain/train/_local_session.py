@@ -76,7 +76,7 @@ class LocalSession:
         checkpoint = self._commit(call, name, entries, fault, told) if name else None
         if checkpoint is not None:
             self._latest = checkpoint
-            if may_be_removed(call):
+            if may_be_removed(call, self.facts.run_path):
                 shutil.rmtree(str(call.directory), ignore_errors=True)
         self.last_metrics = [one[0] for one in told]
         if root:

@@ -95,12 +95,14 @@ def take_over(mark: str) -> None:
         pathlib.Path(mark).parent.rename(target)
 
 
-def may_be_removed(call: ReportCall) -> bool:
-    """Whether `report` removes the directory that was reported: never a committed checkpoint, nor where this process works."""
+def may_be_removed(call: ReportCall, run_path: str) -> bool:
+    """Whether `report` removes the directory that was reported: never a committed checkpoint, nor what holds the directory that
+    this process works in, its home or the run's own."""
     if not call.removed or call.owned or call.directory is None:
         return False
     directory = pathlib.Path(call.directory).resolve()
-    return directory not in (here := pathlib.Path.cwd(), *here.parents) and not (directory / MANIFEST).exists()
+    needed = [pathlib.Path.cwd(), pathlib.Path.home(), *([] if "://" in run_path else [pathlib.Path(run_path).resolve()])]
+    return not any(directory in (one, *one.parents) for one in needed) and not (directory / MANIFEST).exists()
 
 
 def _committed(directory: pathlib.Path) -> bool:
