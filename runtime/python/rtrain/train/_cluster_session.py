@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rtrain.train import _metrics, _names, _worker
+from rtrain.train import _behind, _metrics, _names, _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._library import ReportArgs, check, every_rank_came, library
 from rtrain.train._session import (
@@ -30,6 +30,7 @@ from rtrain.train._session import (
 )
 
 _UPLOADS = {None: 0, CheckpointUploadMode.SYNC: 1, CheckpointUploadMode.ASYNC: 2, CheckpointUploadMode.NO_UPLOAD: 3}  # of rtw_report_args
+_STOPS = 2  # of rtw_wanted
 _PIECE = 32 << 20  # a frame carries 48 MiB at most
 
 
@@ -70,35 +71,52 @@ class ClusterSession:
             call = self.joined(call)
         if call.directory is not None and call.validation and not self.validates:
             raise ValueError("report(validation=...) needs a trainer with validation_config")
+        if call.goes_behind:
+            self._report_behind(handle, call)
+        else:
+            self._make_report(handle, call, lambda: self._prepared(call))
+
+    def _report_behind(self, handle: ctypes.c_void_p, call: ReportCall) -> None:
+        from rtrain.train import _uploads
+
+        _uploads.check_place("checkpoint_upload_fn", self.facts)
+        what = f"report {self._reports}, {_uploads.name_of(call, self._reports)}"
+        _behind.start(what, lambda: self._prepared(call), lambda prepared: self._make_report(handle, call, lambda: prepared))
+
+    def _prepared(self, call: ReportCall) -> ReportCall:
+        from rtrain.train import _uploads
+
+        return _uploads.prepared(call, self.facts, self._reports, self._fresh_directory)
+
+    def _make_report(self, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
         if self._limit_s is None:
             self._limit_s = float(_names.setting("COLLECTIVE_TIMEOUT_S") or 0)
         if self._limit_s:
-            self._report_within(self._limit_s, handle, call)
+            self._report_within(self._limit_s, handle, call, prepared)
         else:
-            self._report_now(handle, call)
+            self._report_now(handle, call, prepared)
         if call.validation:
             self._ask_for_validation(call)
         if self.stop is not None:
             self._end_when_reached(call)
 
-    def _report_now(self, handle: ctypes.c_void_p, call: ReportCall) -> None:
+    def _report_now(self, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
         if call.directory is None:
             code = library().rtw_report_metrics(handle, call.metrics_json.encode())
         else:
-            code = self._report_files(handle, call)
+            code = self._report_files(handle, call, prepared())
         if code:
             check(code, "report")
 
-    def _report_within(self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall) -> None:
+    def _report_within(self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
         from rtrain.train import _collective_limit
 
         coming = _collective_limit.Coming(self.facts, "report", self._reports, "report()")
-        _collective_limit.within(limit_s, lambda: self._report_now(handle, call), coming)
+        _collective_limit.within(limit_s, lambda: self._report_now(handle, call, prepared), coming)
 
-    def _report_files(self, handle: ctypes.c_void_p, call: ReportCall) -> int:
+    def _report_files(self, handle: ctypes.c_void_p, call: ReportCall, prepared: ReportCall) -> int:
         from rtrain.train import _uploads
 
-        prepared = _uploads.prepared(call, self.facts, self._reports, self._fresh_directory)
         arguments = ReportArgs(call.metrics_json.encode())
         if prepared.directory is not None:
             self._reported_directories.add(prepared.directory)
@@ -106,6 +124,8 @@ class ClusterSession:
         code = int(library().rtw_report(handle, ctypes.byref(arguments)))
         if prepared.mark and every_rank_came(code):
             _uploads.take_over(prepared.mark)
+        if prepared.left_over is not None and code == 0:
+            shutil.rmtree(prepared.left_over, ignore_errors=True)
         return code
 
     def _fresh_directory(self) -> str:
@@ -132,6 +152,7 @@ class ClusterSession:
             raise LoopEnded(0)
 
     def get_checkpoint(self) -> Checkpoint | None:
+        _behind.join()
         text = library().rtw_checkpoint_json(_worker.handle("get_checkpoint"))
         if text is None:
             return self._given_checkpoint()
@@ -167,7 +188,8 @@ class ClusterSession:
         return _reported.of_run(self.facts, consistency, timeout_s, newest.name if newest else "")
 
     def should_checkpoint(self) -> bool:
-        return int(library().rtw_wanted(_worker.handle("should_checkpoint"))) != 0
+        wanted = int(library().rtw_wanted(_worker.handle("should_checkpoint")))
+        return wanted == _STOPS or (wanted != 0 and not _behind.under_way())  # that one is being brought
 
     def resize_info(self) -> ResizeInfo:
         from rtrain.train import _reported
@@ -202,6 +224,7 @@ class ClusterSession:
         return data
 
     def _broadcast(self, data: bytes | None, caller: str) -> bytes:
+        _behind.join()
         self._collectives += 1
         if self.facts.world_size == 1:
             return self._broadcast_now(data)
@@ -263,6 +286,7 @@ class ClusterSession:
         return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
 
     def flush(self, timeout_s: float | None) -> None:
+        _behind.join()
         milliseconds = -1 if timeout_s is None else int(timeout_s * 1000)
         check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
 

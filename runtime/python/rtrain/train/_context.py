@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtrain.train import _filesystems, _session, _worker
+from rtrain.train import _behind, _filesystems, _session, _worker
 from rtrain.train._session import Facts
 
 
@@ -122,6 +122,7 @@ def release() -> None:
     Every report made so far is heard before. RuntimeError outside of a training function.
     """
     _session.current("release")
+    _behind.join()
     _worker.close()
 
 

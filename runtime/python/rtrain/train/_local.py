@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rtrain._local_cluster import RESULTS
-from rtrain.train import _names, _package, _session, _tracking
+from rtrain.train import _behind, _names, _package, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._errors import ControllerError
 from rtrain.train._local_directory import Directory
@@ -174,9 +174,11 @@ class _Fit:
                 hooks.call("on_training_start")
                 with contextlib.suppress(LoopEnded), hooks.around_loop():
                     value = _call(loop, config)
+                    _behind.join()
                 hooks.call("on_shutdown")
                 session.wait_for_ends()
             except BaseException as error:
+                _behind.abandon()
                 _tracking.finish(failed=True)
                 if self.root:
                     stopped = isinstance(error, KeyboardInterrupt)

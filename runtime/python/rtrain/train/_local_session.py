@@ -4,6 +4,7 @@ agent does on a cluster is done here, at once: a report returns when its checkpo
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rtrain.train import _metrics
+from rtrain.train import _behind, _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._local_directory import Directory, Found, files_below, take_files
 from rtrain.train._local_names import Names
@@ -31,7 +32,7 @@ from rtrain.train._session import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
-from rtrain.train._uploads import may_be_removed
+from rtrain.train._uploads import brought_by_fn, may_be_removed, one_in_the_other
 
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
 
@@ -69,15 +70,35 @@ class LocalSession:
         if call.validation and self.validate is None:
             raise ValueError("report(validation=...) needs a trainer with a validation_config")
         self._index += 1
-        root = self._facts.world_rank == 0
-        told = self._ranks.gather((call.metrics_json, call.directory_name, self._names(call)), f"in report {self._index}")
+        late = call.upload_fn is not None
+        told = self._ranks.gather((call.metrics_json, call.directory_name, [] if late else self._names(call), late), f"in report {self._index}")
         name = self._place(told)
+        if call.goes_behind:
+            what = f"report {self._index}, {name}"
+            _behind.start(what, lambda: self._brought(call, name), lambda brought: self._store(brought, name, told))
+        else:
+            self._store(self._brought(call, name), name, told)
+
+    def _brought(self, call: ReportCall, name: str) -> ReportCall:
+        """The caller's own function has put the files where the directory of the call is then."""
+        if call.upload_fn is None or call.directory is None:
+            return call
+        left_over = call.directory if may_be_removed(call, self.facts.run_path) else None
+        return dataclasses.replace(call, directory=brought_by_fn(call, name).path, left_over=left_over)
+
+    def _store(self, call: ReportCall, name: str, told: list[Any]) -> None:
+        root = self._facts.world_rank == 0
+        if any(late for *_, late in told):
+            files = self._ranks.gather(self._names(call), f"bringing the files of report {self._index}")
+            told = [(*one[:2], names, False) for one, names in zip(told, files, strict=True)]
         entries, fault = self._bring(call, name, told) if name else ([], "")
         checkpoint = self._commit(call, name, entries, fault, told) if name else None
         if checkpoint is not None:
             self._latest = checkpoint
-            if may_be_removed(call, self.facts.run_path):
+            if call.upload_fn is None and may_be_removed(call, self.facts.run_path):
                 shutil.rmtree(str(call.directory), ignore_errors=True)
+            if call.left_over is not None and not one_in_the_other(call.left_over, str(call.directory)):
+                shutil.rmtree(call.left_over, ignore_errors=True)
         self.last_metrics = [one[0] for one in told]
         if root:
             self._directory.journal(self._index, self.last_metrics)
@@ -104,9 +125,9 @@ class LocalSession:
             return None
         return files_below(pathlib.Path(call.directory))
 
-    def _place(self, told: list[tuple[str, str | None, list[str] | None]]) -> str:
+    def _place(self, told: list[Any]) -> str:
         """The checkpoint's directory; empty: no rank brings files."""
-        if all(names is None for _, _, names in told):
+        if all(names is None for _, _, names, _ in told):
             return ""
         name = self._names_given.next(told[0][1], f"checkpoint_{self._index:06d}")
         if self._names_given.said and self._facts.world_rank == 0:
@@ -118,14 +139,14 @@ class LocalSession:
         rank, source = self._facts.world_rank, call.directory
         if source is None:
             return [], ""
-        taken = {file for _, _, names in told[:rank] for file in names or []}
+        taken = {file for _, _, names, _ in told[:rank] for file in names or []}
         mine = [file for file in told[rank][2] if file not in taken]
         if twice := sorted(taken.intersection(told[rank][2])):
             print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
         target = self._directory.path / name
         try:
             if call.upload_fn is not None:
-                given = pathlib.Path(call.upload_fn(Checkpoint(source), name).path)
+                given = pathlib.Path(source)
                 if given.resolve() != target.resolve():
                     return [], f"checkpoint_upload_fn put the files into {given}; in local mode they belong into {target}"
                 return take_files(given, target, mine, rank, move=False), ""
@@ -227,6 +248,7 @@ class LocalSession:
 
     # -- the rest -------------------------------------------------------------------------------------------------------
     def get_checkpoint(self) -> Checkpoint | None:
+        _behind.join()
         if self._latest is not None:
             return self._latest
         start = self._directory.start
@@ -240,6 +262,7 @@ class LocalSession:
     def all_reported_checkpoints(
         self, consistency: CheckpointConsistencyMode, timeout_s: float | None
     ) -> list[ReportedCheckpoint]:
+        _behind.join()
         committed = ReportedCheckpointStatus.COMMITTED
         return [
             ReportedCheckpoint(one, one.metrics, self._statuses.get(one.name, committed))
@@ -257,18 +280,23 @@ class LocalSession:
         return {}
 
     def preemption_info(self) -> PreemptionInfo | None:
+        _behind.join()
         return None
 
     def barrier(self) -> None:
+        _behind.join()
         self._ranks.gather(None, "in collective.barrier()")
 
     def broadcast_from_rank_zero(self, data: Any) -> Any:
+        _behind.join()
         return self._ranks.broadcast(data, "in collective.broadcast_from_rank_zero()")
 
     def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+        _behind.join()
         return self._ranks.gather(mine, "telling rank 0 of something")
 
     def exchange(self, mine: Any) -> list[Any]:
+        _behind.join()
         return self._ranks.gather(mine, "telling each other of something")
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
@@ -290,7 +318,7 @@ class LocalSession:
         return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
 
     def flush(self, timeout_s: float | None) -> None:
-        return None  # a report returns when its checkpoint is committed
+        _behind.join()  # any other report returns when its checkpoint is committed
 
 
 def _decoded(metrics: dict[str, Any]) -> dict[str, Any]:

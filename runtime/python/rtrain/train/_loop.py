@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rtrain.train import _metrics, _names, _session, _tracking
+from rtrain.train import _behind, _metrics, _names, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._session import (
     CheckpointConsistencyMode,
@@ -41,7 +41,9 @@ def report(
     delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible.
     None with CheckpointUploadMode.ASYNC removes it once its files are staged; without a mode, or with False, it stays.
     checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint`, brings the files into the run's directory by its own
-    means. As CheckpointUploadMode.NO_UPLOAD it needs a run directory that is a path which the nodes mount.
+    means. As CheckpointUploadMode.NO_UPLOAD it needs a run directory that is a path which the nodes mount. With
+    CheckpointUploadMode.ASYNC it runs in a thread, and `report` returns before; the report itself is made after it. The next report and
+    every other call that depends on the order of calls waits for it, and raises its error as a CheckpointUploadError.
     validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
 
     RuntimeError outside of a training function; TypeError names the metric that cannot be stored; ValueError for
@@ -56,15 +58,17 @@ def report(
             owned = checkpoint._owned or None
         call = ReportCall(
             metrics_json=_metrics.encode(metrics),
-            directory=_directory_of(checkpoint),
+            directory=_directory_of(checkpoint, made_later=checkpoint_upload_fn is not None),
             directory_name=checkpoint_dir_name,
             upload=checkpoint_upload_mode,
             owned=bool(owned),
             removed=owned is None and checkpoint_upload_mode is CheckpointUploadMode.ASYNC,
             upload_fn=checkpoint_upload_fn,
             validation=validation,
+            given=checkpoint if isinstance(checkpoint, Checkpoint) else None,
         )
     session = _session.current("report")
+    _behind.join()
     try:
         session.report(call)
     except LoopEnded:
@@ -73,8 +77,9 @@ def report(
     _tracking.reported(session, call)
 
 
-def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> str:
-    """Of a report that brings files, absolute. ValueError when there are none."""
+def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, *, made_later: bool) -> str:
+    """Of a report that brings files, absolute. ValueError when there are none. made_later: a checkpoint_upload_fn may make it, as one that
+    waits for DCP's async_save does."""
     if checkpoint is None:
         raise ValueError("report(validation=...) needs a checkpoint: there is nothing to validate without one")
     path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
@@ -85,7 +90,7 @@ def _directory_of(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> str
             "elsewhere can be named in the metrics"
         )
     directory = pathlib.Path(text).absolute()
-    if not directory.is_dir():
+    if not directory.is_dir() and not made_later:
         raise ValueError(
             f"the checkpoint {directory} is not a directory; report it while it is there (inside of the `with` block "
             "that made it)"

@@ -74,6 +74,13 @@ class ReportCall:
     upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
     validation: object = False  # bool or ValidationTaskConfig
     mark: str | None = None  # in a directory of the run's own that is taken over once every rank has come
+    given: Checkpoint | None = None  # what `report` was called with
+    left_over: str | None = None  # a directory that is removed once the report is made: its files were brought elsewhere
+
+    @property
+    def goes_behind(self) -> bool:
+        """Whether `report` returns before the files are brought."""
+        return self.upload_fn is not None and self.upload is CheckpointUploadMode.ASYNC and self.directory is not None
 
     @property
     def metrics(self) -> dict[str, Any]:

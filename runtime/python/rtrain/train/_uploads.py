@@ -31,15 +31,15 @@ def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str
     if call.directory is None:
         return call
     if call.upload_fn is not None:
-        _check_place("checkpoint_upload_fn", facts)
+        check_place("checkpoint_upload_fn", facts)
         return _uploaded(call, facts, index, fresh)
     if in_place:
-        _check_place("CheckpointUploadMode.NO_UPLOAD", facts)
+        check_place("CheckpointUploadMode.NO_UPLOAD", facts)
         return _in_place(call, facts, index, fresh)
     return _without_code(call, fresh)
 
 
-def _check_place(what: str, facts: Facts) -> None:
+def check_place(what: str, facts: Facts) -> None:
     """What the loop brings itself is taken over by a rename: not in a bucket, nor on the head. Said before anything is uploaded."""
     if "://" in facts.run_path:
         raise ValueError(
@@ -49,13 +49,33 @@ def _check_place(what: str, facts: Facts) -> None:
 
 
 def _uploaded(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
-    name = call.directory_name or f"checkpoint_{index:06}"
+    name = name_of(call, index)
+    brought = brought_by_fn(call, name)
+    left_over = call.directory if may_be_removed(call, facts.run_path) and not one_in_the_other(str(call.directory), brought.path) else None
+    call = dataclasses.replace(call, directory=brought.path, directory_name=name, upload_fn=None, left_over=left_over)
+    return _in_place(call, facts, index, fresh)
+
+
+def name_of(call: ReportCall, index: int) -> str:
+    return call.directory_name or f"checkpoint_{index:06}"
+
+
+def brought_by_fn(call: ReportCall, name: str) -> Checkpoint:
+    """What the caller's function made of the checkpoint. ValueError, FileNotFoundError when that is none."""
     assert call.upload_fn is not None
     assert call.directory is not None
-    brought = call.upload_fn(Checkpoint.from_directory(call.directory), name)
+    brought = call.upload_fn(call.given or Checkpoint.from_directory(call.directory), name)
     if not isinstance(brought, Checkpoint):
         raise ValueError(f"checkpoint_upload_fn gave a {type(brought).__name__}; it gives the Checkpoint that it made")
-    return _in_place(dataclasses.replace(call, directory=brought.path, directory_name=name), facts, index, fresh)
+    given = pathlib.Path(brought.path)
+    if "://" not in brought.path and not given.is_dir() and not any(given.parent.glob(f".{given.name}.rank-*")):
+        raise FileNotFoundError(f"checkpoint_upload_fn gave {brought.path}, which is not a directory; it gives the Checkpoint that it made")
+    return brought
+
+
+def one_in_the_other(one: str, other: str) -> bool:
+    first, second = pathlib.Path(one).resolve(), pathlib.Path(other).resolve()
+    return first == second or first in second.parents or second in first.parents
 
 
 def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
@@ -98,7 +118,8 @@ def take_over(mark: str) -> None:
 def may_be_removed(call: ReportCall, run_path: str) -> bool:
     """Whether `report` removes the directory that was reported: never a committed checkpoint, nor what holds the directory that
     this process works in, its home or the run's own."""
-    if not call.removed or call.owned or call.directory is None:
+    wanted = call.removed or call.owned if call.upload_fn is not None else call.removed and not call.owned
+    if not wanted or call.directory is None:
         return False
     directory = pathlib.Path(call.directory).resolve()
     needed = [pathlib.Path.cwd(), pathlib.Path.home(), *([] if "://" in run_path else [pathlib.Path(run_path).resolve()])]

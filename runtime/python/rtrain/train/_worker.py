@@ -10,7 +10,7 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rtrain.train import _errors_text
+from rtrain.train import _behind, _errors_text
 from rtrain.train._library import check, library
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def head(patience_s: float = HEAD_AWAY_S) -> Head:
 def close() -> None:
     """Ends the connection and gives the rank's place up; the next call opens a new one."""
     global _handle
-    if _handle is not None:
+    if _handle is not None and not _behind.left_in_a_call():  # else the process's end closes it
         library().rtw_close(_handle)
         _handle = None
 
@@ -79,6 +79,7 @@ def install_failure_hook() -> None:
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         before(kind, error, trace)
+        _behind.abandon()
         if issubclass(kind, KeyboardInterrupt):
             return
         try:

@@ -21,7 +21,7 @@ from typing import Any
 
 from rtrain import _on_cpu
 from rtrain._http import HeadError, part
-from rtrain.train import _errors_text, _names, _session, _tracking, _worker
+from rtrain.train import _behind, _errors_text, _names, _session, _tracking, _worker
 from rtrain.train._library import Stopped, check, library
 from rtrain.train._package import Payload, check_versions, dumps
 from rtrain.train._session import Facts, LoopEnded
@@ -55,6 +55,7 @@ def main() -> int:
         value = None
         with contextlib.suppress(LoopEnded), hooks.around_loop():
             value = _call(loop, config)
+            _behind.join()
         hooks.call("on_shutdown")
         session.flush(None)
         if facts.world_rank == 0:
@@ -207,9 +208,11 @@ def _cause_is_told(facts: Facts) -> Iterator[None]:
     try:
         yield
     except (Stopped, LoopEnded):
+        _behind.abandon()
         raise
     except SystemExit as error:
         if error.code not in (None, 0):
+            _behind.abandon()
             _tell(f"the training function called sys.exit({error.code!r})")
         raise
     except BaseException as error:

@@ -1,0 +1,276 @@
+"""report() with CheckpointUploadMode.ASYNC and a checkpoint_upload_fn: the function runs behind the loop, and nothing of it is lost.
+
+Each function waits for an event that the loop sets after `report` has returned, so a function that ran inside of it would never end.
+"""
+
+import pytest
+
+BEGIN = """
+import os, pathlib, shutil, sys, threading
+import rtrain.train as t
+from rtrain.train import Checkpoint, CheckpointUploadMode
+
+ASYNC = CheckpointUploadMode.ASYNC
+run = pathlib.Path(t.get_context().get_run_path())
+returned = threading.Event()
+
+def bring(checkpoint, name):
+    assert returned.wait(60), "report() waits for its checkpoint_upload_fn"
+    with checkpoint.as_directory() as folder:
+        shutil.copytree(folder, run / name)
+    return Checkpoint(str(run / name))
+
+def report(step, **more):
+    t.report({"step": step}, Checkpoint.from_dict({"step": step}), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=bring, **more)
+"""
+
+
+def test_report_returns_before_the_function_has_run_and_the_order_of_reports_stays(agent, start):
+    out = start(
+        BEGIN
+        + """
+report(1)
+print(t.should_checkpoint(), t.get_context().get_world_rank())  # these wait for nothing
+returned.set()
+t.report({"step": 2})
+report(3)
+print(t.get_checkpoint().name)
+t.flush()
+"""
+    ).finish()
+    assert out.splitlines() == ["False 0", "checkpoint_000003-a003"]
+    assert [(one["index"], one["metrics"]["step"], bool(one["checkpoint"])) for one in agent.frames("report")] == [
+        (1, 1, True),
+        (2, 2, False),
+        (3, 3, True),
+    ]
+    assert (agent.storage / "story" / "checkpoint_000001" / "dict_checkpoint.pkl").is_file()
+
+
+def test_a_script_that_ends_meanwhile_waits_and_its_function_may_start_threads(agent, start):
+    start(
+        BEGIN
+        + """
+from concurrent.futures import ThreadPoolExecutor
+
+def last(checkpoint, name):
+    assert ended.wait(60)
+    with ThreadPoolExecutor() as pool:
+        return pool.submit(bring, checkpoint, name).result()
+
+ended = threading.Event()
+returned.set()
+t.report({}, Checkpoint.from_dict({"a": 1}), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=last)
+threading._register_atexit(ended.set)  # once the script's last line has run
+"""
+    ).finish()
+    [report] = agent.frames("report")
+    assert report["checkpoint"] is not None
+
+
+FAILS = """
+def fails(checkpoint, name):
+    returned.wait(60)
+    raise ConnectionResetError("the bucket is gone")
+
+t.report({"step": 1}, Checkpoint.from_dict({}), "best", checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=fails)
+returned.set()
+"""
+
+
+@pytest.mark.parametrize("call", ["t.report({'step': 2})", "t.flush()", "t.get_checkpoint()", "t.collective.barrier()"])
+def test_an_error_of_the_function_is_raised_by_the_next_call_with_the_report_and_the_name(agent, start, call):
+    out = start(
+        BEGIN
+        + FAILS
+        + f"""
+try:
+    {call}
+except t.CheckpointUploadError as error:
+    print(error)
+    print(repr(error.__cause__))
+t.report({{"step": 3}})
+"""
+    ).finish()
+    assert out.splitlines() == [
+        "report 1, best: checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone",
+        "ConnectionResetError('the bucket is gone')",
+    ]
+    assert [one["metrics"]["step"] for one in agent.frames("report")] == [3]
+
+
+def test_an_error_that_no_call_could_raise_fails_the_process_at_its_end(agent, start):
+    said = start(BEGIN + FAILS).finish(expect=1)
+    assert "report 1, best: checkpoint_upload_fn failed" in said and "ConnectionResetError: the bucket is gone" in said
+    [fail] = agent.frames("fail")
+    assert "the bucket is gone" in fail["text"]
+    assert agent.frames("report") == []
+
+
+def test_a_script_that_fails_waits_for_no_function(agent, start):
+    said = start(
+        BEGIN
+        + """
+report(1)  # its function waits for what never comes
+raise KeyError("as planned")
+"""
+    ).finish(expect=1)
+    assert "KeyError: 'as planned'" in said
+    assert agent.frames("report") == []
+
+
+def test_a_rank_that_reports_so_and_one_that_does_not_meet_in_the_same_reports(agent, start):
+    agent.world_size = 2
+    other = "import rtrain.train as t\nfor step in (1, 2): t.report({'step': step})\nt.collective.barrier()"
+    plain = start(other, rank=1)
+    start(BEGIN + "report(1)\nreturned.set()\nt.report({'step': 2})\nt.collective.barrier()\n", rank=0).finish()
+    plain.finish()
+    assert sorted((one["index"], one["from"], one["metrics"]["step"]) for one in agent.frames("report")) == [
+        (1, 0, 1),
+        (1, 1, 1),
+        (2, 0, 2),
+        (2, 1, 2),
+    ]
+
+
+def test_a_directory_that_the_function_waits_for_need_not_be_there_yet(agent, start):
+    """As DCP's async_save makes it."""
+    start(
+        BEGIN
+        + """
+made = run / "7"
+
+def saved(checkpoint, name):
+    assert returned.wait(60)
+    made.mkdir(parents=True)
+    (made / "shard").write_text("s")
+    return checkpoint
+
+t.report({}, Checkpoint(str(made)), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=saved)
+returned.set()
+t.flush()
+
+def nothing(checkpoint, name):
+    return Checkpoint(str(run / "never"))
+
+t.report({}, Checkpoint(str(made)), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=nothing)
+try:
+    t.flush()
+except t.CheckpointUploadError as error:
+    print(error.__cause__)
+"""
+    ).finish()
+    assert (agent.storage / "story" / "7" / "shard").is_file()
+
+
+@pytest.mark.parametrize(("given", "stays"), [("", False), ("delete_local_checkpoint_after_upload=False", True)])
+def test_the_reported_directory_is_removed_once_its_files_are_brought_unless_it_is_to_stay(agent, start, tmp_path, given, stays):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "weights").write_text("w")
+    out = start(
+        BEGIN
+        + f"""
+mine = pathlib.Path({str(mine)!r})
+t.report({{}}, Checkpoint(str(mine)), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=bring, {given})
+print(mine.exists())
+returned.set()
+t.flush()
+print(mine.exists())
+"""
+    ).finish()
+    assert out.split() == ["True", str(stays)]
+
+
+def test_a_directory_given_away_is_removed_also_where_the_function_runs_inside_of_report(agent, start, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    script = f"""
+returned.set()
+t.report({{}}, {str(mine)!r}, checkpoint_upload_fn=bring, delete_local_checkpoint_after_upload=True)
+"""
+    start(BEGIN + script).finish()
+    assert not mine.exists()
+
+
+def test_the_function_sees_the_context_of_its_report_and_reads_what_the_run_knows(agent, start):
+    out = start(
+        BEGIN
+        + """
+import contextvars
+who = contextvars.ContextVar("who", default="nobody")
+who.set("the loop")
+
+def bring_and_look(checkpoint, name):
+    print(who.get(), t.get_context().get_world_rank(), t.get_checkpoint())
+    return bring(checkpoint, name)
+
+returned.set()
+t.report({}, Checkpoint.from_dict({}), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=bring_and_look)
+t.flush()
+"""
+    ).finish()
+    assert out == "the loop 0 None\n"
+
+
+def test_a_wish_is_not_told_again_while_its_checkpoint_is_brought(agent, start):
+    worker = start(
+        BEGIN
+        + """
+while not t.should_checkpoint():
+    pass
+report(1)
+print(t.should_checkpoint())
+returned.set()
+t.flush()
+"""
+    )
+    agent.wait(lambda: any(one["type"] == "hello" for one in agent.heard))
+    agent.want(1)
+    assert worker.finish() == "False\n"
+
+
+LOCAL = """
+import pathlib, shutil, sys, threading
+from rtrain import train
+from rtrain.train import Checkpoint, CheckpointUploadMode, DataParallelTrainer, RunConfig, ScalingConfig
+
+returned = threading.Event()
+
+def bring(checkpoint, name):
+    assert returned.wait(60), "report() waits for its checkpoint_upload_fn"
+    if sys.argv[2] == "fails":
+        raise ConnectionResetError("the bucket is gone")
+    target = pathlib.Path(train.get_context().get_run_path()) / name
+    with checkpoint.as_directory() as folder:
+        shutil.copytree(folder, target)
+    return Checkpoint(str(target))
+
+def loop():
+    how = {"checkpoint_upload_mode": CheckpointUploadMode.ASYNC, "checkpoint_upload_fn": bring}
+    train.report({"step": 1}, Checkpoint.from_dict({"step": 1}), **how)
+    if sys.argv[2] == "raises":
+        raise KeyError("as planned")
+    returned.set()
+    if sys.argv[2] == "works":
+        print(train.get_checkpoint().to_dict())
+        train.report({"step": 2})
+        train.report({"step": 3}, Checkpoint.from_dict({"step": 3}), **how)
+
+result = DataParallelTrainer(
+    loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="here", storage_path=sys.argv[1])
+).fit()
+print([row["step"] for row in result.all_metrics], result.checkpoint.to_dict())
+"""
+
+
+def test_in_local_mode_too(start, tmp_path):
+    def local(how, expect=0):
+        script = tmp_path / "driver.py"
+        script.write_text(f"import sys; sys.argv = ['driver', {str(tmp_path)!r}, {how!r}]\n" + LOCAL)
+        return start(script, RTRAIN_WORKER_SOCKET="").finish(expect)
+
+    assert local("works").splitlines() == ["{'step': 1}", "[1, 2, 3] {'step': 3}"]
+    assert "checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone" in local("fails", 1)
+    said = local("raises", 1)  # and waits for no function
+    assert "KeyError: 'as planned'" in said and "ConnectionResetError" not in said
