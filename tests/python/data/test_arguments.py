@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import importlib.util
 import inspect
 import pathlib
 import textwrap
@@ -14,10 +15,13 @@ import rtrain
 import rtrain.data as data
 from rtrain import _arguments
 
-PACKAGES = ["rtrain", "rtrain.train", "rtrain.train.torch", "rtrain.train.collective", "rtrain.data"]
-PACKAGES += ["rtrain.tune", "rtrain.tune.schedulers", "rtrain.tune.search", "rtrain.tune.stopper"]
+_ROOT = pathlib.Path(rtrain.__file__).parent
+_PATHS = (file.relative_to(_ROOT.parent).with_suffix("").parts for file in sorted(_ROOT.rglob("*.py")))
+_NAMES = (".".join(parts[:-1] if parts[-1] == "__init__" else parts) for parts in _PATHS)
+PACKAGES = [name for name in _NAMES if not any(part.startswith("_") for part in name.split("."))]
 # Methods that users or rtrain override: their arguments are what rtrain gives.
 HOOKS = {"on_trial_add", "on_trial_result", "on_trial_complete", "set_search_properties", "suggest"}
+HOOKS |= {"sample", "is_valid"}  # of each kind of domain
 OVERRIDDEN = {
     "DataConfig.configure",
     *(f"UserCallback.{name}" for name in ("before_run", "after_run", "after_report", "after_exception")),
@@ -42,11 +46,22 @@ def words_read() -> frozenset[str]:
     return frozenset(found)
 
 
+def imported(package):
+    """The module and its public names. One of other people's tools that is not installed here has none."""
+    try:
+        module = importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        assert not str(error.name).startswith("rtrain"), error
+        return None, []
+    own = [name for name, value in vars(module).items() if name[0] != "_" and getattr(value, "__module__", "") == package]
+    return module, getattr(module, "__all__", own)
+
+
 def public_functions():
     seen = set()
     for package in PACKAGES:
-        module = importlib.import_module(package)
-        for name in module.__all__:
+        module, names = imported(package)
+        for name in names:
             for said, function in functions_of(name, getattr(module, name)):
                 if id(function) not in seen and str(function.__module__).startswith("rtrain"):
                     seen.add(id(function))
@@ -58,7 +73,9 @@ def functions_of(name, value):
         return [(name, inspect.unwrap(value))]
     if not inspect.isclass(value):
         return []
-    members = inspect.getmembers(value, inspect.isfunction)
+    theirs = {one for base in value.__mro__[1:] if not base.__module__.startswith("rtrain") for one in vars(base) if not one.startswith("_")}
+    found = inspect.getmembers(value, lambda one: inspect.isfunction(one) or inspect.ismethod(one))  # class methods are methods
+    members = [(one, getattr(f, "__func__", f)) for one, f in found if one not in theirs]  # a framework gives its hooks' arguments
     return [(f"{name}.{one}", inspect.unwrap(f)) for one, f in members if one == "__init__" or not one.startswith("_")]
 
 
@@ -95,6 +112,10 @@ def pairs_of(node: ast.Assign):
 def test_every_parameter_of_every_public_function_is_used_or_declared():
     functions = list(public_functions())
     assert len(functions) > 200
+    seen = {said for said, _ in functions}
+    assert {"Tuner.can_restore", "setup_mlflow", "setup_wandb", "WorkerGroup.execute", "Checkpoint.from_directory"} <= seen
+    installed = {"torch": "TorchTrainer.__init__", "lightning": "prepare_trainer", "transformers": "TransformersTrainer.__init__"}
+    assert {said for needs, said in installed.items() if importlib.util.find_spec(needs)} <= seen
     wrong = [
         f"{said}({name}=)"
         for said, function in functions
@@ -108,8 +129,8 @@ def test_every_parameter_of_every_public_function_is_used_or_declared():
 def test_every_field_of_every_public_data_class_is_read_somewhere():
     wrong = []
     for package in PACKAGES:
-        module = importlib.import_module(package)
-        for name in module.__all__:
+        module, names = imported(package)
+        for name in names:
             fields = getattr(getattr(module, name), "__dataclass_fields__", {}) if name not in READ_BY_LOOPS else {}
             wrong += [f"{name}.{one}" for one in fields if one not in words_read()]
     assert wrong == []

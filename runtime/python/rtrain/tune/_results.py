@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain.train import _run_directory
-from rtrain.train._result import Result, nested, score
+from rtrain.train._result import Result, best, nested, score
 from rtrain.tune._sweep import flat
 from rtrain.tune._trial import ERROR, TERMINATED, Trial
 
@@ -36,8 +36,9 @@ class TrialResult(Result):
         return self.metrics or {}
 
 
-def trial_result(trial: Trial, found: list[Result]) -> TrialResult:
-    """The Results of the trial's runs, in their order, as one. Of a trial that did not come to a result: what it reported last."""
+def trial_result(trial: Trial, found: list[Result], wanted: Mapping[str, Any]) -> TrialResult:
+    """The Results of the trial's runs, in their order, as one; `wanted`: `checkpoint` of their jobs. Of a trial that did not come to a
+    result: what it reported last."""
     rows = [row for one in found for row in one.all_metrics]
     last = found[-1] if found else Result(path=trial.leg.run_path or None)
     metrics = dict(last.metrics or trial.last_result)
@@ -46,7 +47,7 @@ def trial_result(trial: Trial, found: list[Result]) -> TrialResult:
         checkpoint=next((one.checkpoint for one in reversed(found) if one.checkpoint is not None), None),
         error=trial.error if trial.status == ERROR else None,
         path=last.path,
-        best_checkpoints=last.best_checkpoints,
+        best_checkpoints=best([checkpoint for one in found for checkpoint, _ in reversed(one.best_checkpoints)], wanted),
         return_value=last.return_value,
         all_metrics=rows or ([trial.last_result] if trial.last_result else []),
         trial_id=trial.trial_id,
@@ -176,12 +177,15 @@ def _row(result: TrialResult, metric: str | None, mode: str | None) -> dict[str,
 
 
 def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], Result | None]) -> list[Result]:
-    """The Results of a trial that ended under an earlier driver: from its runs' directories, else by the cluster."""
-    if known or not trial.finished:
-        return known
+    """One Result for each of the trial's runs, in their order. Of a run that ended under an earlier driver: from its directory, else by
+    the cluster; the last run of a trial that is not over has none yet."""
+    ended = {one.path: one for one in known}  # a run that went on has a later one, with all that it reported
     found: list[Result] = []
     for leg in trial.legs:
-        if not leg.run_path:
+        if leg.run_path in ended:
+            found.append(ended.pop(leg.run_path))
+            continue
+        if not leg.run_path or (leg is trial.leg and not trial.finished):
             continue
         try:
             found.append(Result.from_path(leg.run_path))
@@ -189,4 +193,4 @@ def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], 
             asked = ask(leg.run_id, leg.run_path)
             if asked is not None:
                 found.append(asked)
-    return found
+    return [*found, *ended.values()]

@@ -12,7 +12,7 @@ from typing import Any
 
 from rtrain import _where
 from rtrain._http import Head, HeadError, part
-from rtrain.train import _configs, _names, _package
+from rtrain.train import _configs, _filesystems, _names, _package
 from rtrain.train._outcome import result_of
 from rtrain.train._result import Result
 from rtrain.train._trainer import HEAD_AWAY_S, DataParallelTrainer, project_of
@@ -83,9 +83,10 @@ class Tuner:
         storage_filesystem: Any = None,
     ) -> Tuner:
         """The Tuner of the sweep in the directory `path`, to go on by `fit()`: finished trials are kept, the others go on from
-        their last checkpoints, and runs that are still alive are followed again. storage_filesystem: as in RunConfig, of the trials. resume_errored: trials that failed go on too;
+        their last checkpoints, and runs that are still alive are followed again. storage_filesystem: as in RunConfig, of the
+        trials; `path` is then a path on it. resume_errored: trials that failed go on too;
         restart_errored: they begin anew. TuneError where `path` is no sweep's directory."""
-        folder = _folder_of(path)
+        folder = _folder_of(path, storage_filesystem)
         if resume_errored and restart_errored:
             raise ValueError("resume_errored and restart_errored contradict each other; give one")
         settings = _file.read_tuner(folder)
@@ -106,8 +107,12 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:
-        """Whether `path` is the directory of a sweep."""
-        return _file.exists(pathlib.Path(_names.local_path(os.fspath(path))).expanduser())
+        """Whether `restore(path, storage_filesystem=)` finds a sweep on this machine. ValueError for a file system that trials cannot be
+        given."""
+        try:
+            return _file.exists(_folder_of(path, storage_filesystem))
+        except TuneError:
+            return False
 
     def get_results(self) -> ResultGrid:
         """What fit() gave; of a restored sweep, its trials as they are kept. RuntimeError before either."""
@@ -275,17 +280,24 @@ class Tuner:
             except HeadError:
                 return None
 
-        made = [trial_result(one, stored_results(one, results.get(one.trial_id, []), ask)) for one in trials]
+        wanted = self._run_config.checkpoint_config.job() if self._run_config.checkpoint_config is not None else {}
+        made = [trial_result(one, stored_results(one, results.get(one.trial_id, []), ask), wanted) for one in trials]
         return ResultGrid(made, str(folder), *self._metric_and_mode)
 
 
-def _folder_of(path: str | os.PathLike[str]) -> pathlib.Path:
-    text = _names.local_path(os.fspath(path))
-    if "://" in text:
-        raise TuneError(
-            f"{text}: a sweep's own files lie on the driver's machine, in {RESULTS}/<name> where its trials are in a bucket or on the head"
-        )
-    return pathlib.Path(text).expanduser().absolute()
+def _folder_of(path: str | os.PathLike[str], filesystem: Any) -> pathlib.Path:
+    """Of a sweep whose trials lie at `path` on the file system. TuneError where this machine has none, ValueError for a file system
+    that trials cannot be given."""
+    text = _filesystems.place_of(path, filesystem).path.rstrip("/")
+    if "://" not in text:
+        return pathlib.Path(text).expanduser().absolute()
+    kept = pathlib.Path(RESULTS).expanduser() / text.rpartition("/")[2]
+    if _file.exists(kept) and str(_file.read(kept)["storage_path"]).rstrip("/") == text:
+        return kept
+    raise TuneError(
+        f"{text}: a sweep's own files lie on the driver's machine, in {RESULTS}/<name> where its trials are in a bucket or on the head; "
+        f"here {kept} has none whose trials lie there"
+    )
 
 
 def _place(config: _configs.RunConfig, name: str, info: _where.ClusterInfo) -> tuple[pathlib.Path, str | None]:
