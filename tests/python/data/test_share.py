@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 
 import pytest
 import rtrain.data as data
@@ -160,6 +161,104 @@ def test_resuming_gives_no_row_twice_and_none_too_few(made, options, parquet):
         assert set(seen) <= set(everything)
 
 
+@pytest.fixture
+def sources(parquet, tmp_path):
+    """1,000 rows each, from files and from memory."""
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text("id\n" + "".join(f"{one}\n" for one in range(1000) if one % 3 == number))
+    return {
+        "parquet": lambda: data.read_parquet(str(parquet)),
+        "csv": lambda: data.read_csv([str(tmp_path / f"{number}.csv") for number in range(3)]),
+        "range": lambda: data.range(1000),
+    }
+
+
+def even(row):
+    return row["id"] % 2 == 0
+
+
+PLANS = {
+    "nothing": lambda d: d,
+    "filter": lambda d: d.filter(even),
+    "map_batches": lambda d: d.map_batches(half),
+    "shuffle, map_batches": lambda d: d.random_shuffle().map_batches(keep),
+    "shuffle, fewer rows": lambda d: d.random_shuffle(seed=3).map_batches(half),
+    "map_batches, shuffle, map_batches": lambda d: d.map_batches(half).random_shuffle().map_batches(keep),
+    "filter, shuffle, map_batches": lambda d: d.filter(even).random_shuffle().map_batches(keep),
+    "shuffle, filter, map_batches": lambda d: d.random_shuffle().filter(even).map_batches(half),
+    "shuffle, limit, map_batches": lambda d: d.random_shuffle().limit(333).map_batches(keep),
+    "blocks, map_batches, shuffle": lambda d: d.randomize_block_order().map_batches(keep).random_shuffle(),
+    "union, sample, shuffle": lambda d: d.filter(even).union(data.range(0)).random_sample(0.5, seed=1).random_shuffle(window_bytes=1),
+    "empty row groups, shuffle": lambda d: d.filter(lambda row: row["id"] % 400 < 50).random_shuffle(window_bytes=1),
+}
+
+
+def keep(batch):
+    return {"id": batch["id"]}
+
+
+def agreement(shares):
+    """What goes wrong when every rank, in a thread of its own, counts its part, as a run's ranks do in `get_dataset_shard`."""
+    meeting, values, errors = threading.Barrier(len(shares)), {}, []
+
+    def agree(rank):
+        def exchange(mine):
+            values[rank] = mine
+            meeting.wait(30)
+            found = [values[one] for one in range(len(shares))]
+            meeting.wait(30)
+            return found
+
+        try:
+            shares[rank]._agree(exchange)
+        except ValueError as error:
+            errors.append(str(error))
+        except BaseException as error:
+            meeting.abort()
+            errors.append(repr(error))
+
+    threads = [threading.Thread(target=agree, args=(rank,)) for rank in range(len(shares))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def together(shares):
+    if len(shares) > 1:
+        assert agreement(shares) == []
+    return shares
+
+
+@pytest.mark.filterwarnings("ignore:.*changes the number of rows behind a shuffle")
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("source", ["parquet", "csv", "range"])
+def test_ranks_that_counted_together_share_what_one_reader_has(source, plan, sources):
+    for world in (2, 3):
+        shares = together([iterators(PLANS[plan](sources[source]()), world)[rank] for rank in range(world)])
+        one = iterators(PLANS[plan](sources[source]()), 1)[0]
+        for _ in range(2):  # epochs
+            parts, expected = [ids(share) for share in shares], ids(one)
+            assert sum(parts, []) == expected[: len(expected) // world * world]
+            assert {len(part) for part in parts} == {len(expected) // world} and len(set(expected)) == len(expected) > 100
+
+
+@pytest.mark.filterwarnings("ignore:.*changes the number of rows behind a shuffle")
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("source", ["parquet", "csv", "range"])
+def test_each_number_of_ranks_goes_on_from_each(source, plan, sources):
+    expected = ids(iterators(PLANS[plan](sources[source]()), 1)[0])
+    for before, after in ((1, 1), (1, 2), (2, 1), (2, 3), (3, 1)):
+        first = together([iterators(PLANS[plan](sources[source]()), before)[rank] for rank in range(before)])
+        seen = sum((taken(one, 20) for one in first), [])
+        state = first[0].state_dict()
+        later = together([iterators(PLANS[plan](sources[source]()), after, state=state)[rank] for rank in range(after)])
+        seen += sum((ids(one) for one in later), [])
+        assert len(set(seen)) == len(seen) and set(seen) <= set(expected), (before, after)
+        assert len(expected) - len(seen) < after, (before, after)
+
+
 def test_going_on_with_as_many_ranks_is_as_if_nothing_had_happened(parquet):
     dataset = data.read_parquet(str(parquet)).random_shuffle()
     whole = [[ids(one) for _ in range(2)] for one in iterators(dataset, 3)]
@@ -248,52 +347,21 @@ def test_what_is_left_is_counted_right_whatever_the_stages():
 
 
 def test_ranks_count_together_and_must_see_the_same_rows(parquet, tmp_path):
-    """Three ranks in threads, as a run's ranks meet in `get_dataset_shard`."""
-    import threading
-
     counted = []
 
     def keep(row):
         counted.append(row["id"])
         return row["id"] % 3 == 0
 
-    meeting, values = threading.Barrier(3), {}
-
-    def exchange_of(rank):
-        def exchange(mine):
-            values[rank] = mine
-            meeting.wait(30)
-            found = [values[one] for one in range(3)]
-            meeting.wait(30)
-            return found
-
-        return exchange
-
-    def agree(shares):
-        errors = []
-
-        def one(rank):
-            try:
-                shares[rank]._agree(exchange_of(rank))
-            except ValueError as error:
-                errors.append(str(error))
-
-        threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return errors
-
     shares = [iterators(data.read_parquet(str(parquet)).filter(keep), 3)[rank] for rank in range(3)]
-    assert agree(shares) == [] and sorted(counted) == list(range(1000))  # each row by one rank
+    assert agreement(shares) == [] and sorted(counted) == list(range(1000))  # each row by one rank
     assert [one.count() for one in shares] == [111, 111, 111]
     for number in range(3):
         (tmp_path / f"{number}.csv").write_text("id\n1\n2\n3\n")
     fewer = [iterators(data.read_csv([tmp_path / f"{one}.csv" for one in range(3 - (rank == 1))]), 3)[rank] for rank in range(3)]
-    assert any("rank 1 sees 2 files or pieces of read_csv(3 files) and rank 0 sees 3" in error for error in agree(fewer))
+    assert any("rank 1 sees 2 files or pieces of read_csv(3 files) and rank 0 sees 3" in error for error in agreement(fewer))
     different = [iterators(data.range(1000 + (rank == 2)), 3)[rank] for rank in range(3)]
-    assert sorted(agree(different)) == [
+    assert sorted(agreement(different)) == [
         "rank 0 sees 1000 rows of range(1001) and rank 2 sees 1001: the ranks must read the same files",
         "rank 2 sees 1001 rows of range(1000) and rank 0 sees 1000: the ranks must read the same files",
         "rank 2 sees 1001 rows of range(1000) and rank 1 sees 1000: the ranks must read the same files",

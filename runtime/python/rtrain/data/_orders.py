@@ -97,18 +97,24 @@ class _WindowRun:
     def __init__(self, node: Shuffled, order: Order) -> None:
         self.node, self.order = node, order
         self.child = node.child.start(order)
-        self.windows: list[list[Piece]] = []
+        self.windows: list[list[Piece]] | None = None
         self.held: tuple[int, Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        self.windows = self._dealt([piece for piece in self.child.outline() if piece.rows])
-        for number, window in enumerate(self.windows):
+        for number, window in enumerate(self._windows()):
             known = all(piece.rows != UNKNOWN for piece in window)
             rows = sum(piece.rows for piece in window) if known else self._window(number).rows
             start = 0
             for length in cut(rows, max(1, math.ceil(rows / len(window)))):
                 yield Piece((number, start, start + length), length)
                 start += length
+
+    def _windows(self) -> list[list[Piece]]:
+        """Also for a run that reads pieces which another run of the same order gave. Pieces without rows are dealt too: whether
+        somebody counted the rows must not change the order."""
+        if self.windows is None:
+            self.windows = self._dealt(list(self.child.outline()))
+        return self.windows
 
     def _dealt(self, pieces: list[Piece]) -> list[list[Piece]]:
         groups = _groups(pieces)
@@ -132,7 +138,7 @@ class _WindowRun:
     def _window(self, number: int) -> Block:
         if self.held is None or self.held[0] != number:
             self.held = None
-            block = _block.concat(self.child.read(one) for one in self.windows[number])
+            block = _block.concat(self.child.read(one) for one in self._windows()[number] if one.rows)
             order = self.order.random(self.node.seed, self.node.salt + 1 + number).permutation(block.rows)
             self.held = number, block.take(order)
         return self.held[1]

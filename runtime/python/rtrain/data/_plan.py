@@ -17,7 +17,7 @@ import math
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,8 +46,8 @@ class Order:
 @dataclass(frozen=True)
 class Piece:
     key: Any  # what the node's run finds it by
-    rows: int
-    group: Any = None  # pieces of one group are quickest in their order
+    rows: int = field(repr=False)  # what is drawn by chance for a piece follows from its repr, counted or not
+    group: Any = field(default=None, repr=False)  # pieces of one group are quickest in their order
 
 
 class Run(Protocol):

@@ -81,8 +81,8 @@ class Share:
         return self.progress, read_ranges(self.node.start(order), self._of_this_process(mine))
 
     def _rows(self, order: Order) -> int | None:
-        """Counted where ranks share them; one reader alone reads on to the end."""
-        if self.world == 1 and self.among[1] == 1:
+        """Counted where ranks share them, or shared them before a resume; one reader alone reads on to the end."""
+        if self.world == 1 and self.among[1] == 1 and all(stage.world == 1 for stage in self.stages):
             return None if self.node.assumes else self.node.rows()
         if self.node.steady or self.node.rows() is not None:
             return shared_rows(self.node)
