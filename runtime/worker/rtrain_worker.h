@@ -66,7 +66,8 @@ typedef struct {
     const char* checkpoint_path; /* directory, or NULL */
     const char* directory_name;  /* rank 0's wish for its name, or NULL */
     int32_t owned;               /* 1: the directory may be moved away; 0: it is copied (reflinked where possible);
-                                    2: copied, and removed once every rank has come (others may bring it as well) */
+                                    2: copied, and removed once every rank's files are staged (others may bring it as
+                                    well); what is made anew under its name stays, and so does what cannot be renamed */
     int32_t upload;              /* RTW_UPLOAD_* */
 } rtw_report_args;
 

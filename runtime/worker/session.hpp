@@ -5,8 +5,9 @@
 // The board (frames/board.hpp) belongs to the connection: a new one comes with the next. What was posted there and not
 // heard is sent over the socket then, as any other; its round may have passed long since.
 //
-// Threads: callers hold `calls_` (one call at a time), all state is under `state_`. While a caller waits for an answer
-// he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the thread that wants it.
+// Threads: callers but `checkpoint` hold `calls_` (one call at a time), all state is under `state_`. While a caller
+// waits for an answer he alone reads and reconnects; else the heartbeat thread does. So an answer wakes exactly the
+// thread that wants it.
 #pragma once
 
 #include <atomic>
@@ -45,6 +46,8 @@ struct ReportCall {
     enum class Files { copied, given_away, copied_then_removed } files = Files::copied;
     Upload upload = Upload::run_default;
 };
+
+class ReportedDirectory;
 
 class Session {  // every int is an RTW_ code
   public:
@@ -90,6 +93,7 @@ class Session {  // every int is an RTW_ code
     int find_place(Lock&, const ReportCall&, std::string& path, std::string& full, std::string& fault);
     int send_report(Lock&, Report);
     int take_upload_fault();
+    void remove_reported(Lock&, ReportedDirectory&);
     void send(const FromWorker&);
     void pulse_loop();
     void pulse();
@@ -126,6 +130,7 @@ class Session {  // every int is an RTW_ code
     std::uint64_t returned_ = 0;  // the last report that passed
     bool counts_ = false;         // next_report_ and next_broadcast_ are this process's
     bool welcomed_ = false, caller_waits_ = false, closing_ = false;
+    bool said_what_stays_ = false;  // of the directories that `report` should have removed
     std::condition_variable close_now_;
     std::thread heartbeat_;
     int process_ = 0;

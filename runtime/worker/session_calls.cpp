@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "runtime/worker/last_error.hpp"
+#include "runtime/worker/removal.hpp"
 #include "runtime/worker/rtrain_worker.h"
 #include "runtime/worker/session.hpp"
 #include "runtime/worker/staging.hpp"
@@ -22,6 +23,7 @@ constexpr int looks_in_vain = 100;
 constexpr auto last_words_within = 10s;  // an agent that is being restarted is back by then
 constexpr std::size_t recent_metrics_max = 64;
 constexpr auto commit_within = 30s;
+constexpr auto commit_looked_for_every = 5ms;
 
 }  // namespace
 
@@ -227,6 +229,15 @@ int Session::take_upload_fault() {
     return failed(RTW_STORAGE, std::move(text));
 }
 
+// Only once the agents have the files of all ranks: else the report went without its checkpoint, and this is all there
+// is of it. Said once, since the next report's directory is often the same.
+void Session::remove_reported(Lock& lock, ReportedDirectory& reported) {
+    lock.unlock();  // the heartbeat goes on
+    const std::string stays = reported.remove();
+    lock.lock();
+    if (!stays.empty() && !std::exchange(said_what_stays_, true)) std::fprintf(stderr, "rtrain: %s\n", stays.c_str());
+}
+
 int Session::report(ReportCall call) {
     if (foreign_process()) return wrong_process();
     const Lock turn(calls_);
@@ -234,15 +245,15 @@ int Session::report(ReportCall call) {
     if (const int code = take_place(lock, "reporting"); code != RTW_OK) return code;
     if (kept_.size() >= kept_max) return gone("reporting");
     Report report{.metrics_json = std::move(call.metrics_json), .upload = call.upload};
+    std::optional<ReportedDirectory> reported;
+    if (call.files == ReportCall::Files::copied_then_removed && call.directory) reported.emplace(*call.directory);
     std::string not_staged;  // told to the program once the barrier is passed
     if (const int code = stage_files(lock, call, report, not_staged); code != RTW_OK) return code;
-    const bool removed = call.files == ReportCall::Files::copied_then_removed && report.checkpoint &&
-                         report.checkpoint->path != *call.directory;
+    if (!report.checkpoint || report.checkpoint->path == *call.directory) reported.reset();
     const int code = send_report(lock, std::move(report));
     last_report_ = Clock::now();
     if (code != RTW_OK) return code;
-    std::error_code ignored;
-    if (removed) std::filesystem::remove_all(*call.directory, ignored);
+    if (reported && promised_ == returned_) remove_reported(lock, *reported);
     if (!not_staged.empty()) return failed(RTW_STORAGE, not_staged);
     return take_upload_fault();
 }
@@ -340,22 +351,28 @@ std::string Session::context_json() {
 }
 
 // The one that was reported last, once it is known what became of it. While the agent is away nothing is waited for,
-// nor a second time for what took too long; another thread's call goes on undisturbed.
+// nor a second time for what took too long. Other threads' calls go on meanwhile: `calls_` is not held, so this only
+// looks what was heard, and reads itself while nobody else does.
 std::optional<ResumeFrom> Session::checkpoint() {
     if (foreign_process()) return first_;
-    const Lock call(calls_, std::try_to_lock);
     Lock lock(state_);
     if (!caller_waits_) read_news();
     const std::uint64_t wanted = promised_;
-    if (!call.owns_lock() || settled_ >= wanted) return newest_;
-    const auto over = [&] { return settled_ >= wanted || !link_.open(); };
-    wait_until(lock, "waiting for the checkpoint to be committed", Clock::now() + commit_within, over);
-    if (over()) return newest_;
-    settled_ = wanted;
-    std::fprintf(stderr,
-                 "rtrain: the checkpoint of report %llu is still being stored: get_checkpoint gives the one before; "
-                 "see `rtrain events`\n",
-                 static_cast<unsigned long long>(wanted));
+    const auto deadline = Clock::now() + commit_within;
+    while (settled_ < wanted && link_.open()) {
+        const auto now = Clock::now();
+        if (stop_heard_ && now - *stop_heard_ > stop_grace) break;
+        if (now >= deadline) {
+            settled_ = wanted;
+            std::fprintf(stderr,
+                         "rtrain: the checkpoint of report %llu is still being stored: get_checkpoint gives the one "
+                         "before; see `rtrain events`\n",
+                         static_cast<unsigned long long>(wanted));
+            break;
+        }
+        close_now_.wait_for(lock, commit_looked_for_every);
+        if (!caller_waits_) read_news();
+    }
     return newest_;
 }
 

@@ -27,6 +27,7 @@ class FakeAgent:
         self.commit_error: dict[int, str] = {}
         self.commits_held = False
         self.no_room = ""  # why there is no directory for files
+        self.no_room_ranks: set[int] | None = None  # whose; None: everybody's
         self.refusals_left = 0  # hellos that are refused before the next one is welcome
         self.news = threading.Condition()
         self._reports: dict[int, dict[int, dict[str, Any]]] = {}
@@ -126,7 +127,7 @@ class FakeAgent:
         if kind == "hello":
             self._welcome(line, rank, frame)
         elif kind == "stage":
-            if self.no_room:
+            if self.no_room and (self.no_room_ranks is None or rank in self.no_room_ranks):
                 return self._say(line, {"type": "staged", "path": "", "error": self.no_room})
             self._staged += 1
             path = self.storage / f".staging-{self._staged}"
@@ -199,6 +200,8 @@ class FakeAgent:
         self._passed.add(index)
         files = {rank: frame["checkpoint"] for rank, frame in self._reports[index].items() if frame["checkpoint"]}
         directory = None
+        if any(frame.get("checkpoint_error") for frame in self._reports[index].values()):
+            files = {}
         if files:
             directory = f"checkpoint_{index:06}-a003"
             path = pathlib.Path(next(iter(files.values()))["path"])

@@ -3,8 +3,10 @@
 import json
 import os
 import pathlib
+import signal
 import sys
 import threading
+import time
 
 import pytest
 
@@ -159,6 +161,46 @@ def test_explicit_async_removes_what_was_reported_once_every_rank_has_brought_it
     assert all(report["checkpoint"] for report in agent.frames("report"))
 
 
+def test_a_rank_that_wakes_late_keeps_what_another_one_wrote_into_the_directory_since(agent, start, tmp_path):
+    agent.world_size = 2
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "model").write_text("weights")
+    script = f"""
+        import os, pathlib, rtrain.train as t
+        t.report({{}}, {str(source)!r}, checkpoint_upload_mode=t.CheckpointUploadMode.ASYNC)
+        if os.environ["RANK"] == "0":
+            pathlib.Path({str(source)!r}).mkdir()
+            pathlib.Path({str(source)!r}, "model").write_text("of the next report")
+        """
+    late = start(script, 1)
+    agent.wait(lambda: any(f["type"] == "report" for f in agent.heard))
+    late.process.send_signal(signal.SIGSTOP)
+    start(script, 0).finish()
+    assert (source / "model").read_text() == "of the next report"
+    late.process.send_signal(signal.SIGCONT)
+    late.finish()
+    assert (source / "model").read_text() == "of the next report"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["agent.sock", "source", "storage"]
+
+
+def test_explicit_async_keeps_the_directory_when_another_rank_had_no_room_for_its_files(agent, start, tmp_path):
+    agent.world_size = 2
+    agent.no_room, agent.no_room_ranks = "no room on /runs", {1}
+    for rank in (0, 1):
+        (tmp_path / f"of-{rank}").mkdir()
+        (tmp_path / f"of-{rank}" / "model").write_text("weights")
+    script = f"""
+        import os, rtrain.train as t
+        directory = {str(tmp_path)!r} + "/of-" + os.environ["RANK"]
+        t.report({{}}, directory, checkpoint_upload_mode=t.CheckpointUploadMode.ASYNC)
+        """
+    for worker in [start(script, rank) for rank in (0, 1)]:
+        worker.finish()
+    assert [bool(report["checkpoint"]) for report in sorted(agent.frames("report"), key=lambda f: f["from"])] == [True, False]
+    assert [(tmp_path / f"of-{rank}" / "model").read_text() for rank in (0, 1)] == ["weights"] * 2
+
+
 def test_explicit_async_keeps_a_committed_checkpoint_and_the_directory_that_the_loop_works_in(agent, start, tmp_path):
     committed = tmp_path / "committed"
     (committed / "inner").mkdir(parents=True)
@@ -224,6 +266,28 @@ def test_get_checkpoint_does_not_wait_for_what_does_not_come(agent, start, why):
     assert worker.line() == "None True"
     if why == "agent away":
         agent.start()
+
+
+def test_another_thread_reports_while_get_checkpoint_waits(agent, start):
+    agent.commits_held = True
+    worker = start(
+        """
+        import threading, rtrain.train as t
+        with t.checkpoint_dir() as d:
+            t.report({"epoch": 1}, checkpoint=d)
+        threading.Thread(target=lambda: print(t.get_checkpoint().name, flush=True)).start()
+        print("waits", flush=True)
+        for epoch in range(2, 6):
+            t.report({"epoch": epoch})
+        print("reported", flush=True)
+        """
+    )
+    assert worker.line() == "waits"
+    begun = time.monotonic()
+    assert worker.line() == "reported"
+    assert time.monotonic() - begun < 20  # a commit is waited for 30 s
+    agent.release_commits()
+    assert worker.finish() == "checkpoint_000001-a003\n"
 
 
 def test_the_first_start_has_no_checkpoint(agent, start):
