@@ -13,6 +13,7 @@ import pytest
 import rtrain
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, ChannelError, answer, dial
 from rtrain._remote._cipher import Stream
+from rtrain.train._package import Payload
 
 SLOT = "s" * SLOT_CHARACTERS
 PACKAGE = pathlib.Path(rtrain.__file__).parent
@@ -137,11 +138,11 @@ UNPICKLED = {
     "tune/_trial_loop.py": "a blob of this user, over the head's API",
     "tune/_file.py": "the user's own experiment",
     "tune/trainable.py": "a checkpoint of the user's own run",
-    "train/_validation.py": "what the user's own training wrote for its validation",
+    "train/_validation.py": "what the user's own training wrote for its validation; of another user's run nothing is read",
     "train/backend.py": "a call of the same run's rank 0",
     "train/_gather.py": "values of the same run, over the head's API",
     "train/_checkpoint.py": "a checkpoint that the user asks to read",
-    "train/_package.py": "the package that the user submitted",
+    "train/_package.py": "the package that the user submitted, or whose directory the user restores",
     "train/_cluster_session.py": "rank 0's broadcast of the same run, by the agent",
     "train/torch/_v1_checkpoint.py": "a checkpoint that the user asks to read",
     "train/_outcome.py": "the result of the user's own run, over the head's API",
@@ -185,3 +186,33 @@ def test_an_exception_or_a_return_value_of_another_user_s_run_is_not_unpickled(h
     assert type(own[0]) is KeyError and str(own[0].__cause__) == "KeyError: x"
     earlier = _raised.exceptions(HeadOf("ann", b"1\n" + pickle.dumps(KeyError("x"))), run, 2, {0: "ValueError: y"})
     assert type(earlier[0]) is UserExceptionWithTraceback  # left by the attempt before
+
+
+def driver_pkl(place):
+    """One whose every part makes a file when it is unpickled."""
+    harm = pickle.dumps(Harm(str(place)))
+    return Payload({}, {"validation": harm, "config": harm}).to_bytes()
+
+
+def test_an_attached_driver_validates_nothing_of_another_user_s_run(harm, capsys):
+    from rtrain.train._validation import Validator
+
+    _, place = harm
+    run = {"run_id": "r-1", "name": "theirs", "user": "ann", "run_path": "/x", "job": {"env": {"RTRAIN_DRIVER_SHA256": "d"}}}
+    Validator(HeadOf("ben", driver_pkl(place)), run).finish()
+    assert not place.exists()
+    assert "theirs is a run of user ann, whose code it would run here" in capsys.readouterr().err
+    Validator(HeadOf("ann", driver_pkl(place)), run).finish()
+    assert place.exists()
+
+
+def test_going_on_where_another_user_s_run_ended_unpickles_nothing(harm):
+    from rtrain.train._restore import differences
+
+    _, place = harm
+    before = {"user": "ann", "job": {"env": {"RTRAIN_DRIVER_SHA256": "d"}, "scaling": {"workers": 2}}}
+    now = {"user": "ben", "job": {"scaling": {"workers": 3}}}
+    assert differences(HeadOf("ben", driver_pkl(place)), before, now, b"") == ["scaling.workers: 2 -> 3"]
+    assert not place.exists()
+    differences(HeadOf("ann", driver_pkl(place)), before, now, pickle.dumps(None))
+    assert place.exists()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rtrain._http import Head, HeadError, NotFound, part
-from rtrain.train import _filesystems, _names, _package, _run_directory
+from rtrain.train import _filesystems, _names, _package, _raised, _run_directory
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import RunConfig
 
@@ -157,13 +157,16 @@ def _began_with(kept: Mapping[str, str] | None) -> Checkpoint | None:
 
 
 def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], config: bytes) -> list[str]:
-    """What a run that goes on does otherwise than before: fields of the job, keys of the config (pickled as the workers get it)."""
+    """What a run that goes on does otherwise than before: fields of the job, keys of the config (pickled as the workers get it). The
+    config of another user's run is not looked at: that would run their code."""
     old, new = before.get("job") or {}, now.get("job") or {}
     found = []
     for group in ("scaling", "failure", "checkpoint", "backend"):
         found += _changed(group, old.get(group) or {}, new.get(group) or {})
     digest = (old.get("env") or {}).get("RTRAIN_DRIVER_SHA256")
     try:
+        if not _raised.is_own(head, before):
+            return found
         then = _package.Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), "the earlier driver.pkl").parts["config"]
         if then == config:
             return found

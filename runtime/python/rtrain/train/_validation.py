@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable, part
-from rtrain.train import _metrics
+from rtrain.train import _metrics, _raised
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import ValidationConfig, ValidationFn, ValidationTaskConfig
 from rtrain.train._package import Payload, dumps
@@ -67,7 +67,8 @@ def _put(head: Head, run_id: str, directory: str, what: Mapping[str, Any]) -> No
 
 
 class Validator:
-    """The driver's side: a thread that validates what is pending, and `finish`, which waits for all of it."""
+    """The driver's side: a thread that validates what is pending, and `finish`, which waits for all of it. Of another user's
+    run it validates nothing: what is pending and the function are pickles of that user."""
 
     def __init__(self, head: Head, run: Mapping[str, Any]) -> None:
         self._head = head
@@ -182,6 +183,10 @@ def _too_long(timeout_s: float | None) -> dict[str, Any]:
 def _config_of(head: Head, run: Mapping[str, Any]) -> ValidationConfig | None:
     digest = ((run.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_SHA256")
     if not digest:
+        return None
+    if not _raised.is_own(head, run):
+        whose = f"user {run.get('user')}, whose code it would run here"
+        print(f"rtrain: {run['name']} is a run of {whose}; if it has validations, {run.get('user')}'s driver makes them", file=sys.stderr)
         return None
     try:
         payload = Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), f"the blob {digest}")
