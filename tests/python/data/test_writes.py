@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
+import os
 import pathlib
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import rtrain.data as data
-from rtrain.data import _parts
 from rtrain.data._parts import Writer
 
 
@@ -16,11 +21,13 @@ def ids(folder: pathlib.Path) -> list[int]:
 
 @pytest.fixture
 def process(monkeypatch):
-    """Another process begins: of this run, rank, and so on."""
+    """Another process begins: of this run, rank, and so on. Each is of an attempt of its own unless that is given."""
+    begun = itertools.count(1)
 
     def begin(run, **about):
-        monkeypatch.setattr(_parts, "_writes", {})
-        monkeypatch.setattr(Writer, "current", staticmethod(lambda: Writer(run, **about)))
+        number = next(begun)
+        writer = Writer(run, **{"attempt": number, "process": f"{number:012x}", **about})
+        monkeypatch.setattr(Writer, "current", staticmethod(lambda: writer))
 
     return begin
 
@@ -106,3 +113,112 @@ def test_modes(kind, tmp_path, process, capfd):
     assert write(1, mode="append") == [0, 0, 1]
     with pytest.raises(ValueError, match="mode is 'replace'; it is one of 'append', 'overwrite', 'ignore', 'error'"):
         write(1, mode="replace")
+
+
+def write_five(place):
+    folder, number = place
+    data.range(5).map(lambda row: {"id": 5 * number + row["id"]}).write_parquet(folder)
+
+
+@pytest.fixture(params=["no run", "a run", "a run whose process has no session"])
+def writing(request, monkeypatch):
+    """This process is one of a run, or of none."""
+    from rtrain.train import _session
+    from rtrain.train._session import Facts
+
+    class Session:
+        facts, reports_made = Facts(run_id="r-1", attempt=1), 0
+
+    if request.param == "a run":
+        monkeypatch.setattr(_session, "_session", Session())
+    elif request.param != "no run":
+        monkeypatch.setenv("RTRAIN_RUN_ID", "r-1")
+        monkeypatch.setenv("RTRAIN_ATTEMPT", "r-1-a1")
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_processes_of_one_program_write_beside_each_other(start, tmp_path, writing):
+    with multiprocessing.get_context(start).Pool(4) as pool:
+        pool.map(write_five, [(tmp_path, number) for number in range(4)], chunksize=1)
+    assert ids(tmp_path) == list(range(20))
+    write_five((tmp_path, 4))  # the parent
+    assert ids(tmp_path) == list(range(25))
+
+
+def test_threads_of_one_program_write_beside_each_other(tmp_path, writing):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write_five, [(tmp_path, number) for number in range(40)]))
+    assert ids(tmp_path) == list(range(200))
+
+
+def test_a_retried_attempt_replaces_what_processes_of_its_ranks_wrote(tmp_path, process):
+    for number in range(4):
+        process("run", attempt=1)
+        data.range(10).write_parquet(tmp_path)
+        if number == 3:
+            data.range(10).write_parquet(tmp_path)  # another write of that process
+    for _ in range(2):
+        process("run", attempt=2)
+        data.range(3).write_parquet(tmp_path)
+        data.range(3).write_csv(tmp_path / "csv")
+    assert ids(tmp_path) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_write_that_failed_took_no_number(tmp_path, process):
+    process("run", attempt=1)
+    with pytest.raises(data.UserCodeError):
+        data.range(3).map(lambda row: {"id": 1 // 0}).write_parquet(tmp_path)
+    data.range(3).write_parquet(tmp_path)
+    assert [name.split("-")[2] for name in os.listdir(tmp_path)] == ["w000000n000"]
+
+
+def test_overwrite_removes_what_ranks_that_are_no_more_wrote(tmp_path, process):
+    for reports, world in ((1, 5), (2, 2), (3, 3)):
+        for rank in range(world):
+            process("run", rank=rank, world=world, reports=reports, attempt=reports)
+            data.from_items([{"id": 10 * reports + rank}]).write_parquet(tmp_path, mode="overwrite")
+        assert ids(tmp_path) == [10 * reports + rank for rank in range(world)]
+
+
+def test_ranks_of_a_run_without_sessions_leave_each_other_s_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("RTRAIN_RUN_ID", "r-1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in (1, 0):
+        monkeypatch.setenv("RANK", str(rank))
+        for attempt in (1, 2):
+            monkeypatch.setenv("RTRAIN_ATTEMPT", f"r-1-a{attempt}")
+            write_five((tmp_path, rank))
+    assert ids(tmp_path) == list(range(10))
+
+
+def test_calls_of_a_remote_worker_keep_what_calls_before_its_restart_wrote(tmp_path, monkeypatch):
+    monkeypatch.setenv("RTRAIN_RUN_ID", "r-1")
+    monkeypatch.setenv("RTRAIN_REMOTE_SLOT", "slot")
+    write_five((tmp_path, 0))
+    monkeypatch.setenv("RTRAIN_ATTEMPT", "r-1-a2")
+    write_five((tmp_path, 1))
+    assert ids(tmp_path) == list(range(10))
+
+
+RANKS = """
+import os, sys
+import rtrain.data as data
+try:
+    data.from_items([{"id": int(os.environ["RANK"])}]).write_parquet(sys.argv[1], mode=sys.argv[2])
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "ignore", "error"])
+def test_ranks_without_a_run_add_and_are_refused_what_needs_to_know_each_other(mode, tmp_path):
+    said = []
+    for rank in range(2):
+        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", RANKS, str(tmp_path / "rows"), mode]
+        said.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    if mode == "append":
+        assert ids(tmp_path / "rows") == [0, 1]
+    else:
+        assert all(f"mode='{mode}' in rank {rank} of 2 processes that are no run" in said[rank] for rank in range(2))
+        assert not (tmp_path / "rows").exists()

@@ -59,3 +59,37 @@ def test_under_torchrun(home: Home) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     finish(home.run([*torchrun, "shares.py"], OMP_NUM_THREADS="1"))
     check([json.loads((home.folder / f"rank-{rank}.json").read_text()) for rank in range(2)])
+
+
+WRITES = """
+import json, sys
+import rtrain.data as data
+from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig
+
+day, fails = int(sys.argv[1]), sys.argv[2] == "fails"
+
+def loop():
+    data.from_items([{"id": 10 * day + number} for number in range(3)]).write_parquet("rows")
+    if fails:
+        raise ValueError("after the write")
+
+try:
+    trainer = DataParallelTrainer(
+        loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="nightly", storage_path="runs")
+    )
+    trainer.fit()
+except ValueError:
+    pass
+print(json.dumps(sorted(row["id"] for row in data.read_parquet("rows").take_all())))
+"""
+
+
+def test_a_name_that_is_trained_again_adds_to_what_its_successful_attempts_wrote(home: Home) -> None:
+    written = [json.loads(home.script(WRITES, str(day), end)) for day, end in enumerate(["well", "fails", "well", "fails", "well"])]
+    assert written == [
+        [0, 1, 2],
+        [0, 1, 2, 10, 11, 12],
+        [0, 1, 2, 20, 21, 22],
+        [0, 1, 2, 20, 21, 22, 30, 31, 32],
+        [0, 1, 2, 20, 21, 22, 40, 41, 42],
+    ]

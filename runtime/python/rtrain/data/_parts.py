@@ -1,17 +1,20 @@
 """Where the files of a write go: their names, what a folder that has files already means, and how they appear.
 
-A file is named by its run, its write and its block. So an attempt that is retried replaces what an earlier attempt of its run
-wrote, ranks never write one name, and another run's files stay. Files are written under hidden names and renamed when all of
-them are whole: who reads the folder sees none of a write that failed.
+A file is named by its run, its write, its rank, the attempt and process that wrote it, and its block. So no two writes have one
+name; an attempt that is retried removes what an earlier attempt of its run wrote at the same place, and another run's files
+stay. Files are written under hidden names and renamed when all of them are whole: who reads the folder sees none of a write
+that failed.
 """
 
 from __future__ import annotations
 
 import enum
+import itertools
 import os
 import re
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -32,28 +35,56 @@ class SaveMode(str, enum.Enum):
     ERROR = "error"  # raises FileExistsError
 
 
-_process = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + secrets.token_hex(3)  # the run of a process that has none
-_writes: dict[tuple[str, ...], int] = {}  # successful writes by their folder and identity
+_process = ""  # the run of a process that has none
+_numbers_lock = threading.Lock()
+_numbers: dict[tuple[str, ...], set[int]] = {}  # of the writes of this process, by their folder and identity
+
+
+def _begin_process() -> None:
+    """Also in a forked child, which is another writer than its parent, and in which a thread of the parent may hold the lock."""
+    global _process, _numbers_lock
+    _process = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + secrets.token_hex(6)
+    _numbers_lock = threading.Lock()
+    _numbers.clear()
+
+
+_begin_process()
+os.register_at_fork(after_in_child=_begin_process)
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Who writes: the run, the rank, and how many reports the rank had made, from the run's beginning."""
+    """Who writes: the run, the rank, how many reports the rank had made from the run's beginning, and the attempt and process
+    (0 and empty where there is no run: then `run` is the process)."""
 
     run: str
     rank: int = 0
     world: int = 1
     reports: int = 0
+    attempt: int = 0
+    process: str = ""
 
     @staticmethod
     def current() -> Writer:
+        rank, world = _number("RANK", 0), _number("WORLD_SIZE", 1)
+        if "RTRAIN_REMOTE_SLOT" in os.environ:  # calls that have returned are not made again when the worker is
+            return Writer(_process)
         session = sys.modules.get("rtrain.train._session")
         found = None if session is None else session.active()
         if found is not None and found.facts.run_id:
             facts = found.facts
-            return Writer(_word(facts.run_id), facts.world_rank, facts.world_size, facts.reports_before + found.reports_made)
-        run, rank = os.environ.get("RTRAIN_RUN_ID", ""), os.environ.get("RANK", "0")
-        return Writer(_word(run) or _process, int(rank) if rank.isdigit() else 0)
+            reports = facts.reports_before + found.reports_made
+            run = facts.writes_as or facts.run_id
+            return Writer(_word(run), facts.world_rank, facts.world_size, reports, facts.attempt, _process[-12:])
+        if run := _word(os.environ.get("RTRAIN_RUN_ID", "")):
+            attempt = re.search(r"-a(\d+)$", os.environ.get("RTRAIN_ATTEMPT", ""))
+            return Writer(run, rank, world, 0, int(attempt[1]) if attempt else 0, _process[-12:])
+        return Writer(_process, rank, world)
+
+
+def _number(variable: str, default: int) -> int:
+    value = os.environ.get(variable, "")
+    return int(value) if value.isdigit() else default
 
 
 def _word(run: str) -> str:
@@ -74,12 +105,35 @@ class Parts:
     _made: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._key = (self.folder, self.suffix, self.writer.run, str(self.writer.rank), str(self.writer.reports))
-        number = _writes.get(self._key, 0)
-        self._write = f"w{self.writer.reports:06}n{number:03}"
+        who = self.writer
+        self._key = (self.folder, self.suffix, who.run, str(who.rank), str(who.reports), str(who.attempt), who.process)
+        self._write = -1
 
     def begin(self) -> bool:
         """False: nothing is to be written."""
+        self._write = self._take_number()
+        try:
+            wanted = self._begun()
+        except BaseException:
+            self._give_number_back()
+            raise
+        if not wanted:
+            self._give_number_back()
+        return wanted
+
+    def _take_number(self) -> int:
+        """The first one that no write of this process has: threads write at a time, and a write that failed took none."""
+        with _numbers_lock:
+            taken = _numbers.setdefault(self._key, set())
+            number = next(one for one in itertools.count() if one not in taken)
+            taken.add(number)
+            return number
+
+    def _give_number_back(self) -> None:
+        with _numbers_lock:
+            _numbers.get(self._key, set()).discard(self._write)
+
+    def _begun(self) -> bool:
         self.system.create_dir(self.folder, recursive=True)
         self._others = [name for name in self._names() if not name.startswith((".", "_")) and not self._of_this_run(name)]
         if not self._others:
@@ -96,7 +150,7 @@ class Parts:
         return True
 
     def add(self) -> str:
-        self._made.append(f"{self._stem(self.writer.rank)}{len(self._made):05}.{self.suffix}")
+        self._made.append(f"{self._stem()}{len(self._made):05}.{self.suffix}")
         return self._hidden(self._made[-1])
 
     def commit(self) -> None:
@@ -108,9 +162,9 @@ class Parts:
         for name in gone:
             with suppress(FileNotFoundError):  # another rank removed it
                 self.system.delete_file(f"{self.folder}/{name}")
-        _writes[self._key] = _writes.get(self._key, 0) + 1
 
     def drop(self) -> None:
+        self._give_number_back()
         for name in self._made:
             with suppress(OSError):
                 self.system.delete_file(self._hidden(name))
@@ -119,40 +173,62 @@ class Parts:
         infos = self.system.get_file_info(fs.FileSelector(self.folder))
         return iter(sorted(info.base_name for info in infos if info.type == fs.FileType.File))
 
-    def _stem(self, rank: int) -> str:
-        return f"part-{self.writer.run}-{self._write}-r{rank:04}-"
+    def _stem(self) -> str:
+        who = self.writer
+        process = f"a{who.attempt:03}x{who.process}-" if who.process else ""
+        return f"part-{who.run}-w{who.reports:06}n{self._write:03}-r{who.rank:04}-{process}"
 
     def _hidden(self, name: str) -> str:
         return f"{self.folder}/.{name}.incomplete"
 
     def _of_this_run(self, name: str) -> bool:
-        """What this run's other ranks write, or this write in an earlier attempt: no files of others."""
+        """What this run's other ranks and this rank's other processes write, or an earlier attempt wrote here: no files of others.
+        An earlier write is one of another: this process's, or one after fewer reports."""
         found = _NAME.fullmatch(name)
         if found is None or found["run"] != self.writer.run:
             return False
-        return found["write"] == self._write or int(found["rank"]) != self.writer.rank
+        if not self._is_in_place_of(int(found["rank"])):
+            return True
+        if int(found["reports"]) != self.writer.reports:
+            return False
+        same = int(found["attempt"] or 0) == self.writer.attempt and (found["process"] or "") == self.writer.process
+        return not same or int(found["number"]) == self._write
 
     def _is_stale(self, name: str) -> bool:
-        """Of an earlier attempt's same write, which had more blocks or more ranks."""
-        found = _NAME.fullmatch(name)
-        if found is None or name in self._made or (found["run"], found["write"]) != (self.writer.run, self._write):
+        """Of an earlier attempt, after as many reports."""
+        found = _NAME.fullmatch(name) if name.endswith(f".{self.suffix}") else None
+        if found is None or (found["run"], int(found["reports"])) != (self.writer.run, self.writer.reports):
             return False
-        rank = int(found["rank"])
-        return rank == self.writer.rank or (rank >= self.writer.world and rank % self.writer.world == self.writer.rank)
+        return int(found["attempt"] or 0) < self.writer.attempt and self._is_in_place_of(int(found["rank"]))
+
+    def _is_in_place_of(self, rank: int) -> bool:
+        """Whether what the rank wrote is this one's to replace: its own, and its part of those that are no more."""
+        who = self.writer
+        return rank == who.rank or (rank >= who.world and rank % who.world == who.rank)
 
 
-_NAME = re.compile(r"part-(?P<run>[A-Za-z0-9]+)-(?P<write>w\d+n\d+)-r(?P<rank>\d+)-\d+\.\w+")
+_NAME = re.compile(
+    r"part-(?P<run>[A-Za-z0-9]+)-w(?P<reports>\d+)n(?P<number>\d+)-r(?P<rank>\d+)-"
+    r"(a(?P<attempt>\d+)x(?P<process>[0-9a-f]+)-)?\d+\.\w+"
+)
 
 
 def opened(caller: str, suffix: str, path: Any, filesystem: Any, mode: SaveMode | str) -> Parts:
-    """ValueError for a mode that there is not."""
+    """ValueError for a mode that there is not, or that ranks without a run cannot carry out: they do not know each other's files."""
     try:
         wanted = SaveMode(mode)
     except ValueError:
         modes = ", ".join(repr(one.value) for one in SaveMode)
         raise ValueError(f"{caller}: mode is {mode!r}; it is one of {modes}") from None
+    writer = Writer.current()
+    if writer.run == _process and writer.world > 1 and wanted is not SaveMode.APPEND:
+        raise ValueError(
+            f"{caller}: mode={wanted.value!r} in rank {writer.rank} of {writer.world} processes that are no run of rtrain's: each would take "
+            "the others' files for an earlier write's. Use mode='append' and an empty folder, let one rank write, or train by fit() "
+            "(under torchrun too: ScalingConfig(num_workers=0))"
+        )
     system, folder = _paths.located(os.fspath(path), filesystem)
-    return Parts(caller, suffix, system, folder.rstrip("/") or folder, Writer.current(), wanted)
+    return Parts(caller, suffix, system, folder.rstrip("/") or folder, writer, wanted)
 
 
 def _say(text: str) -> None:

@@ -80,7 +80,7 @@ class _Fit:
                 opened = Directory(_storage(config.storage_path) / name, name)
                 opened.open(self._job(name), self.ranks.world_size, [node_name()])
                 told = {"path": str(opened.path), "run_id": opened.run_id, "attempt": opened.attempt, "start": opened.start}
-                told.update(name=name, reports_before=opened.reports_before)
+                told.update(name=name, reports_before=opened.reports_before, writes_as=opened.writes_as)
                 self._keep_driver(opened)
                 for warning in opened.warnings:
                     _say(f"{name}: {warning}")
@@ -95,7 +95,7 @@ class _Fit:
             config.take_name(told["name"])  # rank 0's
         directory = opened or Directory(pathlib.Path(told["path"]), told["name"])
         directory.run_id, directory.attempt = told["run_id"], told["attempt"]
-        directory.start, directory.reports_before = told["start"], told["reports_before"]
+        directory.start, directory.reports_before, directory.writes_as = told["start"], told["reports_before"], told["writes_as"]
         seen = self.ranks.gather((directory.path / "run.json").is_file(), "looking for the run's directory")
         missing = [rank for rank, there in enumerate(seen) if not there]
         if missing:
@@ -139,6 +139,7 @@ class _Fit:
             node=node_name(),
             experiment_name=directory.name,
             run_id=directory.run_id,
+            writes_as=directory.writes_as,
             attempt=directory.attempt,
             reports_before=directory.reports_before,
             storage_path=str(directory.path.parent),

@@ -43,6 +43,7 @@ class Directory:
     name: str
     run_id: str = ""
     attempt: int = 0
+    writes_as: str = ""  # the run_id, another one after each attempt that succeeded: that one's data is not replaced any more
     start: Found | None = None
     reports_before: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -77,6 +78,8 @@ class Directory:
         while not _create(claims / f"{self.attempt:06d}.json", claim):
             self.attempt += 1
             claim["number"] = self.attempt
+        ended = sum(self._succeeded(number) for number in range(1, self.attempt))
+        self.writes_as = f"{self.run_id}s{ended}" if ended else self.run_id
         self.start = self._newest_sound()
         begin = {"schema_version": 1, "from": "", "attempt": 0, "report": 0, "reports_before": 0}
         if self.start is not None:
@@ -88,6 +91,12 @@ class Directory:
         mine.mkdir(exist_ok=True)
         _create(mine / "from.json", begin)
         self._journal = (mine / "metrics-000001.jsonl").open("a")
+
+    def _succeeded(self, attempt: int) -> bool:
+        try:
+            return bool(json.loads((self.path / "attempts" / f"{attempt:06d}" / "end.json").read_text())["state"] == "SUCCEEDED")
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
 
     def _begin_of(self, attempt: int) -> dict[str, Any] | None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from rtrain import _on_cpu
@@ -42,7 +43,7 @@ def _put(facts: Facts, content: bytes) -> None:
         head.put(f"/v1/runs/{part(facts.run_id)}/values/error-{facts.world_rank}", f"{facts.attempt}\n".encode() + content)
 
 
-def is_own(head: Head, run: dict[str, Any]) -> bool:
+def is_own(head: Head, run: Mapping[str, Any]) -> bool:
     """Whether this process's user made the run. Of others nothing is unpickled: that would run their code as this user."""
     token = head.get("/v1/status").get("token") or {}
     return bool(run.get("user")) and token.get("user") == run["user"]

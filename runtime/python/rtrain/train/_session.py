@@ -52,6 +52,7 @@ class Facts:
     node: str = ""
     experiment_name: str = ""
     run_id: str = ""
+    writes_as: str = ""  # names what the run writes beside reports; empty: run_id does, since no other fit() has it
     attempt: int = 1
     previous_world_size: int | None = None  # of the attempt before this one; None: this is the first
     reports_before: int = 0  # on the live branch, up to the checkpoint that this attempt starts from
