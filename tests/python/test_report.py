@@ -3,15 +3,17 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-from rtrain.train import _uploads
+from rtrain.train import _shared_copy, _uploads
 from rtrain.train._session import ReportCall
 
 REPORT = "import rtrain.train as t\nt.report({'loss': 0.5})\nprint('done')"
@@ -225,6 +227,53 @@ def test_explicit_async_keeps_what_holds_the_home_directory_or_the_run_s(tmp_pat
     if needed == "HOME":
         monkeypatch.setenv("HOME", str(tmp_path / "all" / "me"))
     assert not _uploads.may_be_removed(call, str(run))
+
+
+@pytest.mark.parametrize("inside", ["another/run.json", "another/one/run.json", "copies/rtrain-checkpoints-UID/k.copy/model", "python/bin"])
+def test_explicit_async_keeps_what_others_need(tmp_path, monkeypatch, inside):
+    (tmp_path / inside.replace("UID", str(os.getuid()))).mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "copies"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "python"))
+    for one in tmp_path.iterdir():
+        assert not _uploads.may_be_removed(ReportCall(metrics_json="{}", directory=str(one), removed=True), "s3://bucket/runs/one")
+
+
+@pytest.mark.parametrize("part", ["", "model"])
+def test_explicit_async_keeps_the_copy_of_a_checkpoint_that_is_read(tmp_path, monkeypatch, part):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with _shared_copy.shared_copy("key", lambda to: (to / "model").mkdir()) as copy:
+        call = ReportCall(metrics_json="{}", directory=f"{copy}/{part}", removed=True)
+        assert not _uploads.may_be_removed(call, "s3://bucket/runs/one")
+
+
+def test_a_shared_copy_that_somebody_removed_is_fetched_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with _shared_copy.shared_copy("key", lambda to: (to / "model").touch()) as copy:
+        shutil.rmtree(copy)
+        with _shared_copy.shared_copy("key", lambda to: (to / "model").touch()) as again:
+            assert os.listdir(again) == ["model"]
+
+
+def test_explicit_async_keeps_a_part_of_a_committed_checkpoint(tmp_path):
+    (tmp_path / "committed" / "model").mkdir(parents=True)
+    call = ReportCall(metrics_json="{}", directory=str(tmp_path / "committed" / "model"), removed=True)
+    assert _uploads.may_be_removed(call, "s3://bucket/runs/one")
+    (tmp_path / "committed" / ".manifest.json").touch()
+    assert not _uploads.may_be_removed(call, "s3://bucket/runs/one")
+
+
+def test_explicit_async_keeps_all_where_nobody_knows_what_is_needed(tmp_path, monkeypatch):
+    def unknown() -> pathlib.Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    call = ReportCall(metrics_json="{}", directory=str(tmp_path), removed=True)
+    with monkeypatch.context() as changed:
+        changed.setattr(pathlib.Path, "home", unknown)
+        assert not _uploads.may_be_removed(call, "s3://bucket/runs/one")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert not _uploads.may_be_removed(call, "s3://bucket/runs/one")
 
 
 BRINGS_ONE = """

@@ -73,9 +73,13 @@ def shared_copy(key: str, fetch: Callable[[pathlib.Path], None]) -> Iterator[str
                 _remove(base, key)
 
 
+def of_this_user() -> pathlib.Path:
+    return pathlib.Path(tempfile.gettempdir()) / f"rtrain-checkpoints-{os.getuid()}"
+
+
 def _place() -> pathlib.Path | None:
     """Where this user's copies lie; None where somebody else has taken the name: then each reader has a copy of its own."""
-    base = pathlib.Path(tempfile.gettempdir()) / f"rtrain-checkpoints-{os.getuid()}"
+    base = of_this_user()
     with contextlib.suppress(FileExistsError):
         base.mkdir(mode=0o700, parents=True)
     facts = base.lstat()
@@ -95,9 +99,9 @@ def _boot() -> str:
 
 
 def _whole(base: pathlib.Path, key: str) -> bool:
-    """What was written before the machine went down may not have reached its disk."""
+    """What was written before the machine went down may not have reached its disk; somebody may have removed the files."""
     try:
-        return (base / f"{key}.whole").read_text() == _boot()
+        return (base / f"{key}.whole").read_text() == _boot() and (base / f"{key}.copy").is_dir()
     except FileNotFoundError:
         return False
 

@@ -9,8 +9,10 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 from collections.abc import Callable
 
+from rtrain.train import _shared_copy
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._run_directory import MANIFEST
 from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
@@ -116,14 +118,22 @@ def take_over(mark: str) -> None:
 
 
 def may_be_removed(call: ReportCall, run_path: str) -> bool:
-    """Whether `report` removes the directory that was reported: never a committed checkpoint, nor what holds the directory that
-    this process works in, its home or the run's own."""
+    """Whether `report` removes the directory that was reported: never one that is a committed checkpoint, a run's, the copy of a
+    checkpoint that this machine's processes share, or in or around one; nor what holds the directory that this process works in,
+    its home, its Python or the run's own. False also where that cannot be found out."""
     wanted = call.removed or call.owned if call.upload_fn is not None else call.removed and not call.owned
     if not wanted or call.directory is None:
         return False
-    directory = pathlib.Path(call.directory).resolve()
-    needed = [pathlib.Path.cwd(), pathlib.Path.home(), *([] if "://" in run_path else [pathlib.Path(run_path).resolve()])]
-    return not any(directory in (one, *one.parents) for one in needed) and not (directory / MANIFEST).exists()
+    try:
+        directory = pathlib.Path(call.directory).resolve()
+        needed = [pathlib.Path.cwd(), pathlib.Path.home(), pathlib.Path(sys.prefix), _shared_copy.of_this_user()]
+        needed += [] if "://" in run_path else [pathlib.Path(run_path)]
+        above = (directory, *directory.parents)
+        kept = [_shared_copy.of_this_user().resolve() in above, *((one / MANIFEST).exists() for one in above)]
+        kept += [(directory / "run.json").exists(), *(True for _ in directory.glob("*/run.json"))]
+        return not any(kept) and not any(directory in (one.resolve(), *one.resolve().parents) for one in needed)
+    except (OSError, RuntimeError):  # the working directory is gone, nobody knows the home, it may not be read
+        return False
 
 
 def _committed(directory: pathlib.Path) -> bool:
