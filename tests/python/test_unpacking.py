@@ -40,6 +40,10 @@ FILE, LINK, HARD, DEVICE = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, ta
         ([("a", LINK, "/etc")], "outside"),
         ([("a", HARD, "../x")], "outside"),
         ([("d", LINK, "."), ("d/x", FILE, "")], "through a link"),
+        ([("d/l", LINK, ".."), ("x", LINK, "d/l/..")], "through a link"),
+        ([("x", LINK, "d/l/.."), ("d/l", LINK, "..")], "through a link"),
+        ([("d/l", LINK, ".."), ("e/x", LINK, "../d/./l/../../out")], "through a link"),
+        ([("d/l", LINK, ".."), ("x", HARD, "d/l/../out")], "through a link"),
         ([("pipe", DEVICE, "")], "neither a file"),
     ],
 )

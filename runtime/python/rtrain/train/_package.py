@@ -161,6 +161,7 @@ def _safe_members(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
     """What may be unpacked, for Pythons without tarfile's own filter: files, folders, and links to what lies within. ValueError
     for anything else, before the first byte is written."""
     links: set[str] = set()
+    targets: list[tuple[tarfile.TarInfo, str]] = []
     for member in members:
         name = posixpath.normpath(member.name)
         if _leads_out(name):
@@ -173,10 +174,20 @@ def _safe_members(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
             if _leads_out(posixpath.normpath(posixpath.join(base, member.linkname))):
                 raise ValueError(f"the archive's entry {member.name!r} is a link to {member.linkname!r}, outside of the folder")
             links.add(name)
+            targets.append((member, posixpath.join(base, member.linkname)))
         elif not (member.isreg() or member.isdir()):
             raise ValueError(f"the archive's entry {member.name!r} is neither a file, a folder nor a link")
         member.mode &= 0o755
+    for member, target in targets:
+        if _goes_through(target, links):
+            raise ValueError(f"the archive's entry {member.name!r} is a link to {member.linkname!r}, through a link of the archive")
     return members
+
+
+def _goes_through(target: str, links: set[str]) -> bool:
+    """Whether it leads on from a link: where to is not to be seen from its words."""
+    parts = target.split("/")
+    return any(posixpath.normpath("/".join(parts[:count])) in links for count in range(1, len(parts)))
 
 
 def _leads_out(name: str) -> bool:
