@@ -237,6 +237,16 @@ def test_one_column_gives_a_number_and_several_a_dict():
     assert two.sum() == two.sum(["id", "half"]) == {"sum(id)": 4950, "sum(half)": 2475.0}
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_negative_zero_and_zero_are_one_group_and_one_value(kind):
+    keys = np.array([0.0, 1.0, -0.0, -0.0], kind)
+    rows = data.from_arrow(pa.table({"k": keys, "part": ["a", "a", "b", "a"], "v": [1, 2, 3, 4]}))
+    assert rows.groupby("k").sum("v").take_all() == [{"k": 0.0, "sum(v)": 8}, {"k": 1.0, "sum(v)": 2}]
+    assert column(rows.groupby(["k", "part"]).count(), "count()") == [2, 1, 1]
+    assert column(rows.groupby(["k", "part"]).map_groups(lambda group: {"rows": [len(group["v"])]}), "rows") == [2, 1, 1]
+    assert rows.unique("k") == [0.0, 1.0]
+
+
 def test_nan_is_one_group_and_one_value():
     nan = float("nan")
     rows = data.from_items([{"k": key, "v": 1} for key in (nan, 1.0, nan, None, nan, None)])

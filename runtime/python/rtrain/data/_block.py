@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
 
@@ -121,6 +122,11 @@ def concat(blocks: Iterable[Block]) -> Block:
     for block in parts:
         names.update(dict.fromkeys(block.columns))
     return Block({name: _joined(name, [_or_nulls(block, name) for block in parts]) for name in names})
+
+
+def without_negative_zero(column: Any) -> Any:
+    """An Arrow column in which -0.0 is 0.0, which equals it: Arrow's hashes tell them apart."""
+    return pc.add(column, pa.scalar(0.0, column.type)) if column.type in (pa.float32(), pa.float64()) else column
 
 
 def column_of(values: list[Any]) -> Any:

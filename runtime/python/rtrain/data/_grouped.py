@@ -129,6 +129,8 @@ class GroupedData:
             if not whole.rows:
                 return Block({})
             table = whole.select(list(dict.fromkeys([*keys, *needed])), "groupby").arrow()
+            for name in keys:
+                table = table.set_column(table.column_names.index(name), name, _block.without_negative_zero(table.column(name)))
             found = table.group_by(keys).aggregate([one[:2] if len(one) == 3 else (one[0], one[1], one[3]) for one in wanted])
             new = {name: found.column(name) for name in keys}
             rest = [name for name in found.column_names if name not in keys]
