@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import pathlib
 import pickle
 import sys
@@ -15,6 +17,7 @@ from rtrain.train import (
     Checkpoint,
     CheckpointUploadMode,
     ControllerError,
+    DataConfig,
     DataParallelTrainer,
     PreemptionError,
     Result,
@@ -38,7 +41,9 @@ def test_a_run_without_a_name_is_named_when_its_config_is_made() -> None:
     assert one.name and one.name.startswith("rtrain_run-") and one.name != other.name
     assert not one.is_named and RunConfig(name="mine").is_named
     assert one.callbacks == [] and one.callbacks is not other.callbacks
-    assert pickle.loads(pickle.dumps(one)).name == one.name
+    for same in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), dataclasses.replace(one, storage_path="/runs")):
+        assert same.name == one.name and not same.is_named
+    assert dataclasses.replace(one, name="mine").is_named and dataclasses.replace(RunConfig(name="mine")).is_named
 
 
 def test_a_sweep_has_its_name_from_its_trainable_all_the_same() -> None:
@@ -163,3 +168,13 @@ def test_a_name_that_could_be_meant_otherwise_is_refused(space, text) -> None:
 def test_a_flat_name_is_refused_where_the_loop_takes_no_config() -> None:
     with pytest.raises(ValueError, match="'lr' would go into the loop's config, and the training function takes none"):
         gang({"lr": 1}, {}, nothing)
+
+
+def test_the_configure_that_an_override_calls_splits_as_the_config_says() -> None:
+    class Mine(DataConfig):
+        def configure(self, datasets, *others):
+            return super().configure(datasets, *others)
+
+    for equal, sizes in ((True, [2, 2, 2]), (False, [3, 2, 2])):
+        shards = Mine(equal=equal).configure({"train": list(range(7))}, 3)
+        assert [len(one["train"]) for one in shards] == sizes

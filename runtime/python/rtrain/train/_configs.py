@@ -292,7 +292,7 @@ class DataConfig:
         from rtrain.train._session import Facts
 
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
-        return [{key: split(one, rank) if self.splits(key) else one for key, one in datasets.items()} for rank in ranks]
+        return [{key: split(one, rank, equal=self.equal) if self.splits(key) else one for key, one in datasets.items()} for rank in ranks]
 
     @staticmethod
     def default_ingest_options() -> ExecutionOptions:
@@ -348,6 +348,12 @@ class SyncConfig:
         self.settings = settings
 
 
+class _MadeName(str):
+    """Of a run that nobody named, also in a copy of its config."""
+
+    __slots__ = ()
+
+
 @dataclass
 class RunConfig:
     """The run: its name (made up here when left out, and then that of every `fit()` of this object; the same name at the same
@@ -382,7 +388,6 @@ class RunConfig:
     secrets: Sequence[str] = ()
 
     _names_itself = True  # no fields: a sweep has its name from its trainable
-    _made_name = ""
     _fits = 0
 
     def __post_init__(self) -> None:
@@ -422,12 +427,12 @@ class RunConfig:
 
     def take_name(self, made: str) -> None:
         """A name that nobody gave."""
-        self.name = self._made_name = made
+        self.name = _MadeName(made)
 
     @property
     def is_named(self) -> bool:
         """Whether somebody gave its name."""
-        return self.name is not None and self.name != self._made_name
+        return self.name is not None and not isinstance(self.name, _MadeName)
 
     def _check_types(self) -> None:
         if isinstance(self.secrets, str):

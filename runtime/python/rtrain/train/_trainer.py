@@ -351,7 +351,7 @@ class Submission:
 
         config = copy.copy(self.trainer.run_config)
         config.callbacks = []
-        config.name = self.name
+        config.name = str(self.name)
         config.stop = None
         config.storage_filesystem = None  # it may hold keys, and storage_path says where
         return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
