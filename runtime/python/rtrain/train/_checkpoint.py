@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rtrain.train import _filesystems, _names
+from rtrain.train import _elsewhere, _filesystems, _names
 from rtrain.train._shared_copy import shared_copy, turn
 
 METADATA = ".metadata.json"
@@ -119,6 +119,21 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     def as_directory(self) -> Iterator[str]:
         """The files in a directory, to be read and not written: the directory itself where it is on this machine, else a
         copy that the processes of this machine share and the last of them removes."""
+        with self._as_recorded() as folder:
+            if pointers := _elsewhere.pointers(folder):
+                with _elsewhere.fetched(self.path, pointers) as copy:
+                    yield copy
+            else:
+                yield folder
+
+    def _pointers(self) -> list[dict[str, Any]]:
+        """Where its files lie; empty: in its directory."""
+        with self._as_recorded() as folder:
+            return _elsewhere.pointers(folder)
+
+    @contextlib.contextmanager
+    def _as_recorded(self) -> Iterator[str]:
+        """What lies on rtrain's storage: the files, or pointers to them."""
         if self._filesystem is None and pathlib.Path(self.path).is_dir():
             yield self.path
             return
@@ -199,10 +214,14 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return hash(self.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.path, self._filesystem, self.metrics, self.name)
+        return _remade, (self.path, self._filesystem, self.metrics, self.name, _elsewhere.of(self.path))
 
 
-def _remade(path: str, filesystem: Any, metrics: dict[str, Any], name: str) -> Checkpoint:
+def _remade(
+    path: str, filesystem: Any, metrics: dict[str, Any], name: str, elsewhere: _elsewhere.Elsewhere | None = None
+) -> Checkpoint:
+    if elsewhere is not None:
+        _elsewhere.remember(path.rpartition("/")[0], elsewhere)
     return Checkpoint(path, filesystem, metrics=metrics, name=name)
 
 

@@ -11,11 +11,12 @@ import os
 import pathlib
 import pickle
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rtrain.train import _behind, _metrics, _names, _worker
+from rtrain.train import _behind, _elsewhere, _metrics, _names, _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._library import ReportArgs, check, every_rank_came, library
 from rtrain.train._session import (
@@ -31,6 +32,7 @@ from rtrain.train._session import (
 
 _UPLOADS = {None: 0, CheckpointUploadMode.SYNC: 1, CheckpointUploadMode.ASYNC: 2, CheckpointUploadMode.NO_UPLOAD: 3}  # of rtw_report_args
 _STOPS = 2  # of rtw_wanted
+_HEAD_S = 1.0  # a head that is away holds no report up
 _PIECE = 32 << 20  # a frame carries 48 MiB at most
 
 
@@ -49,6 +51,7 @@ class ClusterSession:
         self._limit_s: float | None = None  # of a report; None: not looked up yet
         self._watch: Any = None
         self.resume_from: dict[str, str] | None = None
+        self.sweeper: _elsewhere.Sweeper | None = None  # of rank 0, where checkpoints' files lie elsewhere
 
     @property
     def facts(self) -> Facts:
@@ -71,6 +74,7 @@ class ClusterSession:
             call = self.joined(call)
         if call.directory is not None and call.validation and not self.validates:
             raise ValueError("report(validation=...) needs a trainer with validation_config")
+        _elsewhere.check_call(call, self.facts)
         if call.goes_behind:
             self._report_behind(handle, call)
         else:
@@ -86,7 +90,8 @@ class ClusterSession:
     def _prepared(self, call: ReportCall) -> ReportCall:
         from rtrain.train import _uploads
 
-        return _uploads.prepared(call, self.facts, self._reports, self._fresh_directory)
+        prepared = _uploads.prepared(call, self.facts, self._reports, self._fresh_directory)
+        return _elsewhere.carried(prepared, self.facts, self._reports, self._fresh_directory)
 
     def _make_report(self, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
         if self._limit_s is None:
@@ -126,7 +131,19 @@ class ClusterSession:
             _uploads.take_over(prepared.mark)
         if prepared.left_over is not None and code == 0:
             shutil.rmtree(prepared.left_over, ignore_errors=True)
+        if self.sweeper is not None and code == 0:
+            self.sweep()
         return code
+
+    def sweep(self) -> None:
+        """Removes files of checkpoints that the run keeps no more. Who cannot be asked now is asked at the next report."""
+        from rtrain.train import _reported
+
+        assert self.sweeper is not None
+        try:
+            _reported.sweep(self.sweeper, self.facts, _HEAD_S)
+        except Exception as error:  # a file system of the user's own may raise anything, and the report is made
+            print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
 
     def _fresh_directory(self) -> str:
         path = ctypes.c_char_p()
@@ -159,6 +176,8 @@ class ClusterSession:
         found = json.loads(text)
         metrics = _metrics.decode(found["metrics"])
         path = found["path"] or f"{self.facts.run_path}/{found['directory']}"  # on the head alone: read through it
+        if (elsewhere := _elsewhere.of(self.facts.run_path)) is not None and _elsewhere.of(path) is None:
+            _elsewhere.remember(path, elsewhere)  # that of the agent's copy
         return Checkpoint(path, metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"])
 
     def goes_on(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rtrain import _arguments, _runtime_env
-from rtrain.train import _filesystems, _names
+from rtrain.train import _elsewhere, _filesystems, _names
 from rtrain.train._ingest import ExecutionOptions
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -360,7 +360,9 @@ class RunConfig:
     storage_path goes on from its last checkpoint), where it keeps its files (a path on every node, s3://bucket/prefix; left out: on the head), how it fails, which checkpoints stay.
 
     storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or S3, whose endpoint, region and keys
-    the run gets, the keys as secrets. worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
+    the run gets, the keys as secrets. Another one that can be pickled holds the checkpoints' files alone, at storage_path on it; everything
+    else of the run lies at records_path (a path or URI as storage_path else; left out: on the head, in local mode in
+    ~/rtrain_results). worker_runtime_env: {"env_vars": {...}, "working_dir": path}. log_to_file: True, a name, or (stdout, stderr).
     secrets: names such as "HF_TOKEN" of variables that workers get with the values of this process; they are never shown again.
     tracking: {"tensorboard": True, "mlflow": True, "wandb": True}: every report goes there too, to one run over all attempts.
     stop: {"metric": value} ends the run when it is reached, or `(run name, metrics) -> bool`.
@@ -386,6 +388,7 @@ class RunConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     tracking: Mapping[str, bool] = field(default_factory=dict)
     secrets: Sequence[str] = ()
+    records_path: str | os.PathLike[str] | None = None
 
     _names_itself = True  # no fields: a sweep has its name from its trainable
     _fits = 0
@@ -415,6 +418,11 @@ class RunConfig:
         if self.log_to_file:
             self.log_to_file = _log_names(self.log_to_file)
         _runtime_env.checked(self.worker_runtime_env, "worker_runtime_env")
+        if self.elsewhere is not None:
+            self._check_elsewhere()
+            return
+        if self.records_path is not None:
+            raise ValueError("records_path is for a storage_filesystem that rtrain cannot write itself; else storage_path has everything")
         if self.storage_path is not None:  # once: a config that is made of this one has the path on the same file system
             path = _names.local_path(os.fspath(self.storage_path))
             self.storage_filesystem, self.storage_path = _filesystems.without_wrappers(self.storage_filesystem, path)
@@ -422,8 +430,32 @@ class RunConfig:
 
     @property
     def place(self) -> _filesystems.Place:
-        """Of storage_path on storage_filesystem."""
-        return _filesystems.place_of(self.storage_path or "", self.storage_filesystem)
+        """Of the runs' path on storage_filesystem."""
+        return _filesystems.place_of(self.runs_path or "", None if self.elsewhere is not None else self.storage_filesystem)
+
+    @property
+    def elsewhere(self) -> _elsewhere.Elsewhere | None:
+        """Where the files of checkpoints lie, where that is a file system which rtrain cannot write itself."""
+        if _filesystems.is_carried(self.storage_filesystem):
+            return None
+        return _elsewhere.Elsewhere(self.storage_filesystem, str(self.storage_path))
+
+    @property
+    def runs_path(self) -> str | None:
+        """Where rtrain keeps the runs; None: on the head."""
+        found = self.storage_path if self.elsewhere is None else self.records_path
+        return None if found is None else str(found)
+
+    def _check_elsewhere(self) -> None:
+        if self.storage_path is None:
+            raise ValueError("storage_filesystem needs a storage_path on it")
+        self.storage_path = os.fspath(self.storage_path).rstrip("/")
+        if "://" in self.storage_path:
+            raise ValueError(f"storage_path is {self.storage_path}; with storage_filesystem it is the path on that, without a scheme")
+        if ".." in self.storage_path.split("/") or not self.storage_path.strip("/"):
+            raise ValueError(f"storage_path is {self.storage_path!r}; it is a folder on storage_filesystem, without '..'")
+        _filesystems.check_travels(self.storage_filesystem)
+        self.records_path = _storage(self.records_path, None)
 
     def take_name(self, made: str) -> None:
         """A name that nobody gave."""
@@ -475,6 +507,7 @@ _OF_SCALING: dict[str, tuple[type | tuple[type, ...], str]] = {
 _OF_RUN: dict[str, tuple[type | tuple[type, ...], str]] = {
     "name": (str, "a text"),
     "storage_path": ((str, os.PathLike), "a path or a URI"),
+    "records_path": ((str, os.PathLike), "a path or a URI"),
     "callbacks": ((list, tuple), "a list of UserCallbacks"),
     "env": (Mapping, "a dict of names and texts"),
     "queue": (str, "the name of a queue"),

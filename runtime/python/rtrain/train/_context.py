@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtrain.train import _behind, _filesystems, _session, _worker
+from rtrain.train import _behind, _elsewhere, _filesystems, _session, _worker
 from rtrain.train._session import Facts
 
 
@@ -21,7 +21,9 @@ class StorageContext:
 
     @property
     def storage_filesystem(self) -> Any:
-        """pyarrow's. RuntimeError for a run that the head keeps, ImportError without pyarrow."""
+        """pyarrow's, or the one that the run was given. RuntimeError for a run that the head keeps, ImportError without pyarrow."""
+        if (elsewhere := _elsewhere.of(self._facts.run_path)) is not None:
+            return elsewhere.filesystem
         return _filesystems.filesystem_for(self._facts.run_path)
 
     @property
@@ -32,6 +34,8 @@ class StorageContext:
     @property
     def experiment_fs_path(self) -> str:
         """The run's directory."""
+        if (elsewhere := _elsewhere.of(self._facts.run_path)) is not None:
+            return f"{elsewhere.path}/{self._facts.experiment_name}"
         return _filesystems.path_on(self._facts.run_path.rstrip("/"))
 
     @property

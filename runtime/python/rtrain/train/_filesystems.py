@@ -1,5 +1,6 @@
 """File systems that scripts name: what the nodes are told of one (a path or URI, an endpoint, keys), and the one that a run's
-storage path lies on. The object itself goes nowhere: it may hold keys, and a driver.pkl is kept beside the run."""
+storage path lies on. Such an object itself goes nowhere: it may hold keys, and a driver.pkl is kept beside the run. Others travel in
+it, and hold checkpoints' files alone (_elsewhere.py)."""
 
 from __future__ import annotations
 
@@ -62,6 +63,25 @@ def is_carried(filesystem: Any) -> bool:
     """Whether nodes can be told of such a file system: of this machine, or S3."""
     filesystem, _ = without_wrappers(filesystem, "")
     return filesystem is None or kind_of(filesystem) in ("local", "s3")
+
+
+def check_travels(filesystem: Any) -> None:
+    """TypeError for what is no file system, ValueError for one that cannot be pickled: workers could not have it."""
+    if not hasattr(filesystem, "type_name") and not hasattr(filesystem, "_strip_protocol"):
+        raise TypeError(f"storage_filesystem is {filesystem!r}; it is a file system of pyarrow or fsspec")
+    try:
+        as_pyarrow(filesystem)
+    except ImportError as error:
+        raise ImportError("storage_filesystem needs pyarrow, here and on the nodes (pip install 'rtrain[data]')") from error
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        cloudpickle.dumps(filesystem)
+    except Exception as error:
+        raise ValueError(
+            f"storage_filesystem of kind {kind_of(filesystem)!r} cannot be pickled, so workers cannot have it: {type(error).__name__}: "
+            f"{error}. Give one that is made of plain settings, or storage_path as a path that the nodes mount, or as s3://bucket/prefix"
+        ) from error
 
 
 def as_pyarrow(filesystem: Any) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rtrain._local_cluster import RESULTS
-from rtrain.train import _behind, _names, _package, _session, _tracking
+from rtrain.train import _behind, _elsewhere, _names, _package, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._errors import ControllerError
 from rtrain.train._local_directory import Directory
@@ -77,7 +77,7 @@ class _Fit:
         if self.root:
             try:
                 name = torchruns_own_name() if not config.is_named and under_torchrun() else _names.run_name(config.name)
-                opened = Directory(_storage(config.storage_path) / name, name)
+                opened = Directory(_storage(config.runs_path) / name, name)
                 opened.open(self._job(name), self.ranks.world_size, [node_name()])
                 told = {"path": str(opened.path), "run_id": opened.run_id, "attempt": opened.attempt, "start": opened.start}
                 told.update(name=name, reports_before=opened.reports_before, writes_as=opened.writes_as)
@@ -159,6 +159,10 @@ class _Fit:
             session.stop = _stop_function(trainer.run_config.stop)
         if trainer.validation_config is not None:
             session.validate = _validation(trainer.validation_config)
+        if (elsewhere := trainer.run_config.elsewhere) is not None:
+            _elsewhere.remember(session.facts.run_path, elsewhere)
+            if self.root:
+                session.sweeper = _elsewhere.Sweeper(elsewhere, session.facts)
         session.start_from(trainer.resume_from_checkpoint)
 
     # -- the loop -------------------------------------------------------------------------------------------------------
@@ -192,6 +196,7 @@ class _Fit:
         _tracking.finish(failed=False)
         if self.root:
             session.forget_worse(succeeded=True)
+            session.sweep()
             self._end(session, directory, "SUCCEEDED", "")
         return value
 

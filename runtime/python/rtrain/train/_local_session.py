@@ -15,9 +15,9 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rtrain.train import _behind, _metrics
+from rtrain.train import _behind, _elsewhere, _metrics
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._local_directory import Directory, Found, files_below, take_files
+from rtrain.train._local_directory import MANIFEST, Directory, Found, files_below, take_files
 from rtrain.train._local_names import Names
 from rtrain.train._local_ranks import Ranks
 from rtrain.train._result import by_score, nested, no_score
@@ -53,6 +53,7 @@ class LocalSession:
         self._latest: Checkpoint | None = None
         self._statuses: dict[str, ReportedCheckpointStatus] = {}  # of those whose validation was asked for
         self.last_metrics: list[str] = []
+        self.sweeper: _elsewhere.Sweeper | None = None  # of rank 0, where checkpoints' files lie elsewhere
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
         self.validate: Callable[[Checkpoint, object], Mapping[str, Any]] | None = None
@@ -70,6 +71,15 @@ class LocalSession:
         if call.validation and self.validate is None:
             raise ValueError("report(validation=...) needs a trainer with a validation_config")
         self._index += 1
+        _elsewhere.check_call(call, self.facts)
+        carried = _elsewhere.carried(call, self.facts, self._index, self._fresh_directory)
+        try:
+            self._report(carried)
+        finally:
+            if carried is not call:
+                shutil.rmtree(str(carried.directory), ignore_errors=True)
+
+    def _report(self, call: ReportCall) -> None:
         late = call.upload_fn is not None
         told = self._ranks.gather((call.metrics_json, call.directory_name, [] if late else self._names(call), late), f"in report {self._index}")
         name = self._place(told)
@@ -97,6 +107,7 @@ class LocalSession:
             self._latest = checkpoint
             if call.upload_fn is None and may_be_removed(call, self.facts.run_path):
                 shutil.rmtree(str(call.directory), ignore_errors=True)
+            self.sweep()
             if call.left_over is not None and not one_in_the_other(call.left_over, str(call.directory)):
                 shutil.rmtree(call.left_over, ignore_errors=True)
         self.last_metrics = [one[0] for one in told]
@@ -107,6 +118,21 @@ class LocalSession:
             self._reported(metrics, checkpoint)
         if self.stop is not None:
             self._end_when_reached(metrics[0])
+
+    def _fresh_directory(self) -> str:
+        aside = self._directory.path / ".staging"
+        aside.mkdir(exist_ok=True)
+        return tempfile.mkdtemp(prefix=f"rank-{self._facts.world_rank}-", dir=aside)
+
+    def sweep(self) -> None:
+        """On rank 0: removes files elsewhere of checkpoints that are kept no more."""
+        if self.sweeper is None:
+            return
+        kept = [one.parent.name for one in self._directory.path.glob(f"*/{MANIFEST}")]
+        try:
+            self.sweeper.sweep(kept, lambda name: _elsewhere.pointers(self._directory.path / name))
+        except Exception as error:  # a file system of the user's own may raise anything, and the report is made
+            print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
 
     def _end_when_reached(self, metrics: dict[str, Any]) -> None:
         """Rank 0 asks the run's `stop`; every rank ends at the same report."""
@@ -306,9 +332,7 @@ class LocalSession:
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:
-        aside = self._directory.path / ".staging"
-        aside.mkdir(exist_ok=True)
-        folder = tempfile.mkdtemp(prefix=f"rank-{self._facts.world_rank}-", dir=aside)
+        folder = self._fresh_directory()
         try:
             yield folder
         finally:

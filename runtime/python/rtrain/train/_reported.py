@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from rtrain._http import Head, HeadError, part
-from rtrain.train import _metrics, _validation, _worker
+from rtrain.train import _elsewhere, _metrics, _validation, _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._result import by_score
 from rtrain.train._run_directory import Bucket, full_metrics
@@ -73,11 +73,24 @@ def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) 
     return [found[one.name] for one, _ in in_order]
 
 
+def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
+    """By what the runs of this name keep."""
+    head = _worker.head(patience_s)
+    run = head.get(f"/v1/runs/{part(facts.run_id)}")
+    same = [run, *_same(head, run)]
+    kept = [one for found in same for one in head.items(f"/v1/runs/{part(found['run_id'])}/checkpoints") if not one["deleting"]]
+    return sweeper.sweep([one["directory"] for one in kept], lambda name: Checkpoint(f"{facts.run_path}/{name}")._pointers())
+
+
 def _before(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
     """Of the earlier runs of this name in this directory, the oldest first: a run that goes on under its name has one history."""
+    return [found for one in reversed(_same(head, run)) for found in _kept(head, one)]
+
+
+def _same(head: Head, run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The newest first."""
     runs = head.items("/v1/runs", {"name": run["name"], "all": True})
-    same = [one for one in runs if one["run_path"] == run["run_path"] and one["run_id"] != run["run_id"]]
-    return [found for one in reversed(same) for found in _kept(head, one)]
+    return [one for one in runs if one["run_path"] == run["run_path"] and one["run_id"] != run["run_id"]]
 
 
 def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:

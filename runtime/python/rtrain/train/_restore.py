@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rtrain._http import Head, HeadError, NotFound, part
-from rtrain.train import _filesystems, _names, _package, _raised, _run_directory
+from rtrain.train import _elsewhere, _filesystems, _names, _package, _raised, _run_directory
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import RunConfig
 
@@ -47,7 +47,7 @@ class Origin:
         return cls(path, name, storage_path, here)
 
     def meant_by(self, config: RunConfig) -> bool:
-        return (config.name, config.storage_path) == (self.name, self.storage_path)
+        return (config.name, config.runs_path) == (self.name, self.storage_path)
 
     def is_on(self, head: Head) -> bool:
         """Whether it is one of those that the head keeps itself, seen on the head's machine."""
@@ -93,8 +93,9 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
         if name not in _OVERRIDES:
             raise TypeError(f"restore() has no override {name!r}; there are: {', '.join(_OVERRIDES)}")
     place = _names.local_path(path).rstrip("/")
-    if overrides.get("run_config") is not None:
-        _filesystems.remember(overrides["run_config"].place)
+    given: RunConfig | None = overrides.get("run_config")
+    if given is not None:
+        _filesystems.remember(given.place)
     try:
         directory = _run_directory.open_directory(place)
         payload = _package.Payload.from_bytes(directory.read("driver.pkl"), f"{place}/driver.pkl")
@@ -106,10 +107,17 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
     _package.check_versions(payload.header, "of the run's directory")
     rest = payload.part("trainer")
     found = Origin.of(directory, rest["run_config"])
-    given = overrides.get("run_config")
     run_config = copy.copy(given or rest["run_config"])
     run_config.name = given.name if given and given.is_named else found.name
-    run_config.storage_path = (given.storage_path if given else None) or found.storage_path
+    runs_path = (given.runs_path if given else None) or found.storage_path
+    elsewhere = given.elsewhere if given is not None and given.storage_path is not None else None
+    if elsewhere is None and "elsewhere" in payload.parts and (given is None or given.storage_path is None):
+        elsewhere = payload.part("elsewhere")
+    if elsewhere is None:
+        run_config.storage_path = runs_path
+    else:
+        run_config.storage_filesystem, run_config.storage_path, run_config.records_path = elsewhere.filesystem, elsewhere.path, runs_path
+        _elsewhere.remember(directory.path, elsewhere)
     if "stop" in payload.parts and run_config.stop is None:
         run_config.stop = payload.part("stop")
     arguments: dict[str, Any] = {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train import _filesystems, _metrics, _run_directory
+from rtrain.train import _elsewhere, _filesystems, _metrics, _run_directory
 from rtrain.train._checkpoint import Checkpoint
 
 _SHOWN = 8
@@ -66,7 +66,8 @@ class Result:
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
         """The result of a run's directory: here, at the head, mounted by the cluster only, or in a bucket, read with the keys and
-        at the endpoint of `storage_filesystem` where that is given; another file system of pyarrow or fsspec is read by this process.
+        at the endpoint of `storage_filesystem` where that is given; another file system of pyarrow or fsspec is read by this process. Of a
+        run with such a storage_filesystem, `path` is the run's on it, `<storage_path>/<name>`, or where rtrain keeps it.
         RuntimeError when there is none."""
         directory: _run_directory.RunDirectory
         try:
@@ -77,6 +78,8 @@ class Result:
                 directory = _run_directory.open_directory(text)
             else:
                 text = os.fspath(path).rstrip("/")
+                if (known := _recorded(text, storage_filesystem)) is not None:
+                    return _of_directory(known, None)
                 directory = _run_directory.FilesystemDirectory(text, _filesystems.as_pyarrow(storage_filesystem))
                 directory.read("run.json")
         except FileNotFoundError as error:
@@ -181,6 +184,26 @@ def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] 
             if isinstance(metrics, dict):
                 found.append(metrics)
     return found
+
+
+def _recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
+    """The directory of a run whose checkpoints' files lie on the file system: `path` is on that, or the directory itself."""
+    on_it = _run_directory.FilesystemDirectory(path, _filesystems.as_pyarrow(filesystem))
+    try:
+        if "://" in path:
+            raise FileNotFoundError(path)  # of rtrain's storage: no path on a file system
+        directory = _run_directory.open_directory(str(json.loads(on_it.read(_elsewhere.RUN))["run_path"]))
+        place = path.rpartition("/")[0]
+    except FileNotFoundError:
+        if "://" not in path and not os.path.isfile(f"{path}/run.json"):  # noqa: PTH113
+            return None
+        directory = _run_directory.open_directory(path)
+        found = (one for name in _run_directory.manifests(directory) for one in Checkpoint(f"{path}/{name}")._pointers())
+        if (first := next(found, None)) is None:
+            return directory
+        place = str(first["path"])
+    _elsewhere.remember(directory.path, _elsewhere.Elsewhere(filesystem, place))
+    return directory
 
 
 def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Result:

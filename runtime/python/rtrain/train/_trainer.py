@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from rtrain import _arguments, _runtime_env, _where
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
-from rtrain.train import _filesystems, _names, _package
+from rtrain.train import _elsewhere, _filesystems, _names, _package, _reported
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, FailureConfig, RunConfig, ScalingConfig, ValidationConfig
 from rtrain.train._driver import TERMINAL, Driver
@@ -23,6 +23,7 @@ from rtrain.train._outcome import result_of
 from rtrain.train._restore import Origin, differences, same_storage
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, checked, told_of_end
+from rtrain.train._session import Facts
 from rtrain.train._validation import Validator
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
@@ -202,12 +203,18 @@ class Submission:
         live = self._live_run(job)
         self.trainer.run_config._fits += 1
         if live is not None:
-            return live
+            return self._known(live)
         if job["name"] != self.name:
             job["name"] = self.name
             payload.parts["trainer"] = self._dumps(self._rest(), "the trainer")
         run = self._submit(job, payload.to_bytes())
         self.warnings = [str(one) for one in run.get("warnings") or []]
+        return self._known(run)
+
+    def _known(self, run: dict[str, Any]) -> dict[str, Any]:
+        """This process reads the run's checkpoints where their files lie."""
+        if (elsewhere := self.trainer.run_config.elsewhere) is not None:
+            _elsewhere.remember(run["run_path"], elsewhere)
         return run
 
     def run(self) -> Result:
@@ -234,7 +241,24 @@ class Submission:
             self.trainer.scaling_config,
             self.trainer.train_loop_config,
         )
-        return finished(self.head, run, self.callbacks, context)
+        try:
+            return finished(self.head, run, self.callbacks, context)
+        finally:
+            self._sweep(run)
+
+    def _sweep(self, run: dict[str, Any]) -> None:
+        """The run is over: what it began from and keeps no more had to stay until then. Files elsewhere are nobody else's to remove."""
+        elsewhere = self.trainer.run_config.elsewhere
+        if elsewhere is None:
+            return
+        try:
+            ended = self.head.get(f"/v1/runs/{part(run['run_id'])}")
+            facts = Facts(experiment_name=self.name, run_id=run["run_id"], run_path=run["run_path"], attempt=int(ended["attempt"]) + 1)
+            sweeper = _elsewhere.Sweeper(elsewhere, facts)
+            while ended["state"] in TERMINAL and _reported.sweep(sweeper, facts, HEAD_AWAY_S):
+                pass
+        except Exception as error:  # a file system of the user's own may raise anything; the run has its own end
+            say(f"{self.name}: files of checkpoints that it keeps no more stay on storage_filesystem: {error}")
 
     # -- what is sent -------------------------------------------------------------------------------------------------
     def _job(self) -> tuple[dict[str, Any], _package.Payload]:
@@ -295,9 +319,9 @@ class Submission:
     def _storage_path(self) -> str | None:
         """None: the head's own storage, also for a run restored from there by its path on this machine."""
         config, origin = self.trainer.run_config, self.trainer._origin
-        if config.storage_path is None or (origin is not None and origin.meant_by(config) and origin.is_on(self.head)):
+        if config.runs_path is None or (origin is not None and origin.meant_by(config) and origin.is_on(self.head)):
             return None
-        return str(config.storage_path)
+        return config.runs_path
 
     def _payload(self) -> _package.Payload:
         trainer, config, origin = self.trainer, self.trainer.run_config, self.trainer._origin
@@ -312,6 +336,8 @@ class Submission:
             parts["datasets"] = self._dumps(datasets, "datasets")
         if config.stop is not None:
             parts["stop"] = self._dumps(config.stop, "RunConfig.stop")
+        if config.elsewhere is not None:
+            parts["elsewhere"] = self._dumps(self._elsewhere(config.elsewhere), "storage_filesystem")
         if trainer.validation_config is not None:
             parts["validation"] = self._dumps(trainer.validation_config, "validation_config")
         header = {
@@ -327,6 +353,17 @@ class Submission:
         }
         return _package.Payload(header, parts)
 
+    def _elsewhere(self, found: _elsewhere.Elsewhere) -> _elsewhere.Elsewhere:
+        """ValueError for what needs the files where head and nodes can read them."""
+        if _filesystems.kind_of(found.filesystem) == "memory":
+            raise ValueError("storage_filesystem is the memory of this process, and a run has processes of its own: num_workers=0 can use it")
+        if self.trainer.validation_config is not None:
+            raise ValueError(
+                "validation_config reads checkpoints in processes of their own, which no storage_filesystem is handed to: give "
+                "storage_path as a path that the nodes mount, or as s3://bucket/prefix"
+            )
+        return found
+
     def _resume_from(self) -> dict[str, str] | None:
         """A committed checkpoint by its path; a directory that only this machine has travels as a blob."""
         given = self.trainer.resume_from_checkpoint
@@ -336,7 +373,7 @@ class Submission:
             self.resume_blob = given._blob
             return {"path": given.path, "blob": given._blob}
         folder = pathlib.Path(given.path)
-        if given._filesystem is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
+        if given._filesystem is None and _elsewhere.of(given.path) is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
             return {"path": given.path}
         with given.as_directory() as directory:
             self.resume_blob = self.head.upload_blob(_package.tar_of(pathlib.Path(directory)))
@@ -353,6 +390,7 @@ class Submission:
         config.callbacks = []
         config.name = str(self.name)
         config.stop = None
+        config.storage_path, config.records_path = config.runs_path, None
         config.storage_filesystem = None  # it may hold keys, and storage_path says where
         return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
 

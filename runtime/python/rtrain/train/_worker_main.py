@@ -58,6 +58,7 @@ def main() -> int:
             _behind.join()
         hooks.call("on_shutdown")
         session.flush(None)
+        _worker_setup.finish(session)
         if facts.world_rank == 0:
             _leave(facts.run_id, f"return-{facts.attempt}", value)
         group.end()

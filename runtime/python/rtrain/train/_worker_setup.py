@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rtrain.train import _elsewhere
 from rtrain.train._package import Payload
 from rtrain.train._session import Session
 
@@ -24,6 +25,11 @@ def prepare(session: Session, payload: Payload) -> None:
         session.stop = _stop_function(payload.part("stop"))
     session.validates = bool(payload.header.get("validation"))
     session.resume_from = payload.header.get("resume_from")
+    if "elsewhere" in payload.parts:
+        elsewhere = payload.part("elsewhere")
+        _elsewhere.remember(session.facts.run_path, elsewhere)
+        if session.facts.world_rank == 0:
+            session.sweeper = _elsewhere.Sweeper(elsewhere, session.facts)
     if (place := payload.header.get("goes_on_in")) and not session.goes_on():
         raise RuntimeError(
             f"this run was restored from {place}, where its driver sees checkpoints, and node {session.facts.node} finds no sound one in "
@@ -34,6 +40,14 @@ def prepare(session: Session, payload: Payload) -> None:
         from rtrain.tune import _joined
 
         _joined.join(session)
+
+
+def finish(session: Session) -> None:
+    """Every report is made, and what was reported is stored."""
+    from rtrain.train._cluster_session import ClusterSession
+
+    if isinstance(session, ClusterSession) and session.sweeper is not None:
+        session.sweep()
 
 
 def _stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:

@@ -163,6 +163,11 @@ def of_tuner(given: _configs.RunConfig | None) -> _configs.RunConfig:
         return RunConfig()
     if not isinstance(given, _configs.RunConfig):
         raise ValueError(f"run_config is {given!r}; it is a rtrain.tune.RunConfig")
+    if given.elsewhere is not None:
+        raise ValueError(
+            "RunConfig(storage_filesystem=) of trials is a local one or S3: schedulers and drivers read their checkpoints without it. Give "
+            "storage_path as a path that the nodes mount, or as s3://bucket/prefix"
+        )
     made = replace(given)
     if not given.is_named:
         made.name = None
