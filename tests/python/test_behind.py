@@ -163,6 +163,20 @@ except t.CheckpointUploadError as error:
     assert (agent.storage / "story" / "7" / "shard").is_file()
 
 
+def test_a_directory_of_checkpoint_dir_stays_until_its_function_has_read_it(agent, start):
+    start(
+        BEGIN
+        + """
+with t.checkpoint_dir() as directory:
+    pathlib.Path(directory, "weights").write_text("w")
+    t.report({}, Checkpoint(directory), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=bring)
+returned.set()
+t.flush()
+assert (run / "checkpoint_000001" / "weights").is_file() and not pathlib.Path(directory).exists()
+"""
+    ).finish()
+
+
 @pytest.mark.parametrize(("given", "stays"), [("", False), ("delete_local_checkpoint_after_upload=False", True)])
 def test_the_reported_directory_is_removed_once_its_files_are_brought_unless_it_is_to_stay(agent, start, tmp_path, given, stays):
     mine = tmp_path / "mine"
@@ -255,12 +269,17 @@ def loop():
     if sys.argv[2] == "works":
         print(train.get_checkpoint().to_dict())
         train.report({"step": 2})
-        train.report({"step": 3}, Checkpoint.from_dict({"step": 3}), **how)
+        with train.checkpoint_dir() as directory:
+            pathlib.Path(directory, "weights").write_text("w")
+            train.report({"step": 3}, Checkpoint(directory), **how)
+        train.flush()
+        assert not pathlib.Path(directory).exists()
 
 result = DataParallelTrainer(
     loop, scaling_config=ScalingConfig(num_workers=0), run_config=RunConfig(name="here", storage_path=sys.argv[1])
 ).fit()
-print([row["step"] for row in result.all_metrics], result.checkpoint.to_dict())
+files = sorted(one.name for one in pathlib.Path(result.checkpoint.path).iterdir())
+print([row["step"] for row in result.all_metrics], files)
 """
 
 
@@ -270,7 +289,7 @@ def test_in_local_mode_too(start, tmp_path):
         script.write_text(f"import sys; sys.argv = ['driver', {str(tmp_path)!r}, {how!r}]\n" + LOCAL)
         return start(script, RTRAIN_WORKER_SOCKET="").finish(expect)
 
-    assert local("works").splitlines() == ["{'step': 1}", "[1, 2, 3] {'step': 3}"]
+    assert local("works").splitlines() == ["{'step': 1}", "[1, 2, 3] ['.manifest.json', 'weights']"]
     assert "checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone" in local("fails", 1)
     said = local("raises", 1)  # and waits for no function
     assert "KeyError: 'as planned'" in said and "ConnectionResetError" not in said

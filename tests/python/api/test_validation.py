@@ -324,6 +324,49 @@ def test_files_that_a_slow_rank_still_puts_into_a_directory_of_the_run_come_alon
     assert kept == [[f"of-0-{step}", f"of-1-{step}"] for step in (1, 2, "step-3", "step-4")]
 
 
+def test_an_async_report_s_function_runs_behind_the_loop_and_its_error_fails_the_run(cluster, tmp_path):
+    def loop(config):
+        run_path = pathlib.Path(train.get_context().get_run_path())
+        rank = train.get_context().get_world_rank()
+        returned = threading.Event()
+
+        def bring(checkpoint, name):
+            assert returned.wait(60), "report() waits for its checkpoint_upload_fn"
+            if config["fails"]:
+                raise ConnectionResetError("the bucket is gone")
+            target = run_path / name
+            target.mkdir(exist_ok=True)
+            with checkpoint.as_directory() as directory:
+                (target / f"brought-{rank}").write_text(",".join(sorted(os.listdir(directory))))
+            return Checkpoint(str(target))
+
+        for step in (1, 2):
+            if rank == 1 and step == 2:
+                train.report({"step": step})  # the other rank's is still under way
+                continue
+            returned.clear()
+            own = Checkpoint.from_dict({"step": step})
+            train.report({"step": step}, own, checkpoint_upload_mode=CheckpointUploadMode.ASYNC, checkpoint_upload_fn=bring)
+            returned.set()
+            own = None  # its directory stays until it was brought
+
+    def fit(*, fails):
+        return DataParallelTrainer(
+            loop,
+            train_loop_config={"fails": fails},
+            scaling_config=ScalingConfig(num_workers=2),
+            run_config=RunConfig(name=cluster.name("behind"), storage_path=tmp_path / "runs"),
+        ).fit()
+
+    result = fit(fails=False)
+    assert [row["step"] for row in result.all_metrics] == [1, 2]
+    kept = [sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in reversed(result.best_checkpoints)]
+    assert kept == [["brought-0", "brought-1"], ["brought-0"]]
+    with pytest.raises(train.WorkerGroupError, match="report 1, checkpoint_000001: checkpoint_upload_fn failed behind the loop") as caught:
+        fit(fails=True)
+    assert "ConnectionResetError: the bucket is gone" in str(caught.value)
+
+
 def test_files_in_place_need_a_run_directory_that_is_a_path(cluster, tmp_path):
     def never(checkpoint, name):
         raise AssertionError("uploaded for nothing")

@@ -84,6 +84,7 @@ class ClusterSession:
         from rtrain.train import _uploads
 
         _uploads.check_place("checkpoint_upload_fn", self.facts)
+        self._reported_directories.add(str(call.directory))  # a checkpoint_dir() stays until its function has read it
         what = f"report {self._reports}, {_uploads.name_of(call, self._reports)}"
         _behind.start(what, lambda: self._prepared(call), lambda prepared: self._make_report(handle, call, lambda: prepared))
 

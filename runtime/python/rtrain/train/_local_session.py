@@ -51,6 +51,8 @@ class LocalSession:
         self._unscored_said = False
         self._names_given = Names()
         self._latest: Checkpoint | None = None
+        self._own_directories: set[str] = set()  # of checkpoint_dir()
+        self._reported_directories: set[str] = set()  # of those, what is brought behind the loop
         self._statuses: dict[str, ReportedCheckpointStatus] = {}  # of those whose validation was asked for
         self.last_metrics: list[str] = []
         self.sweeper: _elsewhere.Sweeper | None = None  # of rank 0, where checkpoints' files lie elsewhere
@@ -85,6 +87,9 @@ class LocalSession:
         name = self._place(told)
         if call.goes_behind:
             what = f"report {self._index}, {name}"
+            if call.directory in self._own_directories:
+                self._reported_directories.add(str(call.directory))
+                call = dataclasses.replace(call, left_over=call.directory)
             _behind.start(what, lambda: self._brought(call, name), lambda brought: self._store(brought, name, told))
         else:
             self._store(self._brought(call, name), name, told)
@@ -93,7 +98,7 @@ class LocalSession:
         """The caller's own function has put the files where the directory of the call is then."""
         if call.upload_fn is None or call.directory is None:
             return call
-        left_over = call.directory if may_be_removed(call, self.facts.run_path) else None
+        left_over = call.directory if call.left_over or may_be_removed(call, self.facts.run_path) else None
         return dataclasses.replace(call, directory=brought_by_fn(call, name).path, left_over=left_over)
 
     def _store(self, call: ReportCall, name: str, told: list[Any]) -> None:
@@ -333,10 +338,15 @@ class LocalSession:
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:
         folder = self._fresh_directory()
+        self._own_directories.add(folder)
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._own_directories.discard(folder)
+            if folder in self._reported_directories:
+                self._reported_directories.discard(folder)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def scratch_dir(self) -> str:
         return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
