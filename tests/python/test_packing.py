@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import pathlib
 import pickle
+import re
 import sys
+import tarfile
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
-from rtrain.train import _package, _worker_main
+from rtrain import train
+from rtrain.train import _package, _trainer, _worker_main
 from rtrain.train._package import PackingError, pack_directory
 
 
@@ -22,6 +26,41 @@ def test_an_environment_beside_the_script_stays_behind_by_whatever_name(tmp_path
     (tmp_path / "train.py").write_text("")
     packed = pack_directory(tmp_path)
     assert packed.files == 1 and sorted(packed.environments) == ["inner/conda", "python-3.11"]
+
+
+SECRETS = [".aws/credentials", ".config/gcloud/x", ".env", ".env.local", ".envrc", "a.key", "app/.npmrc", "app/prod.env", "id_rsa", "keys/me.pem"]
+OTHERS = [".config/other", "environment.yml", "id_rsa.pub", "keys/me.pub", "monkey.py", "train.py"]
+
+
+def travelling(archive) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(_package.zstd_content(archive.content))) as tar:
+        return sorted(tar.getnames())
+
+
+def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp_path, monkeypatch, capsys) -> None:
+    for name in [*SECRETS, *OTHERS]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / ".gitignore").write_text("a.key\n!.env\n")
+    packed = pack_directory(tmp_path)
+    assert travelling(packed) == sorted([*OTHERS, ".gitignore"])
+    left = [".aws/", ".config/gcloud/", *(name for name in SECRETS if name != "a.key" and not name.startswith((".aws", ".config")))]
+    assert sorted(packed.secrets) == sorted(left)
+    named = pack_directory(tmp_path, named=True)
+    assert travelling(named) == sorted({*OTHERS, *SECRETS, ".gitignore"} - {"a.key"}) and named.secrets == ()
+    monkeypatch.setattr(_package, "script_directory", lambda: tmp_path)
+    _trainer.project_of(train.RunConfig())
+    assert ".aws/, .config/gcloud/" in (said := capsys.readouterr().err) and "may hold secrets and stay here" in said
+    _trainer.project_of(train.RunConfig(worker_runtime_env={"working_dir": str(tmp_path)}))
+    assert "secrets" not in capsys.readouterr().err
+
+
+def test_the_driver_leaves_out_all_that_rtrain_submit_does() -> None:
+    text = (pathlib.Path(__file__).resolve().parents[2] / "storage" / "spec" / "pack.cpp").read_text()
+    rules = re.search(r"secret_files =((?:\s*\"[^\"]*\")+);", text)
+    assert rules
+    theirs = "".join(re.findall(r'"([^"]*)"', rules[1])).split("\\n")
+    assert ".env" in theirs and set(filter(None, theirs)) <= set(_package.SECRET_FILES)
 
 
 def test_too_many_files_name_the_folders_that_hold_them_and_the_line_that_leaves_them(tmp_path, monkeypatch) -> None:

@@ -25,6 +25,12 @@ from typing import Any
 from rtrain._by_value import by_value
 
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+# What is left out of a folder that nobody named: the rules of storage/spec/pack.cpp, in the words of .gitignore.
+SECRET_FILES = (
+    *(".env", ".env.*", "*.env", ".envrc", ".ssh", ".aws", ".azure", ".kube", ".gnupg", ".docker", ".config/gcloud"),
+    *(".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials.json"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_rsa*", "id_dsa*", "id_ed25519*", "id_ecdsa*", "!*.pub"),
+)
 _FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
 _COUNTED_MAX = 300_000  # to tell which folder it is
 _BLOCK = 128 << 10
@@ -42,6 +48,7 @@ class Archive:
     directory: str
     sources: str  # hash of the Python files among them
     environments: tuple[str, ...] = ()  # left out
+    secrets: tuple[str, ...] = ()  # left out
 
     @property
     def digest(self) -> str:
@@ -75,10 +82,12 @@ def zstd_content(frame: bytes) -> bytes:
     return b"".join(out)
 
 
-def pack_directory(directory: pathlib.Path) -> Archive:
-    """Everything below it that no ignore file leaves out, the same bytes for the same files."""
+def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
+    """Everything below it that no ignore file leaves out, the same bytes for the same files. named: the user said that this folder
+    is to travel; what may hold secrets stays behind otherwise."""
     environments: list[str] = []
-    files = sorted(_files(directory, environments))
+    secrets: list[str] = []
+    files = sorted(_files(directory, environments, None if named else secrets))
     if len(files) > _FILES_MAX:
         raise PackingError(f"{directory} holds more than {_FILES_MAX} files{_largest(directory, files, lambda path: 1, 'files')}")
     total = sum(_bytes_of(path) for path in files)
@@ -95,7 +104,7 @@ def pack_directory(directory: pathlib.Path) -> Archive:
             packed += content is not None
             if content is not None and path.suffix == ".py":
                 sources.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
-    return Archive(zstd_stored(stream.getvalue()), packed, str(directory), sources.hexdigest(), tuple(environments))
+    return Archive(zstd_stored(stream.getvalue()), packed, str(directory), sources.hexdigest(), tuple(environments), tuple(sorted(secrets)))
 
 
 def _largest(top: pathlib.Path, files: list[pathlib.Path], size: Callable[[pathlib.Path], float], unit: str) -> str:
@@ -194,9 +203,19 @@ def _leads_out(name: str) -> bool:
     return posixpath.isabs(name) or name.split("/", maxsplit=1)[0] == ".."
 
 
-def _files(top: pathlib.Path, environments: list[str]) -> list[pathlib.Path]:
-    """Those that travel, and more than may where there are; the environments among the folders are named, and left out."""
-    rules = _Rules(top)
+def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None = None) -> list[pathlib.Path]:
+    """Those that travel, and more than may where there are; the environments among the folders are named, and left out, and so is
+    what may hold secrets unless `secrets` is None."""
+    rules, secret_rules = _Rules(top), _Rules(top)
+    for line in SECRET_FILES if secrets is not None else ():
+        secret_rules.add(top, line)
+
+    def is_secret(path: pathlib.Path, *, directory: bool) -> bool:
+        if secrets is None or not secret_rules.ignored(path, directory=directory):
+            return False
+        secrets.append(str(path.relative_to(top)) + "/" * directory)
+        return True
+
     found: list[pathlib.Path] = []
     for folder, folders, names in os.walk(top):
         here = pathlib.Path(folder)
@@ -204,10 +223,10 @@ def _files(top: pathlib.Path, environments: list[str]) -> list[pathlib.Path]:
         folders[:] = [name for name in folders if not rules.ignored(here / name, directory=True) and not _is_run(here / name)]
         made = [name for name in folders if _is_environment(here / name)]
         environments += [str((here / name).relative_to(top)) for name in made]
-        folders[:] = [name for name in folders if name not in made]
-        for name in names:
+        folders[:] = [name for name in sorted(folders) if name not in made and not is_secret(here / name, directory=True)]
+        for name in sorted(names):
             path = here / name
-            if not rules.ignored(path, directory=False) and path.is_file():
+            if not rules.ignored(path, directory=False) and path.is_file() and not is_secret(path, directory=False):
                 found.append(path)
                 if len(found) > _COUNTED_MAX:
                     return found
@@ -238,9 +257,9 @@ class _Rules:
             except (OSError, UnicodeDecodeError):
                 continue
             for line in lines:
-                self._add(folder, line.rstrip())
+                self.add(folder, line.rstrip())
 
-    def _add(self, folder: pathlib.Path, line: str) -> None:
+    def add(self, folder: pathlib.Path, line: str) -> None:
         if not line or line.startswith("#"):
             return
         keeps = line.startswith("!")

@@ -170,10 +170,16 @@ def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None) -> Proj
     if directory is None:
         digest, content = kept or ("", b"")
         return Project(None, digest, content, digest)
-    archive = _package.pack_directory(directory)
+    archive = _package.pack_directory(directory, named=bool(given))
     without = f", without the environment{'s' * (len(archive.environments) > 1)} " + ", ".join(archive.environments)
     size = _size(len(archive.content))
     say(f"{archive.directory} travels along: {archive.files} files, {size}{without if archive.environments else ''}")
+    if archive.secrets:
+        more = f" and {len(archive.secrets) - 10} more" if len(archive.secrets) > 10 else ""
+        say(
+            f"{', '.join(archive.secrets[:10])}{more} may hold secrets and stay here; what the workers need of them goes by "
+            f"RunConfig(secrets=), or all of the folder by a runtime_env with working_dir={str(directory)!r}"
+        )
     return Project(directory, archive.digest, archive.content, archive.sources)
 
 
