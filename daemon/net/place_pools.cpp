@@ -60,6 +60,7 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
             return false;
         }
         ++threads;
+        ++idle;
         return true;
     }
     // The places take turns: one with much work does not keep the others waiting.
@@ -76,7 +77,6 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
     }
     void serve() {
         std::unique_lock lock(mutex);
-        ++idle;
         while (true) {
             const bool woken = changed.wait_for(lock, limits.idle, [this] { return stopping || !ready.empty(); });
             if (!woken && threads == 1) continue;  // one stays: there may be no other to be had
@@ -99,7 +99,10 @@ struct PlacePools::Body : std::enable_shared_from_this<PlacePools::Body> {
     }
 };
 
-PlacePools::PlacePools(ThreadPriority priority, Limits limits) : body_(std::make_shared<Body>(priority, limits)) {}
+PlacePools::PlacePools(ThreadPriority priority, Limits limits) : body_(std::make_shared<Body>(priority, limits)) {
+    const std::lock_guard lock(body_->mutex);
+    body_->start_thread();
+}
 
 void PlacePools::add(const std::string& place, std::function<void()> work) {
     const std::lock_guard lock(body_->mutex);

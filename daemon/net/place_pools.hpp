@@ -21,14 +21,14 @@ class PlacePools {
         std::size_t per_place = 4, total = 64;
         std::chrono::milliseconds idle{10'000};
     };
+    // Throws std::system_error where the system has no thread to give: then, and not once there is work.
     explicit PlacePools(ThreadPriority priority) : PlacePools(priority, Limits()) {}
     PlacePools(ThreadPriority priority, Limits limits);
     ~PlacePools() { stop(); }
     PlacePools(const PlacePools&) = delete;
     PlacePools& operator=(const PlacePools&) = delete;
 
-    // Work of one place begins in its order. From any thread; after `stop` it is dropped. The first may throw
-    // std::system_error: there is no thread at all.
+    // Work of one place begins in its order. From any thread; after `stop` it is dropped.
     void add(const std::string& place, std::function<void()> work);
     void stop();                  // drops what has not begun and waits for what has
     std::size_t threads() const;  // there are now
