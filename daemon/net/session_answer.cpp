@@ -84,6 +84,7 @@ void Session::open_stream(std::uint64_t exchange, const std::string& content_typ
     if (exchange != exchange_ || state_ != State::waiting) return cut_stream(stream);
     state_ = State::streaming;
     stream_ = std::move(stream);
+    stream_writing_ = 0;  // the last piece of a stream before is still counted
     std::string ending = "Transfer-Encoding: chunked\r\nCache-Control: no-store\r\n";
     if (close_after_) ending += "Connection: close\r\n";
     const Response head;
