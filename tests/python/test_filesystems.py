@@ -19,12 +19,13 @@ from rtrain.train._trainer import Project, Submission
 from rtrain.tune import _config
 
 fs = pytest.importorskip("pyarrow.fs")
+SERVER = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION")
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "very-secret"}
 
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_REGION"):
+    for name in [*_filesystems.KEYS, *SERVER]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(_filesystems, "_places", {})
 
@@ -79,6 +80,10 @@ def submitted(config: RunConfig) -> Head:
         lambda: fs.SubTreeFileSystem("bucket", s3(endpoint_override="http://store:9000")),
         lambda: S3Fs(key="id", secret="very-secret", endpoint_url="http://store:9000", client_kwargs={"region_name": "eu-west-1"}),
         lambda: S3Fs(key="id", secret="very-secret", client_kwargs={"endpoint_url": "http://store:9000", "region_name": "eu-west-1"}),
+        lambda: S3Fs(
+            endpoint_url="http://store:9000",
+            client_kwargs={"aws_access_key_id": "id", "aws_secret_access_key": "very-secret", "region_name": "eu-west-1"},
+        ),
     ],
 )
 def test_an_s3_file_system_s_server_and_keys_go_to_the_run_and_into_no_file(filesystem) -> None:
@@ -122,18 +127,70 @@ def test_keys_of_the_environment_go_with_a_server_that_comes_without(monkeypatch
 @pytest.mark.parametrize(
     ("filesystem", "said"),
     [
-        (lambda: s3(force_virtual_addressing=True), "has force_virtual_addressing=True, which the nodes cannot be told"),
-        (lambda: s3(proxy_options="http://proxy:8080"), "proxy_options="),
-        (lambda: fs.S3FileSystem(anonymous=True, region="eu-west-1"), "has anonymous=True"),
-        (lambda: S3Fs(anon=True), "has anon=True"),
+        (lambda: s3(force_virtual_addressing=True), "has force_virtual_addressing, which the nodes cannot be told"),
+        (lambda: s3(proxy_options="http://me:very-secret@proxy:8080"), "has proxy_options, which"),
+        (lambda: fs.S3FileSystem(anonymous=True, region="eu-west-1"), "has anonymous, which"),
+        (lambda: S3Fs(anon=True), "has anon, which"),
+        (lambda: s3(endpoint_override="http://me:very-secret@store:9000"), "has an endpoint with a user's name or password in it"),
+        (lambda: S3Fs(kwargs={"profile": "very-secret"}), "has profile, which"),
+        (lambda: S3Fs(config_kwargs={"s3": {"addressing_style": "path"}}), r"has config_kwargs\['s3'\], which"),
+        (lambda: S3Fs(s3_additional_kwargs={"SSECustomerKey": "very-secret"}), r"has s3_additional_kwargs\['SSECustomerKey'\], which"),
+        (lambda: S3Fs(req_kw={"RequestPayer": "requester"}), "has req_kw, which"),
+        (lambda: S3Fs(use_ssl=False), "has use_ssl, which"),
+        (lambda: S3Fs(key="id", client_kwargs={"aws_access_key_id": "very-secret"}), r"has client_kwargs\['aws_access_key_id'\] beside key"),
+        (lambda: S3Fs(storage_options={"session": "very-secret"}), "has session, which"),
         (lambda: S3Fs(key="id"), "a part of its keys"),
-        (lambda: S3Fs(client_kwargs={"verify": False}), r"has client_kwargs\['verify'\]=False"),
+        (lambda: S3Fs(client_kwargs={"verify": False}), r"has client_kwargs\['verify'\], which"),
         (lambda: fs._MockFileSystem(), "of kind 'mock' cannot be pickled"),
     ],
 )
 def test_what_nodes_cannot_be_told_is_refused_where_it_is_given(filesystem, said) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=said) as refused:
         RunConfig(storage_path="bucket/prefix", storage_filesystem=filesystem())
+    assert "very-secret" not in str(refused.value)
+
+
+def test_what_is_no_file_system_is_not_shown() -> None:
+    with pytest.raises(TypeError, match="storage_filesystem is of type dict") as refused:
+        RunConfig(storage_path="bucket/prefix", storage_filesystem={"secret": "very-secret"})
+    assert "very-secret" not in str(refused.value)
+
+
+def test_the_package_s3fs_keeps_what_it_is_given_where_it_is_looked_for() -> None:
+    s3fs = pytest.importorskip("s3fs")
+
+    def place(**given: Any) -> _filesystems.Place:
+        return _filesystems.place_of("bucket/prefix", s3fs.S3FileSystem(skip_instance_cache=True, **given))
+
+    inner = {"aws_access_key_id": "id", "aws_secret_access_key": "very-secret"}
+    for given in ({"key": "id", "secret": "very-secret"}, {"client_kwargs": inner}, {"username": "id", "password": "very-secret"}):
+        assert dict(place(endpoint_url="http://store:9000", **given).keys) == KEYS
+    odd: list[dict[str, Any]] = [{"profile": "p"}, {"anon": True}, {"requester_pays": True}, {"use_ssl": False}, {"session": object()}]
+    odd += [{"config_kwargs": {"s3": {"addressing_style": "path"}}}, {"s3_additional_kwargs": {"ServerSideEncryption": "AES256"}}]
+    for given in odd:
+        with pytest.raises(ValueError, match="which the nodes cannot be told"):
+            place(**given)
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_s3fs_asks_the_server_that_its_environment_names(variable, monkeypatch) -> None:
+    monkeypatch.setenv(variable, "http://store:9000")
+    place = _filesystems.place_of("bucket", S3Fs(key="id", secret="very-secret"))
+    assert place.variables["AWS_ENDPOINT_URL"] == place.variables["AWS_ENDPOINT_URL_S3"] == "http://store:9000"
+    assert "AWS_ENDPOINT_URL" not in _filesystems.place_of("bucket", s3()).variables  # pyarrow's does not
+
+
+@pytest.mark.parametrize("server", [{"endpoint_override": "store:9000"}, {}])
+def test_below_the_place_its_server_is_asked_and_not_the_one_of_this_process(server, monkeypatch) -> None:
+    for name in SERVER:
+        monkeypatch.setenv(name, "http://of-this-process:1")
+    _filesystems.remember(_filesystems.place_of("bucket/prefix", s3(**server)))
+    found = _filesystems.environment_for("s3://bucket/prefix/mine")
+    endpoints = {found.get("AWS_ENDPOINT_URL"), found.get("AWS_ENDPOINT_URL_S3")}
+    assert endpoints == {"https://store:9000" if server else None}
+    assert {found["AWS_REGION"], found["AWS_DEFAULT_REGION"]} == {"eu-west-1"}
+    assert _filesystems.filesystem_for("s3://bucket/prefix/mine") == s3(**server)
+    assert _filesystems.environment_for("s3://other")["AWS_ENDPOINT_URL_S3"] == "http://of-this-process:1"
 
 
 def test_keys_that_are_given_twice_are_refused() -> None:

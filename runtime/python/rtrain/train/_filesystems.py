@@ -5,14 +5,18 @@ it, and hold checkpoints' files alone (_elsewhere.py)."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain.train import _names
 
 KEYS = {"AWS_ACCESS_KEY_ID": "access_key", "AWS_SECRET_ACCESS_KEY": "secret_key", "AWS_SESSION_TOKEN": "session_token"}
-_SERVER = {"AWS_ENDPOINT_URL": "endpoint", "AWS_REGION": "region"}
+# By both of their names: whatever reads them finds the same, and no agent's or driver's own under the other name.
+_SERVER = {
+    **{"AWS_ENDPOINT_URL": "endpoint", "AWS_ENDPOINT_URL_S3": "endpoint"},
+    **{"AWS_REGION": "region", "AWS_DEFAULT_REGION": "region"},
+}
 # Of pyarrow's S3FileSystem, with the values that mean nothing special. Others would change who is asked, or as whom.
 _PLAIN: dict[str, tuple[object, ...]] = {
     "anonymous": (False,),
@@ -68,7 +72,7 @@ def is_carried(filesystem: Any) -> bool:
 def check_travels(filesystem: Any) -> None:
     """TypeError for what is no file system, ValueError for one that cannot be pickled: workers could not have it."""
     if not hasattr(filesystem, "type_name") and not hasattr(filesystem, "_strip_protocol"):
-        raise TypeError(f"storage_filesystem is {filesystem!r}; it is a file system of pyarrow or fsspec")
+        raise TypeError(f"storage_filesystem is of type {type(filesystem).__name__}; it is a file system of pyarrow or fsspec")
     try:
         as_pyarrow(filesystem)
     except ImportError as error:
@@ -118,42 +122,52 @@ def without_wrappers(filesystem: Any, path: str) -> tuple[Any, str]:
 
 def _of_pyarrow(filesystem: Any) -> dict[str, str]:
     given: dict[str, Any] = filesystem.__reduce__()[1][0]
-    _refuse({name: given[name] for name, plain in _PLAIN.items() if name in given and given[name] not in plain})
+    _refuse([name for name, plain in _PLAIN.items() if name in given and given[name] not in plain])
     host, scheme = str(given.get("endpoint_override") or ""), str(given.get("scheme") or "https")
     if scheme != "https" and not host:
-        _refuse({"scheme": scheme})
+        _refuse(["scheme"])
     found = {name: str(given.get(name) or "") for name in (*KEYS.values(), "region")}
     return {**found, "endpoint": host if "://" in host or not host else f"{scheme}://{host}"}
 
 
 def _of_s3fs(filesystem: Any) -> dict[str, str]:
-    client = dict(getattr(filesystem, "client_kwargs", None) or {})
-    endpoint = getattr(filesystem, "endpoint_url", None) or client.pop("endpoint_url", None)
-    client.pop("endpoint_url", None)
+    client = {name: value for name, value in (getattr(filesystem, "client_kwargs", None) or {}).items() if value is not None}
+    inner = {option: client.pop(f"aws_{name}", None) for option, name in _OF_CLIENT.items()}
+    outer = {option: getattr(filesystem, name, None) for option, name in _OF_S3FS.items()}
+    endpoint = client.pop("endpoint_url", None)
+    endpoint = getattr(filesystem, "endpoint_url", None) or endpoint
     region = client.pop("region_name", None)
-    odd = {f"client_kwargs[{name!r}]": value for name, value in client.items()}
-    odd |= {name: True for name in ("anon", "requester_pays") if getattr(filesystem, name, False)}
+    odd = [f"client_kwargs[{name!r}]" for name in client]
+    odd += [f"client_kwargs['aws_{name}'] beside {_OF_S3FS[option]}" for option, name in _OF_CLIENT.items() if inner[option] and outer[option]]
+    odd += [name for name in ("anon", "requester_pays", "req_kw") if getattr(filesystem, name, None)]
+    for kept in ("config_kwargs", "s3_additional_kwargs"):
+        odd += [f"{kept}[{name!r}]" for name in getattr(filesystem, kept, None) or {}]
+    odd += sorted(getattr(filesystem, "kwargs", None) or {})  # profile= and whatever else its session is made with
+    odd += ["session"] * ((getattr(filesystem, "storage_options", None) or {}).get("session") is not None)
+    odd += ["use_ssl"] * (getattr(filesystem, "use_ssl", True) is False and not endpoint)
     _refuse(odd)
-    return {
-        "access_key": str(getattr(filesystem, "key", None) or ""),
-        "secret_key": str(getattr(filesystem, "secret", None) or ""),
-        "session_token": str(getattr(filesystem, "token", None) or ""),
-        "endpoint": str(endpoint or ""),
-        "region": str(region or ""),
-    }
+    found = {option: str(outer[option] or inner[option] or "") for option in _OF_S3FS}
+    if found["access_key"] and not endpoint:  # it asks the server that its environment names
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return {**found, "endpoint": str(endpoint or ""), "region": str(region or "")}
 
 
-def _refuse(odd: Mapping[str, Any]) -> None:
+_OF_S3FS = {"access_key": "key", "secret_key": "secret", "session_token": "token"}
+_OF_CLIENT = {"access_key": "access_key_id", "secret_key": "secret_access_key", "session_token": "session_token"}
+
+
+def _refuse(odd: Sequence[str]) -> None:
+    """Names alone: a value may be a key or a password."""
     if odd:
-        said = ", ".join(f"{name}={value!r}" for name, value in odd.items())
         raise ValueError(
-            f"storage_filesystem has {said}, which the nodes cannot be told: they take an endpoint, a region and keys. Leave it out and "
-            "configure the agents so (AWS_* and ~/.aws), or give keys"
+            f"storage_filesystem has {', '.join(odd)}, which the nodes cannot be told: they take an endpoint, a region and keys. Leave it "
+            "out and configure the agents so (AWS_* and ~/.aws), or give keys"
         )
 
 
 def _on_s3(uri: str, options: Mapping[str, str]) -> Place:
     """Endpoint and region go with keys: without, everything is the agents' own."""
+    _refuse(["an endpoint with a user's name or password in it"] * ("@" in options["endpoint"]))
     keys = {name: options[option] for name, option in KEYS.items() if options.get(option)}
     variables = {name: options[option] for name, option in _SERVER.items() if options.get(option)}
     if not keys and "AWS_ENDPOINT_URL" in variables:  # the file system takes them from this environment, too
@@ -179,11 +193,11 @@ def remember(place: Place) -> None:
 
 
 def environment_for(uri: str) -> dict[str, str]:
-    """This process's, with what was remembered of the place that the URI lies below."""
+    """This process's; for what lies below a place that was remembered with that one's keys, server and region in the stead of its own."""
     known = [one for one in _places if uri == one or uri.startswith(one + "/")]
     if not known:
         return dict(os.environ)
-    own = {name: value for name, value in os.environ.items() if name not in KEYS}
+    own = {name: value for name, value in os.environ.items() if name not in KEYS and name not in _SERVER}
     return {**own, **_places[max(known, key=len)]}
 
 
