@@ -3,7 +3,16 @@
 Each function waits for an event that the loop sets after `report` has returned, so a function that ran inside of it would never end.
 """
 
+import fcntl
+import os
+import pathlib
+import shutil
+import sys
+
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+from rtrain.train._left_over import LeftOver
 
 BEGIN = """
 import os, pathlib, shutil, sys, threading
@@ -194,6 +203,29 @@ print(mine.exists())
 """
     ).finish()
     assert out.split() == ["True", str(stays)]
+
+
+def test_what_another_rank_has_made_anew_under_the_name_stays(tmp_path):
+    mine = tmp_path / "mine"
+    for rank in (1, 2):
+        mine.mkdir()
+        (mine / "weights").write_text(str(rank))
+        first, second = LeftOver(str(mine)), LeftOver(str(mine))
+        first.remove()
+        assert list(tmp_path.iterdir()) == []
+        mine.mkdir()
+        (mine / "weights").write_text("of the next report")
+        second.remove()
+        assert [one.name for one in tmp_path.iterdir()] == ["mine"] and (mine / "weights").read_text() == "of the next report"
+        shutil.rmtree(mine)
+
+
+def test_a_directory_that_somebody_holds_locked_stays_and_it_is_said(tmp_path, capfd):
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    LeftOver(str(tmp_path)).remove()
+    os.close(descriptor)
+    assert tmp_path.is_dir() and f"the reported directory {tmp_path} stays" in capfd.readouterr().err
 
 
 def test_a_directory_given_away_is_removed_also_where_the_function_runs_inside_of_report(agent, start, tmp_path):

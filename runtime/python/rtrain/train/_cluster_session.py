@@ -131,7 +131,7 @@ class ClusterSession:
         if prepared.mark and every_rank_came(code):
             _uploads.take_over(prepared.mark)
         if prepared.left_over is not None and code == 0:
-            shutil.rmtree(prepared.left_over, ignore_errors=True)
+            prepared.left_over.remove()
         if self.sweeper is not None and code == 0:
             self.sweep()
         return code

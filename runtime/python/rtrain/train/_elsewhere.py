@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtrain.train import _filesystems
+from rtrain.train._left_over import LeftOver
 from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
 from rtrain.train._shared_copy import shared_copy
 
@@ -152,7 +153,7 @@ def carried(call: ReportCall, facts: Facts, report: int, fresh: Callable[[], str
 
     staged = pathlib.Path(fresh())
     elsewhere.store(pathlib.Path(call.directory), facts, report, staged)
-    given_away = call.directory if call.owned or _uploads.may_be_removed(call, facts.run_path) else None
+    given_away = LeftOver(call.directory) if call.owned else _uploads.left_over_of(call, facts.run_path)
     return dataclasses.replace(call, directory=str(staged), owned=True, removed=False, left_over=given_away)
 
 

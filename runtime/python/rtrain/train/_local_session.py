@@ -17,6 +17,7 @@ from typing import Any
 
 from rtrain.train import _behind, _elsewhere, _metrics
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._left_over import LeftOver
 from rtrain.train._local_directory import MANIFEST, Directory, Found, files_below, take_files
 from rtrain.train._local_names import Names
 from rtrain.train._local_ranks import Ranks
@@ -32,7 +33,7 @@ from rtrain.train._session import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
-from rtrain.train._uploads import brought_by_fn, may_be_removed, one_in_the_other
+from rtrain.train._uploads import brought_by_fn, left_over_of, one_in_the_other
 
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
 
@@ -89,17 +90,17 @@ class LocalSession:
             what = f"report {self._index}, {name}"
             if call.directory in self._own_directories:
                 self._reported_directories.add(str(call.directory))
-                call = dataclasses.replace(call, left_over=call.directory)
+                call = dataclasses.replace(call, left_over=LeftOver(str(call.directory)))
             _behind.start(what, lambda: self._brought(call, name), lambda brought: self._store(brought, name, told))
         else:
             self._store(self._brought(call, name), name, told)
 
     def _brought(self, call: ReportCall, name: str) -> ReportCall:
         """The caller's own function has put the files where the directory of the call is then."""
-        if call.upload_fn is None or call.directory is None:
+        if call.directory is None:
             return call
-        left_over = call.directory if call.left_over or may_be_removed(call, self.facts.run_path) else None
-        return dataclasses.replace(call, directory=brought_by_fn(call, name).path, left_over=left_over)
+        call = dataclasses.replace(call, left_over=call.left_over or left_over_of(call, self.facts.run_path))
+        return call if call.upload_fn is None else dataclasses.replace(call, directory=brought_by_fn(call, name).path)
 
     def _store(self, call: ReportCall, name: str, told: list[Any]) -> None:
         root = self._facts.world_rank == 0
@@ -110,11 +111,9 @@ class LocalSession:
         checkpoint = self._commit(call, name, entries, fault, told) if name else None
         if checkpoint is not None:
             self._latest = checkpoint
-            if call.upload_fn is None and may_be_removed(call, self.facts.run_path):
-                shutil.rmtree(str(call.directory), ignore_errors=True)
             self.sweep()
-            if call.left_over is not None and not one_in_the_other(call.left_over, str(call.directory)):
-                shutil.rmtree(call.left_over, ignore_errors=True)
+            if call.left_over is not None and not one_in_the_other(call.left_over.path, checkpoint.path):
+                call.left_over.remove()
         self.last_metrics = [one[0] for one in told]
         if root:
             self._directory.journal(self._index, self.last_metrics)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rtrain.train._checkpoint import Checkpoint
+    from rtrain.train._left_over import LeftOver
 
 
 class LoopEnded(SystemExit):
@@ -76,7 +77,7 @@ class ReportCall:
     validation: object = False  # bool or ValidationTaskConfig
     mark: str | None = None  # in a directory of the run's own that is taken over once every rank has come
     given: Checkpoint | None = None  # what `report` was called with
-    left_over: str | None = None  # a directory that is removed once the report is made: its files were brought elsewhere
+    left_over: LeftOver | None = None  # goes once the report is made: its files were brought elsewhere
 
     @property
     def goes_behind(self) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from rtrain.train import _shared_copy
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._left_over import LeftOver
 from rtrain.train._run_directory import MANIFEST
 from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
 
@@ -53,7 +54,9 @@ def check_place(what: str, facts: Facts) -> None:
 def _uploaded(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
     name = name_of(call, index)
     brought = brought_by_fn(call, name)
-    left_over = call.directory if may_be_removed(call, facts.run_path) and not one_in_the_other(str(call.directory), brought.path) else None
+    left_over = left_over_of(call, facts.run_path)
+    if left_over is not None and one_in_the_other(left_over.path, brought.path):
+        left_over = None
     call = dataclasses.replace(call, directory=brought.path, directory_name=name, upload_fn=None, left_over=left_over)
     return _in_place(call, facts, index, fresh)
 
@@ -115,6 +118,12 @@ def take_over(mark: str) -> None:
     with contextlib.suppress(OSError):
         target = pathlib.Path(mark).read_text()
         pathlib.Path(mark).parent.rename(target)
+
+
+def left_over_of(call: ReportCall, run_path: str) -> LeftOver | None:
+    with contextlib.suppress(OSError):  # the function has moved it
+        return LeftOver(str(call.directory)) if may_be_removed(call, run_path) else None
+    return None
 
 
 def may_be_removed(call: ReportCall, run_path: str) -> bool:
