@@ -103,6 +103,17 @@ def test_a_run_goes_on_from_there_and_restore_knows_the_file_system(tmp_path):
     assert result.return_value == 2 and result.checkpoint.to_dict() == {"step": 3}
 
 
+def test_in_local_mode_a_validation_reads_them_and_the_trainer_is_kept(tmp_path, capfd):
+    def loop():
+        train.report({"step": 1}, Checkpoint.from_dict({"step": 1}), validation=True)
+
+    config = RunConfig("run", "runs", folder_of(tmp_path), records_path=tmp_path / "records")
+    validation = train.ValidationConfig(lambda checkpoint: {"seen": checkpoint.to_dict()["step"]})
+    trainer = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=config, validation_config=validation)
+    assert trainer.fit().checkpoint.metrics == {"step": 1, "seen": 1}
+    assert "does not keep this training function" not in capfd.readouterr().err
+
+
 def test_what_is_missing_or_was_changed_is_named(tmp_path):
     result = fit(lambda: three(tmp_path), RunConfig("run", "runs", folder_of(tmp_path), records_path=tmp_path / "records"))
     [newest] = (tmp_path / "bucket" / "runs" / "run").glob("checkpoint_000003-*")

@@ -270,6 +270,7 @@ class Submission:
     def _job(self) -> tuple[dict[str, Any], _package.Payload]:
         trainer, config = self.trainer, self.trainer.run_config
         runtime = runtime_of(config)
+        self._check_elsewhere()
         payload = self._payload()
         self.config = payload.parts["config"]
         identity = _package.fingerprint(trainer.train_loop_per_worker, self.project.sources.encode(), payload.parts["config"])
@@ -343,7 +344,7 @@ class Submission:
         if config.stop is not None:
             parts["stop"] = self._dumps(config.stop, "RunConfig.stop")
         if config.elsewhere is not None:
-            parts["elsewhere"] = self._dumps(self._elsewhere(config.elsewhere), "storage_filesystem")
+            parts["elsewhere"] = self._dumps(config.elsewhere, "storage_filesystem")
         if trainer.validation_config is not None:
             parts["validation"] = self._dumps(trainer.validation_config, "validation_config")
         header = {
@@ -359,8 +360,11 @@ class Submission:
         }
         return _package.Payload(header, parts)
 
-    def _elsewhere(self, found: _elsewhere.Elsewhere) -> _elsewhere.Elsewhere:
-        """ValueError for what needs the files where head and nodes can read them."""
+    def _check_elsewhere(self) -> None:
+        """ValueError for what needs the files where other processes than the workers can read them."""
+        found = self.trainer.run_config.elsewhere
+        if found is None:
+            return
         if _filesystems.kind_of(found.filesystem) == "memory":
             raise ValueError("storage_filesystem is the memory of this process, and a run has processes of its own: num_workers=0 can use it")
         if self.trainer.validation_config is not None:
@@ -368,7 +372,6 @@ class Submission:
                 "validation_config reads checkpoints in processes of their own, which no storage_filesystem is handed to: give "
                 "storage_path as a path that the nodes mount, or as s3://bucket/prefix"
             )
-        return found
 
     def _resume_from(self) -> dict[str, str] | None:
         """A committed checkpoint by its path; a directory that only this machine has travels as a blob."""
