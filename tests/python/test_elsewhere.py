@@ -103,6 +103,16 @@ def test_a_run_goes_on_from_there_and_restore_knows_the_file_system(tmp_path):
     assert result.return_value == 2 and result.checkpoint.to_dict() == {"step": 3}
 
 
+def test_one_that_cannot_be_written_is_known_before_the_loop_begins(tmp_path):
+    def loop():
+        raise AssertionError("the loop has begun")
+
+    (tmp_path / "bucket").mkdir()
+    (tmp_path / "bucket" / "runs").write_text("no folder")
+    with pytest.raises(OSError, match="runs"):
+        fit(loop, RunConfig("run", "runs", folder_of(tmp_path), records_path=tmp_path / "records"))
+
+
 def test_in_local_mode_a_validation_reads_them_and_the_trainer_is_kept(tmp_path, capfd):
     def loop():
         train.report({"step": 1}, Checkpoint.from_dict({"step": 1}), validation=True)

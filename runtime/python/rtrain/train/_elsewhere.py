@@ -18,7 +18,7 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain.train import _filesystems
@@ -32,15 +32,21 @@ _OF_REPORT = re.compile(r"checkpoint_(\d+)-a(\d+)-(.+)")
 _PIECE = 4 << 20
 _MOST = 10  # directories that are removed at a time
 _SHOWN = 5
-_marked: set[tuple[str, str]] = set()  # runs that this process has left a RUN of
 
 
 @dataclass(frozen=True)
 class Elsewhere:
     """filesystem: of pyarrow or fsspec. path: of the runs' directories on it."""
 
-    filesystem: Any
+    filesystem: Any = field(repr=False)  # it may hold keys
     path: str
+
+    def begin(self, facts: Facts) -> None:
+        """Of rank 0: leaves word of where the run is kept. A file system that this process cannot write is known before the loop begins."""
+        there, top = _filesystems.as_pyarrow(self.filesystem), f"{self.path}/{facts.experiment_name}"
+        there.create_dir(top, recursive=True)
+        with there.open_output_stream(f"{top}/{RUN}") as out:
+            out.write(json.dumps({"schema_version": 1, "run_path": facts.run_path}).encode())
 
     def store(self, source: pathlib.Path, facts: Facts, report: int, target: pathlib.Path) -> None:
         """Copies the files to the file system; a pointer to them into the directory `target`. OSError names the file."""
@@ -49,23 +55,12 @@ class Elsewhere:
         if any(_POINTER.fullmatch(one.name) for one in source.iterdir()):
             raise ValueError(f"{source} holds a pointer to files elsewhere: report a directory that Checkpoint.to_directory() made of it")
         there = _filesystems.as_pyarrow(self.filesystem)
-        self._mark(there, facts)
         files = {one.relative_to(source).as_posix(): one for one in sorted(source.rglob("*")) if one.is_file()}
         for folder in sorted({f"{directory}/{name}".rpartition("/")[0] for name in files}):
             there.create_dir(f"{self.path}/{folder}", recursive=True)
         found = [{"path": name, **self._copied(there, one, f"{directory}/{name}")} for name, one in files.items()]
         pointer = {"schema_version": 1, "path": self.path, "directory": directory, "files": found}
         (target / f".rtrain-elsewhere-{facts.world_rank}.json").write_text(json.dumps(pointer, indent=1))
-
-    def _mark(self, there: Any, facts: Facts) -> None:
-        """Once per process: it is the same whoever writes it."""
-        top = f"{self.path}/{facts.experiment_name}"
-        if (top, facts.run_path) in _marked:
-            return
-        there.create_dir(top, recursive=True)
-        with there.open_output_stream(f"{top}/{RUN}") as out:
-            out.write(json.dumps({"schema_version": 1, "run_path": facts.run_path}).encode())
-        _marked.add((top, facts.run_path))
 
     def _copied(self, there: Any, source: pathlib.Path, name: str) -> dict[str, Any]:
         path = f"{self.path}/{name}"

@@ -162,6 +162,7 @@ class _Fit:
         if (elsewhere := trainer.run_config.elsewhere) is not None:
             _elsewhere.remember(session.facts.run_path, elsewhere)
             if self.root:
+                elsewhere.begin(session.facts)
                 session.sweeper = _elsewhere.Sweeper(elsewhere, session.facts)
         session.start_from(trainer.resume_from_checkpoint)
 

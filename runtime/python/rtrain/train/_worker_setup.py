@@ -29,6 +29,7 @@ def prepare(session: Session, payload: Payload) -> None:
         elsewhere = payload.part("elsewhere")
         _elsewhere.remember(session.facts.run_path, elsewhere)
         if session.facts.world_rank == 0:
+            elsewhere.begin(session.facts)
             session.sweeper = _elsewhere.Sweeper(elsewhere, session.facts)
     if (place := payload.header.get("goes_on_in")) and not session.goes_on():
         raise RuntimeError(
