@@ -266,7 +266,7 @@ def test_an_archive_leaves_out_runs_and_what_goes_while_it_is_made(tmp_path, mon
         (tmp_path / name).write_text(name)
     (tmp_path / "results" / "one" / "attempts").mkdir()
     listed = _package._files
-    monkeypatch.setattr(_package, "_files", lambda top, left: [*listed(top, left), top / "gone.txt"])
+    monkeypatch.setattr(_package, "_files", lambda *given: [*listed(*given), tmp_path / "gone.txt"])
     first = _package.pack_directory(tmp_path)
     assert first.files == 2
     _package.untar(_package.zstd_content(first.content), tmp_path / "out")
