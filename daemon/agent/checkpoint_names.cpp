@@ -35,14 +35,18 @@ bool given(const Coordinator& c, const std::string& name) {
 
 }  // namespace
 
-NewDirectory name_directory(Coordinator& c, const std::string& wish) {
+NewDirectory name_directory(Coordinator& c, const WishedName& wish) {
     ++c.counter;
-    const std::string wanted = name_of(c, wish, c.counter);
+    const std::string wanted = name_of(c, wish.text, c.counter);
+    if (wish.exact && !wish.text.empty()) {
+        c.names.try_emplace(wanted, 1);
+        return {.name = wish.text};
+    }
     const auto directory = [&](const std::string& name) {
         return storage::checkpoint_directory_name(name, c.counter, c.attempt.number);
     };
     if (!given(c, wanted)) {
-        if (!wish.empty()) c.names.emplace(wanted, 1);
+        if (!wish.text.empty()) c.names.emplace(wanted, 1);
         return {.name = directory(wanted)};
     }
     std::uint64_t& last = c.names.try_emplace(wanted, 1).first->second;

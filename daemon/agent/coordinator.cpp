@@ -157,7 +157,8 @@ std::string known(const std::string& reason) { return reason.empty() ? "storage_
 
 struct Wish {
     bool checkpoint = false, sync = false;
-    std::string name, error, error_reason, metrics_json;  // metrics: rank 0's
+    std::string error, error_reason, metrics_json;  // metrics: rank 0's
+    WishedName name{.exact = true};
 };
 Wish wish_of(const Gathered& gathering) {
     Wish wish;
@@ -168,7 +169,8 @@ Wish wish_of(const Gathered& gathering) {
             wish.error = report.checkpoint_error;
             wish.error_reason = report.error_reason;
         }
-        if (!report.directory_name.empty()) wish.name = report.directory_name;
+        if (!report.directory_name.empty()) wish.name.text = report.directory_name;
+        wish.name.exact = wish.name.exact && report.exact;
     }
     return wish;
 }

@@ -22,12 +22,24 @@ using storage::Descriptor;
 constexpr std::string_view header_name = "run.json";
 
 bool is_of_a_run(const std::string& name) {
-    for (const std::string_view one : {"code", "driver.pkl", "attempts", "logs", "result.json", ".staging"})
+    for (const std::string_view one : {"code", "driver.pkl", "attempts", "logs", "names", "result.json", ".staging"})
         if (name == one) return true;
     if (name == header_name || name.starts_with(".rtrain-")) return true;
     const auto tag = name.rfind("-a");  // a checkpoint: whatever-a001
     return tag != std::string::npos && tag + 2 < name.size() &&
            name.find_first_not_of("0123456789", tag + 2) == std::string::npos;
+}
+
+// The run's own files, and the checkpoints whose names are claimed.
+bool is_all_of_a_run(const Descriptor& run) {
+    const auto names = storage::names_in(run);
+    if (!names) return false;
+    std::vector<std::string> claimed;
+    if (const auto folder = storage::open_beneath(run, "names", O_RDONLY | O_DIRECTORY))
+        if (auto found = storage::names_in(*folder)) claimed = std::move(*found);
+    return std::all_of(names->begin(), names->end(), [&](const std::string& name) {
+        return is_of_a_run(name) || std::find(claimed.begin(), claimed.end(), name) != claimed.end();
+    });
 }
 
 class HandingOver {
@@ -101,12 +113,10 @@ Status hand_over_run(const std::string& storage_directory, const std::string& ru
     const auto opened = storage::open_beneath(*run, std::string(header_name), O_RDONLY | O_NONBLOCK);
     if (!opened && opened.error().code == ErrorCode::not_found) return refuse("it holds no run.json");
     if (!opened) return opened.error();
-    const auto names = storage::names_in(*run);
-    if (!names) return names.error();
     if (::fstat(opened->number(), &header) != 0 || header.st_uid != 0 || !S_ISREG(header.st_mode) ||
         header.st_nlink != 1 || (seen.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return refuse("its run.json is not root's alone");
-    if (!std::all_of(names->begin(), names->end(), is_of_a_run)) return refuse("what is in it is not all of a run");
+    if (!is_all_of_a_run(*run)) return refuse("what is in it is not all of a run");
     const auto text = storage::read_opened(*opened, place + "/run.json");
     const auto recorded = text ? storage::decode_run(*text, place + "/run.json") : text.error();
     if (!recorded) return recorded.error();

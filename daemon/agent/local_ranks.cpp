@@ -58,7 +58,7 @@ void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
 
 // All ranks of the node have come: one message, with the files' names when there are some.
 void gather(LocalRanks& local, GroupSink& sink) {
-    GroupReport report{.index = local.passed + 1};
+    GroupReport report{.index = local.passed + 1, .exact = true};
     StagedPaths staged;
     if (local.some_ended) {
         report.checkpoint_error = "ranks of this node have ended";
@@ -78,9 +78,9 @@ void gather(LocalRanks& local, GroupSink& sink) {
     bound_metrics(report.metrics_json);
     if (!staged.empty()) local.staged[report.index] = staged;
     if (!report.checkpoint) return complete(local, std::move(report), sink);
+    sink.out.push_back(ListStaged{local.attempt, report.index, std::move(staged), report.directory_name, local.number});
     local.complete = std::move(report);
     local.partial_at.reset();
-    sink.out.push_back(ListStaged{local.attempt, local.passed + 1, std::move(staged)});
 }
 
 void answer(const LocalRanks& local, std::uint32_t rank, std::uint64_t index, GroupSink& sink) {
@@ -248,6 +248,7 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
     if (!local.complete || local.complete->index != listed.index) return;
     GroupReport report = *local.complete;
     report.files = listed.files;
+    report.exact = listed.exact;
     if (!listed.why.empty()) {
         report.checkpoint_error = listed.why;
         report.error_reason = listed.reason;

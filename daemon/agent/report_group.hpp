@@ -144,12 +144,16 @@ void own_ranks_ended(Coordinator&, Time now, GroupSink&);
 void manifest_written(Coordinator&, Time now, const ManifestWritten&, GroupSink&);
 void coordinator_time(Coordinator&, Time now, GroupSink&);
 void abandon_commit(Coordinator&, const std::string& why, GroupSink&);
-// (checkpoint_names.cpp) A directory that this attempt has not named before, and never will again. `wish` may be empty.
+// (checkpoint_names.cpp) A directory that this attempt has not named before, and never will again.
+struct WishedName {
+    std::string text{};  // may be empty
+    bool exact = false;  // it is claimed on storage: the directory's name is this very one
+};
 struct NewDirectory {
     std::string name;
     std::string first_repeated{};  // the wish, when it is had for the second time
 };
-NewDirectory name_directory(Coordinator&, const std::string& wish);
+NewDirectory name_directory(Coordinator&, const WishedName& wish);
 
 std::optional<Time> next_wake(const LocalRanks&);
 std::optional<Time> next_wake(const Coordinator&);

@@ -266,6 +266,18 @@ Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, cons
     return (chosen == StagePlace::spool ? gear.spool : gear.staging) + "/" + name;
 }
 
+namespace {
+
+// A storage that does not take the claim now takes the checkpoint later, under a name with its attempt.
+bool claimed(const AttemptGear& gear, const ListStaged& order) {
+    const auto ours = storage::claim_directory(*gear.store, gear.prepare.run_name, order.name,
+                                               {.attempt = order.number, .report = order.index});
+    if (!ours) warn("the name '" + order.name + "' of a checkpoint could not be claimed: " + told(ours.error()));
+    return ours && *ours;
+}
+
+}  // namespace
+
 StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
     StagedListed answer{.attempt = order.attempt, .index = order.index};
     auto files = StagedFiles(gear).list(order.staged);
@@ -276,6 +288,7 @@ StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
     }
     for (const auto& [name, file] : *files)
         answer.files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes});
+    answer.exact = order.name.empty() || claimed(gear, order);
     return answer;
 }
 
@@ -288,11 +301,10 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
         answer.files.clear();
         return answer;
     };
-    if (!protocol::is_file_name(order.directory) || storage::attempt_of(order.directory) != order.number)
-        return fail(
-            {ErrorCode::invalid,  // it comes from rank 0's node
-             "\"" + order.directory + "\" does not name a checkpoint of attempt " + std::to_string(order.number),
-             "do all nodes of the run have the same version of rtrain?"});
+    // It comes from rank 0's node.
+    const Status ours = storage::check_owner(*gear.store, gear.prepare.run_name, order.directory,
+                                             {.attempt = order.number, .report = order.index});
+    if (!ours) return fail(ours.error());
     const StagedFiles staged(gear);
     if (Status taken = staged.take_over(order.staged); !taken) return fail(taken.error());
     auto found = staged.list(order.staged);

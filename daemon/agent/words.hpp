@@ -107,8 +107,8 @@ struct WorkerSaid {
     bool operator==(const WorkerSaid&) const = default;
 };
 struct WorkerCut { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WorkerCut&) const = default; };
-struct StagedListed {  // what lies in the staged directories of a report
-    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{};
+struct StagedListed {  // what lies in the staged directories of a report; `exact`: the wished name is claimed, or none is wished
+    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{}; bool exact = false;
     bool operator==(const StagedListed&) const = default;
 };
 struct Uploaded {
@@ -164,7 +164,7 @@ struct ToWorker {
     bool operator==(const ToWorker&) const = default;
 };
 struct MakeStage { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const MakeStage&) const = default; };  // the adapter answers the worker
-struct ListStaged { AttemptKey attempt{}; std::uint64_t index = 0; StagedPaths staged{}; bool operator==(const ListStaged&) const = default; };
+struct ListStaged { AttemptKey attempt{}; std::uint64_t index = 0; StagedPaths staged{}; std::string name{}; std::uint32_t number = 0; bool operator==(const ListStaged&) const = default; };  // `name`: rank 0's wish, to be claimed
 struct DropStaged { AttemptKey attempt{}; StagedPaths staged{}; bool operator==(const DropStaged&) const = default; };
 struct Upload {  // move or send the staged files below `directory` of attempt `number`, fsync, hash; lower ranks' files win
     AttemptKey attempt{}; std::uint64_t index = 0; std::string directory{}; StagedPaths staged{}; std::set<std::string> skip{}; std::uint32_t number = 0;

@@ -73,7 +73,7 @@ bool plain_path(const std::string& path) {
 // nothing else that happens to lie below it is given out.
 bool ours(const storage::Descriptor& directory, const std::string& path) {
     const std::string top = path.substr(0, path.find('/'));
-    for (const char* name : {"run.json", "result.json", "driver.pkl", "attempts", "code", "logs"})
+    for (const char* name : {"run.json", "result.json", "driver.pkl", "attempts", "code", "logs", "names"})
         if (top == name) return true;
     return storage::open_beneath(directory, top + "/.manifest.json", O_PATH).ok();
 }

@@ -31,6 +31,7 @@ struct GroupReport {  // all of a node's ranks have come to report `index`
     std::string checkpoint_error{};      // why some rank's files are missing: nobody's of this report are committed
     std::string error_reason{};          // its kind, one word of a notice
     bool sync = false;                   // some rank waits for the commit
+    bool exact = false;                  // the node takes a directory without an attempt; rank 0's: the wish is claimed
     bool operator==(const GroupReport&) const = default;
 };
 // To the coordinator: who has come while some have not, for naming missing ranks. Back: why `index` can never pass.

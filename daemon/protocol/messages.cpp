@@ -191,7 +191,7 @@ void fields(V& v, GroupReport& m) {
     v("index", m.index), v("metrics_json", m.metrics_json), v("checkpoint", m.checkpoint);
     v("directory_name", m.directory_name), v("files", m.files), v("checkpoint_error", m.checkpoint_error);
     v("error_reason", m.error_reason);
-    v("sync", m.sync);
+    v("sync", m.sync), v("exact", m.exact);
 }
 template <class V>
 void fields(V& v, GroupArrived& m) {

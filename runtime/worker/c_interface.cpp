@@ -6,6 +6,7 @@
 #include "runtime/worker/last_error.hpp"
 #include "runtime/worker/rtrain_worker.h"
 #include "runtime/worker/session.hpp"
+#include "storage/base/checkpoint_name.hpp"
 #include "storage/base/json_depth.hpp"
 
 #define RTW_EXPORT __attribute__((visibility("default")))
@@ -73,13 +74,10 @@ int read_call(const rtw_report_args& args, rtrain::worker::ReportCall& call) {
     if (const std::string why = too_much_in(call.metrics_json); !why.empty()) return failed(RTW_INVALID, why);
     if (args.checkpoint_path) call.directory = args.checkpoint_path;
     if (args.directory_name) call.directory_name = args.directory_name;
-    if (call.directory_name.find('/') != std::string::npos || call.directory_name.starts_with('.')) {
-        return failed(RTW_INVALID, "the checkpoint's directory name '" + call.directory_name +
-                                       "' may not contain '/' or begin with '.'");
-    }
-    if (call.directory_name.size() > rtrain::worker::name_bytes_max)
-        return failed(RTW_INVALID, "the checkpoint's directory name has " + std::to_string(call.directory_name.size()) +
-                                       " bytes and the most is 255");
+    if (!call.directory_name.empty())
+        if (const std::string why = rtrain::storage::checkpoint_name_fault(call.directory_name); !why.empty())
+            return failed(RTW_INVALID,
+                          "the checkpoint's directory name '" + call.directory_name.substr(0, 300) + "' " + why);
     const auto upload = upload_of(args.upload);
     if (!upload)
         return failed(RTW_INVALID, "upload is " + std::to_string(args.upload) + " and should be an RTW_UPLOAD_ value");

@@ -86,13 +86,20 @@ json from_fields(const std::optional<Manifest>& manifest, std::uint64_t reports_
 
 Result<RunHeader> header_of(const json& value, const std::string& path) {
     try {
+        const auto format = integer_in<std::uint32_t>(value.value("format", json(1)));
+        if (format > run_format)
+            return Error{ErrorCode::invalid,
+                         path + " has format " + std::to_string(format) + "; this rtrain reads formats 1 to " +
+                             std::to_string(run_format),
+                         "use the rtrain that made the run, or a newer one"};
         return RunHeader{.name = value.at("name").get<std::string>(),
                          .cluster_id = value.at("cluster_id").get<std::string>(),
                          .run_id = value.at("run_id").get<std::string>(),
                          .user = value.at("user").get<std::string>(),
                          .job_json = extracted(value.at("job")),
                          .code_sha256 = value.at("code_sha256").get<std::string>(),
-                         .wall_ms = integer_in<std::int64_t>(value.at("wall_ms"))};
+                         .wall_ms = integer_in<std::int64_t>(value.at(format < 2 ? "wall_ms" : "created_wall_ms")),
+                         .format = format};
     } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
 }
 
@@ -100,13 +107,14 @@ Result<RunHeader> header_of(const json& value, const std::string& path) {
 
 Result<bool> create_run(Store& store, const RunHeader& header) {
     const json value = {{"schema_version", 1},
+                        {"format", run_format},
                         {"name", header.name},
                         {"cluster_id", header.cluster_id},
                         {"run_id", header.run_id},
                         {"user", header.user},
                         {"job", embedded(header.job_json)},
                         {"code_sha256", header.code_sha256},
-                        {"wall_ms", header.wall_ms}};
+                        {"created_wall_ms", header.wall_ms}};
     return store.create(run_path(header.name), file_text(value));
 }
 

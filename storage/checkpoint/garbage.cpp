@@ -70,7 +70,7 @@ Result<GarbagePlan> plan_garbage(Store& store, const std::string& run_name) {
         const auto slash = below.find('/');
         if (slash == std::string::npos) continue;
         const std::string top = below.substr(0, slash);
-        if (attempt_of(top) && top != "logs") directories[top] += entry.bytes;
+        if (attempt_of(top) || claims_name(*listing, run_name, top)) directories[top] += entry.bytes;
         if (top.starts_with(".staging")) directories[top] += entry.bytes;
     }
     const auto origins = named_as_origin(*listing);
@@ -84,8 +84,8 @@ Result<GarbagePlan> plan_garbage(Store& store, const std::string& run_name) {
 
 Status remove_garbage(Store& store, const std::string& run_name, const Garbage& garbage) {
     const std::string directory = garbage.path.substr(std::min(garbage.path.size(), run_name.size() + 1));
-    if (attempt_of(directory) && directory.find('/') == std::string::npos)
-        return delete_checkpoint(store, run_name, directory);
+    const auto owner = owner_of(store, run_name, directory);
+    if (owner || owner.error().code != ErrorCode::not_found) return delete_checkpoint(store, run_name, directory);
     if (!store.local()) return store.remove_tree(garbage.path);
     return remove_all_beneath(store.local_path(""), garbage.path);  // names that the Store keeps for itself
 }

@@ -43,6 +43,10 @@ std::string manifest_path(const std::string& run_name, const std::string& direct
     return run_name + "/" + directory + "/" + std::string(manifest_name);
 }
 
+std::string name_path(const std::string& run_name, const std::string& directory) {
+    return run_name + "/names/" + directory;
+}
+
 std::optional<std::uint32_t> attempt_of(std::string_view directory) {
     const auto at = directory.rfind("-a");
     if (at == std::string_view::npos || at == 0 || directory.size() - at < 5) return std::nullopt;

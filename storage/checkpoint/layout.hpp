@@ -20,6 +20,8 @@ std::string claim_path(const std::string& run_name, std::uint32_t number);  // <
 std::string from_path(const std::string& run_name, std::uint32_t number);   // <run>/attempts/000002/from.json
 std::string end_path(const std::string& run_name, std::uint32_t number);    // <run>/attempts/000002/end.json
 std::string manifest_path(const std::string& run_name, const std::string& directory);
+std::string name_path(const std::string& run_name, const std::string& directory);  // <run>/names/<directory>
+Result<DirectoryClaim> read_directory_claim(Store&, const std::string& run_name, const std::string& directory);
 // "000002.json" is 2.
 std::optional<std::uint32_t> claim_number(std::string_view file_name);
 std::uint64_t counter_of(std::string_view directory);  // "checkpoint_000007-a002" is 7; else 0

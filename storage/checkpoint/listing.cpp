@@ -8,6 +8,7 @@
 #include <limits>
 #include <tuple>
 
+#include "storage/base/checkpoint_name.hpp"
 #include "storage/checkpoint/layout.hpp"
 
 namespace rtrain::storage {
@@ -26,18 +27,22 @@ Place place_of(const StoreEntry& entry, const std::string& run_name) {
     return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-Result<CommittedCheckpoint> read_commit(Store& store, const StoreEntry& entry, const std::string& directory) {
+Result<CommittedCheckpoint> read_commit(Store& store, const StoreEntry& entry, const std::string& directory,
+                                        const std::optional<DirectoryClaim>& claim) {
     const auto text = store.get(entry.path);
     if (!text && text.error().code != ErrorCode::not_found && text.error().code != ErrorCode::damaged)
         return text.error();
+    const std::uint64_t report = claim ? claim->report : 0;
     CommittedCheckpoint committed{.manifest = {.directory = directory,
-                                               .attempt = attempt_of(directory).value_or(0),
-                                               .report = counter_of(directory)}};
+                                               .attempt = claim ? claim->attempt : 0,
+                                               .report = report != 0 ? report : counter_of(directory)}};
     auto manifest = text ? decode_manifest(*text) : Result<Manifest>(text.error());
     if (!manifest)
         committed.damage = manifest.error().message;
-    else if (manifest->directory != directory || manifest->attempt != attempt_of(directory))
-        committed.damage = "the manifest is that of " + manifest->directory;
+    else if (manifest->directory != directory || (claim && manifest->attempt != claim->attempt) ||
+             (report != 0 && manifest->report != report))
+        committed.damage = "the manifest is that of " + manifest->directory + ", attempt " +
+                           std::to_string(manifest->attempt) + ", report " + std::to_string(manifest->report);
     else
         committed.manifest = std::move(*manifest);
     return committed;
@@ -74,8 +79,13 @@ Status read_entry(Store& store, const std::string& run_name, const StoreEntry& e
                 return read_origin(store, entry, *number, listing);
         return Done{};
     }
-    if (place.rest != manifest_name || !attempt_of(place.top)) return Done{};
-    auto committed = read_commit(store, entry, std::string(place.top));
+    if (place.rest != manifest_name || !(attempt_of(place.top) || claims_name(listing, run_name, place.top)))
+        return Done{};
+    const std::string directory(place.top);
+    // A claim that cannot be read says nothing: then the manifest alone says whose the directory is.
+    const auto owner = owner_of(store, run_name, directory);
+    if (!owner && owner.error().code != ErrorCode::damaged) return owner.error();
+    auto committed = read_commit(store, entry, directory, owner ? std::optional(*owner) : std::nullopt);
     if (!committed) return committed.error();
     listing.checkpoints.push_back(std::move(*committed));
     return Done{};
@@ -102,11 +112,20 @@ void mark_live(Listing& listing) {
 
 }  // namespace
 
+bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory) {
+    if (!checkpoint_name_fault(directory).empty()) return false;
+    const std::string path = name_path(run_name, std::string(directory));
+    const auto found = std::lower_bound(listing.files.begin(), listing.files.end(), path,
+                                        [](const StoreEntry& entry, const std::string& at) { return entry.path < at; });
+    return found != listing.files.end() && found->path == path;
+}
+
 Result<Listing> read_listing(Store& store, const std::string& run_name) {
     Listing listing;
     auto files = store.list(run_name);
     if (!files) return files.error();
     listing.files = std::move(*files);
+    if (const auto run = read_run(store, run_name); !run && run.error().code == ErrorCode::invalid) return run.error();
     for (const StoreEntry& entry : listing.files)
         if (auto read = read_entry(store, run_name, entry, listing); !read) return read.error();
     for (auto& [number, claim] : listing.claims)

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "storage/checkpoint/run_directory.hpp"
@@ -24,6 +25,7 @@ struct Listing {
 };
 
 Result<Claim> decode_claim(const std::string& text, const std::string& path);
+bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory);  // it lies in names/
 Result<Listing> read_listing(Store& store, const std::string& run_name);
 // `keep_in`: where the files of a store that is not local are left once they are checked; empty: nowhere.
 Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing,

@@ -88,10 +88,8 @@ Result<Manifest> decode_manifest(const std::string& text) {
 }
 
 Status write_manifest(Store& store, const std::string& run_name, const Manifest& manifest) {
-    if (attempt_of(manifest.directory) != manifest.attempt)
-        return Error{
-            ErrorCode::invalid,
-            "checkpoint " + manifest.directory + " is not named for attempt " + std::to_string(manifest.attempt), ""};
+    const DirectoryClaim claim{.attempt = manifest.attempt, .report = manifest.report};
+    if (Status ours = check_owner(store, run_name, manifest.directory, claim); !ours) return ours;
     const std::string text = encode(manifest);
     if (static_cast<std::int64_t>(text.size()) > whole_most)
         return Error{ErrorCode::invalid,

@@ -2,6 +2,8 @@
 // restore. Layout below <storage_path>/<run name>/:
 //   run.json  code/<sha256>.tar.zst  attempts/000002.json  attempts/000002/{metrics-000001.jsonl,end.json}
 //   checkpoint_000007-a002/{files..., .manifest.json}  result.json  logs/attempt-000002/rank-00000.{out,err}
+//   best/{files..., .manifest.json}  names/best: a name that the program gave, and whose it is
+// A directory is a checkpoint's if its name has the form of the first kind, or lies in names/. Others are the user's.
 #pragma once
 
 #include <cstdint>
@@ -49,12 +51,16 @@ struct Manifest {  // .manifest.json: written last; it IS the commit
 std::string encode(const Manifest&);
 Result<Manifest> decode_manifest(const std::string&);
 
-// run.json. `create_run` is the claim of the name: false when it exists.
+// run.json. `create_run` is the claim of the name: false when it exists. Format 1 (which says no format) gives names of
+// checkpoints with their attempt alone; 2 also exact ones, which binaries of before would pass over: `wall_ms`, which
+// they need, has another name in it.
+inline constexpr std::uint32_t run_format = 2;
 struct RunHeader {
     std::string name, cluster_id, run_id, user, job_json, code_sha256;
     std::int64_t wall_ms = 0;
+    std::uint32_t format = run_format;  // a greater one is refused: `invalid`
 };
-Result<bool> create_run(Store&, const RunHeader&);
+Result<bool> create_run(Store&, const RunHeader&);  // of the present format, whatever the header says
 Result<RunHeader> read_run(Store&, const std::string& run_name);
 Result<RunHeader> decode_run(const std::string& text, const std::string& path);  // `path`: for messages
 
@@ -93,6 +99,21 @@ struct SoundCheckpoint {
 };
 Result<SoundCheckpoint> newest_sound(Store&, const std::string& run_name);
 Status write_manifest(Store&, const std::string& run_name, const Manifest&);
+
+// names/<directory>: the report whose checkpoint may lie in the directory of exactly that name. Created exclusively
+// before its first byte, never changed and never removed: a name is used once in a run.
+struct DirectoryClaim {
+    std::uint32_t attempt = 0;
+    std::uint64_t report = 0;  // 0: the directory's name says the attempt alone
+    bool operator==(const DirectoryClaim&) const = default;
+};
+// True: the directory is that report's, also when it claims it again. False: it needs a name with its attempt, since
+// this one is taken, not allowed, that of other files in the run, or the run is of format 1.
+Result<bool> claim_directory(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
+// Whose checkpoint a directory is, by its name or its claim. not_found: nobody's; damaged: the claim cannot be read.
+Result<DirectoryClaim> owner_of(Store&, const std::string& run_name, const std::string& directory);
+// Fails with `invalid` unless a checkpoint of this report may lie there.
+Status check_owner(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
 Status delete_checkpoint(Store&, const std::string& run_name, const std::string& directory);  // manifest first
 // Copies a checkpoint to a local directory (or gives its place when the store is local), hashes checked.
 Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const std::string& directory,
@@ -141,7 +162,7 @@ struct GarbagePlan {
 Result<GarbagePlan> plan_garbage(Store&, const std::string& run_name);
 Status remove_garbage(Store&, const std::string& run_name, const Garbage&);  // a checkpoint: manifest first
 
-// "checkpoint_000007-a002" is attempt 2; none: not the name of a checkpoint directory.
+// "checkpoint_000007-a002" is attempt 2; none: its name does not say it.
 std::optional<std::uint32_t> attempt_of(std::string_view directory);
 std::string checkpoint_directory_name(const std::string& wanted, std::uint64_t counter, std::uint32_t attempt);
 

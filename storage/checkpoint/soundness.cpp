@@ -171,8 +171,10 @@ Result<SoundCheckpoint> newest_sound(Store& store, const std::string& run_name) 
 }
 
 Status delete_checkpoint(Store& store, const std::string& run_name, const std::string& directory) {
-    if (!attempt_of(directory) || !safe_relative(directory) || directory.find('/') != std::string::npos)
+    const auto owner = owner_of(store, run_name, directory);
+    if (!owner && owner.error().code == ErrorCode::not_found)
         return Error{ErrorCode::invalid, "\"" + directory + "\" is not the name of a checkpoint", ""};
+    if (!owner && owner.error().code != ErrorCode::damaged) return owner.error();
     if (auto removed = store.remove(manifest_path(run_name, directory)); !removed) return removed;
     return store.remove_tree(run_name + "/" + directory);
 }

@@ -225,7 +225,9 @@ def test_a_result_is_read_from_any_file_system_that_this_process_has() -> None:
     kept = {
         "run.json": {"job": {}},
         "attempts/000001/metrics-000001.jsonl": {"index": 2, "metrics": {"0": {"loss": 0.5}}},
+        "names/best": {"attempt": 1, "report": 2},
         "best/.manifest.json": manifest,
+        "plots/.manifest.json": manifest,  # nobody's
         "best/model.txt": {"w": 1},
     }
     for name, content in kept.items():

@@ -101,7 +101,12 @@ struct Carry {
 
     // ---- checkpoints
     void operator()(const ListStaged& out) const {
-        StagedListed listed{.attempt = out.attempt, .index = out.index, .files = {}, .why = ""};
+        StagedListed listed{.attempt = out.attempt, .index = out.index, .files = {}, .why = "", .exact = true};
+        if (!out.name.empty() && !world.storage_full)
+            listed.exact =
+                *storage::claim_directory(world.store, run_of(out.attempt), out.name, {out.number, out.index});
+        else if (!out.name.empty())
+            listed.exact = false;
         for (const auto& [rank, path] : out.staged)
             listed.files.push_back({.rank = rank, .path = file_of(rank), .bytes = 7, .sha256 = ""});
         node.later(1, [n = &node, listed] { n->input(listed); });
@@ -208,6 +213,7 @@ void SimNode::prepared(const protocol::Prepare& order) {
         return input(done);
     }
     if (order.claim) {
+        (void)storage::create_run(world_.store, {.name = order.run_name});
         storage::Claim claim{.number = order.attempt.number, .cluster_id = order.cluster_id, .run_id = order.run_id};
         claim.world_size = order.world_size;
         claim.job_json = "{}";

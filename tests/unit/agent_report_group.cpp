@@ -15,10 +15,10 @@ const std::vector<protocol::StagedFile> one_file{{.rank = 0, .path = "model.pt",
 const std::vector<protocol::StagedFile> hashed{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
 
 // Both ranks have reported with files, and these were listed.
-Outputs report_checkpoint(Machine& machine, std::uint64_t index, const std::string& name = {}) {
+Outputs report_checkpoint(Machine& machine, std::uint64_t index, const std::string& name = {}, bool exact = false) {
     machine.feed(report_with_files(0, index, name));
     machine.feed(report_with_files(1, index));
-    return machine.feed(StagedListed{.attempt = attempt_1, .index = index, .files = one_file});
+    return machine.feed(StagedListed{.attempt = attempt_1, .index = index, .files = one_file, .exact = exact});
 }
 
 }  // namespace
@@ -470,6 +470,47 @@ TEST_CASE("a checkpoint whose name is taken on storage is given up, once and for
     const Outputs later = machine.later(120'000);
     CHECK(all<Upload>(later).empty());
     CHECK(all<WriteManifest>(later).empty());
+}
+
+TEST_CASE("a name that is claimed on storage is the directory's; another use of it is numbered, with its attempt") {
+    Machine machine = running();
+    machine.feed(report_with_files(0, 1, "latest"));
+    const Outputs come = machine.feed(report_with_files(1, 1));
+    REQUIRE(all<ListStaged>(come).size() == 1);
+    CHECK(all<ListStaged>(come)[0].name == "latest");
+    CHECK(all<ListStaged>(come)[0].number == 1);
+    const auto commit = [&](std::uint64_t index, const Outputs& out) {
+        REQUIRE(all<Upload>(out).size() == 1);
+        machine.feed(Uploaded{.attempt = attempt_1, .index = index, .files = hashed});
+        machine.feed(ManifestWritten{.attempt = attempt_1, .index = index});
+        return all<Upload>(out)[0].directory;
+    };
+    CHECK(commit(1, machine.feed(StagedListed{attempt_1, 1, one_file, "", "", true})) == "latest");
+    const Outputs again = report_checkpoint(machine, 2, "latest");
+    CHECK(news<protocol::Notice>(again)[0].reason == "checkpoint_name_again");
+    CHECK(commit(2, again) == "latest-2-a001");
+    CHECK(commit(3, report_checkpoint(machine, 3, "other")) == "other-a001");  // taken by an attempt before
+    CHECK(commit(4, report_checkpoint(machine, 4, "latest-3", true)) == "latest-3");
+    CHECK(commit(5, report_checkpoint(machine, 5, "latest")) == "latest-4-a001");
+    CHECK(commit(6, report_checkpoint(machine, 6, "", true)) == "checkpoint_000006-a001");
+}
+
+TEST_CASE("a name is exact only where every node's agent takes directories without an attempt") {
+    for (const bool new_version : {true, false}) {
+        Machine machine = running({.nodes = {{0}, {1}}});
+        machine.feed(report_with_files(0, 1, "best"));
+        machine.feed(StagedListed{attempt_1, 1, one_file, "", "", true});
+        protocol::GroupReport others{.index = 1, .metrics_json = {{1, "{}"}}, .directory_name = "forged"};
+        others.exact = new_version;
+        const Outputs out = machine.feed(GroupSaid{attempt_1, "n2", others});
+        REQUIRE(all<Upload>(out).size() == 1);
+        CHECK(all<Upload>(out)[0].directory == (new_version ? "best" : "best-a001"));
+    }
+    Machine other = running({.nodes = {{0}, {1}}, .here = 1});  // no wish here: nothing to claim, and it says so
+    other.feed(GroupConnected{attempt_1});
+    const auto listing = all<ListStaged>(other.feed(report_with_files(1, 1, "ignored")));
+    REQUIRE(listing.size() == 1);
+    CHECK(listing[0].name == "");
 }
 
 TEST_CASE("a node speaks of its own ranks: what it says of others' is left out of the report") {

@@ -442,12 +442,14 @@ def test_a_name_that_is_used_again_leaves_what_is_committed_as_it_is(cluster, tm
         loop, train_loop_config={"fails": True}, scaling_config=ScalingConfig(num_workers=1), run_config=config
     ).fit()
     kept = {checkpoint.name: metrics["epoch"] for checkpoint, metrics in result.best_checkpoints}
-    names = ["latest-a001", "latest-2-a001", "latest-3-a001", "latest-a002", "latest-2-a002", "latest-3-a002"]
+    names = ["latest", "latest-2-a001", "latest-3-a001", "latest-a002", "latest-2-a002", "latest-3-a002"]
     assert kept == dict(zip(names, [0, 1, 2, 0, 1, 2], strict=True))
     for directory, epoch in kept.items():
         files = {file.name: file.read_text() for file in (tmp_path / name / directory).iterdir() if file.name[0] != "."}
         assert files == {"epoch": str(epoch), f"epoch-{epoch}": str(epoch)}
     assert result.metrics["from"] == "latest-3-a001"
     assert cluster.json("checkpoints", "verify", str(tmp_path / name))["sound"] is True
+    assert cluster.json("restore", f"{tmp_path / name}@latest", "--dry-run")["dry_run"] is True
+    assert cluster.json("checkpoints", "inspect", f"{name}@latest")["attempt"] == 1
     events = cluster.daemons.rtrain("events", "--run", name)
     assert events.count("the name 'latest' was given") == 2, events  # once in each attempt

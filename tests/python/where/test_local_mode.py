@@ -238,8 +238,8 @@ for result in fit(), fit():
             print(checkpoint.name, metrics["epoch"], open(folder + "/epoch").read())
 """
     )
-    first = ["latest-a001 0 0", "latest-2-a001 1 1", "latest-3-a001 2 2"]
-    second = [line.replace("a001", "a002") for line in first]
+    first = ["latest 0 0", "latest-2-a001 1 1", "latest-3-a001 2 2"]
+    second = ["latest-a002 0 0", "latest-2-a002 1 1", "latest-3-a002 2 2"]
     assert out.splitlines() == ["goes on from latest-3-a001", *first, *first, *second]
     home.rtrain("checkpoints", "verify", str(home.folder / "rtrain_results" / "again"))
 

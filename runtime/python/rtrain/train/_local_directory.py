@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-MANIFEST = ".manifest.json"
+from rtrain.train import _checkpoint_names
+from rtrain.train._run_directory import FORMAT, MANIFEST, header_of
+
 _PIECE = 4 << 20
 
 
@@ -46,6 +48,7 @@ class Directory:
     writes_as: str = ""  # the run_id, another one after each attempt that succeeded: that one's data is not replaced any more
     start: Found | None = None
     reports_before: int = 0
+    format: int = FORMAT
     warnings: list[str] = field(default_factory=list)
     _journal: Any = None
     _lock: Any = None
@@ -62,11 +65,13 @@ class Directory:
             raise RuntimeError(
                 f"another process trains run {self.name} in {self.path} now; wait for it, or give RunConfig(name=) another name"
             ) from error
-        header = {"schema_version": 1, "name": self.name, "cluster_id": "local", "run_id": f"local-{secrets.token_hex(6)}"}
-        header.update(user=os.environ.get("USER") or "local", job=dict(job), code_sha256="", wall_ms=_now())
+        header: dict[str, Any] = {"schema_version": 1, "format": FORMAT, "name": self.name, "cluster_id": "local"}
+        header.update(run_id=f"local-{secrets.token_hex(6)}", user=os.environ.get("USER") or "local", job=dict(job))
+        header.update(code_sha256="", created_wall_ms=_now())
         if not _create(self.path / "run.json", header):
-            header = json.loads((self.path / "run.json").read_text())
+            header = header_of((self.path / "run.json").read_bytes(), str(self.path))
         self.run_id = str(header["run_id"])
+        self.format = int(header.get("format", 1))
         self._claim(job, world_size, nodes)
 
     def _claim(self, job: Mapping[str, Any], world_size: int, nodes: list[str]) -> None:
@@ -106,10 +111,13 @@ class Directory:
         return found
 
     # -- checkpoints ----------------------------------------------------------------------------------------------------
+    def claim_name(self, name: str, report: int) -> bool:
+        return self.format >= 2 and claim_name(self.path, name, self.attempt, report)
+
     def committed(self) -> list[Found]:
         """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
         what each one started from."""
-        found = [one for one in map(_read_manifest, self.path.glob(f"*/{MANIFEST}")) if one is not None]
+        found = [one for one in map(_read_manifest, self.path.glob(f"*/{MANIFEST}")) if one is not None and self._is_its_own(one)]
         numbers = [int(one.stem) for one in (self.path / "attempts").glob("??????.json")]
         live, attempt, last = [], max((n for n in numbers if self._begin_of(n) is not None), default=0), None
         while attempt:
@@ -118,6 +126,17 @@ class Directory:
             following, last = int(begin.get("attempt") or 0), int(begin.get("report") or 0)
             attempt = following if following < attempt else 0
         return sorted(live, key=lambda one: one.place)
+
+    def _is_its_own(self, one: Found) -> bool:
+        """The directory's name says the attempt of its manifest, or names/ does. A claim that cannot be read says nothing."""
+        if _checkpoint_names.has_attempt(one.name):
+            return int(one.name.rpartition("-a")[2]) == one.place[0]
+        if _checkpoint_names.fault_of(one.name):
+            return False
+        try:
+            return _claim_of(self.path, one.name) in (None, one.place)
+        except FileNotFoundError:
+            return False
 
     def _newest_sound(self) -> Found | None:
         for one in reversed(self.committed()):
@@ -194,6 +213,35 @@ class Directory:
             self._lock.close()
 
 
+def claim_name(run: pathlib.Path, name: str, attempt: int, report: int) -> bool:
+    """Whether the directory of exactly this name is this report's, as names/<name> says from now on. False: it is another's, or
+    holds other files."""
+    if _checkpoint_names.fault_of(name):
+        return False
+    try:
+        return _claim_of(run, name) == (attempt, report)
+    except FileNotFoundError:
+        if (run / name).is_file() or any((run / name).rglob("*")):
+            return False
+    (run / "names").mkdir(exist_ok=True)
+    if _create(run / "names" / name, {"schema_version": 1, "attempt": attempt, "report": report}):
+        _sync(run / "names")
+        _sync(run)
+        return True
+    return _claim_of(run, name) == (attempt, report)
+
+
+def _claim_of(run: pathlib.Path, name: str) -> tuple[int, int] | None:
+    """The attempt and the report whose directory it is; None: it cannot be read. FileNotFoundError: nobody's."""
+    try:
+        claim = json.loads((run / "names" / name).read_text())
+        return int(claim["attempt"]), int(claim["report"])
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def take_files(source: pathlib.Path, target: pathlib.Path, names: list[str], rank: int, *, move: bool) -> list[dict[str, Any]]:
     """Copies (or moves) the files into the checkpoint's directory, flushed and hashed: their entries in the manifest."""
     return [_take(source / name, target / name, name, rank, move=move) for name in names]
@@ -265,11 +313,15 @@ def _create(file: pathlib.Path, value: Mapping[str, Any]) -> bool:
 
 def _replace(file: pathlib.Path, value: Mapping[str, Any]) -> None:
     _aside(file, value).replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
+    _sync(file.parent)
+
+
+def _sync(folder: pathlib.Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)
 
 
 def _aside(file: pathlib.Path, value: Mapping[str, Any]) -> pathlib.Path:

@@ -17,11 +17,12 @@ from typing import Any
 
 from rtrain.train import _behind, _elsewhere, _metrics
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoint_names import Names
 from rtrain.train._left_over import LeftOver
-from rtrain.train._local_directory import MANIFEST, Directory, Found, files_below, take_files
-from rtrain.train._local_names import Names
+from rtrain.train._local_directory import Directory, Found, files_below, take_files
 from rtrain.train._local_ranks import Ranks
 from rtrain.train._result import by_score, nested, no_score
+from rtrain.train._run_directory import MANIFEST
 from rtrain.train._session import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
@@ -159,10 +160,24 @@ class LocalSession:
         """The checkpoint's directory; empty: no rank brings files."""
         if all(names is None for _, _, names, _ in told):
             return ""
-        name = self._names_given.next(told[0][1], f"checkpoint_{self._index:06d}")
+        wish: str | None = told[0][1]
+        if wish and self._ranks.broadcast(self._claims(wish), f"claiming the name {wish!r} in report {self._index}"):
+            self._names_given.given(wish)
+            return wish
+        name = self._names_given.next(wish or f"checkpoint_{self._index:06d}")
         if self._names_given.said and self._facts.world_rank == 0:
             print(f"rtrain: {self._names_given.said}", file=sys.stderr)
         return f"{name}-a{self._facts.attempt:03d}"
+
+    def _claims(self, wish: str) -> bool:
+        """Whether rank 0 has the name for this report, exactly as it is wished."""
+        if self._facts.world_rank != 0:
+            return False
+        try:
+            return self._directory.claim_name(wish, self._index)
+        except OSError as error:
+            print(f"rtrain: the name {wish!r} of a checkpoint could not be claimed: {error}", file=sys.stderr)
+            return False
 
     def _bring(self, call: ReportCall, name: str, told: list[Any]) -> tuple[list[dict[str, Any]], str]:
         """This rank's files into the directory that all share: one name from several ranks is the lowest rank's."""

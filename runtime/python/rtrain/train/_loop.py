@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rtrain.train import _behind, _metrics, _names, _session, _tracking
+from rtrain.train import _behind, _checkpoint_names, _metrics, _names, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._session import (
     CheckpointConsistencyMode,
@@ -36,7 +36,8 @@ def report(
     tensors are converted. NaN and infinity are legal.
     checkpoint: a directory; any subset of ranks may bring one, the files are merged. Once `report` returns, the
     caller's directory may be deleted.
-    checkpoint_dir_name: rank 0's wish; one that is used again in an attempt is numbered, and the checkpoint before stays.
+    checkpoint_dir_name: rank 0's wish, and exactly the directory's name while nobody in the run has had it; then the attempt's
+    number is put behind it, and what was stored under the name stays. ValueError for names that no checkpoint can have (docs/workers.md).
     checkpoint_upload_mode: None takes the run's `checkpoint.upload`.
     delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible.
     None with CheckpointUploadMode.ASYNC removes it once its files are staged; without a mode, or with False, it stays.
@@ -50,6 +51,7 @@ def report(
     arguments that contradict each other; CheckpointUploadError when a checkpoint was lost for good; AgentGoneError when
     the agent stays away; Stopped when the run is being stopped.
     """
+    _checkpoint_names.check(checkpoint_dir_name)
     if checkpoint is None and not validation:  # the other arguments speak of files: a report is to cost microseconds
         call = ReportCall(_metrics.encode(metrics), None, checkpoint_dir_name)
     else:

@@ -208,7 +208,7 @@ def _recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
 
 def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Result:
     """filesystem: that this process has, of which the directory is."""
-    job = json.loads(directory.read("run.json")).get("job") or {}
+    job = _run_directory.header_of(directory.read("run.json"), directory.path).get("job") or {}
     wanted = job.get("checkpoint") or {} if isinstance(job, dict) else {}
     kept: list[tuple[int, int, Checkpoint]] = []
     for name, manifest in _run_directory.manifests(directory).items():

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._http import Head, HeadError, NotFound, file_digest, part
-from rtrain.train import _filesystems, _metrics
+from rtrain.train import _checkpoint_names, _filesystems, _metrics
 
 MANIFEST = ".manifest.json"
+FORMAT = 2  # of run.json; since 2 a checkpoint may have a name without its attempt
 
 
 class RunDirectory(Protocol):
@@ -208,6 +209,19 @@ def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
     raise missing
 
 
+def header_of(content: bytes, path: str) -> dict[str, Any]:
+    """run.json of the run at `path`. RuntimeError for one that a later rtrain made."""
+    header = json.loads(content)
+    if not isinstance(header, dict):
+        raise RuntimeError(f"{path}/run.json is damaged: it is no JSON object")
+    found = header.get("format", 1)
+    if not isinstance(found, int) or found > FORMAT:
+        raise RuntimeError(
+            f"{path}/run.json has format {found}; this rtrain reads formats 1 to {FORMAT}: use the rtrain that made the run, or a newer one"
+        )
+    return header
+
+
 def filesystem_of(path: str) -> Any:
     """pyarrow's LocalFileSystem for a path. None for a URI, which no pyarrow file system takes as a path, and without pyarrow."""
     if "://" in path:
@@ -249,10 +263,25 @@ class Bucket:
 def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
     """Committed checkpoints: directory name to manifest."""
     found = {}
+    claims: list[str] | None = None
     for name, content in directory.like(f"*/{MANIFEST}").items():
         folder = name.rpartition("/")[0]
-        if "/" not in folder and not folder.startswith("."):
+        if "/" in folder:
+            continue
+        if not _checkpoint_names.has_attempt(folder):  # a name that the program gave
+            if claims is None:
+                claims = _names_in(directory, "names")
+            if f"names/{folder}" not in claims:
+                continue
+        if not folder.startswith("."):
             found[folder] = json.loads(content)
             if isinstance(kept := found[folder].get("metrics"), str):  # as their text
                 found[folder]["metrics"] = json.loads(kept)
     return found
+
+
+def _names_in(directory: RunDirectory, folder: str) -> list[str]:
+    try:
+        return directory.names(folder)
+    except (FileNotFoundError, NotFound):
+        return []

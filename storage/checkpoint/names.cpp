@@ -1,0 +1,71 @@
+// Names that programs give to their checkpoints: <run>/names/<name> says whose the directory of that name is. A name is
+// never given to a second report, so an attempt that was fenced off never writes where a later one does.
+
+#include "storage/base/checkpoint_name.hpp"
+#include "storage/checkpoint/layout.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+using nlohmann::json;
+
+std::string claim_text(const DirectoryClaim& claim) {
+    return file_text({{"schema_version", 1}, {"attempt", claim.attempt}, {"report", claim.report}});
+}
+
+// Who has the name: `wanted`, another, or nobody (not_found).
+Result<bool> has_name(Store& store, const std::string& run_name, const std::string& directory, DirectoryClaim wanted) {
+    const auto there = read_directory_claim(store, run_name, directory);
+    if (there) return *there == wanted;
+    return there.error().code == ErrorCode::damaged ? Result<bool>(false) : there.error();
+}
+
+}  // namespace
+
+Result<DirectoryClaim> read_directory_claim(Store& store, const std::string& run_name, const std::string& directory) {
+    const std::string path = name_path(run_name, directory);
+    const auto value = read_object(store, path);
+    if (!value) return value.error();
+    try {
+        return DirectoryClaim{.attempt = integer_in<std::uint32_t>(value->at("attempt")),
+                              .report = integer_in<std::uint64_t>(value->at("report"))};
+    } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
+}
+
+Result<bool> claim_directory(Store& store, const std::string& run_name, const std::string& directory,
+                             DirectoryClaim wanted) {
+    if (!checkpoint_name_fault(directory).empty()) return false;
+    auto ours = has_name(store, run_name, directory, wanted);
+    if (ours || ours.error().code != ErrorCode::not_found) return ours;
+    const auto run = read_run(store, run_name);
+    if (!run) return run.error();
+    if (run->format < 2) return false;
+    const auto files = store.list(run_name + "/" + directory);
+    if (!files) return files.error();
+    if (!files->empty()) return false;
+    const auto created = store.create(name_path(run_name, directory), claim_text(wanted));
+    if (!created || *created) return created;
+    return has_name(store, run_name, directory, wanted);
+}
+
+Result<DirectoryClaim> owner_of(Store& store, const std::string& run_name, const std::string& directory) {
+    const auto attempt = attempt_of(directory);
+    if (attempt && safe_relative(directory) && directory.find('/') == std::string::npos)
+        return DirectoryClaim{.attempt = *attempt};
+    if (!checkpoint_name_fault(directory).empty())
+        return Error{ErrorCode::not_found, "\"" + directory + "\" is not the name of a checkpoint", ""};
+    return read_directory_claim(store, run_name, directory);
+}
+
+Status check_owner(Store& store, const std::string& run_name, const std::string& directory, DirectoryClaim claim) {
+    const auto owner = owner_of(store, run_name, directory);
+    if (!owner && owner.error().code != ErrorCode::not_found) return owner.error();
+    if (owner && owner->attempt == claim.attempt && (owner->report == 0 || owner->report == claim.report))
+        return Done{};
+    return Error{ErrorCode::invalid,
+                 "\"" + directory + "\" is not the directory of report " + std::to_string(claim.report) +
+                     " of attempt " + std::to_string(claim.attempt),
+                 "do all nodes of the run have the same version of rtrain?"};
+}
+
+}  // namespace rtrain::storage

@@ -1,0 +1,217 @@
+// Names that programs give to checkpoints: exact while nobody has them, never used twice in a run.
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "storage/base/checkpoint_name.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+#include "tests/unit/catch.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct NamedRun {  // a store with the run "r" in it
+    std::string path;
+    std::unique_ptr<Store> store;
+    NamedRun() {
+        std::string text = (fs::temp_directory_path() / "rtrain-names-XXXXXX").string();
+        path = ::mkdtemp(text.data());
+        store = std::move(open_file_store(path)).value();
+        REQUIRE(*create_run(*store, {.name = "r", .cluster_id = "c0ffee", .run_id = "c0ffee-1", .job_json = "{}"}));
+    }
+    ~NamedRun() { fs::remove_all(path); }
+    NamedRun(const NamedRun&) = delete;
+
+    std::string start(std::uint32_t at_least = 1) {
+        const auto answer =
+            claim_attempt(*store, "r", {.number = at_least, .cluster_id = "c0ffee", .run_id = "c0ffee-1"}, "");
+        if (!answer) FAIL(answer.error().message);
+        return answer->from;
+    }
+    bool claim(const std::string& name, std::uint32_t attempt, std::uint64_t report) {
+        const auto claimed = claim_directory(*store, "r", name, {.attempt = attempt, .report = report});
+        if (!claimed) FAIL(claimed.error().message);
+        return *claimed;
+    }
+    Status commit(const std::string& directory, std::uint32_t attempt, std::uint64_t report) {
+        REQUIRE(store->put("r/" + directory + "/model.pt", "weights").ok());
+        const std::string hash = *hash_file(store->local_path("r/" + directory + "/model.pt"));
+        return write_manifest(
+            *store, "r",
+            {.directory = directory, .attempt = attempt, .report = report, .files = {{"model.pt", 7, hash, 0}}});
+    }
+    json header() const {
+        std::ifstream in(path + "/r/run.json");
+        return json::parse(in);
+    }
+    void write(const std::string& file, const std::string& text) const {
+        fs::create_directories(fs::path(path + "/r/" + file).parent_path());
+        std::ofstream(path + "/r/" + file) << text;
+    }
+    std::vector<std::string> listed() const {
+        std::vector<std::string> names;
+        const auto all = list_checkpoints(*store, "r");
+        if (!all) FAIL(all.error().message);
+        for (const auto& one : *all) names.push_back(one.manifest.directory + (one.live ? "" : " dead"));
+        return names;
+    }
+};
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a name is its first report's, exactly, and nobody else's ever again") {
+    NamedRun run;
+    run.start();
+    CHECK(run.claim("latest", 1, 3));
+    CHECK(run.claim("latest", 1, 3));  // again, after an agent's restart
+    CHECK_FALSE(run.claim("latest", 1, 4));
+    REQUIRE(run.commit("latest", 1, 3).ok());
+    CHECK(run.listed() == Names{"latest"});
+    CHECK(run.start() == "latest");
+    CHECK_FALSE(run.claim("latest", 2, 3));
+    REQUIRE(delete_checkpoint(*run.store, "r", "latest").ok());
+    CHECK(run.listed().empty());
+    CHECK_FALSE(fs::exists(run.path + "/r/latest"));
+    CHECK_FALSE(run.claim("latest", 2, 5));  // also after its deletion
+    CHECK(json::parse(*run.store->get("r/names/latest")) == json{{"schema_version", 1}, {"attempt", 1}, {"report", 3}});
+}
+
+TEST_CASE("of attempts that race for a name exactly one has it") {
+    NamedRun run;
+    std::vector<std::thread> racing;
+    std::vector<int> won(8);
+    for (std::uint32_t i = 0; i < won.size(); ++i)
+        racing.emplace_back([&, i] { won[i] = *claim_directory(*run.store, "r", "best", {i + 1, 1}) ? 1 : 0; });
+    for (std::thread& one : racing) one.join();
+    CHECK(std::count(won.begin(), won.end(), 1) == 1);
+    const auto owner = owner_of(*run.store, "r", "best");
+    REQUIRE(owner);
+    CHECK(won.at(owner->attempt - 1) == 1);
+}
+
+TEST_CASE("only the report that claimed a name commits in its directory") {
+    NamedRun run;
+    run.start();
+    REQUIRE(run.claim("best", 1, 3));
+    CHECK(run.commit("best", 2, 3).error().message == "\"best\" is not the directory of report 3 of attempt 2");
+    CHECK(run.commit("best", 1, 4).error().code == ErrorCode::invalid);
+    CHECK(run.commit("other", 1, 3).error().code == ErrorCode::invalid);  // nobody claimed it
+    CHECK(run.commit("best-a002", 1, 3).error().code == ErrorCode::invalid);
+    CHECK(run.commit("best", 1, 3).ok());
+}
+
+TEST_CASE("what a zombie commits under a name of its own lies on a dead branch, whatever it writes there") {
+    NamedRun run;
+    run.start();
+    REQUIRE(run.claim("one", 1, 1));
+    REQUIRE(run.commit("one", 1, 1).ok());
+    CHECK(run.start() == "one");
+    REQUIRE(run.claim("two", 1, 2));  // by attempt 1, which has not heard of its end
+    REQUIRE(run.commit("two", 1, 2).ok());
+    CHECK(run.listed() == Names{"one", "two dead"});
+    CHECK(newest_sound(*run.store, "r")->manifest->directory == "one");
+    // A manifest that says attempt 2 in a directory that attempt 1 has claimed is damage.
+    REQUIRE(run.claim("three", 2, 1));
+    REQUIRE(run.commit("three", 2, 1).ok());
+    run.write("names/three", R"({"attempt": 1, "report": 9})");
+    const auto all = list_checkpoints(*run.store, "r");
+    REQUIRE(all->size() == 3);
+    CHECK(all->back().manifest.directory == "three");
+    CHECK(all->back().damage == "the manifest is that of three, attempt 2, report 1");
+    CHECK_FALSE(all->back().live);
+}
+
+TEST_CASE(
+    "a manifest that cannot be read counts for the attempt that claimed the name; a claim that cannot, for nothing") {
+    NamedRun run;
+    run.start();
+    REQUIRE(run.claim("best", 1, 7));
+    REQUIRE(run.commit("best", 1, 7).ok());
+    run.write("names/best", "{}");
+    CHECK(run.listed() == Names{"best"});
+    CHECK_FALSE(run.claim("best", 1, 7));
+    run.write("names/best", R"({"attempt": 1, "report": 7})");
+    run.write("best/.manifest.json", "torn");
+    const auto all = list_checkpoints(*run.store, "r");
+    REQUIRE(all->size() == 1);
+    CHECK(all->front().manifest.attempt == 1);
+    CHECK(all->front().manifest.report == 7);
+    CHECK_FALSE(all->front().damage.empty());
+}
+
+TEST_CASE("names that are not free: what others put into the run stays theirs, and is no checkpoint nor garbage") {
+    NamedRun run;
+    run.start();
+    run.write("plots/loss.png", "png");
+    run.write("plots/.manifest.json", "{}");
+    run.write("notes", "text");
+    CHECK_FALSE(run.claim("plots", 1, 1));
+    CHECK_FALSE(run.claim("notes", 1, 1));
+    CHECK(run.listed().empty());
+    CHECK(plan_garbage(*run.store, "r")->items.empty());
+    CHECK(delete_checkpoint(*run.store, "r", "plots").error().code == ErrorCode::invalid);
+    CHECK(fs::exists(run.path + "/r/plots/loss.png"));
+    for (const char* name : {"attempts", "code", "logs", "names"}) {
+        run.write(std::string("names/") + name, R"({"attempt": 1, "report": 1})");  // forged
+        CHECK_FALSE(run.claim(name, 1, 1));
+        CHECK(delete_checkpoint(*run.store, "r", name).error().code == ErrorCode::invalid);
+    }
+    CHECK(plan_garbage(*run.store, "r")->items.empty());
+}
+
+TEST_CASE("a claimed directory that was never committed is garbage, and its name stays taken") {
+    NamedRun run;
+    run.start();
+    REQUIRE(run.claim("half", 1, 1));
+    run.write("half/model.pt", "wei");
+    const auto plan = plan_garbage(*run.store, "r");
+    REQUIRE(plan->items.size() == 1);
+    CHECK(plan->items[0].path == "r/half");
+    CHECK(plan->items[0].why == "never committed");
+    REQUIRE(remove_garbage(*run.store, "r", plan->items[0]).ok());
+    CHECK_FALSE(fs::exists(run.path + "/r/half"));
+    CHECK(fs::exists(run.path + "/r/names/half"));
+}
+
+TEST_CASE("a run of before keeps names with their attempt; one of after is refused, with what to do") {
+    NamedRun run;
+    json header = run.header();
+    CHECK(header["format"] == 2);
+    CHECK_FALSE(header.contains("wall_ms"));  // binaries of before need it: they refuse the run
+    CHECK(read_run(*run.store, "r")->format == 2);
+    header.erase("format");
+    header["wall_ms"] = header["created_wall_ms"];
+    header.erase("created_wall_ms");
+    run.write("run.json", header.dump());
+    CHECK(read_run(*run.store, "r")->format == 1);
+    CHECK_FALSE(run.claim("best", 1, 1));
+    CHECK_FALSE(fs::exists(run.path + "/r/names"));
+    header["format"] = 3;
+    run.write("run.json", header.dump());
+    const auto later = read_run(*run.store, "r");
+    REQUIRE_FALSE(later);
+    CHECK(later.error().code == ErrorCode::invalid);
+    CHECK(later.error().message == "r/run.json has format 3; this rtrain reads formats 1 to 2");
+    CHECK(later.error().next == "use the rtrain that made the run, or a newer one");
+    CHECK(list_checkpoints(*run.store, "r").error().message == later.error().message);
+    CHECK(plan_garbage(*run.store, "r").error().message == later.error().message);
+}
+
+TEST_CASE("which names a program may give") {
+    for (const char* fine :
+         {"best", "epoch-3", "latest-2", "x-a1", "x-a01", "-a001", "checkpoint_000007", "a.pt", "12", "café"})
+        CHECK(checkpoint_name_fault(fine) == "");
+    for (const char* wrong : {"", ".best", "a/b", "a\\b", "a\nb", "attempts", "code", "logs", "names", "run.json",
+                              "driver.pkl", "x-a001", "x-a12345", "x-a99999999999"})
+        CHECK(checkpoint_name_fault(wrong) != "");
+    CHECK(checkpoint_name_fault(std::string(200, 'x')) == "");
+    CHECK(checkpoint_name_fault(std::string(201, 'x')) == "has 201 bytes; the most is 200");
+}
+
+}  // namespace rtrain::storage
