@@ -55,13 +55,18 @@ void Feeds::pump_all() {
     for (auto at = followers_.begin(); at != followers_.end();) {
         const std::shared_ptr<Follower> one = *at;  // a pump may add or close others
         const bool permitted = one->permitted();
-        const Pumped pumped = permitted && !one->gone ? guarded_pump(*one) : Pumped::ended;
+        const bool pumps = permitted && !one->gone && !one->ended;
+        const Pumped pumped = pumps ? guarded_pump(*one) : Pumped::ended;
         if (pumped == Pumped::again) more = true;
-        if (pumped != Pumped::ended && !one->gone) {
+        if (pumps && pumped == Pumped::ended && !one->gone) {  // what waits may still have to be cut
+            one->ended = true;
+            one->stream->close();
+        }
+        if (permitted && !one->gone) {
             ++at;
             continue;
         }
-        if (!one->gone) permitted ? one->stream->close() : one->stream->cut();
+        if (!one->gone) one->stream->cut();
         at = followers_.erase(at);
     }
     if (more) pump_soon();
@@ -81,7 +86,7 @@ void Feeds::keep_alive() {
     keeping_ = !followers_.empty();
     if (!keeping_) return;
     for (const auto& one : followers_)
-        if (!one->gone && !one->stream->write(": still here\n\n")) one->gone = true;
+        if (!one->gone && !one->ended && !one->stream->write(": still here\n\n")) one->gone = true;
     loop_.after(keep_alive_ms, [this] { keep_alive(); });
 }
 

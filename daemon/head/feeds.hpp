@@ -19,7 +19,8 @@ class Feeds {
     using Pump = std::function<Pumped(net::Stream&)>;
 
     explicit Feeds(net::Loop& loop) : loop_(loop) {}
-    // `permitted` is asked twice a second: when it says no, the stream is cut, without what waits.
+    // `permitted` is asked twice a second until the follower has all: when it says no, the stream is cut, without what
+    // waits.
     void add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted);
     void poke();                                  // something has happened
     void pump_soon();                             // nothing has, but a pump is ready to write
@@ -31,6 +32,7 @@ class Feeds {
         std::shared_ptr<net::Stream> stream;
         Pump pump;
         std::function<bool()> permitted;
+        bool ended = false;  // the pump has no more; what waits is still being read
         bool gone = false;
     };
     void pump_all();
