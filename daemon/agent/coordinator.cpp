@@ -296,13 +296,15 @@ void write_manifest(Coordinator& c, GroupSink& sink) {
     sink.out.push_back(WriteManifest{key(c), std::move(manifest)});
 }
 
-// Said once for each kind of trouble that a checkpoint meets in a row, not at every try.
+// Said once for each kind of trouble that a checkpoint meets in a row, not at every try. The ranks of all nodes need
+// not wait for its commit.
 void in_trouble(Coordinator& c, const std::string& why, const std::string& reason, GroupSink& sink) {
     Commit& commit = *c.commit;
     if (commit.trouble.empty() || commit.trouble_reason != known(reason))
         notice(c, known(reason), "checkpoint not written: " + why + "; training goes on, and it is tried again", sink);
     commit.trouble = why;
     commit.trouble_reason = known(reason);
+    tell_all(c, GroupUploaded{.index = commit.index, .error = why, .error_reason = known(reason)}, sink);
 }
 
 void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {

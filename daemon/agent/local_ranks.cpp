@@ -152,6 +152,12 @@ void committed(LocalRanks& local, const GroupCommitted& message, GroupSink& sink
     if (sync) tell_ranks(local, worker::Reported{.index = message.index, .directory = message.directory}, sink);
 }
 
+// The storage does not take that checkpoint at present, whichever node found it so: nobody need wait for its commit.
+void in_trouble(const LocalRanks& local, std::uint64_t index, GroupSink& sink) {
+    if (local.upload && local.upload->index == index && !local.upload->sync)
+        tell_ranks(local, worker::Reported{.index = index, .directory = ""}, sink);
+}
+
 void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSink& sink) {
     if (message.index != local.broadcast_passed + 1) return;
     local.broadcast_passed = message.index;
@@ -263,6 +269,7 @@ void from_coordinator(LocalRanks& local, Time now, const GroupMessage& message, 
     }
     if (const auto* one = std::get_if<GroupCommitted>(&message)) return committed(local, *one, sink);
     if (const auto* one = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *one, sink);
+    if (const auto* one = std::get_if<GroupUploaded>(&message)) return in_trouble(local, one->index, sink);
     if (const auto* one = std::get_if<GroupArrived>(&message); one && one->index == local.passed + 1)
         local.hopeless = one->hopeless;
     if (const auto* one = std::get_if<GroupStacks>(&message)) {
@@ -284,7 +291,7 @@ void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink
         broke_off(upload, now);
         upload.retry_at = now + Duration{upload.backoff_ms};
         upload.backoff_ms = std::min(upload.backoff_ms * 2, backoff_max_ms);
-        if (!upload.sync) tell_ranks(local, worker::Reported{.index = news.index, .directory = ""}, sink);
+        if (!local.coordinates) in_trouble(local, news.index, sink);
     }
     tell(local, GroupUploaded{.index = news.index, .files = news.files, .error = news.why, .error_reason = news.reason},
          sink);

@@ -41,7 +41,7 @@ struct GroupArrived {
     std::string hopeless{};
     bool operator==(const GroupArrived&) const = default;
 };
-struct GroupUploaded {
+struct GroupUploaded {  // from the coordinator: some node's part, or the manifest, is not stored at present
     std::uint64_t index = 0; std::vector<StagedFile> files{}; std::string error{}; std::string error_reason{};
     bool operator==(const GroupUploaded&) const = default;
 };

@@ -358,6 +358,48 @@ TEST_CASE("the coordinator gathers nodes: one message each, one manifest, lower 
     CHECK(std::get<protocol::GroupCommitted>(all<ToGroup>(written)[0].message).directory == "checkpoint_000001-a001");
 }
 
+TEST_CASE("storage that one node finds away is told to the ranks of all: none waits for that commit") {
+    const protocol::GroupUploaded away{.index = 1, .error = "no answer from s3", .error_reason = "storage_unreachable"};
+    const UploadMode mode = GENERATE(UploadMode::async, UploadMode::sync);
+    Machine machine = running({.nodes = {{0}, {1}}, .upload = mode});
+    machine.feed(report_with_files(0, 1));
+    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    machine.feed(
+        GroupSaid{attempt_1, "n2",
+                  protocol::GroupReport{
+                      .index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .sync = mode == UploadMode::sync}});
+
+    const Outputs told = machine.feed(GroupSaid{attempt_1, "n2", away});
+    REQUIRE(all<ToGroup>(told).size() == 1);
+    CHECK(std::get<protocol::GroupUploaded>(all<ToGroup>(told)[0].message).index == 1);
+    const auto to_own = to_workers<worker::Reported>(told);
+    REQUIRE(to_own.size() == (mode == UploadMode::sync ? 0 : 1));  // who waits for the commit in `report` goes on
+    if (mode == UploadMode::sync) return;
+    CHECK(to_own[0].second == worker::Reported{.index = 1, .directory = ""});
+
+    machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1}});
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    const Outputs denied = machine.feed(ManifestWritten{.attempt = attempt_1, .index = 1, .why = "denied"});
+    CHECK(all<ToGroup>(denied).size() == 1);
+    CHECK(to_workers<worker::Reported>(denied).size() == 1);
+}
+
+TEST_CASE("a node passes on that the storage is away, of the checkpoint on its way alone") {
+    Machine machine = running({.nodes = {{0}, {1, 2}}, .here = 1});
+    machine.feed(report_with_files(1, 1));
+    machine.feed(report_with_files(2, 1));
+    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = {{.rank = 1, .path = "a", .bytes = 1}}});
+    const auto told = [&](protocol::GroupMessage message) {
+        return to_workers<worker::Reported>(machine.feed(GroupSaid{attempt_1, "", std::move(message)}));
+    };
+    const protocol::GroupUploaded away{.index = 1, .error = "no answer from s3", .error_reason = "storage_unreachable"};
+    CHECK(told(away).empty());  // nobody has passed it yet
+    CHECK(told(protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001"}).size() == 2);
+    const auto passed_on = told(away);
+    REQUIRE(passed_on.size() == 2);
+    CHECK(passed_on[0].second == worker::Reported{.index = 1, .directory = ""});
+}
+
 TEST_CASE("a part that a node lost in its agent's restart is told to people, and ends no worker that trains on") {
     const UploadMode mode = GENERATE(UploadMode::async, UploadMode::sync);
     Machine machine = running({.nodes = {{0}, {1}}, .upload = mode});
