@@ -304,9 +304,12 @@ Status Outbox::drop(std::uint64_t up_to) {
     const std::size_t before = kept_.size();
     kept_.erase(kept_.begin(), kept_.upper_bound(up_to));
     dropped_ += before - kept_.size();
+    if (torn_) return rewrite();
     if (dropped_ < 1'000 || dropped_ < kept_.size()) return Done{};
     return rewrite();
 }
+
+Status Outbox::mend() { return torn_ ? rewrite() : Done{}; }
 
 Status Outbox::rewrite() {
     std::string all = "next " + std::to_string(next_) + "\n";

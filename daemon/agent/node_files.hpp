@@ -71,8 +71,10 @@ class Outbox {
     ~Outbox();
     std::map<std::uint64_t, protocol::News> kept() const;  // read from their lines
     std::uint64_t next() const { return next_; }
-    Status keep(const protocol::News& news);
+    Status keep(const protocol::News& news);  // failed: the news are in memory alone until `mend` has succeeded
     Status drop(std::uint64_t up_to);
+    Status mend();  // nothing to do where all news are on disk
+    bool torn() const { return torn_; }
 
   private:
     explicit Outbox(std::string path) : path_(std::move(path)) {}
@@ -82,7 +84,7 @@ class Outbox {
     std::map<std::uint64_t, std::string> kept_;  // lines
     std::uint64_t next_ = 1;
     std::size_t dropped_ = 0;
-    bool torn_ = false;  // the last line may be cut short, on a full disk: the next write makes the file anew
+    bool torn_ = false;  // the last line may be cut short, on a full disk: what comes next makes the file anew
 };
 
 }  // namespace rtrain::agent

@@ -18,7 +18,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t probe_every_ms = 50, journal_gather_ms = 1'000, journal_again_ms = 10'000,
-                       hang_named_ms = 10'000;
+                       hang_named_ms = 10'000, mend_outbox_ms = 1'000;
 
 std::int64_t kib(const std::map<std::string, std::string>& words, const char* name) {
     const auto found = words.find(name);
@@ -53,6 +53,13 @@ std::string local_run_path(const AttemptGear& gear) {
     return gear.store->local() ? gear.store->local_path(gear.prepare.run_name) : std::string{};
 }
 
+// These may be the last news for long: they do not wait for the next to be written.
+void mend_later(net::Loop& loop, Outbox& outbox) {
+    loop.after(mend_outbox_ms, [&loop, &outbox] {
+        if (!outbox.mend()) mend_later(loop, outbox);
+    });
+}
+
 }  // namespace
 
 void Service::perform(Output output) {
@@ -62,8 +69,11 @@ void Service::perform(Output output) {
 void Service::on(const ToHead& out) { send(out.message); }
 
 void Service::on(const KeepNews& out) {
-    if (Status kept = outbox_.keep(out.news); !kept)
-        warn("news " + std::to_string(out.news.seq) + " is in memory only: " + kept.error().message);
+    const bool before = outbox_.torn();
+    const Status kept = outbox_.keep(out.news);
+    if (kept) return;
+    warn("news " + std::to_string(out.news.seq) + " is in memory only: " + kept.error().message);
+    if (!before) mend_later(loop_, outbox_);
 }
 
 void Service::on(const DropNews& out) {

@@ -184,6 +184,29 @@ TEST_CASE("news that came while the disk was full are on disk with the next that
     CHECK(again->kept().size() == 4);
 }
 
+TEST_CASE("news that came while the disk was full are on disk once it has room, though no others come") {
+    Folder folder;
+    const std::string path = folder.path + "/outbox.jsonl";
+    const bool acknowledged = GENERATE(false, true);
+    auto outbox = Outbox::open(path);
+    REQUIRE(outbox);
+    REQUIRE(outbox->keep(emptied(1)));
+    {
+        const FileSizeLimit full(std::filesystem::file_size(path) + 10);
+        CHECK_FALSE(outbox->keep(emptied(2)));
+        CHECK_FALSE(outbox->mend());
+    }
+    CHECK(Outbox::open(path)->kept().size() == 1);
+    CHECK((acknowledged ? outbox->drop(1) : outbox->mend()).ok());
+    const auto again = Outbox::open(path);
+    REQUIRE(again);
+    CHECK(again->kept().contains(2));
+    CHECK(again->kept().contains(1) != acknowledged);
+    const auto written = std::filesystem::last_write_time(path);
+    CHECK(outbox->mend());
+    CHECK(std::filesystem::last_write_time(path) == written);
+}
+
 TEST_CASE("an attempt's image is read back as it was") {
     AttemptImage image;
     image.prepare = prepare_order({});
