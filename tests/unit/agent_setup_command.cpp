@@ -1,9 +1,13 @@
 // `setup:` of a job on one node: carried out once, kept, its failure told with its last lines, ended when it takes too
 // long.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pwd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -108,6 +112,41 @@ TEST_CASE("a setup that takes too long is ended with all it has started") {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!gone() && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 5);
     CHECK(gone());
+}
+
+namespace {
+
+// From now on pidfd_open fails in this thread, as where a process has no descriptors left.
+bool no_more_pidfds() {
+    sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EMFILE),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog filter{.len = std::size(steps), .filter = steps};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0 &&
+           ::syscall(SYS_pidfd_open, ::getpid(), 0) == -1 && errno == EMFILE;
+}
+
+}  // namespace
+
+TEST_CASE("a setup is waited for also where the kernel gives no descriptor of its process") {
+    const Place place;
+    bool filtered = false;
+    SetupResult ended, failed;
+    std::thread([&] {
+        filtered = no_more_pidfds();
+        if (!filtered) return;
+        ended = done(place, order_of(place, "echo made > it"), 20'000);
+        failed = done(place, order_of(place, "exit 3"), 20'000);
+    }).join();
+    if (!filtered) {
+        WARN("skipped: this kernel filters no system calls");
+        return;
+    }
+    CHECK(ended.why.empty());
+    CHECK(text_of(ended.working_dir + "/it") == "made\n");
+    CHECK(failed.why.find("exit code 3") != std::string::npos);
 }
 
 TEST_CASE("the virtual environment of a setup sees what its interpreter sees, and comes first") {
