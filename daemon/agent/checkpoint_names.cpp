@@ -39,7 +39,8 @@ NewDirectory name_directory(Coordinator& c, const WishedName& wish) {
     ++c.counter;
     const std::string wanted = name_of(c, wish.text, c.counter);
     if (wish.exact && !wish.text.empty()) {
-        c.names.try_emplace(wanted, 1);
+        const bool numbered = storage::attempt_of(wish.text) == c.attempt.number;  // where a rank has put its files
+        c.names.try_emplace(numbered ? wish.text.substr(0, wish.text.rfind("-a")) : wanted, 1);
         return {.name = wish.text};
     }
     const auto directory = [&](const std::string& name) {

@@ -160,7 +160,7 @@ struct Wish {
     std::string error, error_reason, metrics_json;  // metrics: rank 0's
     WishedName name{.exact = true};
 };
-Wish wish_of(const Gathered& gathering) {
+Wish wish_of(const Coordinator& c, const Gathered& gathering) {
     Wish wish;
     for (const auto& [node, report] : gathering.nodes) {
         wish.checkpoint = wish.checkpoint || report.checkpoint;
@@ -169,7 +169,9 @@ Wish wish_of(const Gathered& gathering) {
             wish.error = report.checkpoint_error;
             wish.error_reason = report.error_reason;
         }
-        if (!report.directory_name.empty()) wish.name.text = report.directory_name;
+        // What lies in its place already is not moved: a wish of rank 0, which is on the own node, gives way to it.
+        const bool first = wish.name.text.empty() || node != c.own_node;
+        if (!report.directory_name.empty() && first) wish.name.text = report.directory_name;
         wish.name.exact = wish.name.exact && report.exact;
     }
     return wish;
@@ -218,7 +220,7 @@ void begin_commit(Coordinator& c, Time now, const Reported& reported, const Gath
 
 // Every node has come. True: released.
 bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
-    Wish wish = wish_of(gathering);
+    Wish wish = wish_of(c, gathering);
     const bool whole = gathering.nodes.size() == c.nodes.size();
     const bool with_files = wish.checkpoint && wish.error.empty() && whole;
     if (with_files && c.commit && (c.commit->trouble.empty() || c.commit->writing)) {
@@ -354,7 +356,8 @@ void own_ranks_alone(const std::set<std::uint32_t>& own, GroupMessage& message) 
     if (auto* report = std::get_if<GroupReport>(&message)) {
         std::erase_if(report->metrics_json, [&](const auto& one) { return foreign(one.first); });
         std::erase_if(report->files, [&](const StagedFile& file) { return foreign(file.rank); });
-        if (foreign(0)) report->directory_name.clear();
+        const bool in_place = report->exact && is_file_name(report->directory_name);
+        if (foreign(0) && !in_place) report->directory_name.clear();
     }
     if (auto* uploaded = std::get_if<GroupUploaded>(&message))
         std::erase_if(uploaded->files, [&](const StagedFile& file) { return foreign(file.rank); });

@@ -255,6 +255,7 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
     GroupReport report = *local.complete;
     report.files = listed.files;
     report.exact = listed.exact;
+    if (!listed.in_place.empty()) report.directory_name = listed.in_place;
     if (!listed.why.empty()) {
         report.checkpoint_error = listed.why;
         report.error_reason = listed.reason;

@@ -6,8 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
+#include "storage/base/relative_path.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/taking.hpp"
 #include "storage/uri/tree.hpp"
@@ -15,15 +15,11 @@
 namespace rtrain::agent {
 namespace {
 
-namespace fs = std::filesystem;
 using storage::Descriptor;
 constexpr const char* manifest_name = ".manifest.json";
-// What a rank stages that has put its files into the run's directory itself: a note of where they lie. Until all have
-// come others may put theirs beside them, so they are taken over only then, by one rename: ours, or that of a rank
-// which returns from its report and might use the directory again. The mark beside the files says so to ranks; it is no
-// file of the checkpoint.
-constexpr const char *in_place_note = ".rtrain-in-place", *taken_name = ".rtrain-taken",
-                     *mark_prefix = ".rtrain-taking-";
+// What a rank stages that has put its files into the run's directory itself: a note of where they lie, which is where
+// they stay. Until all have come others may put theirs beside them.
+constexpr const char* in_place_note = ".rtrain-in-place";
 
 std::string path_of(const Descriptor& opened) { return "/proc/self/fd/" + std::to_string(opened.number()); }
 
@@ -38,6 +34,8 @@ Error unread(const Error& why, const std::string& name, const UserRights& rights
             : refused         ? unreadable_next
                               : ""};
 }
+
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // The note of a rank that put its files into the run's directory itself: where. Empty: it did not.
 std::string noted_place(const Descriptor& stage) {
@@ -68,37 +66,20 @@ Result<Descriptor> StagedFiles::open_stage(const std::string& stage) const {
     return storage::open_beneath(*top, stage.substr(slash), a_directory);
 }
 
-Status StagedFiles::take_over(const StagedPaths& staged) const {
+Result<std::string> StagedFiles::in_place(const StagedPaths& staged) const {
     const UserRights::Worn worn(rights_);
     if (!worn.taken()) return worn.taken().error();
-    for (const auto& [rank, stage] : staged)
-        if (Status taken = take_place(stage); !taken) return taken;
-    return Done{};
-}
-
-Status StagedFiles::take_place(const std::string& stage) const {
-    const auto opened = open_stage(stage);
-    if (!opened) return opened.error().code == ErrorCode::not_found ? Status(Done{}) : opened.error();
-    const std::string given = noted_place(*opened);
-    if (given.empty()) return Done{};
-    const fs::path run = gear_.store->local() ? gear_.store->local_path(gear_.prepare.run_name) : "";
-    // By a rank, or by another try at the same moment: what lies there now is not of this report.
-    const auto is_taken = [&] { return storage::open_beneath(*opened, taken_name, a_directory).ok(); };
-    std::error_code failed;
-    const fs::path resolved = fs::weakly_canonical(given, failed);
-    if (failed && is_taken()) return Done{};
-    const fs::path inside = resolved.lexically_relative(fs::weakly_canonical(run, failed));
-    if (resolved.empty() || failed || run.empty() || inside.empty() || inside.native().starts_with('.'))
-        return Error{ErrorCode::invalid, given + " does not lie in the run's directory " + run.string(), ""};
-    const auto top = storage::open_top(gear_.store->local_path(""));
-    if (!top) return top.error();
-    const auto from = storage::place_beneath(*top, gear_.prepare.run_name + "/" + inside.native());
-    if (!from && from.error().code != ErrorCode::not_found) return from.error();
-    if (from && ::renameat(from->directory.number(), from->name.c_str(), opened->number(), taken_name) == 0)
-        return Done{};
-    const int why = from ? errno : ENOENT;
-    if (is_taken()) return Done{};
-    return Error{ErrorCode::io, "taking over " + given + ": " + std::strerror(why), ""};
+    std::string found;
+    for (const auto& [rank, stage] : staged) {
+        const auto opened = open_stage(stage);
+        if (!opened && opened.error().code != ErrorCode::not_found) return opened.error();
+        const std::string name = opened ? name_of(noted_place(*opened)) : "";
+        if (!found.empty() && !name.empty() && name != found)
+            return Error{ErrorCode::invalid, "ranks bring the directories " + found + " and " + name + " of the run",
+                         "of one report all bring the same directory, or all but one stage their files"};
+        if (!name.empty()) found = name;
+    }
+    return found;
 }
 
 Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
@@ -107,21 +88,26 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
     if (!stage && stage.error().code == ErrorCode::not_found) return Done{};  // a try before has moved its files
     if (!stage) return stage.error();
     const std::string noted = noted_place(*stage);
-    std::string place = given, named = noted.empty() ? given : noted;  // links in it may name it as its rank did
-    if (auto taken = storage::open_beneath(*stage, taken_name, a_directory)) {
-        stage = std::move(taken);
-        place += std::string("/") + taken_name;
-    } else if (!noted.empty()) {
-        place = noted;  // not taken over yet: listed where it lies
+    const std::string named = noted.empty() ? given : noted;  // links in it may name it as its rank did
+    std::string place = given;
+    if (!noted.empty()) {
+        if (!gear_.store->local() || !storage::safe_relative(name_of(noted)))
+            return Error{ErrorCode::invalid, noted + " is no directory of the run", ""};
+        place = gear_.store->local_path(gear_.prepare.run_name + "/" + name_of(noted));
         stage = open_stage(place);
-        if (!stage) return stage.error().code == ErrorCode::not_found ? Status(Done{}) : stage.error();
+        if (!stage) return stage.error();
     }
     auto found = storage::entries_below(*stage);
     if (!found) return found.error();
     for (storage::TreeEntry& one : *found) {
-        if (one.path == manifest_name || one.path.starts_with(mark_prefix)) continue;
-        StagedEntry entry{
-            .rank = rank, .stage = place, .named = named, .name = one.path, .bytes = one.bytes, .link = one.link};
+        if (one.path == manifest_name) continue;
+        StagedEntry entry{.rank = rank,
+                          .stage = place,
+                          .named = named,
+                          .name = one.path,
+                          .bytes = one.bytes,
+                          .link = one.link,
+                          .in_place = !noted.empty()};
         // Opened now, since an upload that cannot read them would be tried again and again.
         auto opened = open_entry(entry);
         struct stat facts{};
@@ -173,6 +159,10 @@ Status StagedFiles::give(const StagedEntry& entry, const std::string& path, cons
         opened = open_entry(entry);
         if (!opened) return opened.error();
         struct stat facts{};
+        if (entry.in_place && !entry.link) {
+            if (::fsync(opened->number()) == 0) return Done{};
+            return Error{ErrorCode::io, "syncing " + entry.local() + ": " + std::strerror(errno), ""};
+        }
         const bool plain = ::fstat(opened->number(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_nlink == 1;
         const auto place = own_place();
         if (place && plain && !entry.link && (!rights_.others() || rights_.owns(facts.st_uid))) {

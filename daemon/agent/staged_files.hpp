@@ -15,7 +15,8 @@ struct StagedEntry {
     std::uint32_t rank = 0;
     std::string stage, named, name;  // the directory, what its rank calls it, and the file's name below it
     std::int64_t bytes = 0;
-    bool link = false;  // to a file of the same directory: its content is copied
+    bool link = false;      // to a file of the same directory: its content is copied
+    bool in_place = false;  // it lies where it belongs, in the run's directory
     std::string local() const { return stage + "/" + name; }
 };
 
@@ -25,9 +26,9 @@ bool is_stage_of(const AttemptGear& gear, std::uint32_t rank, const std::string&
 class StagedFiles {
   public:
     explicit StagedFiles(const AttemptGear& gear) : gear_(gear), rights_(gear.user) {}
-    // Where ranks have put files into the run's directory themselves: it is renamed into what they staged, a note of
-    // it.
-    Status take_over(const StagedPaths& staged) const;
+    // The directory of the run into which a rank has put its files itself, as the note that it staged says. Empty:
+    // none has. An error where two name different ones.
+    Result<std::string> in_place(const StagedPaths& staged) const;
     // Every name once, with its lowest rank. A file that the worker's user may not read is an error, and so is a link
     // that leads out of the staged directory.
     Result<std::map<std::string, StagedEntry>> list(const StagedPaths& staged) const;
@@ -38,7 +39,6 @@ class StagedFiles {
   private:
     Result<storage::Descriptor> open_stage(const std::string& stage) const;
     Result<storage::Descriptor> open_entry(const StagedEntry& entry) const;
-    Status take_place(const std::string& stage) const;
     Status list_rank(std::uint32_t rank, const std::string& stage, std::map<std::string, StagedEntry>& files) const;
     const AttemptGear& gear_;
     UserRights rights_;

@@ -268,6 +268,15 @@ Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, cons
 
 namespace {
 
+// Files that lie in the run already: the rank has claimed the directory for this very report.
+Result<std::string> claimed_place(const AttemptGear& gear, const ListStaged& order) {
+    auto place = StagedFiles(gear).in_place(order.staged);
+    if (!place || place->empty()) return place;
+    const Status ours = storage::check_owner(*gear.store, gear.prepare.run_name, *place,
+                                             {.attempt = order.number, .report = order.index});
+    return ours ? std::move(place) : ours.error();
+}
+
 // A storage that does not take the claim now takes the checkpoint later, under a name with its attempt.
 bool claimed(const AttemptGear& gear, const ListStaged& order) {
     const auto ours = storage::claim_directory(*gear.store, gear.prepare.run_name, order.name,
@@ -280,7 +289,8 @@ bool claimed(const AttemptGear& gear, const ListStaged& order) {
 
 StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
     StagedListed answer{.attempt = order.attempt, .index = order.index};
-    auto files = StagedFiles(gear).list(order.staged);
+    auto place = claimed_place(gear, order);
+    auto files = place ? StagedFiles(gear).list(order.staged) : place.error();
     if (!files) {
         answer.why = told(files.error());
         answer.reason = storage_reason(files.error().code);
@@ -288,7 +298,8 @@ StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
     }
     for (const auto& [name, file] : *files)
         answer.files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes});
-    answer.exact = order.name.empty() || claimed(gear, order);
+    answer.in_place = std::move(*place);
+    answer.exact = !answer.in_place.empty() || order.name.empty() || claimed(gear, order);
     return answer;
 }
 
@@ -306,7 +317,14 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
                                              {.attempt = order.number, .report = order.index});
     if (!ours) return fail(ours.error());
     const StagedFiles staged(gear);
-    if (Status taken = staged.take_over(order.staged); !taken) return fail(taken.error());
+    const auto in_place = staged.in_place(order.staged);
+    if (!in_place) return fail(in_place.error());
+    if (!in_place->empty() && *in_place != order.directory) {
+        fail({ErrorCode::invalid, "files lie in " + *in_place + ", and the checkpoint is " + order.directory,
+              "of one report all ranks bring the same directory of the run"});
+        answer.reason = name_taken;  // however often it is tried
+        return answer;
+    }
     auto found = staged.list(order.staged);
     if (!found) return fail(found.error());
     const std::string kept_at = gear.spool + "/" + order.directory + ".files";

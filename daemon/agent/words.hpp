@@ -107,8 +107,8 @@ struct WorkerSaid {
     bool operator==(const WorkerSaid&) const = default;
 };
 struct WorkerCut { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WorkerCut&) const = default; };
-struct StagedListed {  // what lies in the staged directories of a report; `exact`: the wished name is claimed, or none is wished
-    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{}; bool exact = false;
+struct StagedListed {  // `exact`: the wished name is claimed, or none is wished; `in_place`: where in the run files lie already, and stay
+    AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{}; bool exact = false; std::string in_place{};
     bool operator==(const StagedListed&) const = default;
 };
 struct Uploaded {

@@ -26,7 +26,7 @@ struct GroupReport {  // all of a node's ranks have come to report `index`
     std::uint64_t index = 0;
     std::map<std::uint32_t, std::string> metrics_json{};
     bool checkpoint = false;           // some rank brought files
-    std::string directory_name{};        // rank 0's wish
+    std::string directory_name{};        // rank 0's wish; with `exact` also where a rank's files lie already
     std::vector<StagedFile> files{};     // staged; hashes empty until uploaded
     std::string checkpoint_error{};      // why some rank's files are missing: nobody's of this report are committed
     std::string error_reason{};          // its kind, one word of a notice

@@ -164,6 +164,12 @@ RTW_EXPORT int rtw_report_metrics(rtw_worker* worker, const char* metrics_json) 
     return rtw_report(worker, &args);
 }
 
+RTW_EXPORT uint64_t rtw_next_report(rtw_worker* worker) {
+    std::uint64_t answer = 0;
+    if (worker) guarded([&] { return answer = worker->session->next_report(), int{RTW_OK}; });
+    return answer;
+}
+
 RTW_EXPORT int rtw_flush(rtw_worker* worker, int64_t timeout_ms) {
     if (!worker) return missing("worker");
     return guarded([&] { return worker->session->flush(std::chrono::milliseconds(timeout_ms)); });

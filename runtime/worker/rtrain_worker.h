@@ -82,6 +82,10 @@ int rtw_report(rtw_worker* worker, const rtw_report_args* args);
  * meet an older library looks the name up at run time. */
 int rtw_report_metrics(rtw_worker* worker, const char* metrics_json);
 
+/* The number that the next report of this rank will have, from 1 in each attempt; 0: worker is NULL. Since rtrain 0.2;
+ * a program that may meet an older library looks the name up at run time. */
+uint64_t rtw_next_report(rtw_worker* worker);
+
 /* Waits until every checkpoint reported so far is committed, at most timeout_ms (-1: without end). */
 int rtw_flush(rtw_worker* worker, int64_t timeout_ms);
 

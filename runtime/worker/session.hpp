@@ -63,6 +63,10 @@ class Session {  // every int is an RTW_ code
     int broadcast(std::optional<std::string> data, std::string& out);
     int fail(const std::string& text);
     int wanted();
+    std::uint64_t next_report() {
+        const std::lock_guard lock(state_);
+        return next_report_;
+    }
     void add_data_wait(std::chrono::microseconds waited);
     std::string wanted_json();
 

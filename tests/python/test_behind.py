@@ -53,7 +53,7 @@ t.flush()
         (2, 2, False),
         (3, 3, True),
     ]
-    assert (agent.storage / "story" / "checkpoint_000001" / "dict_checkpoint.pkl").is_file()
+    assert (agent.storage / "story" / "checkpoint_r000001-a003" / "dict_checkpoint.pkl").is_file()
 
 
 def test_a_script_that_ends_meanwhile_waits_and_its_function_may_start_threads(agent, start):
@@ -181,7 +181,7 @@ with t.checkpoint_dir() as directory:
     t.report({}, Checkpoint(directory), checkpoint_upload_mode=ASYNC, checkpoint_upload_fn=bring)
 returned.set()
 t.flush()
-assert (run / "checkpoint_000001" / "weights").is_file() and not pathlib.Path(directory).exists()
+assert (run / "checkpoint_r000001-a003" / "weights").is_file() and not pathlib.Path(directory).exists()
 """
     ).finish()
 

@@ -11,10 +11,11 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
 from rtrain import train
-from rtrain.train import Result, _checkpoint_names
-from rtrain.train._local_directory import Directory, claim_name
+from rtrain.train import Result, _checkpoint_names, _uploads
+from rtrain.train._local_directory import Claim, Directory, claim_in_place, claim_name
 from rtrain.train._restore import Origin
 from rtrain.train._run_directory import open_directory
+from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
 
 
 def opened(path: pathlib.Path) -> Directory:
@@ -131,7 +132,86 @@ def test_a_directory_that_holds_files_is_not_taken_for_a_checkpoint(tmp_path: pa
     opened(tmp_path / "r").close()
     (tmp_path / "r" / "mine").mkdir()
     (tmp_path / "r" / "notes").write_text("text")
-    assert claim_name(tmp_path / "r", "mine", 1, 1)  # it is empty
-    assert not claim_name(tmp_path / "r", "notes", 1, 1)
-    assert not claim_name(tmp_path / "r", "code", 1, 1)
+    assert claim_name(tmp_path / "r", "mine", 1, 1) is Claim.FIRST  # it is empty
+    assert claim_name(tmp_path / "r", "notes", 1, 1) is Claim.TAKEN
+    assert claim_name(tmp_path / "r", "code", 1, 1) is Claim.TAKEN
     assert open_directory(str(tmp_path / "r")).names("names") == ["names/mine"]
+
+
+# -- files that lie in the run's directory already ---------------------------------------------------------------------------
+def brought(facts: Facts, index: int, stages: pathlib.Path, **call: object) -> ReportCall:
+    def fresh() -> str:
+        made = stages / f"{index}-{len(list(stages.iterdir()))}"
+        made.mkdir()
+        return str(made)
+
+    return _uploads.prepared(ReportCall("{}", **call), facts, index, fresh)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def in_run(tmp_path: pathlib.Path) -> tuple[Facts, pathlib.Path, pathlib.Path]:
+    opened(tmp_path / "r").close()
+    stages = tmp_path / "stages"
+    stages.mkdir()
+    return Facts(run_path=str(tmp_path / "r"), attempt=2), tmp_path / "r", stages
+
+
+def test_files_in_the_run_stay_where_they_are_and_the_first_rank_brings_them(in_run) -> None:
+    facts, run, stages = in_run
+    (run / "mine").mkdir()
+    (run / "mine" / "w").write_text("w")
+    (run / "mine" / ".manifest.json").write_text('{"directory": "of-another-checkpoint"}')
+    place = {"directory": str(run / "mine"), "upload": CheckpointUploadMode.NO_UPLOAD}
+    first, second = brought(facts, 3, stages, **place), brought(facts, 3, stages, **place)
+    assert (pathlib.Path(first.directory) / ".rtrain-in-place").read_text() == str(run / "mine")
+    assert first.directory_name is None and second.directory is None
+    assert [one.name for one in (run / "mine").iterdir()] == ["w"]
+    with pytest.raises(ValueError, match="mine is the directory of another report"):
+        brought(facts, 4, stages, **place)
+
+
+def test_a_function_gets_a_name_that_no_other_report_has(in_run) -> None:
+    facts, run, stages = in_run
+
+    def bring(_: object, name: str) -> train.Checkpoint:
+        (run / name).mkdir(exist_ok=True)
+        given.append(name)
+        return train.Checkpoint(str(run / name))
+
+    given: list[str] = []
+    claim_in_place(run, "taken", 1, 5)
+    for index, wish in ((1, None), (2, "best"), (2, "best"), (3, "best"), (4, "taken")):
+        call = brought(facts, index, stages, directory=str(stages), directory_name=wish, upload_fn=bring)
+        assert (call.directory is None) == (given[-1] in given[:-1])  # the second rank of report 2 brings nothing itself
+    assert given == ["checkpoint_r000001-a002", "best", "best", "best-3-a002", "taken-4-a002"]
+
+
+def test_what_cannot_be_a_checkpoint_where_it_lies_is_refused_by_name(in_run) -> None:
+    facts, run, stages = in_run
+    for name in ("deep/er", "logs", "x-a001", "x-a002", "mine", "a.pkl"):
+        (run / name).mkdir(parents=True)
+
+    def said(name: str, **more: object) -> str:
+        with pytest.raises(ValueError) as caught:
+            brought(facts, 1, stages, directory=str(run / name), upload=CheckpointUploadMode.NO_UPLOAD, **more)
+        return str(caught.value)
+
+    assert "lies deeper in the run's directory; a checkpoint lies directly in it" in said("deep/er")
+    assert "its name is that of a directory which every run has" in said("logs")
+    assert "its name may not end with .json or .pkl" in said("a.pkl")
+    assert "has the name of another attempt's checkpoint, and this is attempt 2" in said("x-a001")
+    assert "the checkpoint's name is 'mine' and not 'best'" in said("mine", directory_name="best")
+    assert "does not lie in the run's directory" in said("..")
+    assert not (run / "names").exists()
+    header = json.loads((run / "run.json").read_text())
+    del header["format"]
+    (run / "run.json").write_text(json.dumps(header))
+    assert "an earlier rtrain began this run, in which a checkpoint's name says its attempt: call it mine-a002" in said("mine")
+    assert brought(facts, 1, stages, directory=str(run / "x-a002"), upload=CheckpointUploadMode.NO_UPLOAD).directory is not None
+
+
+def test_of_ranks_that_claim_at_once_one_is_the_first(tmp_path: pathlib.Path) -> None:
+    opened(tmp_path / "r").close()
+    claims = [claim_in_place(tmp_path / "r", "best", 1, 7) for _ in range(3)]
+    assert claims == [Claim.FIRST, Claim.AGAIN, Claim.AGAIN]
+    assert claim_in_place(tmp_path / "r", "best", 2, 7) is Claim.TAKEN

@@ -542,7 +542,7 @@ TEST_CASE("a name is exact only where every node's agent takes directories witho
         Machine machine = running({.nodes = {{0}, {1}}});
         machine.feed(report_with_files(0, 1, "best"));
         machine.feed(StagedListed{attempt_1, 1, one_file, "", "", true});
-        protocol::GroupReport others{.index = 1, .metrics_json = {{1, "{}"}}, .directory_name = "forged"};
+        protocol::GroupReport others{.index = 1, .metrics_json = {{1, "{}"}}};
         others.exact = new_version;
         const Outputs out = machine.feed(GroupSaid{attempt_1, "n2", others});
         REQUIRE(all<Upload>(out).size() == 1);

@@ -239,40 +239,6 @@ TEST_CASE("a user's storage path is written with the user's rights, from files t
     CHECK(*read_whole(story.folder.path + "/runs/roots/file") == "root's");
 }
 
-TEST_CASE("a directory that a rank made in the run is taken over once, and who comes at the same time finds it taken") {
-    Folder folder;
-    AttemptGear gear;
-    gear.prepare.run_name = "digits";
-    gear.prepare.storage_path = folder.path + "/runs";
-    gear.staging = folder.path + "/runs/digits/.staging/1/n1";
-    gear.spool = folder.path + "/node/spool";
-    REQUIRE(make_directory(gear.spool, 0711));
-    REQUIRE(make_directory(folder.path + "/runs", 0755));
-    const auto store = open_user_store(folder.path + "/runs", gear.user);
-    if (!store) FAIL(store.error().message);
-    gear.store = *store;
-    const std::string placed = folder.path + "/runs/digits/placed";
-    for (std::uint64_t report = 1; report <= 500; ++report) {
-        const auto made = make_stage(gear, 0, "1-" + std::to_string(report), 0);
-        if (!made) FAIL(made.error().message);
-        const std::string stage = *made;
-        write(stage + "/.rtrain-in-place", placed);
-        REQUIRE(make_directory(placed, 0755));
-        const StagedFiles staged(gear);
-        std::atomic<int> ready = 0;
-        std::string wrong[2];
-        const auto take = [&](std::string& said) {
-            for (++ready; ready < 2;) continue;
-            if (Status taken = staged.take_over({{0, stage}}); !taken) said = taken.error().message;
-        };
-        std::thread other([&] { take(wrong[1]); });
-        take(wrong[0]);
-        other.join();
-        REQUIRE(wrong[0] + wrong[1] == "");
-        CHECK_FALSE(fs::exists(placed));
-    }
-}
-
 TEST_CASE("after files were read as another user, the thread has its own rights again") {
     if (without_root()) return;
     const MappedStory story;

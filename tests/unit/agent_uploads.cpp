@@ -446,14 +446,26 @@ TEST_CASE("an upload never touches what is committed, and knows its own commit a
 
 namespace {
 
-// A rank that has put its files into the run's directory itself stages a note of where.
+// A rank that has put its files into the run's directory itself has claimed it, and stages a note of where it is.
 struct InPlace : UploadStory {
     std::string given = folder.path + "/runs/digits/placed";
     InPlace() {
+        REQUIRE(*storage::create_run(*gear.store, {.name = "digits"}));
+        REQUIRE(storage::claim_attempt(*gear.store, "digits", {.number = 1}, ""));
+        REQUIRE(*storage::claim_directory(*gear.store, "digits", "placed", {.attempt = 1, .report = 1}));
         REQUIRE(make_directory(given, 0755));
-        std::ofstream(given + "/.rtrain-taking-1-1") << stage << "/.rtrain-taken";
         std::ofstream(given + "/early.pt") << "early";
         write(".rtrain-in-place", given);
+    }
+    ListStaged listing() const {
+        auto order = UploadStory::listing();
+        order.number = 1;
+        return order;
+    }
+    Upload order() const {
+        auto order = UploadStory::order();
+        order.directory = "placed";
+        return order;
     }
 };
 
@@ -465,43 +477,66 @@ std::vector<std::string> names(const std::vector<protocol::StagedFile>& files) {
 
 }  // namespace
 
-TEST_CASE("a directory of the run itself is taken over when all have come, with what a slow rank put there meanwhile") {
+TEST_CASE("files in the run's directory stay where they are, with what a slow rank put there meanwhile") {
     InPlace story;
-    CHECK(names(list_staged(story.gear, story.listing()).files) == std::vector<std::string>{"early.pt"});
+    const StagedListed listed = list_staged(story.gear, story.listing());
+    CHECK(names(listed.files) == std::vector<std::string>{"early.pt"});
+    CHECK((listed.in_place == "placed" && listed.exact));
     std::ofstream(story.given + "/late.pt") << "late";
     const Uploaded done = upload(story.gear, story.order());
     CHECK(done.why == "");
     CHECK(names(done.files) == std::vector<std::string>{"early.pt", "late.pt"});
-    CHECK(read_whole(story.checkpoint("late.pt")).value() == "late");
-    CHECK_FALSE(std::filesystem::exists(story.given));
+    CHECK(read_whole(story.given + "/late.pt").value() == "late");
     CHECK_FALSE(std::filesystem::exists(story.stage));
+    CHECK(upload(story.gear, story.order()).files == done.files);  // again: its answer was lost
+    storage::Manifest manifest{.directory = "placed", .attempt = 1, .report = 1, .world_size = 1};
+    for (const auto& file : done.files) manifest.files.push_back({file.path, file.bytes, file.sha256, file.rank});
+    REQUIRE(commit(story.gear, {attempt_1, manifest}).why == "");
+    const auto newest = storage::newest_sound(*story.gear.store, "digits");
+    REQUIRE((newest && newest->manifest));
+    CHECK(newest->manifest->directory == "placed");
+    std::ofstream(story.given + "/late.pt") << "LATE";  // a rank that writes on: damage, which nobody restores
+    const auto sound = storage::newest_sound(*story.gear.store, "digits");
+    CHECK_FALSE(sound->manifest);
+    REQUIRE(sound->damaged.size() == 1);
+    CHECK(sound->damaged[0].find("placed: late.pt: content has changed") == 0);
 }
 
-TEST_CASE("a link to a sibling by its whole path is followed before and after its directory is taken over") {
+TEST_CASE("a link in a directory of the run becomes the content of the file beside it, also by its whole path") {
     InPlace story;
     std::filesystem::create_symlink(story.given + "/early.pt", story.given + "/latest.pt");
     CHECK(list_staged(story.gear, story.listing()).files.size() == 2);
-    const Uploaded done = upload(story.gear, story.order());
-    CHECK(done.why == "");
-    CHECK(read_whole(story.checkpoint("latest.pt")).value() == "early");
+    CHECK(upload(story.gear, story.order()).why == "");
+    CHECK(read_whole(story.given + "/latest.pt").value() == "early");
+    CHECK_FALSE(std::filesystem::is_symlink(story.given + "/latest.pt"));
+    CHECK(read_whole(story.given + "/early.pt").value() == "early");
+    InPlace leading_out;
+    std::filesystem::create_symlink("/etc/passwd", leading_out.given + "/out");
+    CHECK(list_staged(leading_out.gear, leading_out.listing()).why.find("'out'") != std::string::npos);
 }
 
-TEST_CASE("a directory that a rank has taken over is not looked for again where its name is used for the next report") {
+TEST_CASE("only a directory that is claimed for the report is one in its place") {
     InPlace story;
-    std::filesystem::rename(story.given, story.stage + "/.rtrain-taken");
-    REQUIRE(make_directory(story.given, 0755));
-    std::ofstream(story.given + "/next.pt") << "next";
-    CHECK(names(upload(story.gear, story.order()).files) == std::vector<std::string>{"early.pt"});
-    CHECK(read_whole(story.given + "/next.pt"));
-}
-
-TEST_CASE("only what lies in the run's own directory is taken over") {
-    InPlace story;
-    for (const std::string& elsewhere : {story.folder.path + "/node", story.folder.path + "/runs/digits",
-                                         story.folder.path + "/runs/digits/../other", std::string("/")}) {
-        story.write(".rtrain-in-place", elsewhere);
-        CHECK(upload(story.gear, story.order()).why.find("does not lie in the run's directory") != std::string::npos);
+    auto later = story.listing();
+    later.index = 2;
+    CHECK(list_staged(story.gear, later).why.find("\"placed\" is not the directory of report 2") != std::string::npos);
+    auto other = story.order();
+    other.directory = "checkpoint_000001-a001";
+    const Uploaded refused = upload(story.gear, other);
+    CHECK(refused.why.find("files lie in placed, and the checkpoint is checkpoint_000001-a001") != std::string::npos);
+    CHECK(refused.reason == name_taken);
+    for (const char* elsewhere : {"/node", "/runs/digits/attempts", "/runs/digits/..", "/"}) {
+        story.write(".rtrain-in-place", story.folder.path + elsewhere);
+        CHECK_FALSE(list_staged(story.gear, story.listing()).why.empty());
+        CHECK_FALSE(upload(story.gear, story.order()).why.empty());
     }
+    REQUIRE(*storage::claim_directory(*story.gear.store, "digits", "gone", {.attempt = 1, .report = 1}));
     story.write(".rtrain-in-place", story.folder.path + "/runs/digits/gone");
-    CHECK(upload(story.gear, story.order()).why.find("digits/gone: No such file") != std::string::npos);
+    CHECK(list_staged(story.gear, story.listing()).why.find("No such file") != std::string::npos);
+    const std::string second = story.gear.spool + "/rank-00001-1";
+    REQUIRE(make_directory(second, 0755));
+    std::ofstream(second + "/.rtrain-in-place") << story.given;
+    auto both = story.listing();
+    both.staged[1] = second;
+    CHECK(list_staged(story.gear, both).why.find("ranks bring the directories gone and placed of the run") == 0);
 }

@@ -270,6 +270,8 @@ def test_files_brought_by_the_caller_or_in_place_are_committed_like_others(clust
         sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name[0] != ".") for c, _ in reversed(result.best_checkpoints)
     )
     assert (brought, placed, sync) == (["brought-0", "brought-1"], ["shard"], ["weights"])
+    stayed = [c.path for c, _ in reversed(result.best_checkpoints)][:2]
+    assert stayed == [f"{result.path}/{name}" for name in ("checkpoint_r000001-a001", "placed")]
 
 
 @pytest.mark.parametrize("placement", ["STRICT_PACK", "STRICT_SPREAD"])
@@ -277,38 +279,37 @@ def test_files_that_a_slow_rank_still_puts_into_a_directory_of_the_run_come_alon
     def loop():
         run_path = pathlib.Path(train.get_context().get_run_path())
         rank = train.get_context().get_world_rank()
-        latest = run_path / "latest"
 
-        def fill(step):
-            latest.mkdir(exist_ok=True)
-            done = run_path / f"rank-0-has-done-{step}"
+        def fill(directory):
+            directory.mkdir(exist_ok=True)
+            done = run_path / f"rank-0-has-done-{directory.name}"
             if rank == 0:
-                (latest / f"of-0-{step}").write_text("0")
+                (directory / "of-0").write_text("0")
                 done.touch()
-                return
-            part = latest / "part"
+                return Checkpoint(str(directory))
+            part = directory / "part"
             part.write_text("1")
             until = time.monotonic() + 60
             while not done.exists() and time.monotonic() < until:
                 threading.Event().wait(0.01)
-            until = time.monotonic() + 1  # rank 0 waits in its report
-            while latest.exists() and time.monotonic() < until:
-                threading.Event().wait(0.01)
-            part.rename(latest / f"of-1-{step}")
-
-        def bring(checkpoint, name):
-            fill(name)
-            return Checkpoint(str(latest))
+            threading.Event().wait(1)  # rank 0 waits in its report
+            part.rename(directory / "of-1")
+            return Checkpoint(str(directory))
 
         placed = CheckpointUploadMode.NO_UPLOAD
         for step in (1, 2):
-            fill(step)
-            train.report({"step": step}, Checkpoint(str(latest)), checkpoint_upload_mode=placed)
-        for step, waits in ((3, None), (4, CheckpointUploadMode.SYNC)):
-            own = Checkpoint.from_dict({"step": step})
-            train.report({"step": step}, own, f"step-{step}", checkpoint_upload_mode=waits, checkpoint_upload_fn=bring)
-        assert (run_path / "step-4" / ".manifest.json").exists()
-        return sorted(one.name for one in run_path.iterdir() if "latest" in one.name)
+            train.report({"step": step}, fill(run_path / f"placed-{step}"), checkpoint_upload_mode=placed)
+        with pytest.raises(ValueError, match=r"placed-1 is (a committed checkpoint of this run|the directory of another report)"):
+            train.report({}, Checkpoint(str(run_path / "placed-1")), checkpoint_upload_mode=placed)
+        for step, waits in ((3, None), (4, None), (5, CheckpointUploadMode.SYNC)):
+            train.report(
+                {"step": step},
+                Checkpoint.from_dict({"step": step}),
+                "step",
+                checkpoint_upload_mode=waits,
+                checkpoint_upload_fn=lambda _, name: fill(run_path / name),
+            )
+        assert (run_path / "step-5-a001" / ".manifest.json").exists()
 
     runs = tmp_path / "runs"
     result = DataParallelTrainer(
@@ -316,12 +317,13 @@ def test_files_that_a_slow_rank_still_puts_into_a_directory_of_the_run_come_alon
         scaling_config=ScalingConfig(num_workers=2, placement_strategy=placement),
         run_config=RunConfig(name=cluster.name("slow"), storage_path=runs),
     ).fit()
-    assert result.return_value == []
     kept = [
-        sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name != ".manifest.json")
+        (c.name, sorted(p.name for p in pathlib.Path(c.path).iterdir() if p.name != ".manifest.json"))
         for c, _ in reversed(result.best_checkpoints)
     ]
-    assert kept == [[f"of-0-{step}", f"of-1-{step}"] for step in (1, 2, "step-3", "step-4")]
+    assert kept == [(name, ["of-0", "of-1"]) for name in ("placed-1", "placed-2", "step", "step-4-a001", "step-5-a001")]
+    assert all(c.path == f"{result.path}/{c.name}" for c, _ in result.best_checkpoints)
+    assert cluster.json("checkpoints", "verify", result.path)["sound"] is True
 
 
 def test_an_async_report_s_function_runs_behind_the_loop_and_its_error_fails_the_run(cluster, tmp_path):

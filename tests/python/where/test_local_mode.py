@@ -244,6 +244,30 @@ for result in fit(), fit():
     home.rtrain("checkpoints", "verify", str(home.folder / "rtrain_results" / "again"))
 
 
+def test_files_in_the_run_stay_where_they_are(home: Home) -> None:
+    out = home.script(
+        TRAIN
+        + """
+def loop():
+    run = pathlib.Path(train.get_context().get_run_path())
+    for epoch in range(2):
+        (run / f"mine-{epoch}").mkdir()
+        (run / f"mine-{epoch}" / "epoch").write_text(str(epoch))
+        train.report({"epoch": epoch}, train.Checkpoint(str(run / f"mine-{epoch}")), checkpoint_upload_mode=train.CheckpointUploadMode.NO_UPLOAD)
+    try:
+        train.report({}, train.Checkpoint(str(run / "mine-0")), checkpoint_upload_mode=train.CheckpointUploadMode.NO_UPLOAD)
+    except ValueError as error:
+        print("stays one" in str(error))
+
+name = RunConfig(name="placed")
+result = DataParallelTrainer(loop, scaling_config=ScalingConfig(num_workers=0), run_config=name).fit()
+print([(one.path == f"{result.path}/{one.name}", one.name) for one, _ in reversed(result.best_checkpoints)])
+"""
+    )
+    assert out.splitlines() == ["True", "[(True, 'mine-0'), (True, 'mine-1')]"]
+    home.rtrain("checkpoints", "verify", str(home.folder / "rtrain_results" / "placed"))
+
+
 def test_the_latest_goes_with_success_when_so_asked(home: Home) -> None:
     out = home.script(
         TRAIN

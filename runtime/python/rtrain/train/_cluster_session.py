@@ -18,7 +18,7 @@ from typing import Any
 
 from rtrain.train import _behind, _elsewhere, _metrics, _names, _worker
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._library import ReportArgs, check, every_rank_came, library
+from rtrain.train._library import ReportArgs, check, library
 from rtrain.train._session import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
@@ -91,7 +91,8 @@ class ClusterSession:
     def _prepared(self, call: ReportCall) -> ReportCall:
         from rtrain.train import _uploads
 
-        prepared = _uploads.prepared(call, self.facts, self._reports, self._fresh_directory)
+        index = int(library().rtw_next_report(_worker.handle("report"))) or self._reports  # as the agent counts
+        prepared = _uploads.prepared(call, self.facts, index, self._fresh_directory)
         return _elsewhere.carried(prepared, self.facts, self._reports, self._fresh_directory)
 
     def _make_report(self, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
@@ -121,15 +122,12 @@ class ClusterSession:
         _collective_limit.within(limit_s, lambda: self._report_now(handle, call, prepared), coming)
 
     def _report_files(self, handle: ctypes.c_void_p, call: ReportCall, prepared: ReportCall) -> int:
-        from rtrain.train import _uploads
 
         arguments = ReportArgs(call.metrics_json.encode())
         if prepared.directory is not None:
             self._reported_directories.add(prepared.directory)
             arguments = _with_files(prepared, prepared.directory, self.facts.run_path)
         code = int(library().rtw_report(handle, ctypes.byref(arguments)))
-        if prepared.mark and every_rank_came(code):
-            _uploads.take_over(prepared.mark)
         if prepared.left_over is not None and code == 0:
             prepared.left_over.remove()
         if self.sweeper is not None and code == 0:

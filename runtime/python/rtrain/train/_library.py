@@ -51,6 +51,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rtw_checkpoint_dir": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)]),
     "rtw_report": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ReportArgs)]),
     "rtw_report_metrics": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
+    "rtw_next_report": (ctypes.c_uint64, [ctypes.c_void_p]),
     "rtw_flush": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int64]),
     "rtw_wanted": (ctypes.c_int32, [ctypes.c_void_p]),
     "rtw_broadcast": (
@@ -87,6 +88,8 @@ def library() -> ctypes.CDLL:
         loaded.rtw_report_metrics = lambda handle, text: loaded.rtw_report(handle, ctypes.byref(ReportArgs(text)))  # type: ignore[attr-defined]
     if not hasattr(loaded, "rtw_open_to_read"):
         loaded.rtw_open_to_read = loaded.rtw_open  # type: ignore[attr-defined]
+    if not hasattr(loaded, "rtw_next_report"):
+        loaded.rtw_next_report = lambda handle: 0  # type: ignore[attr-defined]
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype = result
@@ -97,11 +100,6 @@ def library() -> ctypes.CDLL:
             f"{ABI_VERSION}; install the rtrain package of the cluster's release"
         )
     return loaded
-
-
-def every_rank_came(code: int) -> bool:
-    """Whether a report that was answered so has passed its barrier."""
-    return code in (_OK, _STORAGE)
 
 
 def check(code: int, caller: str) -> None:

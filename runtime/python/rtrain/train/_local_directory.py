@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import fcntl
 import hashlib
 import json
@@ -112,7 +113,7 @@ class Directory:
 
     # -- checkpoints ----------------------------------------------------------------------------------------------------
     def claim_name(self, name: str, report: int) -> bool:
-        return self.format >= 2 and claim_name(self.path, name, self.attempt, report)
+        return self.format >= 2 and claim_name(self.path, name, self.attempt, report) is not Claim.TAKEN
 
     def committed(self) -> list[Found]:
         """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
@@ -213,22 +214,30 @@ class Directory:
             self._lock.close()
 
 
-def claim_name(run: pathlib.Path, name: str, attempt: int, report: int) -> bool:
-    """Whether the directory of exactly this name is this report's, as names/<name> says from now on. False: it is another's, or
-    holds other files."""
+class Claim(enum.Enum):
+    FIRST = "FIRST"  # nobody had the name
+    AGAIN = "AGAIN"  # this report has it already, as another of its ranks or an earlier try has asked
+    TAKEN = "TAKEN"
+
+
+def claim_name(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
+    """Whose the directory of exactly this name is, as names/<name> says from now on. TAKEN also where other files are there."""
     if _checkpoint_names.fault_of(name):
-        return False
-    try:
-        return _claim_of(run, name) == (attempt, report)
-    except FileNotFoundError:
-        if (run / name).is_file() or any((run / name).rglob("*")):
-            return False
-    (run / "names").mkdir(exist_ok=True)
+        return Claim.TAKEN
+    files = (run / name).is_file() or any((run / name).rglob("*"))  # looked for first: who has the name brings some
+    if files and not (run / "names" / name).exists():
+        return Claim.TAKEN
+    return claim_in_place(run, name, attempt, report)
+
+
+def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
+    """The same of a directory in which the report's files may lie already."""
+    (run / "names").mkdir(parents=True, exist_ok=True)
     if _create(run / "names" / name, {"schema_version": 1, "attempt": attempt, "report": report}):
         _sync(run / "names")
         _sync(run)
-        return True
-    return _claim_of(run, name) == (attempt, report)
+        return Claim.FIRST
+    return Claim.AGAIN if _claim_of(run, name) == (attempt, report) else Claim.TAKEN
 
 
 def _claim_of(run: pathlib.Path, name: str) -> tuple[int, int] | None:

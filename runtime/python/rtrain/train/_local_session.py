@@ -19,7 +19,7 @@ from rtrain.train import _behind, _elsewhere, _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoint_names import Names
 from rtrain.train._left_over import LeftOver
-from rtrain.train._local_directory import Directory, Found, files_below, take_files
+from rtrain.train._local_directory import Claim, Directory, Found, claim_in_place, files_below, take_files
 from rtrain.train._local_ranks import Ranks
 from rtrain.train._result import by_score, nested, no_score
 from rtrain.train._run_directory import MANIFEST
@@ -34,7 +34,7 @@ from rtrain.train._session import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
-from rtrain.train._uploads import brought_by_fn, left_over_of, one_in_the_other
+from rtrain.train._uploads import brought_by_fn, left_over_of, one_in_the_other, place_in_run, taken
 
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
 
@@ -85,7 +85,9 @@ class LocalSession:
 
     def _report(self, call: ReportCall) -> None:
         late = call.upload_fn is not None
-        told = self._ranks.gather((call.metrics_json, call.directory_name, [] if late else self._names(call), late), f"in report {self._index}")
+        place = self._place_in_run(call)
+        mine = (call.metrics_json, call.directory_name, [] if late else self._names(call), late, place)
+        told = self._ranks.gather(mine, f"in report {self._index}")
         name = self._place(told)
         if call.goes_behind:
             what = f"report {self._index}, {name}"
@@ -105,9 +107,9 @@ class LocalSession:
 
     def _store(self, call: ReportCall, name: str, told: list[Any]) -> None:
         root = self._facts.world_rank == 0
-        if any(late for *_, late in told):
+        if any(late for _, _, _, late, _ in told):
             files = self._ranks.gather(self._names(call), f"bringing the files of report {self._index}")
-            told = [(*one[:2], names, False) for one, names in zip(told, files, strict=True)]
+            told = [(*one[:2], names, False, one[4]) for one, names in zip(told, files, strict=True)]
         entries, fault = self._bring(call, name, told) if name else ([], "")
         checkpoint = self._commit(call, name, entries, fault, told) if name else None
         if checkpoint is not None:
@@ -158,8 +160,17 @@ class LocalSession:
 
     def _place(self, told: list[Any]) -> str:
         """The checkpoint's directory; empty: no rank brings files."""
-        if all(names is None for _, _, names, _ in told):
+        if all(names is None for _, _, names, _, _ in told):
             return ""
+        places = sorted({place for *_, place in told if place})
+        if len(places) > 1:
+            raise ValueError(f"ranks bring the directories {' and '.join(places)} of the run; of one report all bring the same")
+        if places:
+            if not self._ranks.broadcast(self._claims(places[0], in_place=True), f"claiming the name {places[0]!r} in report {self._index}"):
+                raise ValueError(taken(f"{self._directory.path}/{places[0]}"))
+            self._names_given.given(places[0].removesuffix(f"-a{self._facts.attempt:03d}"))
+            found: str = places[0]
+            return found
         wish: str | None = told[0][1]
         if wish and self._ranks.broadcast(self._claims(wish), f"claiming the name {wish!r} in report {self._index}"):
             self._names_given.given(wish)
@@ -169,11 +180,19 @@ class LocalSession:
             print(f"rtrain: {self._names_given.said}", file=sys.stderr)
         return f"{name}-a{self._facts.attempt:03d}"
 
-    def _claims(self, wish: str) -> bool:
+    def _place_in_run(self, call: ReportCall) -> str:
+        """The directory of the run that this rank reports in its place; empty: none."""
+        if call.upload is not CheckpointUploadMode.NO_UPLOAD or call.directory is None or call.upload_fn is not None:
+            return ""
+        return place_in_run(call, self._facts)
+
+    def _claims(self, wish: str, *, in_place: bool = False) -> bool:
         """Whether rank 0 has the name for this report, exactly as it is wished."""
         if self._facts.world_rank != 0:
             return False
         try:
+            if in_place:
+                return claim_in_place(self._directory.path, wish, self._facts.attempt, self._index) is not Claim.TAKEN
             return self._directory.claim_name(wish, self._index)
         except OSError as error:
             print(f"rtrain: the name {wish!r} of a checkpoint could not be claimed: {error}", file=sys.stderr)
@@ -184,9 +203,9 @@ class LocalSession:
         rank, source = self._facts.world_rank, call.directory
         if source is None:
             return [], ""
-        taken = {file for _, _, names, _ in told[:rank] for file in names or []}
-        mine = [file for file in told[rank][2] if file not in taken]
-        if twice := sorted(taken.intersection(told[rank][2])):
+        lower = {file for _, _, names, _, _ in told[:rank] for file in names or []}
+        mine = [file for file in told[rank][2] if file not in lower]
+        if not told[rank][4] and (twice := sorted(lower.intersection(told[rank][2]))):
             print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
         target = self._directory.path / name
         try:
@@ -195,8 +214,6 @@ class LocalSession:
                 if given.resolve() != target.resolve():
                     return [], f"checkpoint_upload_fn put the files into {given}; in local mode they belong into {target}"
                 return take_files(given, target, mine, rank, move=False), ""
-            if call.upload is CheckpointUploadMode.NO_UPLOAD and pathlib.Path(source).resolve() != target.resolve():
-                return [], f"with NO_UPLOAD the files lie in the run's directory already, in {target}; they are in {source}"
             return take_files(pathlib.Path(source), target, mine, rank, move=call.owned), ""
         except OSError as error:
             return [], f"rank {rank}: {error}"

@@ -42,9 +42,10 @@ def report(
     delete_local_checkpoint_after_upload: True gives the directory away: it is moved, not copied, where possible.
     None with CheckpointUploadMode.ASYNC removes it once its files are staged; without a mode, or with False, it stays.
     checkpoint_upload_fn: `(checkpoint, directory name) -> Checkpoint`, brings the files into the run's directory by its own
-    means. As CheckpointUploadMode.NO_UPLOAD it needs a run directory that is a path which the nodes mount. With
-    CheckpointUploadMode.ASYNC it runs in a thread, and `report` returns before; the report itself is made after it. The next report and
-    every other call that depends on the order of calls waits for it, and raises its error as a CheckpointUploadError.
+    means. As CheckpointUploadMode.NO_UPLOAD it needs a run directory that is a path which the nodes mount; the files stay where they
+    are put, in a directory of each report's own. With CheckpointUploadMode.ASYNC it runs in a thread, and `report` returns before; the
+    report itself is made after it. The next report and every other call that depends on the order of calls waits for it, and raises its
+    error as a CheckpointUploadError.
     validation: True, or a ValidationTaskConfig, has the checkpoint validated by the trainer's `validation_config`.
 
     RuntimeError outside of a training function; TypeError names the metric that cannot be stored; ValueError for

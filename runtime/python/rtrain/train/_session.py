@@ -75,7 +75,6 @@ class ReportCall:
     removed: bool = False  # once the files are staged, unless something else needs the directory
     upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
     validation: object = False  # bool or ValidationTaskConfig
-    mark: str | None = None  # in a directory of the run's own that is taken over once every rank has come
     given: Checkpoint | None = None  # what `report` was called with
     left_over: LeftOver | None = None  # goes once the report is made: its files were brought elsewhere
 

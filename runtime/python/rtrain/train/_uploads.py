@@ -12,13 +12,14 @@ import shutil
 import sys
 from collections.abc import Callable
 
-from rtrain.train import _shared_copy
+from rtrain.train import _checkpoint_names, _shared_copy
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._left_over import LeftOver
-from rtrain.train._run_directory import MANIFEST
+from rtrain.train._local_directory import Claim, claim_in_place, claim_name
+from rtrain.train._run_directory import FORMAT, MANIFEST, header_of
 from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
 
-_NOTE, _TAKEN, _MARK = ".rtrain-in-place", ".rtrain-taken", ".rtrain-taking-"  # as the agent knows them
+_NOTE = ".rtrain-in-place"  # as the agent knows it
 _NOT_KEPT = ("__pycache__", ".torchelastic-error.json")
 
 
@@ -43,7 +44,7 @@ def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str
 
 
 def check_place(what: str, facts: Facts) -> None:
-    """What the loop brings itself is taken over by a rename: not in a bucket, nor on the head. Said before anything is uploaded."""
+    """What the loop brings itself lies in the run's directory: not in a bucket, nor on the head. Said before anything is uploaded."""
     if "://" in facts.run_path:
         raise ValueError(
             f"{what} works where the run's directory is a path that the nodes mount, and this run's is {facts.run_path}: report the "
@@ -52,17 +53,39 @@ def check_place(what: str, facts: Facts) -> None:
 
 
 def _uploaded(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
-    name = name_of(call, index)
+    name, first = _name_for_fn(call, facts, index)
     brought = brought_by_fn(call, name)
     left_over = left_over_of(call, facts.run_path)
     if left_over is not None and one_in_the_other(left_over.path, brought.path):
         left_over = None
-    call = dataclasses.replace(call, directory=brought.path, directory_name=name, upload_fn=None, left_over=left_over)
-    return _in_place(call, facts, index, fresh)
+    call = dataclasses.replace(call, directory=brought.path, directory_name=None, upload_fn=None, left_over=left_over)
+    as_named = pathlib.Path(brought.path).resolve() == pathlib.Path(facts.run_path).resolve() / name
+    return _in_place(call, facts, index, fresh, first=first if as_named else None)
 
 
 def name_of(call: ReportCall, index: int) -> str:
+    """What a report's checkpoint is called in errors."""
     return call.directory_name or f"checkpoint_{index:06}"
+
+
+def _name_for_fn(call: ReportCall, facts: Facts, index: int) -> tuple[str, bool | None]:
+    """A name that every rank of this report comes to by itself, and no other report does; agents give none of this form. Whether this
+    rank is the first to have it; None: nobody has asked yet."""
+    wish = call.directory_name
+    if not wish:
+        return f"checkpoint_r{index:06}-a{facts.attempt:03}", None
+    if _run_format(facts) >= 2:
+        claim = claim_name(pathlib.Path(facts.run_path), wish, facts.attempt, index)
+        if claim is not Claim.TAKEN:
+            return wish, claim is Claim.FIRST
+    return f"{wish}-{index}-a{facts.attempt:03}", None
+
+
+def _run_format(facts: Facts) -> int:
+    try:
+        return int(header_of((pathlib.Path(facts.run_path) / "run.json").read_bytes(), facts.run_path).get("format", 1))
+    except FileNotFoundError:
+        return FORMAT
 
 
 def brought_by_fn(call: ReportCall, name: str) -> Checkpoint:
@@ -73,7 +96,7 @@ def brought_by_fn(call: ReportCall, name: str) -> Checkpoint:
     if not isinstance(brought, Checkpoint):
         raise ValueError(f"checkpoint_upload_fn gave a {type(brought).__name__}; it gives the Checkpoint that it made")
     given = pathlib.Path(brought.path)
-    if "://" not in brought.path and not given.is_dir() and not any(given.parent.glob(f".{given.name}.rank-*")):
+    if "://" not in brought.path and not given.is_dir():
         raise FileNotFoundError(f"checkpoint_upload_fn gave {brought.path}, which is not a directory; it gives the Checkpoint that it made")
     return brought
 
@@ -83,9 +106,34 @@ def one_in_the_other(one: str, other: str) -> bool:
     return first == second or first in second.parents or second in first.parents
 
 
-def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
-    """Files that lie in the run's directory already are taken over by a rename, once every rank has come: others may still put
-    theirs beside them. Of several ranks that name one directory the first brings it: it stages a note of where it is."""
+def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str], *, first: bool | None = None) -> ReportCall:
+    """Files that lie in the run's directory already stay there, and the directory is the checkpoint. Of several ranks that name one
+    directory the first brings it, once all have come: it stages a note of where it is. first: whether this rank is; None: not known."""
+    name = place_in_run(call, facts)
+    given = pathlib.Path(facts.run_path).resolve() / name
+    if first is None:
+        claim = claim_in_place(pathlib.Path(facts.run_path), name, facts.attempt, index)
+        if claim is Claim.TAKEN:
+            raise ValueError(taken(str(given)))
+        first = claim is Claim.FIRST
+    if not first:  # a rank that was quicker brings it, what this one has put there included
+        return dataclasses.replace(call, directory=None)
+    (given / MANIFEST).unlink(missing_ok=True)  # of the checkpoint that these files are a copy of
+    staged = pathlib.Path(fresh())
+    (staged / _NOTE).write_text(str(given))
+    return dataclasses.replace(call, directory=str(staged), directory_name=None, owned=True)
+
+
+def taken(directory: str) -> str:
+    return (
+        f"{directory} is the directory of another report, of this attempt or of an earlier one: what is reported in its place stays "
+        "there, so every report needs a directory of its own"
+    )
+
+
+def place_in_run(call: ReportCall, facts: Facts) -> str:
+    """The name of the directory in the run's that the call reports in its place. ValueError for one that cannot be a checkpoint there,
+    as it is called."""
     assert call.directory is not None
     if not _inside(call.directory, facts.run_path):
         raise ValueError(
@@ -93,31 +141,28 @@ def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
             "checkpoint_upload_fn need that, on a path that the node sees"
         )
     given = pathlib.Path(call.directory).resolve()
+    name = given.name
     if _committed(given):
         raise ValueError(f"{given} is a committed checkpoint of this run, and stays one: put new files into another directory")
-    mark = given / f"{_MARK}{facts.attempt}-{index}"
-    try:
-        with mark.open("x") as out:
-            staged = pathlib.Path(fresh())
-            out.write(str(staged / _TAKEN))
-    except FileExistsError:  # a rank that was quicker brings it, what this one has put there included
-        return dataclasses.replace(call, directory=None, mark=str(mark))
-    except FileNotFoundError:
-        return dataclasses.replace(call, directory=None)
-    if staged.stat().st_dev != given.stat().st_dev:  # the storage is nearly full: the files are copied, and that is done now
-        mine = given.with_name(f".{given.name}.rank-{facts.world_rank}-{index}")
-        given.rename(mine)
-        return dataclasses.replace(call, directory=str(mine), owned=True)
-    (staged / _NOTE).write_text(str(given))
-    return dataclasses.replace(call, directory=str(staged), owned=True, mark=str(mark))
-
-
-def take_over(mark: str) -> None:
-    """Every rank has come, so nobody writes there any more: the directory is the run's now, before this rank might use its
-    name again. Another rank, or the agent, may have been quicker; what is there then is of the next report."""
-    with contextlib.suppress(OSError):
-        target = pathlib.Path(mark).read_text()
-        pathlib.Path(mark).parent.rename(target)
+    if given.parent != pathlib.Path(facts.run_path).resolve():
+        raise ValueError(f"{given} lies deeper in the run's directory; a checkpoint lies directly in it: {facts.run_path}/{name}")
+    if call.directory_name and call.directory_name != name:
+        raise ValueError(
+            f"with NO_UPLOAD the files stay in {given}, so the checkpoint's name is {name!r} and not {call.directory_name!r}: leave "
+            "checkpoint_dir_name out, or make the directory of that name"
+        )
+    if not os.access(given, os.R_OK | os.W_OK | os.X_OK):
+        raise PermissionError(f"{given} cannot become a checkpoint where it is: this user may not write there")
+    if _checkpoint_names.has_attempt(name):
+        if int(name.rpartition("-a")[2]) != facts.attempt:
+            raise ValueError(f"{given} has the name of another attempt's checkpoint, and this is attempt {facts.attempt}")
+    elif why := _checkpoint_names.fault_of(name):
+        raise ValueError(f"{given} cannot become a checkpoint where it is: its name {why}")
+    elif _run_format(facts) < 2:
+        raise ValueError(
+            f"{given}: an earlier rtrain began this run, in which a checkpoint's name says its attempt: call it {name}-a{facts.attempt:03}"
+        )
+    return name
 
 
 def left_over_of(call: ReportCall, run_path: str) -> LeftOver | None:
