@@ -80,13 +80,34 @@ const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run) {
 namespace core {
 namespace {
 
+// At most so many go with one commit, the worst first: a run that goes on under its name may find many.
+constexpr std::size_t deletions_most = 10;
+
+// What `num_to_keep` is about.
+std::vector<const Checkpoint*> counted_ones(const Cluster& cluster, RunId run) {
+    auto all = kept_ones(cluster, run);
+    std::erase_if(all, [](const Checkpoint* one) { return one->spared; });
+    return all;
+}
+
+void note_earlier(Change& change, RunId id, const std::vector<CheckpointKey>& going) {
+    std::string names;
+    for (const CheckpointKey& key : going)
+        if (change.seen().checkpoints.at(key).earlier) names += (names.empty() ? "" : ", ") + key.directory;
+    if (names.empty()) return;
+    const Run& run = change.seen().runs.at(id);
+    change.about(id);
+    change.note(run.name + " deletes checkpoints of the earlier runs of its name: " + names +
+                " (num_to_keep: " + std::to_string(*run.spec.retention.num_to_keep) + ")");
+}
+
 // Kept: the best num_to_keep, the latest (of a run that succeeded only if it is to stay), what a live attempt started
 // from, and what waits for its validation.
 void keep_the_best(Change& change, RunId id) {
     const Run& run = change.seen().runs.at(id);
     const Retention& retention = run.spec.retention;
     if (!retention.num_to_keep) return;
-    auto all = kept_ones(change.seen(), id);
+    auto all = counted_ones(change.seen(), id);
     std::sort(all.begin(), all.end(), [&](const Checkpoint* a, const Checkpoint* b) {
         const double x = score(*a, retention), y = score(*b, retention);
         return x != y ? x > y : newer(*a, *b);
@@ -95,11 +116,12 @@ void keep_the_best(Change& change, RunId id) {
     const bool latest_goes = retention.latest_until_success && run.state == RunState::succeeded;
     const Checkpoint* latest = latest_goes ? nullptr : latest_checkpoint(change.seen(), id);
     std::vector<CheckpointKey> going;
-    for (std::size_t i = *retention.num_to_keep; i < all.size(); ++i) {
-        const bool pinned = live != nullptr && live->from == all[i]->directory;
-        if (all[i] != latest && !pinned && !all[i]->validating)
-            going.push_back({.run = id, .directory = all[i]->directory});
+    for (std::size_t i = all.size(); i > *retention.num_to_keep && going.size() < deletions_most; --i) {
+        const Checkpoint& one = *all[i - 1];
+        const bool pinned = live != nullptr && live->from == one.directory;
+        if (&one != latest && !pinned && !one.validating) going.push_back({.run = id, .directory = one.directory});
     }
+    note_earlier(change, id, going);
     for (const CheckpointKey& key : going) {
         change.edit(key).deleting = true;
         delete_checkpoint(change, key);
@@ -111,7 +133,7 @@ void keep_the_best(Change& change, RunId id) {
 // Keeps all of them while none has the metric that they are ranked by.
 void retain(Change& change, RunId id) {
     const Retention& retention = change.seen().runs.at(id).spec.retention;
-    if (retention.num_to_keep && ranked(retention, kept_ones(change.seen(), id))) keep_the_best(change, id);
+    if (retention.num_to_keep && ranked(retention, counted_ones(change.seen(), id))) keep_the_best(change, id);
 }
 
 // NaN is a score, and the worst: who reports it has not mistaken the name.
@@ -121,7 +143,7 @@ static void retain(Change& change, RunId id, const std::map<std::string, double>
     if (reported.contains(retention.score_attribute)) return keep_the_best(change, id);
     retain(change, id);
     if (retention.num_to_keep && run.checkpoints == *retention.num_to_keep + 1ul &&
-        !ranked(retention, kept_ones(change.seen(), id)))
+        !ranked(retention, counted_ones(change.seen(), id)))
         change.note("none of its checkpoints has the metric " + retention.score_attribute +
                     ", by which they are ranked: none is deleted until one has");
 }
@@ -130,6 +152,17 @@ void repeat_deletions(Change& change, const NodeId& node) {
     for (const auto& [key, checkpoint] : change.seen().checkpoints)
         if (checkpoint.deleting && deletes_for(change.seen(), change.seen().runs.at(key.run)) == node)
             change.act(DeleteCheckpoint{.run = key.run, .directory = key.directory, .node = node});
+}
+
+void know_earlier(Change& change, RunId id, const std::vector<Checkpoint>& earlier) {
+    for (const Checkpoint& one : earlier) {
+        if (change.seen().checkpoints.contains({.run = id, .directory = one.directory})) continue;
+        Checkpoint known = one;
+        known.run = id;
+        known.earlier = true;
+        std::erase_if(known.metrics, [](const auto& metric) { return !std::isfinite(metric.second); });
+        change.add(std::move(known));
+    }
 }
 
 void on(Change& change, const CheckpointCommitted& event) {
@@ -153,7 +186,9 @@ void on(Change& change, const CheckpointCommitted& event) {
                           .committed = change.now(),
                           .committed_wall_ms = event.wall_ms,
                           .deleting = false,
-                          .validating = false});
+                          .validating = false,
+                          .earlier = false,
+                          .spared = false});
     change.about(id);
     change.note(run.name + " committed " + event.directory);
     retain(change, id, event.metrics);
@@ -180,7 +215,12 @@ void on(Change& change, const CheckpointDeleted& event) {
     if (known == change.seen().checkpoints.end() || !known->second.deleting) return;
     change.about(event.run);
     change.note(event.directory + " was deleted");
-    change.erase(key);
+    const Run& run = change.seen().runs.at(event.run);
+    for (const auto& [id, other] : change.seen().runs)  // one directory: it is gone for every run of the name
+        if (other.name == run.name && other.storage_path == run.storage_path)
+            if (const CheckpointKey same{.run = id, .directory = event.directory};
+                change.seen().checkpoints.contains(same))
+                change.erase(same);
 }
 
 }  // namespace core

@@ -75,6 +75,7 @@ struct NodePrepared {
     std::string from;                  // rank 0's node: the newest committed checkpoint on the live branch
     std::string master_address;        // rank 0's node
     std::uint16_t master_port = 0;     // rank 0's node
+    std::vector<Checkpoint> earlier;   // rank 0's node: what earlier runs of the name committed and this one goes on from
     bool operator==(const NodePrepared&) const = default;
 };
 struct NodePrepareFailed {

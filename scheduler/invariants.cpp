@@ -158,7 +158,7 @@ void Inspection::checkpoints() {
         const auto run = cluster_.runs.find(key.run);
         expect(run != cluster_.runs.end(), key.directory + " belongs to no run");
         if (run == cluster_.runs.end()) continue;
-        expect(checkpoint.sequence >= 1 && checkpoint.sequence <= run->second.checkpoints,
+        expect(checkpoint.earlier || (checkpoint.sequence >= 1 && checkpoint.sequence <= run->second.checkpoints),
                key.directory + " is out of sequence");
         const Checkpoint* latest = latest_checkpoint(cluster_, key.run);
         const bool later =

@@ -109,6 +109,8 @@ void on(Change& change, const CheckpointDeleted& event);
 void on(Change& change, const CheckpointValidated& event);
 
 // ---- checkpoints.cpp ----------------------------------------------------------------------------------------------
+// The run knows these as well from now on: what earlier runs of its name committed.
+void know_earlier(Change& change, RunId run, const std::vector<Checkpoint>& earlier);
 void retain(Change& change, RunId run);                     // decides which checkpoints go
 void repeat_deletions(Change& change, const NodeId& node);  // those this node is to carry out
 

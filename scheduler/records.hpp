@@ -121,14 +121,14 @@ struct Checkpoint {
     RunId run;
     std::string directory;  // "checkpoint_000007-a002"
     std::uint32_t attempt = 0;
-    std::uint64_t sequence = 0;  // order of commits in its run
+    std::uint64_t sequence = 0;  // order of commits in its run; of an earlier run's: in their attempt
     std::uint32_t world_size = 0;
     std::int64_t bytes = 0;
     std::map<std::string, double> metrics;  // numbers only; the rest is in the manifest
     Time committed;
     std::int64_t committed_wall_ms = 0;
-    bool deleting = false;
-    bool validating = false;  // kept until what its validation says counts as well
+    bool deleting = false, validating = false;  // kept until what its validation says counts as well
+    bool earlier = false, spared = false;  // an earlier run's of the name; `num_to_keep` neither counts nor deletes it
     bool operator==(const Checkpoint&) const = default;
 };
 

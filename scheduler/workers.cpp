@@ -37,9 +37,14 @@ void give_up_late(Change& change, const NodePrepared& event) {
 }
 
 // The claim passed over damaged checkpoints to one that was about to be deleted: that order is not said again.
-void keep_wanted(Change& change, const CheckpointKey& key) {
-    const auto found = change.seen().checkpoints.find(key);
-    if (found != change.seen().checkpoints.end() && found->second.deleting) change.edit(key).deleting = false;
+// An earlier run of the name may have decided that.
+void keep_wanted(Change& change, const Run& run, const std::string& directory) {
+    for (const auto& [id, other] : change.seen().runs) {
+        if (other.name != run.name || other.storage_path != run.storage_path) continue;
+        const CheckpointKey key{.run = id, .directory = directory};
+        const auto found = change.seen().checkpoints.find(key);
+        if (found != change.seen().checkpoints.end() && found->second.deleting) change.edit(key).deleting = false;
+    }
 }
 
 void begin_running(Change& change, AttemptId id) {
@@ -127,7 +132,8 @@ void on(Change& change, const NodePrepared& event) {
     if (event.claimed_number > 0) {
         Attempt& claimed = change.edit(id);
         claimed.from = event.from;
-        keep_wanted(change, {.run = id.run, .directory = event.from});
+        know_earlier(change, id.run, event.earlier);
+        keep_wanted(change, change.seen().runs.at(id.run), event.from);
         claimed.master_address = event.master_address;
         claimed.master_port = event.master_port;
     }

@@ -25,13 +25,14 @@ void gone(Step& step, AttemptKey key) {
 
 // A claim's answer may have a higher number than was asked for: the head knows the attempt by its incarnation till
 // then.
-void say_prepared(Step& step, const LocalAttempt& attempt) {
+void say_prepared(Step& step, const LocalAttempt& attempt, std::vector<EarlierCheckpoint> earlier = {}) {
     const AttemptImage& image = attempt.image;
     tell_head(step, Prepared{.attempt = reference(attempt),
                              .claimed = image.prepare.claim,
                              .from = image.from,
                              .master_address = image.master_address,
-                             .master_port = image.master_port});
+                             .master_port = image.master_port,
+                             .earlier = std::move(earlier)});
 }
 
 LocalAttempt* find_ref(Step& step, const AttemptRef& ref) {
@@ -108,6 +109,8 @@ void prepare(Step& step, const Prepare& order) {
     step.out.push_back(StartPreparation{order});
 }
 
+// An agent that dies before this news is written down says it again without the earlier checkpoints: then they do not
+// count in this attempt, and none of them is deleted.
 void on(Step& step, const PreparationDone& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt || attempt->phase != Phase::preparing) return;
@@ -129,7 +132,7 @@ void on(Step& step, const PreparationDone& input) {
     attempt->phase = Phase::prepared;
     if (attempt->stop_asked) return settle_end(step, input.attempt);
     step.out.push_back(KeepAttempt{image});
-    say_prepared(step, *attempt);
+    say_prepared(step, *attempt, input.earlier);
 }
 
 void launch(Step& step, const Launch& order) {

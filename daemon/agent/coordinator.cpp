@@ -6,7 +6,7 @@
 
 #include "daemon/agent/metrics_bound.hpp"
 #include "daemon/agent/report_group.hpp"
-#include "daemon/protocol/stop_metric.hpp"
+#include "daemon/protocol/metric_numbers.hpp"
 
 namespace rtrain::agent {
 namespace {

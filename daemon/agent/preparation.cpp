@@ -18,6 +18,7 @@
 #include "daemon/agent/storage_access.hpp"
 #include "daemon/agent/unused.hpp"
 #include "daemon/agent/user_store.hpp"
+#include "daemon/protocol/metric_numbers.hpp"
 #include "daemon/security/security.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/beneath.hpp"
@@ -453,6 +454,29 @@ Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts,
     auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from, restored);
     if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
     return *claimed;
+}
+
+std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& claimed, const std::string& score) {
+    constexpr std::size_t numbers_most = 32, name_most = 128;  // else one message would be megabytes: the score matters
+    std::vector<protocol::EarlierCheckpoint> told;
+    const auto& all = claimed.earlier;
+    for (std::size_t i = all.size() - std::min(all.size(), protocol::earlier_most); i < all.size(); ++i) {
+        const storage::Manifest& one = all[i].manifest;
+        auto numbers = protocol::numbers_of(one.metrics_json, score);
+        const bool many = numbers.size() > numbers_most;
+        std::erase_if(numbers, [&](const auto& number) {
+            return number.first != score && (many || number.first.size() > name_most);
+        });
+        told.push_back({.directory = one.directory,
+                        .metrics_json = nlohmann::json(numbers).dump(),
+                        .attempt = one.attempt,
+                        .world_size = one.world_size,
+                        .report = one.report,
+                        .bytes = one.bytes(),
+                        .wall_ms = one.wall_ms,
+                        .counts = all[i].counts});
+    }
+    return told;
 }
 
 }  // namespace rtrain::agent

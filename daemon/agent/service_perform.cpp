@@ -186,6 +186,7 @@ void Service::prepared(const Gear& gear, const storage::ClaimAnswer& claimed) {
                          .local_run_path = local_run_path(*gear),
                          .policy = policy_of(gear->job)};
     if (Held* one = held(done.attempt)) one->begin.reports_before = claimed.reports_before;
+    done.earlier = history(claimed, gear->job.retention.score_attribute);
     for (const std::string& damaged : claimed.damaged)
         done.notices.push_back("a damaged checkpoint was passed over: " + damaged);
     if (gear->prepare.claim) {

@@ -88,7 +88,7 @@ struct PreparationDone {
     UploadMode upload = UploadMode::async;
     std::string local_run_path{};  // empty: not reachable as files here
     AttemptPolicy policy{};
-    std::vector<std::string> notices{};
+    std::vector<std::string> notices{}; std::vector<protocol::EarlierCheckpoint> earlier{};
     bool operator==(const PreparationDone&) const = default;
 };
 struct CheckpointFetched { AttemptKey attempt{}; std::string why{}; bool operator==(const CheckpointFetched&) const = default; };

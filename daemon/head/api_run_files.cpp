@@ -10,6 +10,7 @@
 #include "daemon/head/plain_files.hpp"
 #include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"
+#include "daemon/protocol/metric_numbers.hpp"
 #include "storage/uri/file_rights.hpp"
 #include "storage/uri/store.hpp"
 
@@ -124,7 +125,7 @@ std::optional<CheckpointValidated> validation_in(const std::string& key, const R
     if (!said.is_object()) return std::nullopt;
     CheckpointValidated event{.run = run.id, .directory = key.substr(validation_prefix.size())};
     event.pending = said.value("status", json()) == json("PENDING_VALIDATION");
-    event.metrics = numbers_of(said.value("metrics", json()).dump(), run.spec.retention.score_attribute);
+    event.metrics = protocol::numbers_of(said.value("metrics", json()).dump(), run.spec.retention.score_attribute);
     return event;
 }
 

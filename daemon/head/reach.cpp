@@ -95,6 +95,10 @@ struct Judge {
         if (!said.claimed) return of_node(said.attempt);
         if (!plain_name(said.from)) return named(said.attempt) + no_name;
         if (said.attempt.number > attempt_numbers) return named(said.attempt) + ": a number that no run comes to";
+        if (said.earlier.size() > protocol::earlier_most)
+            return named(said.attempt) + ": too many checkpoints of before";
+        for (const protocol::EarlierCheckpoint& one : said.earlier)
+            if (one.directory.empty() || !plain_name(one.directory)) return named(said.attempt) + no_name;
         return of_rank(said.attempt, 0);
     }
     Objection operator()(const protocol::PrepareFailed& said) const { return of_node(said.attempt); }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/head/words.hpp"
-#include "daemon/protocol/stop_metric.hpp"
+#include "daemon/protocol/metric_numbers.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -1,27 +1,12 @@
 // News become events; registrations too. Orders are in orders.cpp.
 #include "daemon/head/words.hpp"
 
-#include <limits>
-#include <nlohmann/json.hpp>
+#include "daemon/protocol/metric_numbers.hpp"
 
 namespace rtrain::head {
 namespace {
 
-using nlohmann::json;
-
-// metrics["a/b"], else metrics["a"]["b"]; null: there is none.
-const json* nested(const json& metrics, const std::string& name) {
-    if (!metrics.is_object()) return nullptr;
-    if (const auto whole = metrics.find(name); whole != metrics.end()) return &*whole;
-    for (auto slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1))
-        if (const auto inner = metrics.find(name.substr(0, slash)); inner != metrics.end())
-            if (const json* found = nested(*inner, name.substr(slash + 1))) return found;
-    return nullptr;
-}
-
-bool not_finite(const json& value) {  // as reports write it
-    return value == "NaN" || value == "Infinity" || value == "-Infinity";
-}
+using protocol::numbers_of;
 
 const std::string& score_of(const Cluster& cluster, RunId run) {
     static const std::string none;
@@ -40,13 +25,30 @@ struct ToEvent {
     using Answer = std::optional<Event>;
 
     Answer operator()(const protocol::Prepared& said) const {
-        return NodePrepared{.attempt = id_of(cluster, said.attempt),
-                            .incarnation = said.attempt.incarnation,
-                            .node = node,
-                            .claimed_number = said.claimed ? said.attempt.number : 0,
-                            .from = said.from,
-                            .master_address = said.master_address,
-                            .master_port = said.master_port};
+        NodePrepared event{.attempt = id_of(cluster, said.attempt),
+                           .incarnation = said.attempt.incarnation,
+                           .node = node,
+                           .claimed_number = said.claimed ? said.attempt.number : 0,
+                           .from = said.from,
+                           .master_address = said.master_address,
+                           .master_port = said.master_port,
+                           .earlier = {}};
+        for (const protocol::EarlierCheckpoint& one : said.earlier)
+            event.earlier.push_back(
+                {.run = event.attempt.run,
+                 .directory = one.directory,
+                 .attempt = one.attempt,
+                 .sequence = one.report,
+                 .world_size = one.world_size,
+                 .bytes = one.bytes,
+                 .metrics = numbers_of(one.metrics_json, score_of(cluster, RunId{said.attempt.run})),
+                 .committed = {},
+                 .committed_wall_ms = one.wall_ms,
+                 .deleting = false,
+                 .validating = false,
+                 .earlier = true,
+                 .spared = !one.counts});
+        return event;
     }
     Answer operator()(const protocol::PrepareFailed& said) const {
         return NodePrepareFailed{.attempt = id_of(cluster, said.attempt),
@@ -79,18 +81,6 @@ struct ToEvent {
 };
 
 }  // namespace
-
-std::map<std::string, double> numbers_of(const std::string& metrics_json, const std::string& score) {
-    std::map<std::string, double> out;
-    const json metrics = json::parse(metrics_json, nullptr, false);
-    if (!metrics.is_object()) return out;
-    for (const auto& [key, value] : metrics.items())
-        if (value.is_number()) out[key] = value.get<double>();
-    const json* found = score.empty() ? nullptr : nested(metrics, score);
-    if (found != nullptr && found->is_number()) out[score] = found->get<double>();
-    if (found != nullptr && not_finite(*found)) out[score] = std::numeric_limits<double>::quiet_NaN();
-    return out;
-}
 
 const Attempt* find_attempt(const Cluster& cluster, const protocol::AttemptRef& ref) {
     const AttemptId first{RunId{ref.run}, 0}, last{RunId{ref.run}, ~0u};

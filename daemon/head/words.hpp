@@ -17,9 +17,6 @@ protocol::AttemptRef reference(const Attempt& attempt);
 
 // What the core hears of a piece of news; none: it goes to tables beside the core (reports, notices).
 std::optional<Event> event_of(const Cluster& cluster, const NodeId& node, const protocol::News& news);
-// Only numbers go into the records, since retention scores them: those of the first level, and `score` (`a/b`: a nested
-// one; a key that is spelled so comes first), which is NaN where its value is not finite. The rest is in the manifest.
-std::map<std::string, double> numbers_of(const std::string& metrics_json, const std::string& score);
 Event registered(const Cluster& cluster, const NodeId& node, const protocol::Register& said,
                  const std::string& far_address);
 

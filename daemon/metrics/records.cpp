@@ -74,7 +74,7 @@ std::optional<ShownCheckpoint> newest_checkpoint(const Cluster& cluster, RunId r
     const Checkpoint* newest = nullptr;
     for (auto at = cluster.checkpoints.lower_bound({.run = run, .directory = ""});
          at != cluster.checkpoints.end() && at->first.run == run; ++at)
-        if (!newest || at->second.sequence > newest->sequence) newest = &at->second;
+        if (!at->second.earlier && (!newest || at->second.sequence > newest->sequence)) newest = &at->second;
     if (!newest) return std::nullopt;
     return ShownCheckpoint{static_cast<std::int64_t>(newest->bytes), newest->committed_wall_ms};
 }

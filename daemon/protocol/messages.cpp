@@ -37,9 +37,14 @@ void fields(V& v, Heartbeat& m) {
     v("memory_used", m.memory_used), v("memory_total", m.memory_total), v("workers", m.workers), v("gpus", m.gpus);
 }
 template <class V>
+void fields(V& v, EarlierCheckpoint& m) {
+    v("directory", m.directory), v("metrics_json", m.metrics_json), v("attempt", m.attempt), v("report", m.report);
+    v("world_size", m.world_size), v("bytes", m.bytes), v("wall_ms", m.wall_ms), v("counts", m.counts);
+}
+template <class V>
 void fields(V& v, Prepared& m) {
     v("attempt", m.attempt), v("claimed", m.claimed), v("from", m.from), v("master_address", m.master_address);
-    v("master_port", m.master_port);
+    v("master_port", m.master_port), v("earlier", m.earlier);
 }
 template <class V>
 void fields(V& v, PrepareFailed& m) {

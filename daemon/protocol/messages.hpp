@@ -44,9 +44,17 @@ struct Register {
 };
 
 // News: `seq` counts from 1 per agent installation.
+inline constexpr std::size_t earlier_most = 1'000;  // checkpoints of earlier runs that one attempt's node tells of
+struct EarlierCheckpoint {  // committed by an earlier run of the name
+    std::string directory{}, metrics_json{};  // metrics: a few numbers, the score among them
+    std::uint32_t attempt = 0, world_size = 0; std::uint64_t report = 0; std::int64_t bytes = 0, wall_ms = 0;
+    bool counts = false;  // for `num_to_keep`
+    bool operator==(const EarlierCheckpoint&) const = default;
+};
 struct Prepared {
     AttemptRef attempt{}; bool claimed = false; std::string from{}, master_address{};
     std::uint16_t master_port = 0;
+    std::vector<EarlierCheckpoint> earlier{};  // the oldest first, at most `earlier_most`
     bool operator==(const Prepared&) const = default;
 };
 struct PrepareFailed {

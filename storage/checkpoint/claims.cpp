@@ -23,6 +23,7 @@ json claim_fields(const Claim& claim) {
                {"nodes", claim.nodes},
                {"job", embedded(claim.job_json)},
                {"wall_ms", claim.wall_ms}};
+    value["counts"] = true;
     if (claim.code_sha256) value["code_sha256"] = *claim.code_sha256;
     if (!claim.array.empty()) value["array"] = {{"name", claim.array}, {"index", claim.array_index}};
     return value;
@@ -73,6 +74,19 @@ Result<std::uint64_t> reports_up_to(Store& store, const std::string& run_name,
     if (!begin && begin.error().code != ErrorCode::not_found) return begin.error();
     const json before = begin ? begin->value("reports_before", json(0)) : json(0);  // older runs do not say
     return (before.is_number_unsigned() ? before.get<std::uint64_t>() : 0) + manifest->report;
+}
+
+// What earlier runs of the name left on the branch that this attempt goes on with.
+std::vector<EarlierCheckpoint> earlier_ones(Listing& listing, const Claim& claim, const std::optional<Manifest>& from) {
+    std::vector<EarlierCheckpoint> earlier;
+    mark_branch(listing, from ? from->attempt : 0, from ? from->report : 0);
+    for (CommittedCheckpoint& committed : listing.checkpoints) {
+        const auto by = listing.claims.find(committed.manifest.attempt);
+        if (!committed.live || !committed.damage.empty() || by == listing.claims.end()) continue;
+        if (by->second.run_id == claim.run_id && by->second.cluster_id == claim.cluster_id) continue;
+        earlier.push_back({.manifest = std::move(committed.manifest), .counts = by->second.counts});
+    }
+    return earlier;
 }
 
 json from_fields(const std::optional<Manifest>& manifest, std::uint64_t reports_before) {
@@ -140,6 +154,7 @@ Result<Claim> decode_claim(const std::string& text, const std::string& path) {
         std::optional<std::string> code;
         if (value->contains("code_sha256")) code = value->at("code_sha256").get<std::string>();
         const json array = value->value("array", json::object());
+        const json checkpoint = value->at("job").is_object() ? value->at("job").value("checkpoint", json()) : json();
         return Claim{.number = integer_in<std::uint32_t>(value->at("number")),
                      .cluster_id = value->at("cluster_id").get<std::string>(),
                      .run_id = value->at("run_id").get<std::string>(),
@@ -149,7 +164,9 @@ Result<Claim> decode_claim(const std::string& text, const std::string& path) {
                      .wall_ms = integer_in<std::int64_t>(value->at("wall_ms")),
                      .code_sha256 = std::move(code),
                      .array = array.value("name", std::string()),
-                     .array_index = integer_in<std::uint32_t>(array.value("index", json(0)))};
+                     .array_index = integer_in<std::uint32_t>(array.value("index", json(0))),
+                     .counts = value->value("counts", json(false)) == json(true) ||
+                               (checkpoint.is_object() && checkpoint.value("num_to_keep", json()).is_number())};
     } catch (const json::exception& wrong) { return Error{ErrorCode::damaged, path + ": " + wrong.what(), ""}; }
 }
 
@@ -157,8 +174,7 @@ Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Cla
                                   const std::string& restore_from, const std::string& keep_in) {
     const auto number = take_number(store, run_name, wanted);
     if (!number) return number.error();
-    const auto listing =
-        read_listing(store, run_name);  // after the claim: nothing older commits unseen on the live branch
+    auto listing = read_listing(store, run_name);  // after the claim: nothing older commits unseen on the live branch
     if (!listing) return listing.error();
     const bool restores = !restore_from.empty() && first_of_its_run(*listing, wanted);
     const auto start = restores ? wanted_checkpoint(store, run_name, *listing, restore_from, keep_in)
@@ -176,7 +192,8 @@ Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Cla
     return ClaimAnswer{.number = *number,
                        .from = start->manifest ? start->manifest->directory : "",
                        .reports_before = *before,
-                       .damaged = start->damaged};
+                       .damaged = start->damaged,
+                       .earlier = earlier_ones(*listing, wanted, start->manifest)};
 }
 
 Result<std::vector<Claim>> read_claims(Store& store, const std::string& run_name) {

@@ -97,7 +97,13 @@ void mark_live(Listing& listing) {
     for (const auto& committed : listing.checkpoints)
         if (listing.claims.contains(committed.manifest.attempt))
             attempt = std::max(attempt, committed.manifest.attempt);
-    std::uint64_t last_report = std::numeric_limits<std::uint64_t>::max();
+    mark_branch(listing, attempt, std::numeric_limits<std::uint64_t>::max());
+}
+
+}  // namespace
+
+void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_report) {
+    for (auto& committed : listing.checkpoints) committed.live = false;
     while (attempt != 0) {
         for (auto& committed : listing.checkpoints)
             if (committed.manifest.attempt == attempt && committed.manifest.report <= last_report)
@@ -109,8 +115,6 @@ void mark_live(Listing& listing) {
         last_report = origin->second.report;
     }
 }
-
-}  // namespace
 
 bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory) {
     if (!checkpoint_name_fault(directory).empty()) return false;

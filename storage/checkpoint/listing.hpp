@@ -27,6 +27,8 @@ struct Listing {
 Result<Claim> decode_claim(const std::string& text, const std::string& path);
 bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory);  // it lies in names/
 Result<Listing> read_listing(Store& store, const std::string& run_name);
+// Marks the branch that ends with this attempt's report as the live one.
+void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_report);
 // `keep_in`: where the files of a store that is not local are left once they are checked; empty: nowhere.
 Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing,
                                         const std::string& keep_in = {});

@@ -30,6 +30,9 @@ struct Claim {  // attempts/NNNNNN.json: created exclusively; beginning of an at
     std::optional<std::string> code_sha256{};  // the code in force, may be empty; older claims do not say
     std::string array{};                       // the job array it belongs to; empty: none
     std::uint32_t array_index = 0;
+    // Its checkpoints count for the `num_to_keep` of later runs of the name: written by a version that says so before
+    // it deletes any, or under a `num_to_keep` of its own.
+    bool counts = false;
 };
 
 struct ManifestFile {
@@ -68,11 +71,16 @@ Result<RunHeader> decode_run(const std::string& text, const std::string& path); 
 // writes it, exclusively, before it returns: workers start after that. `from` is the newest sound checkpoint on the
 // live branch; `restore_from` (a committed directory, else not_found) takes its place in the first attempt of that run
 // id, and is ignored by later ones, which go on from what the first one committed.
+struct EarlierCheckpoint {  // of an earlier run of the name
+    Manifest manifest;
+    bool counts = false;  // as in its attempt's claim
+};
 struct ClaimAnswer {
     std::uint32_t number = 0;
     std::string from;
     std::uint64_t reports_before = 0;  // on the live branch, up to `from`
     std::vector<std::string> damaged;  // newer ones that were passed over: "checkpoint_000007-a001: model.pt: ..."
+    std::vector<EarlierCheckpoint> earlier;  // on the live branch, up to `from`; the oldest first
 };
 // `keep_in`: a local directory for the files of `from` where the store is not local: they were downloaded to be
 // checked, and `fetch_checkpoint` into it does not download them again.

@@ -79,10 +79,11 @@ struct Fields<NodeUndrained> {
 template <>
 struct Fields<NodePrepared> {
     static constexpr const char* type = "NodePrepared";
-    static constexpr auto list = std::tuple(
-        RTRAIN_FIELD(NodePrepared, attempt), RTRAIN_FIELD(NodePrepared, incarnation), RTRAIN_FIELD(NodePrepared, node),
-        RTRAIN_FIELD(NodePrepared, claimed_number), RTRAIN_FIELD(NodePrepared, from),
-        RTRAIN_FIELD(NodePrepared, master_address), RTRAIN_FIELD(NodePrepared, master_port));
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(NodePrepared, attempt), RTRAIN_FIELD(NodePrepared, incarnation),
+                   RTRAIN_FIELD(NodePrepared, node), RTRAIN_FIELD(NodePrepared, claimed_number),
+                   RTRAIN_FIELD(NodePrepared, from), RTRAIN_FIELD(NodePrepared, master_address),
+                   RTRAIN_FIELD(NodePrepared, master_port), RTRAIN_FIELD(NodePrepared, earlier));
 };
 template <>
 struct Fields<NodePrepareFailed> {

@@ -73,12 +73,12 @@ struct Fields<Attempt> {
 template <>
 struct Fields<Checkpoint> {
     static constexpr const char* type = "Checkpoint";
-    static constexpr auto list = std::tuple(RTRAIN_FIELD(Checkpoint, run), RTRAIN_FIELD(Checkpoint, directory),
-                                            RTRAIN_FIELD(Checkpoint, attempt), RTRAIN_FIELD(Checkpoint, sequence),
-                                            RTRAIN_FIELD(Checkpoint, world_size), RTRAIN_FIELD(Checkpoint, bytes),
-                                            RTRAIN_FIELD(Checkpoint, metrics), RTRAIN_FIELD(Checkpoint, committed),
-                                            RTRAIN_FIELD(Checkpoint, committed_wall_ms),
-                                            RTRAIN_FIELD(Checkpoint, deleting), RTRAIN_FIELD(Checkpoint, validating));
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(Checkpoint, run), RTRAIN_FIELD(Checkpoint, directory), RTRAIN_FIELD(Checkpoint, attempt),
+        RTRAIN_FIELD(Checkpoint, sequence), RTRAIN_FIELD(Checkpoint, world_size), RTRAIN_FIELD(Checkpoint, bytes),
+        RTRAIN_FIELD(Checkpoint, metrics), RTRAIN_FIELD(Checkpoint, committed),
+        RTRAIN_FIELD(Checkpoint, committed_wall_ms), RTRAIN_FIELD(Checkpoint, deleting),
+        RTRAIN_FIELD(Checkpoint, validating), RTRAIN_FIELD(Checkpoint, earlier), RTRAIN_FIELD(Checkpoint, spared));
 };
 template <>
 struct Fields<QueueRules> {

@@ -66,6 +66,46 @@ struct RunFolder {  // a store with the run "r" in it
 };
 using Names = std::vector<std::string>;
 
+// "checkpoint_000001-a001" counts; "(checkpoint_000001-a001)" does not.
+Names earlier(const ClaimAnswer& claimed) {
+    Names names;
+    for (const EarlierCheckpoint& one : claimed.earlier)
+        names.push_back(one.counts ? one.manifest.directory : "(" + one.manifest.directory + ")");
+    return names;
+}
+
+TEST_CASE("a claim tells what the earlier runs of its name committed on the branch that it goes on with") {
+    RunFolder run;
+    CHECK(earlier(run.claim()) == Names{});
+    const std::string first = run.commit(1, 1), second = run.commit(1, 2);
+    CHECK(earlier(run.claim()) == Names{});  // its own
+    CHECK(earlier(run.claim(1, "", "c0ffee-2")) == Names{first, second});
+    const std::string third = run.commit(3, 1);
+    CHECK(earlier(run.claim(1, "", "c0ffee-2")) == Names{first, second});
+    CHECK(earlier(run.claim(1, "", "c0ffee-3")) == Names{first, second, third});
+    CHECK(earlier(run.claim(1, first, "c0ffee-4")) == Names{first});  // the others lie on a dead branch then
+}
+
+TEST_CASE("checkpoints of a version before this one count if num_to_keep was set for them") {
+    RunFolder run;
+    const auto before = [&](const std::string& number, const std::string& job) {
+        const std::string text =
+            R"({"schema_version":1,"number":)" + number +
+            R"(,"cluster_id":"c0ffee","run_id":"c0ffee-1","world_size":1,"nodes":[],"wall_ms":0,"job":)" + job + "}";
+        REQUIRE(run.store->put("r/attempts/00000" + number + ".json", text).ok());
+    };
+    before("1", R"({"checkpoint":{"num_to_keep":null}})");
+    before("2", R"({"checkpoint":{"num_to_keep":3}})");
+    before("3", R"({"checkpoint":"what"})");
+    REQUIRE(run.store->put("r/attempts/000002/from.json", R"({"from":"checkpoint_000001-a001","attempt":1,"report":1})")
+                .ok());
+    REQUIRE(run.store->put("r/attempts/000003/from.json", R"({"from":"checkpoint_000001-a002","attempt":2,"report":1})")
+                .ok());
+    for (std::uint32_t attempt = 1; attempt <= 3; ++attempt) run.commit(attempt, 1);
+    CHECK(earlier(run.claim(1, "", "c0ffee-2")) ==
+          Names{"(checkpoint_000001-a001)", "checkpoint_000001-a002", "(checkpoint_000001-a003)"});
+}
+
 TEST_CASE("a claim says which one of its job array the run is, and the newest that can be read is in force") {
     RunFolder run;
     CHECK_FALSE(newest_claim(*run.store, "r"));

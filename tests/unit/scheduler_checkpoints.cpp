@@ -198,3 +198,97 @@ TEST_CASE("an upload that ends after its run's success is still recorded") {
     world.commits(run, "c1-a001");
     CHECK(world.kept(run) == Names{"c1-a001"});
 }
+
+// The second run of a name, prepared by the claim of attempt 7; it finds these on storage.
+static RunId continued(World& world, std::uint32_t num_to_keep, const std::vector<Checkpoint>& earlier) {
+    const RunId run =
+        world.submit({.max_failures = 1, .retention = {.num_to_keep = num_to_keep, .score_attribute = "acc"}});
+    world.tell(NodePrepared{.attempt = {run, 1},
+                            .incarnation = world.attempt(run).incarnation,
+                            .node = world.node_of(run, 0),
+                            .claimed_number = 7,
+                            .from = earlier.empty() ? "" : earlier.back().directory,
+                            .earlier = earlier});
+    world.start(run);
+    return run;
+}
+
+TEST_CASE("what the earlier runs of a name committed counts for num_to_keep, or is spared") {
+    World world;
+    world.nodes(1);
+    const auto of = [](const char* name, std::uint32_t attempt, std::uint64_t report, double acc, bool spared = false) {
+        return Checkpoint{
+            .directory = name, .attempt = attempt, .sequence = report, .metrics = {{"acc", acc}}, .spared = spared};
+    };
+    const RunId run = continued(world, 2,
+                                {of("old-a001", 1, 9, 0.1, true), of("best-a002", 2, 1, 0.9), of("bad-a002", 2, 2, 0.2),
+                                 of("from-a003", 3, 1, 0.3)});
+    CHECK(world.kept(run) == Names{"bad-a002", "best-a002", "from-a003", "old-a001"});  // a claim deletes nothing
+    CHECK(latest_checkpoint(world.cluster, run)->directory == "from-a003");
+    world.commits(run, "c1", {{"acc", 0.5}});
+    CHECK(world.kept(run) == Names{"best-a002", "c1", "from-a003", "old-a001"});  // it started from one of them
+    CHECK(world.last.note.find("bad-a002 (num_to_keep: 2)") != std::string::npos);
+    world.commits(run, "c2", {{"acc", 0.6}});
+    CHECK(world.kept(run) == Names{"best-a002", "c2", "from-a003", "old-a001"});
+    CHECK(world.last.note.find("earlier runs") == std::string::npos);
+
+    SECTION("a later attempt's claim says them again: what is known or was deleted stays so") {
+        world.tell(CheckpointDeleted{.run = run, .directory = "bad-a002"});
+        world.exits(run, 0, exit_code(1));
+        world.empties(run);
+        world.pass(60'000);
+        CHECK(world.run(run).attempts == 8);
+        world.tell(NodePrepared{.attempt = {run, 8},
+                                .incarnation = world.attempt(run).incarnation,
+                                .node = world.node_of(run, 0),
+                                .claimed_number = 8,
+                                .from = "c2",
+                                .earlier = {of("best-a002", 2, 1, 0.0)}});
+        CHECK(world.cluster.checkpoints.at({run, "best-a002"}).metrics.at("acc") == 0.9);
+        world.start(run);
+        world.commits(run, "c3", {{"acc", 0.1}});
+        CHECK(world.kept(run) == Names{"best-a002", "c2", "c3", "old-a001"});
+    }
+}
+
+TEST_CASE("at most ten checkpoints go with one commit, the worst first") {
+    World world;
+    world.nodes(1);
+    std::vector<Checkpoint> earlier;
+    for (int i = 10; i < 35; ++i)
+        earlier.push_back({.directory = "old" + std::to_string(i),
+                           .attempt = 1,
+                           .sequence = static_cast<std::uint64_t>(i),
+                           .metrics = {{"acc", i / 100.0}}});
+    const RunId run = continued(world, 1, earlier);
+    const std::size_t left[] = {16, 7, 2, 2};  // the best beside the one that it started from, which is the best
+    for (std::size_t commit = 0; commit < std::size(left); ++commit) {
+        world.commits(run, "c" + std::to_string(commit), {{"acc", 0.01}});
+        CHECK(all_of<DeleteCheckpoint>(world.last).size() <= 10);
+        CHECK(world.kept(run).size() == left[commit]);
+        if (commit == 0) CHECK(world.last.note.find("old10, old11, old12") != std::string::npos);
+    }
+    CHECK(world.kept(run) == Names{"c3", "old34"});
+}
+
+TEST_CASE("a deleted checkpoint is gone for every run of its name, and what one starts from is kept for all") {
+    World world;
+    world.nodes(1);
+    const RunId first = world.running({.name = "same", .retention = {.num_to_keep = 1, .score_attribute = "acc"}});
+    for (const char* name : {"c1", "c2", "c3"}) world.commits(first, name, {{"acc", 0.1}});
+    CHECK(world.kept(first) == Names{"c3"});
+    world.exits(first, 0, exit_code(0));
+    world.empties(first);
+    const RunId second = world.submit({.name = "same", .retention = {.num_to_keep = 1, .score_attribute = "acc"}});
+    world.tell(NodePrepared{.attempt = {second, 1},
+                            .incarnation = world.attempt(second).incarnation,
+                            .node = {"n1"},
+                            .claimed_number = 2,
+                            .from = "c2",  // asked for by name; its deletion has not been carried out
+                            .earlier = {{.directory = "c1", .attempt = 1, .sequence = 1, .metrics = {}},
+                                        {.directory = "c2", .attempt = 1, .sequence = 2, .metrics = {}}}});
+    world.start(second);
+    CHECK(world.kept(first) == Names{"c2", "c3"});
+    world.tell(CheckpointDeleted{.run = first, .directory = "c1"});
+    CHECK(world.kept(second) == Names{"c2"});
+}

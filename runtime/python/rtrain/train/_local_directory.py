@@ -80,7 +80,7 @@ class Directory:
         claims.mkdir(exist_ok=True)
         self.attempt = max((int(one.stem) for one in claims.glob("??????.json")), default=0) + 1
         claim = {"schema_version": 1, "number": self.attempt, "cluster_id": "local", "run_id": self.run_id}
-        claim.update(world_size=world_size, nodes=nodes, job=dict(job), wall_ms=_now())
+        claim.update(world_size=world_size, nodes=nodes, job=dict(job), wall_ms=_now(), counts=True)
         while not _create(claims / f"{self.attempt:06d}.json", claim):
             self.attempt += 1
             claim["number"] = self.attempt

@@ -36,6 +36,7 @@ from rtrain.train._session import (
 )
 from rtrain.train._uploads import brought_by_fn, left_over_of, one_in_the_other, place_in_run, taken
 
+_DELETIONS_MOST = 10  # with one report, the worst first; as the head does
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
 
 
@@ -291,9 +292,9 @@ class LocalSession:
             self._keep.checkpoint_score_order,
         )
         latest_goes = succeeded and self._keep.keep_latest == "until_success"
-        for checkpoint, _ in order[: -self._keep.num_to_keep]:
-            if latest_goes or checkpoint.name != committed[-1].name:
-                self._directory.remove(by_name[checkpoint.name])
+        going = [one.name for one, _ in order[: -self._keep.num_to_keep] if latest_goes or one.name != committed[-1].name]
+        for name in going[:_DELETIONS_MOST]:
+            self._directory.remove(by_name[name])
 
     def _unscored(self, kept: list[Checkpoint]) -> bool:
         """A name that no checkpoint has is a mistake: by it the best would be deleted. Said once."""

@@ -39,8 +39,8 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
         rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
         said = answers(head, one["run_id"])
         for found in head.items(f"{route}/checkpoints"):
-            if not found["deleting"]:
-                name = found["directory"]
+            name = found["directory"]  # a run knows those of the earlier runs as well, not how their validation ended
+            if not found["deleting"] and name not in kept:
                 metrics = {**full_metrics(head, route, found, bucket), **_plain(said.get(name, {}).get("metrics"))}
                 kept[name] = Checkpoint(found["path"], metrics=metrics, name=name)
     wanted = (run.get("job") or {}).get("checkpoint") or {}

@@ -66,7 +66,9 @@ def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
 
 def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) -> list[ReportedCheckpoint]:
     wanted = run["job"].get("checkpoint") or {}
-    found = {one.checkpoint.name: one for one in [*earlier, *_kept(head, run)]}
+    found = {one.checkpoint.name: one for one in earlier}  # those of the earlier runs know how their validation ended
+    for one in _kept(head, run):
+        found.setdefault(one.checkpoint.name, one)
     in_order = by_score(
         [one.checkpoint for one in found.values()], wanted.get("score_attribute"), wanted.get("score_order") or "max"
     )

@@ -1,0 +1,53 @@
+// See metric_numbers.hpp.
+#include "daemon/protocol/metric_numbers.hpp"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace rtrain::protocol {
+namespace {
+
+using nlohmann::json;
+
+// metrics["a/b"], else metrics["a"]["b"]; null: there is none.
+const json* nested(const json& metrics, const std::string& name) {
+    if (!metrics.is_object()) return nullptr;
+    if (const auto whole = metrics.find(name); whole != metrics.end()) return &*whole;
+    for (auto slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1))
+        if (const auto inner = metrics.find(name.substr(0, slash)); inner != metrics.end())
+            if (const json* found = nested(*inner, name.substr(slash + 1))) return found;
+    return nullptr;
+}
+
+bool not_finite(const json& value) {  // as reports write it
+    return value == "NaN" || value == "Infinity" || value == "-Infinity";
+}
+
+}  // namespace
+
+std::map<std::string, double> numbers_of(const std::string& metrics_json, const std::string& score) {
+    std::map<std::string, double> out;
+    const json metrics = json::parse(metrics_json, nullptr, false);
+    if (!metrics.is_object()) return out;
+    for (const auto& [key, value] : metrics.items())
+        if (value.is_number()) out[key] = value.get<double>();
+    const json* found = score.empty() ? nullptr : nested(metrics, score);
+    if (found != nullptr && found->is_number()) out[score] = found->get<double>();
+    if (found != nullptr && not_finite(*found)) out[score] = std::numeric_limits<double>::quiet_NaN();
+    return out;
+}
+
+std::optional<std::pair<std::string, double>> reached_stop(const std::map<std::string, double>& stop_at,
+                                                           const std::string& metrics_json) {
+    if (stop_at.empty()) return std::nullopt;
+    const auto metrics = nlohmann::json::parse(metrics_json, nullptr, false);
+    if (!metrics.is_object()) return std::nullopt;
+    for (const auto& [key, value] : stop_at) {
+        const auto found = metrics.find(key);
+        if (found != metrics.end() && found->is_number() && found->get<double>() >= value)
+            return std::pair{key, found->get<double>()};
+    }
+    return std::nullopt;
+}
+
+}  // namespace rtrain::protocol
