@@ -256,7 +256,10 @@ PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& req
         answer.proved = true;
     }
     if (settle(place_on(nodes, open, request), Verdict::feasible_now)) return answer;
-    settle(place_on(nodes, candidates(nodes, request, Capacity::whole), request), Verdict::pending);
+    const Attempted ever = place_on(nodes, candidates(nodes, request, Capacity::whole), request);
+    answer.verdict =
+        ever.seats || !ever.proved ? Verdict::pending : Verdict::infeasible;  // a search that gave up proves nothing
+    answer.proved = answer.proved && ever.proved;
     return answer;
 }
 

@@ -152,8 +152,9 @@ PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const Gang
 }
 
 PlacementAnswer placing::explain_briefly(const std::vector<NodeView>& nodes, const GangRequest& request) {
-    constexpr std::size_t nodes_most = 256, bundles_most = 256, reasons_most = 3;
-    const bool quick = nodes.size() <= nodes_most && request.bundles.size() <= bundles_most;
+    constexpr std::size_t nodes_most = 256, bundles_most = 256, unlike_most = 32, reasons_most = 3;
+    const bool alike = one_shape(wanted_of(request));
+    const bool quick = nodes.size() <= nodes_most && request.bundles.size() <= (alike ? bundles_most : unlike_most);
     return explained(nodes, request, reasons_most, quick ? Nearest::look : Nearest::leave);
 }
 

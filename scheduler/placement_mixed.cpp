@@ -169,6 +169,7 @@ Attempted place_mixed(const std::vector<Candidate>& candidates, const Wanted& wa
         case Strategy::pack:
         case Strategy::spread:
             if (auto best = place_exactly(candidates, wanted)) return *std::move(best);
+            if (auto matched = place_by_labels(candidates, wanted)) return *std::move(matched);
             return place_bounded(candidates, wanted);
     }
     return {};

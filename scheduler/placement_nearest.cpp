@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t changes_told = 2;
 constexpr std::size_t nodes_tried = 16;
 constexpr std::size_t bundles_changed = 16;  // of a gang of unlike ones
+constexpr std::size_t labels_tried = 16;
 
 // What the node has for such a bundle, at most what the bundle asks for; empty: nothing of something.
 Resources capped(const Resources& demand, const Resources& room, const std::vector<Amount>& gpus) {
@@ -97,7 +98,8 @@ void Nearest::fewer_labels() {
     };
     const std::size_t before = found_.size();
     for (const std::string& key : keys)
-        if (found_.size() == before) offer(without({key}), "without scaling.label_selector." + key);
+        if (found_.size() == before && keys.size() <= labels_tried)
+            offer(without({key}), "without scaling.label_selector." + key);
     if (found_.size() == before && keys.size() > 1) offer(without(keys), "without scaling.label_selector");
 }
 

@@ -69,6 +69,8 @@ Attempted place_together(const std::vector<Candidate>& candidates, const Wanted&
 Attempted place_apart(const std::vector<Candidate>& candidates, const Wanted& wanted);     // STRICT_SPREAD
 // PACK and SPREAD of up to 8 bundles on up to 64 unlike nodes: the best of all assignments. None: more than that.
 std::optional<Attempted> place_exactly(const std::vector<Candidate>& candidates, const Wanted& wanted);
+// PACK and SPREAD of bundles that differ in their labels alone, exact. None: they ask for different amounts.
+std::optional<Attempted> place_by_labels(const std::vector<Candidate>& candidates, const Wanted& wanted);
 Attempted place_bounded(const std::vector<Candidate>& candidates, const Wanted& wanted);  // any size, with a budget
 
 // Devices for several demands on one node, each demand's shares; exact while the budget of steps lasts.

@@ -9,14 +9,17 @@
 namespace rtrain::head {
 namespace {
 
-// Workers ask alike; they become more and fewer while the run lives.
+// Workers become more and fewer while the run lives; those that ask alike stand side by side.
 std::size_t bytes_of(const Run& run) {
     const GangRequest& gang = run.spec.gang;
     const std::size_t names = gang.nodes_only.size() + gang.nodes_excluded.size();
-    const std::size_t beside = 1 + run.job_json.size() + names * spec::bytes_of_name;
-    if (gang.bundles.empty()) return beside;
-    const Bundle& first = gang.bundles.front();
-    return beside + gang.bundles.size() * spec::demand_bytes(first.demand, first.selector);
+    std::size_t bytes = 1 + run.job_json.size() + names * spec::bytes_of_name, each = 0;
+    for (std::size_t i = 0; i < gang.bundles.size(); ++i) {
+        const Bundle& one = gang.bundles[i];
+        if (i == 0 || one != gang.bundles[i - 1]) each = spec::demand_bytes(one.demand, one.selector);
+        bytes += each;
+    }
+    return bytes;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "scheduler/placement.hpp"
+#include "scheduler/placement_room.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -282,4 +283,82 @@ TEST_CASE("PACK is exact: as few nodes as the best of all assignments") {
         const auto names = nodes_of(answer);
         CHECK(std::set<std::string>(names.begin(), names.end()).size() == fewest);
     }
+}
+
+namespace {
+
+Bundle on(std::int64_t cpus, const std::vector<std::pair<std::string, std::string>>& labels) {
+    Bundle made = bundle(cpus);
+    for (const auto& [key, value] : labels) made.selector.push_back({.key = key, .values = {value}});
+    return made;
+}
+
+bool all_where_they_may(const std::vector<NodeView>& nodes, const GangRequest& request, const Seats& seats) {
+    for (std::size_t i = 0; i < seats.size(); ++i) {
+        const auto at = std::find_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.id == seats[i].node; });
+        if (at == nodes.end() || !matches(request.bundles[i].selector, at->labels)) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("many bundles that differ in their labels alone: what is scarce goes to those that need it") {
+    std::vector<NodeView> nodes;
+    for (int i = 1; i <= 10; ++i) {
+        nodes.push_back(view(std::string("n") + (i < 10 ? "0" : "") + std::to_string(i), 1, 0, {{"zone", "a"}}));
+        if (i <= 5) nodes.back().labels["disk"] = "ssd";
+    }
+    for (const Strategy strategy : {Strategy::pack, Strategy::spread}) {
+        GangRequest request = gang(strategy, 5, on(1, {{"zone", "a"}}));
+        for (int i = 0; i < 5; ++i) request.bundles.push_back(on(1, {{"zone", "a"}, {"disk", "ssd"}}));
+        const PlacementAnswer answer = place(nodes, request);
+        REQUIRE(answer.verdict == Verdict::feasible_now);
+        CHECK(all_where_they_may(nodes, request, answer.seats));
+        request.bundles.push_back(on(1, {{"disk", "ssd"}}));
+        const PlacementAnswer never = place(nodes, request);
+        CHECK((never.verdict == Verdict::infeasible && never.proved));
+    }
+}
+
+TEST_CASE("bundles that differ in their labels alone find room exactly where the best of all assignments does") {
+    std::uint32_t state = 20261123;
+    const auto below = [&](std::uint32_t limit) {
+        state = state * 1664525u + 1013904223u;
+        return (state >> 16) % limit;
+    };
+    int found = 0, refused = 0;
+    for (int round = 0; round < 3'000; ++round) {
+        std::vector<NodeView> nodes;
+        for (std::uint32_t i = 0, count = 1 + below(5); i < count; ++i) {
+            nodes.push_back(view("n" + std::to_string(i), 1 + below(4), 0));
+            for (const char* key : {"x", "y"})
+                if (below(3) != 0) nodes.back().labels[key] = std::to_string(below(2));
+        }
+        GangRequest request = gang(below(2) == 0 ? Strategy::pack : Strategy::spread, 0, {});
+        for (std::uint32_t i = 0, count = 1 + below(8); i < count; ++i) {
+            request.bundles.push_back(bundle(1));
+            for (const char* key : {"x", "y"})
+                if (below(3) == 0)
+                    request.bundles.back().selector.push_back(
+                        {.key = key, .values = {std::to_string(below(2))}, .negated = below(4) == 0});
+        }
+        const auto open = placing::candidates(nodes, request, placing::Capacity::free);
+        const placing::Wanted wanted = placing::wanted_of(request);
+        const auto matched = placing::place_by_labels(open, wanted);
+        const auto best = placing::place_exactly(open, wanted);
+        REQUIRE((matched && best && matched->proved && best->proved));
+        REQUIRE(matched->seats.has_value() == best->seats.has_value());
+        if (!matched->seats) {
+            ++refused;
+            continue;
+        }
+        ++found;
+        REQUIRE(all_where_they_may(nodes, request, *matched->seats));
+        for (const NodeView& node : nodes)
+            REQUIRE(std::count_if(matched->seats->begin(), matched->seats->end(), [&](const Seat& seat) {
+                        return seat.node == node.id;
+                    }) <= amount_of(node.free, "CPU").ticks / Amount::per_unit);
+    }
+    CHECK((found > 500 && refused > 500));
 }

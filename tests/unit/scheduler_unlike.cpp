@@ -80,3 +80,36 @@ TEST_CASE("runs that ask for amounts of their own are looked at again only when 
     CHECK(crowd.started() == 1);
     CHECK(crowd.world.run(crowd.waits[0]).state == RunState::starting);
 }
+
+TEST_CASE("a gang of one worker per rack that finds one rack taken is looked at again only when that one has room") {
+    World world;
+    Labels rack;
+    for (int i = 1; i <= 12; ++i) {
+        NodeRegistered one = node("n" + std::to_string(i), 4);
+        one.labels["rack"] = std::to_string(i);
+        world.tell(one);
+    }
+    const auto on_racks = [](const std::string& name) {
+        RunSubmitted event = submission({.name = name, .workers = 12, .cpus = 3});
+        for (std::size_t i = 0; i < 12; ++i)
+            event.spec.gang.bundles[i].selector = {{.key = "rack", .values = {std::to_string(i + 1)}}};
+        return event;
+    };
+    RunSubmitted busy = submission({.name = "busy", .cpus = 3});
+    busy.spec.gang.nodes_only = {{"n12"}};
+    world.tell(busy);
+    const RunId holder = *world.last.created;
+    world.tell(on_racks("racks"));
+    const RunId waits = *world.last.created;
+    CHECK(world.run(waits).state == RunState::queued);
+    const std::uint64_t before = world.cluster.ledger.searches();
+    for (int i = 0; i < 20; ++i) {
+        RunSubmitted small = submission({.name = "small" + std::to_string(i), .cpus = 1});
+        small.spec.gang.nodes_excluded = {{"n12"}};
+        world.tell(small);
+    }
+    CHECK(world.cluster.ledger.searches() - before <= 20 * few);
+    world.tell(RunStopAsked{.run = holder, .by = "ana"});
+    world.empties(holder);
+    CHECK(world.run(waits).state == RunState::starting);
+}
