@@ -66,9 +66,9 @@ Status ship_archive(Invocation&, Api& api, const std::string& file, const std::s
 }
 
 Result<spec::PackedCode> ship_directory(Invocation& call, Api& api, const std::string& directory,
-                                        spec::NamedBy named_by) {
+                                        spec::NamedBy named_by, const std::string& needed) {
     const TemporaryDirectory temporary;
-    Result<spec::PackedCode> packed = spec::pack_directory(directory, temporary.path(), named_by);
+    Result<spec::PackedCode> packed = spec::pack_directory(directory, temporary.path(), named_by, needed);
     if (!packed) return packed.error();
     constexpr std::int64_t large = 100 << 20;
     if (packed->bytes > large)

@@ -1,5 +1,10 @@
 // rtrain submit: a job spec becomes a run.
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -18,19 +23,63 @@ using nlohmann::json;
 
 namespace fs = std::filesystem;
 
-// A file beside the spec that the entrypoint names; empty: it names none.
+// The words of a command, as `sh -c` would part them, near enough to look for files among them.
+std::vector<std::string> words_of(const std::string& command) {
+    std::vector<std::string> words(1);
+    for (const char c : command)
+        if (std::strchr(" \t\r\n;&|<>()'\"", c) != nullptr && c != '\0')
+            words.emplace_back();
+        else
+            words.back() += c;
+    return words;
+}
+
+// A file in the folder of the spec that the entrypoint names, as a path in it; empty: it names none.
 std::string file_beside(const JobFile& file) {
     std::error_code failed;
-    for (const std::string& entry : file.job.entrypoint)
-        for (const std::string& word : split(entry, ' '))  // the text of sh -c
-            if (!word.empty() && word[0] != '-' && !fs::path(word).is_absolute() &&
-                fs::is_regular_file(fs::path(file.folder) / word, failed))
-                return word;
+    const auto found = [&](const std::string& name) {
+        const fs::path path = fs::path(name).lexically_normal();
+        const bool below = !name.empty() && name[0] != '-' && !path.is_absolute() && *path.begin() != "..";
+        return below && fs::is_regular_file(fs::path(file.folder) / path, failed) ? path.string() : std::string();
+    };
+    bool module = false;  // the word before was -m
+    const auto look = [&](const std::string& word) {
+        std::string named = found(word);
+        if (module && named.empty()) {
+            std::string path = word;
+            std::replace(path.begin(), path.end(), '.', '/');
+            named = found(path + ".py");
+            if (named.empty()) named = found(path + "/__main__.py");
+        }
+        module = word == "-m";
+        return named;
+    };
+    for (const std::string& entry : file.job.entrypoint) {
+        if (std::string named = look(entry); !named.empty()) return named;  // a name may hold spaces
+        if (entry.find_first_of(" \t\n") == std::string::npos) continue;
+        for (const std::string& word : words_of(entry))
+            if (!word.empty())
+                if (std::string named = look(word); !named.empty()) return named;
+    }
     return "";
 }
 
+// Whether that is a home directory, or holds one: HOME may be unset, or another's under sudo.
+bool holds_home(const fs::path& folder) {
+    std::error_code failed;
+    const char* variable = std::getenv("HOME");
+    const passwd* entry = ::getpwuid(::getuid());
+    for (const char* home : {variable, entry == nullptr ? nullptr : static_cast<const char*>(entry->pw_dir)}) {
+        if (home == nullptr || *home != '/') continue;
+        const fs::path inside = fs::weakly_canonical(home, failed).lexically_relative(folder);
+        if (!inside.empty() && *inside.begin() != "..") return true;
+    }
+    return false;
+}
+
 struct CodeFolder {
-    std::string path;  // empty: nothing travels along
+    std::string path;     // empty: nothing travels along
+    std::string holds{};  // the file that must be in it
     spec::NamedBy named_by = spec::NamedBy::job;
 };
 
@@ -48,18 +97,18 @@ Result<CodeFolder> code_folder(Invocation& call, const JobFile& file) {
     const std::string beside = file_beside(file);
     if (beside.empty()) return CodeFolder{};
     const fs::path folder = fs::weakly_canonical(file.folder, failed);
-    const char* home = std::getenv("HOME");
-    const bool is_home = home != nullptr && *home != '\0' && fs::equivalent(folder, home, failed);
-    if (is_home || folder == folder.root_path())
+    const bool is_root = folder == folder.root_path();
+    if (is_root || holds_home(folder))
         return Error{.code = ErrorCode::invalid,
                      .message = "working_dir: the entrypoint names " + beside + " in " + folder.string() +
-                                ", which is " + (is_home ? "your home directory" : "all of this machine"),
+                                ", which is " + (is_root ? "all of this machine" : "your home directory or holds it"),
                      .next =
                          "put the program into a folder of its own, or say working_dir: . to send it all the same, "
                          "working_dir: null to send nothing"};
-    call.out.talk(folder.string() + " travels along, since the entrypoint names " + beside +
-                  " in it; working_dir says otherwise");
-    return CodeFolder{.path = folder.string(), .named_by = spec::NamedBy::nobody};
+    if (!file.job.driver)
+        call.out.talk(folder.string() + " travels along, since the entrypoint names " + beside +
+                      " in it; working_dir says otherwise");
+    return CodeFolder{.path = folder.string(), .holds = beside, .named_by = spec::NamedBy::nobody};
 }
 
 void tell_of_secrets(Invocation& call, const spec::PackedCode& packed) {
@@ -85,13 +134,17 @@ Result<JobFile> driver_job(Invocation& call) {
     for (std::size_t i = 1; i < call.arguments.positional.size(); ++i) entrypoint.push_back(call.arguments.argument(i));
     const json job = {{"version", 1},
                       {"entrypoint", std::move(entrypoint)},
-                      {"working_dir", "."},
                       {"driver", true},
                       {"scaling", {{"workers", 1}, {"resources_per_worker", {{"CPU", 0}}}}}};
     Result<spec::Job> checked = with_sets(call, job.dump(), call.arguments.list("set"));
     if (!checked) return checked.error();
-    return JobFile{
-        .job = std::move(*checked), .folder = program.parent_path().string(), .stem = program.stem().string()};
+    const std::vector<std::string> sets = call.arguments.list("set");
+    const bool named =
+        std::any_of(sets.begin(), sets.end(), [](const std::string& set) { return set.starts_with("working_dir="); });
+    return JobFile{.job = std::move(*checked),
+                   .folder = program.parent_path().string(),
+                   .stem = program.stem().string(),
+                   .folder_named = named};
 }
 
 // --resume of an array's run: its directory, if this machine sees it, says which one it is. (The head knows it of runs
@@ -130,7 +183,7 @@ Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& sub
     if (Status set = secrets_are_set(file.job); !set) return set.error();
     if (!code.path.empty()) {
         const TemporaryDirectory temporary;
-        Result<spec::PackedCode> packed = spec::pack_directory(code.path, temporary.path(), code.named_by);
+        Result<spec::PackedCode> packed = spec::pack_directory(code.path, temporary.path(), code.named_by, code.holds);
         if (!packed) return packed.error();
         tell_of_secrets(call, *packed);
         value["code"] = {{"sha256", packed->sha256}, {"bytes", packed->bytes}, {"files", packed->files}};
@@ -177,7 +230,7 @@ Result<int> submit(Invocation& call) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
     if (!code->path.empty()) {
-        Result<spec::PackedCode> shipped = ship_directory(call, *api, code->path, code->named_by);
+        Result<spec::PackedCode> shipped = ship_directory(call, *api, code->path, code->named_by, code->holds);
         if (!shipped) return shipped.error();
         tell_of_secrets(call, *shipped);
         submission.code_sha256 = shipped->sha256;

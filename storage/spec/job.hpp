@@ -98,11 +98,12 @@ struct PackedCode {
     std::string sha256;
     std::int64_t bytes = 0;
     std::uint32_t files = 0;
-    std::vector<std::string> secrets{};  // left out: .env, .ssh, .aws, private keys; only of a folder that nobody named
+    std::vector<std::string> secrets{};  // left out: .env, .ssh, private keys and such; of a folder that nobody named
 };
 enum class NamedBy { job, nobody };  // nobody: the folder of the job's file; 100 MiB at most instead of 2 GiB
+// `needed`: a file that must be in the archive, else it is refused; empty: none.
 Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory,
-                                  NamedBy named_by = NamedBy::job);
+                                  NamedBy named_by = NamedBy::job, const std::string& needed = {});
 // Atomic: all or nothing. `finish` does what belongs to it, on the files at the place where they wait for their name.
 using FinishUnpacking = std::function<Status(const std::string& directory)>;
 Status unpack_archive(const std::string& archive, const std::string& to_directory, const FinishUnpacking& finish = {});

@@ -20,7 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::int64_t bytes_most = 2LL << 30, bytes_most_unnamed = 100LL << 20;
 constexpr const char* secret_files =
-    ".env\n.env.*\n.ssh\n.aws\n.netrc\n*.pem\n*.key\n*.p12\n*.pfx\nid_rsa*\nid_ed25519*\nid_ecdsa*\n!*.pub\n";
+    ".env\n.env.*\n*.env\n.envrc\n.ssh\n.aws\n.azure\n.kube\n.gnupg\n.docker\n.config/gcloud\n.netrc\n.pgpass\n"
+    ".npmrc\n.pypirc\n.git-credentials\n.htpasswd\ncredentials.json\n*.pem\n*.key\n*.p12\n*.pfx\n*.jks\n*.keystore\nid_"
+    "rsa*\n"
+    "id_dsa*\nid_ed25519*\nid_ecdsa*\n!*.pub\n";
 
 Error failure(const std::string& doing, const std::string& path, int error_number) {
     return {error_number == ENOSPC || error_number == EDQUOT ? ErrorCode::full : ErrorCode::io,
@@ -168,7 +171,8 @@ Result<PackedCode> pack_into(const std::string& file, const std::string& directo
 
 }  // namespace
 
-Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory, NamedBy named_by) {
+Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory, NamedBy named_by,
+                                  const std::string& needed) {
     std::error_code failed;
     if (!fs::is_directory(directory, failed)) {
         const bool there = fs::exists(directory, failed);
@@ -179,6 +183,13 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
     Walk walked;
     if (named_by == NamedBy::nobody) walked.secret_rules.add_rtrain("", secret_files);
     if (auto done = find_below(directory, "", walked); !done) return done.error();
+    const auto is_needed = [&](const Found& one) { return one.path == needed; };
+    if (!needed.empty() && std::none_of(walked.found.begin(), walked.found.end(), is_needed))
+        return Error{ErrorCode::invalid,
+                     "the entrypoint names " + needed +
+                         ", which does not travel along: .gitignore, .rtrainignore or the " +
+                         "rules for secrets leave it out",
+                     "write !" + needed + " into .rtrainignore, or say working_dir: . or working_dir: null"};
     fs::create_directories(to_directory, failed);
     const std::string aside = to_directory + "/.packing-" + std::to_string(::getpid()) + ".tar.zst";
     auto packed = pack_into(aside, directory, std::move(walked), named_by);

@@ -353,6 +353,24 @@ def test_a_job_beside_its_program_takes_the_folder_along_without_secrets(cluster
     cluster.wait_state("shell", "SUCCEEDED", "FAILED")
     assert cluster.json("describe", "shell")["state"] == "SUCCEEDED"
 
+    (path.parent / "sub").mkdir()
+    (path.parent / "sub" / "main one.py").write_text("print('it ran')")
+    spelled = {
+        "lines": "set -e\npython3 train.py\n",
+        "quoted": "cd .; python3 'train.py'; true",
+        "spaces": ["python3", "sub/main one.py"],
+        "module": ["python3", "-m", "train"],
+    }
+    for name, entrypoint in spelled.items():
+        said = cluster.run("submit", "--dry-run", beside(tmp_path / "beside", name=name, entrypoint=entrypoint))
+        assert "travels along" in said.stderr, (name, said.stderr)
+    above = beside(tmp_path / "beside" / "sub", entrypoint="python3 ../train.py")
+    assert "travels along" not in cluster.run("submit", "--dry-run", above).stderr
+
+    (path.parent / ".gitignore").write_text("train.py\n")
+    said = cluster.run("submit", beside(tmp_path / "beside"), "--dry-run")
+    assert said.returncode != 0 and "names train.py, which does not travel along" in said.stderr, said.stderr
+
 
 def test_a_folder_that_nobody_named_stays_where_it_is_when_it_is_home_too_large_or_not_wanted(cluster, tmp_path):
     nothing = beside(tmp_path / "nothing", working_dir=None)
@@ -372,4 +390,4 @@ def test_a_folder_that_nobody_named_stays_where_it_is_when_it_is_home_too_large_
     refused = subprocess.run(
         [RTRAIN, "submit", home], env={**cluster.env, "HOME": str(tmp_path / "home")}, capture_output=True, text=True
     )
-    assert refused.returncode == 4 and "which is your home directory" in refused.stderr, (refused.returncode, refused.stderr)
+    assert refused.returncode == 4 and "which is your home directory or holds it" in refused.stderr, (refused.returncode, refused.stderr)
