@@ -339,6 +339,16 @@ def test_another_thread_reports_while_get_checkpoint_waits(agent, start):
     assert worker.finish() == "checkpoint_000001-a003\n"
 
 
+def test_get_checkpoint_gives_the_one_before_with_a_warning_once_a_commit_has_taken_30_s(agent, start):
+    agent.commits_held = True
+    worker = start(BRINGS_ONE + "print(t.get_checkpoint(), time.monotonic() - begun < 60)")
+    assert worker.line() == "reported"
+    worker.go()
+    out, err = worker.process.communicate(timeout=120)
+    assert out == "None False\nNone True\n", err  # the second call does not wait again
+    assert err.count("the checkpoint of report 1 is still being stored: get_checkpoint gives the one before") == 1
+
+
 def test_the_first_start_has_no_checkpoint(agent, start):
     assert start("import rtrain.train as t; print(t.get_checkpoint())").finish() == "None\n"
 
