@@ -189,7 +189,7 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
                      "the entrypoint names " + needed +
                          ", which does not travel along: .gitignore, .rtrainignore or the " +
                          "rules for secrets leave it out",
-                     "write !" + needed + " into .rtrainignore, or say working_dir: . or working_dir: null"};
+                     "change that, or say working_dir: . (secrets travel then) or working_dir: null (nothing does)"};
     fs::create_directories(to_directory, failed);
     const std::string aside = to_directory + "/.packing-" + std::to_string(::getpid()) + ".tar.zst";
     auto packed = pack_into(aside, directory, std::move(walked), named_by);
