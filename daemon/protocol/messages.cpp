@@ -345,12 +345,6 @@ Result<Variant> parsed(const std::string& text) {
 
 }  // namespace
 
-bool is_file_name(std::string_view text) {
-    constexpr std::size_t longest = 255;  // bytes, of Linux
-    return !text.empty() && text.size() <= longest && text != "." && text != ".." && text.find('/') == text.npos &&
-           text.find('\0') == text.npos;
-}
-
 std::string encode(const FromAgent& message) { return text_of(message); }
 std::string encode(const FromHead& message) { return text_of(message); }
 std::string encode(const GroupMessage& message) { return text_of(message); }
