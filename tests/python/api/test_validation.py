@@ -330,10 +330,11 @@ def test_an_async_report_s_function_runs_behind_the_loop_and_its_error_fails_the
     def loop(config):
         run_path = pathlib.Path(train.get_context().get_run_path())
         rank = train.get_context().get_world_rank()
-        returned = threading.Event()
+        returned = {step: threading.Event() for step in (1, 2)}
 
         def bring(checkpoint, name):
-            assert returned.wait(60), "report() waits for its checkpoint_upload_fn"
+            step = checkpoint.to_dict()["step"]
+            assert returned[step].wait(60), "report() waits for its checkpoint_upload_fn"
             if config["fails"]:
                 raise ConnectionResetError("the bucket is gone")
             target = run_path / name
@@ -346,10 +347,9 @@ def test_an_async_report_s_function_runs_behind_the_loop_and_its_error_fails_the
             if rank == 1 and step == 2:
                 train.report({"step": step})  # the other rank's is still under way
                 continue
-            returned.clear()
             own = Checkpoint.from_dict({"step": step})
             train.report({"step": step}, own, checkpoint_upload_mode=CheckpointUploadMode.ASYNC, checkpoint_upload_fn=bring)
-            returned.set()
+            returned[step].set()
             own = None  # its directory stays until it was brought
 
     def fit(*, fails):
