@@ -83,7 +83,7 @@ namespace {
 // At most so many go with one commit, the worst first: a run that goes on under its name may find many.
 constexpr std::size_t deletions_most = 10;
 
-// What `num_to_keep` is about.
+// Returns the run's checkpoints that `num_to_keep` counts and may delete.
 std::vector<const Checkpoint*> counted_ones(const Cluster& cluster, RunId run) {
     auto all = kept_ones(cluster, run);
     std::erase_if(all, [](const Checkpoint* one) { return one->spared; });

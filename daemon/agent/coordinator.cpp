@@ -169,7 +169,7 @@ Wish wish_of(const Coordinator& c, const Gathered& gathering) {
             wish.error = report.checkpoint_error;
             wish.error_reason = report.error_reason;
         }
-        // What lies in its place already is not moved: a wish of rank 0, which is on the own node, gives way to it.
+        // A directory that lies in its place already is not moved: its name wins over rank 0's wish (the own node's).
         const bool first = wish.name.text.empty() || node != c.own_node;
         if (!report.directory_name.empty() && first) wish.name.text = report.directory_name;
         wish.name.exact = wish.name.exact && report.exact;

@@ -72,7 +72,7 @@ Trouble trouble_of(const ProbeWait& wait, const AttemptGear& gear, const std::st
 Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare);
 Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts);  // see start_directory.hpp
 Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms);
-// What the head hears of the earlier runs of the name: the newest ones, the oldest of them first.
+// Returns the newest `earlier_most` checkpoints of the earlier runs of the name, the oldest of these first.
 std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& claimed, const std::string& score);
 
 // A directory is read and written with the rights of `user` (user_store.hpp), a bucket with the credentials of

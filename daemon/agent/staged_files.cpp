@@ -17,8 +17,8 @@ namespace {
 
 using storage::Descriptor;
 constexpr const char* manifest_name = ".manifest.json";
-// What a rank stages that has put its files into the run's directory itself: a note of where they lie, which is where
-// they stay. Until all have come others may put theirs beside them.
+// The name of the note that a rank stages if its files lie in the run's directory already: the note holds their path,
+// and the files stay there. Other ranks may put theirs beside them until all ranks have come.
 constexpr const char* in_place_note = ".rtrain-in-place";
 
 std::string path_of(const Descriptor& opened) { return "/proc/self/fd/" + std::to_string(opened.number()); }

@@ -312,7 +312,7 @@ Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgre
         answer.files.clear();
         return answer;
     };
-    // It comes from rank 0's node.
+    // The directory's name comes from rank 0's node, so this node asks storage whose it is.
     const Status ours = storage::check_owner(*gear.store, gear.prepare.run_name, order.directory,
                                              {.attempt = order.number, .report = order.index});
     if (!ours) return fail(ours.error());

@@ -14,6 +14,7 @@ using Objection = std::optional<std::string>;
 // Logs and last checkpoints are kept on a node for two weeks (daemon/agent/service_rest.cpp); one day for clocks.
 constexpr Duration delivery_time{15LL * 24 * 3'600'000};
 constexpr const char* no_name = ": the name of its checkpoint is a path";
+constexpr std::size_t earlier_bytes_most = 16 << 10;  // an agent tells 32 numbers at most, and the score
 constexpr std::string_view probe_prefix = ".rtrain-probe-";
 constexpr std::uint32_t attempt_numbers = 1'000'000;  // far beyond what a run's directory ever has
 
@@ -98,7 +99,10 @@ struct Judge {
         if (said.earlier.size() > protocol::earlier_most)
             return named(said.attempt) + ": too many checkpoints of before";
         for (const protocol::EarlierCheckpoint& one : said.earlier)
-            if (one.directory.empty() || !plain_name(one.directory)) return named(said.attempt) + no_name;
+            if (one.directory.empty() || !plain_name(one.directory))
+                return named(said.attempt) + no_name;
+            else if (one.metrics_json.size() > earlier_bytes_most)
+                return named(said.attempt) + ": too long metrics of a checkpoint of before";
         return of_rank(said.attempt, 0);
     }
     Objection operator()(const protocol::PrepareFailed& said) const { return of_node(said.attempt); }

@@ -1,4 +1,4 @@
-// Apart from the messages, which need the JSON library: the coordinator asks it too.
+// is_file_name stands apart from messages.cpp, which needs the JSON library: the pure coordinator asks it too.
 #include "daemon/protocol/group.hpp"
 
 namespace rtrain::protocol {

@@ -76,7 +76,7 @@ Result<std::uint64_t> reports_up_to(Store& store, const std::string& run_name,
     return (before.is_number_unsigned() ? before.get<std::uint64_t>() : 0) + manifest->report;
 }
 
-// What earlier runs of the name left on the branch that this attempt goes on with.
+// Returns the checkpoints of earlier runs of the name on the branch that this attempt goes on with.
 std::vector<EarlierCheckpoint> earlier_ones(Listing& listing, const Claim& claim, const std::optional<Manifest>& from) {
     std::vector<EarlierCheckpoint> earlier;
     mark_branch(listing, from ? from->attempt : 0, from ? from->report : 0);

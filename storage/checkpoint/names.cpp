@@ -13,7 +13,7 @@ std::string claim_text(const DirectoryClaim& claim) {
     return file_text({{"schema_version", 1}, {"attempt", claim.attempt}, {"report", claim.report}});
 }
 
-// Who has the name: `wanted`, another, or nobody (not_found).
+// Returns whether `wanted` has the name. not_found: nobody has it.
 Result<bool> has_name(Store& store, const std::string& run_name, const std::string& directory, DirectoryClaim wanted) {
     const auto there = read_directory_claim(store, run_name, directory);
     if (there) return *there == wanted;

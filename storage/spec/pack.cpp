@@ -183,7 +183,9 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
     Walk walked;
     if (named_by == NamedBy::nobody) walked.secret_rules.add_rtrain("", secret_files);
     if (auto done = find_below(directory, "", walked); !done) return done.error();
-    const auto is_needed = [&](const Found& one) { return one.path == needed; };
+    const auto is_needed = [&](const Found& one) {  // itself, or the linked directory through which it is named
+        return one.path == needed || (one.type == fs::file_type::symlink && needed.starts_with(one.path + "/"));
+    };
     if (!needed.empty() && std::none_of(walked.found.begin(), walked.found.end(), is_needed))
         return Error{ErrorCode::invalid,
                      "the entrypoint names " + needed +

@@ -61,6 +61,10 @@ std::vector<Case> of_itself() {
             {"the pulse of an attempt that nobody knows", beat(unknown, 0), anybody}};
 }
 
+protocol::FromAgent claim_with(std::vector<protocol::EarlierCheckpoint> earlier) {
+    return news(protocol::Prepared{.attempt = attempt, .claimed = true, .earlier = std::move(earlier)});
+}
+
 std::vector<Case> of_preparation() {
     return {{"prepared", news(protocol::Prepared{.attempt = attempt}), members},
             {"the claim", news(protocol::Prepared{.attempt = attempt, .claimed = true}), {one}},
@@ -68,6 +72,13 @@ std::vector<Case> of_preparation() {
              news(protocol::Prepared{.attempt = attempt, .claimed = true, .from = "../other/x-a001"}), nobody},
             {"a claim of a number far beyond",
              news(protocol::Prepared{.attempt = {7, 12, 4'000'000'000}, .claimed = true}), nobody},
+            {"a claim with an earlier checkpoint", claim_with({{.directory = "best-a001"}}), {one}},
+            {"a claim with an earlier checkpoint elsewhere", claim_with({{.directory = "../x-a001"}}), nobody},
+            {"a claim with an earlier checkpoint without a name", claim_with({{.directory = ""}}), nobody},
+            {"a claim with an earlier checkpoint of long metrics",
+             claim_with({{.directory = "best-a001", .metrics_json = std::string(20'000, ' ')}}), nobody},
+            {"a claim with too many earlier checkpoints",
+             claim_with(std::vector<protocol::EarlierCheckpoint>(1'001, {.directory = "best-a001"})), nobody},
             {"prepared for what nobody knows", news(protocol::Prepared{.attempt = unknown}), anybody},
             {"could not prepare", news(protocol::PrepareFailed{.attempt = attempt}), members},
             {"could not prepare what nobody knows", news(protocol::PrepareFailed{.attempt = unknown}), nobody}};

@@ -132,6 +132,22 @@ TEST_CASE("ignore files leave things out; .rtrainignore has the last word") {
                                                            "model.pt", "sub/.gitignore", "sub/tmp.txt", "train.py"});
 }
 
+TEST_CASE("an archive without the file that it needs is refused; a linked directory brings it") {
+    Folder folder;
+    folder.write("src/real/train.py", "print()");
+    folder.write("src/other.py", "print()");
+    folder.write("src/.gitignore", "other.py\n");
+    fs::create_symlink("real", folder.path + "/src/linked");
+    const auto pack = [&](const std::string& needed) {
+        return pack_directory(folder.path + "/src", folder.path + "/out", NamedBy::nobody, needed);
+    };
+    CHECK(pack("real/train.py").ok());
+    CHECK(pack("linked/train.py").ok());
+    const auto refused = pack("other.py");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message.find("other.py, which does not travel along") != std::string::npos);
+}
+
 TEST_CASE("patterns of ignore files") {
     const auto ignored = [](const std::string& rules, const std::string& path, FileKind kind = FileKind::file) {
         IgnoreRules list;
