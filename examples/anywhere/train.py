@@ -6,6 +6,7 @@ python train.py --workers 2                            two workers on a cluster
 """
 
 import argparse
+from typing import Any
 
 import rtrain.train
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def train_loop(config):
+def train_loop(config: dict[str, Any]) -> None:
     """Fits y = 3x + 1, and says how many ranks it was."""
     torch.manual_seed(0)
     x = torch.linspace(-1, 1, 256).unsqueeze(1)
@@ -33,7 +34,7 @@ def train_loop(config):
         rtrain.train.report({"epoch": epoch, "weight": weight, "ranks": rtrain.train.get_context().get_world_size()})
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--workers", type=int, default=0)
     options.add_argument("--epochs", type=int, default=5)
@@ -45,7 +46,7 @@ def main():
         scaling_config=ScalingConfig(num_workers=given.workers),
         run_config=RunConfig(name="anywhere", storage_path=given.storage),
     )
-    metrics = trainer.fit().metrics
+    metrics = trainer.fit().metrics or {}
     print(f"weight {metrics['weight']:.2f} after {metrics['epoch'] + 1} epochs on {metrics['ranks']} rank(s)")
 
 

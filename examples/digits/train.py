@@ -4,6 +4,7 @@ Runs under rtrain (`rtrain submit job.yaml`). EPOCHS (default 30) sets the lengt
 """
 
 import os
+from typing import Any
 
 import rtrain.train
 import torch
@@ -18,7 +19,7 @@ BATCH = 16
 TEST_IMAGES = 360
 
 
-def data(device):
+def data(device: torch.device) -> tuple[TensorDataset, TensorDataset]:
     """The 1,797 images that ship inside scikit-learn, shuffled once, the last ones kept for the test."""
     images, labels = load_digits(return_X_y=True)
     pixels = torch.tensor(images / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
@@ -28,7 +29,7 @@ def data(device):
     return TensorDataset(*whole[:train]), TensorDataset(*whole[train:])
 
 
-def network():
+def network() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(),
         nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -36,21 +37,21 @@ def network():
     )  # fmt: skip
 
 
-def accuracy(model, test):
+def accuracy(model: nn.Module, test: TensorDataset) -> float:
     model.eval()
     with torch.no_grad():
         pixels, labels = test.tensors
-        right = (model(pixels).argmax(1) == labels).float().mean().item()
+        right = float((model(pixels).argmax(1) == labels).float().mean())
     model.train()
     return right
 
 
-def save(directory, model, optimizer, epoch):
+def save(directory: str, model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int) -> None:
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
     torch.save(state, f"{directory}/state.pt")
 
 
-def resume(model, optimizer, device):
+def resume(model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
     """Loads the newest committed checkpoint on every rank; gives the first epoch to train."""
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
@@ -60,10 +61,10 @@ def resume(model, optimizer, device):
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     print(f"resumed after epoch {state['epoch']} from {checkpoint.name}", flush=True)
-    return state["epoch"] + 1
+    return int(state["epoch"]) + 1
 
 
-def train_epoch(model, optimizer, loader):
+def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader[Any]) -> float:
     total = 0.0
     for pixels, labels in loader:
         loss = nn.functional.cross_entropy(model(pixels), labels)
@@ -74,7 +75,7 @@ def train_epoch(model, optimizer, loader):
     return total / len(loader)
 
 
-def main():
+def main() -> None:
     on_gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
     dist.init_process_group("nccl" if on_gpu else "gloo")
@@ -85,7 +86,7 @@ def main():
     optimizer = torch.optim.SGD(network_here.parameters(), lr=0.02, momentum=0.9)
     start = resume(network_here, optimizer, device)
     model = DistributedDataParallel(network_here)
-    sampler = DistributedSampler(train, shuffle=True, seed=1)
+    sampler: DistributedSampler[Any] = DistributedSampler(train, shuffle=True, seed=1)
     loader = DataLoader(train, BATCH, sampler=sampler)
     for epoch in range(start, EPOCHS):
         sampler.set_epoch(epoch)

@@ -5,6 +5,7 @@ python train.py [--least 1] [--most 2] [--epochs 6] [--storage DIR]
 
 import argparse
 import pathlib
+from typing import Any
 
 import rtrain.train
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def resume(model, optimizer):
+def resume(model: Any, optimizer: torch.optim.Optimizer) -> int:
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
         return 0
@@ -23,10 +24,10 @@ def resume(model, optimizer):
         state = torch.load(f"{directory}/state.pt", weights_only=True)
     model.module.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
-    return state["epoch"] + 1
+    return int(state["epoch"]) + 1
 
 
-def train_loop(config):
+def train_loop(config: dict[str, Any]) -> None:
     """`GlobalBatches` gives every rank its part of each batch of 64, in micro batches of at most 16."""
     torch.manual_seed(0)
     pixels, labels = load_digits(return_X_y=True)
@@ -55,7 +56,7 @@ def train_loop(config):
                 rtrain.train.report(metrics)
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--least", type=int, default=1)
     options.add_argument("--most", type=int, default=2)
@@ -68,7 +69,7 @@ def main():
         scaling_config=ScalingConfig(num_workers=(given.least, given.most)),
         run_config=RunConfig(name="elastic", storage_path=given.storage),
     )
-    metrics = trainer.fit().metrics
+    metrics = trainer.fit().metrics or {}
     print(f"epoch {metrics['epoch']}: loss {metrics['loss']:.3f}, {metrics['steps']} steps of 64 on {metrics['ranks']} rank(s)")
 
 

@@ -1,6 +1,7 @@
 """Handwritten digits with PyTorch Lightning on two workers; resumes from the last epoch."""
 
 import os
+from typing import Any
 
 import lightning.pytorch as pl
 import rtrain.train
@@ -14,31 +15,31 @@ EPOCHS = int(os.environ.get("EPOCHS", "4"))
 
 
 class Digits(pl.LightningModule):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
-    def training_step(self, batch, number):
+    def training_step(self, batch: list[torch.Tensor], number: int) -> torch.Tensor:
         loss = nn.functional.cross_entropy(self.network(batch[0]), batch[1])
         self.log("loss", loss)
         return loss
 
-    def validation_step(self, batch, number):
+    def validation_step(self, batch: list[torch.Tensor], number: int) -> None:
         right = (self.network(batch[0]).argmax(1) == batch[1]).float().mean()
         self.log("accuracy", right, sync_dist=True)
 
-    def configure_optimizers(self):
+    def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.parameters(), lr=3e-3)
 
 
-def loaders():
+def loaders() -> tuple[DataLoader[Any], DataLoader[Any]]:
     pixels, labels = load_digits(return_X_y=True)
     whole = TensorDataset(torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(labels))
     train, test = random_split(whole, [0.8, 0.2], generator=torch.Generator().manual_seed(0))
     return DataLoader(train, 32, shuffle=True), DataLoader(test, 64)
 
 
-def train_loop(config):
+def train_loop(config: dict[str, Any]) -> None:
     pl.seed_everything(0)
     trainer = prepare_trainer(
         pl.Trainer(

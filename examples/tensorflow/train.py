@@ -5,6 +5,7 @@ out: `fit` of Keras 3 does not train on several workers.
 """
 
 import os
+from typing import Any
 
 import numpy as np
 import rtrain.train
@@ -18,7 +19,7 @@ BATCH, RATE = 64, 0.1  # the batch of all workers together
 class Network(tf.Module):
     """Two layers. What a worker subtracts from a weight is averaged over all workers."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         draw = tf.random.stateless_normal
         self.first = self._weight(draw((64, 64), (1, 2)) / 8)
@@ -26,23 +27,24 @@ class Network(tf.Module):
         self.shift = self._weight(tf.zeros(10))
 
     @staticmethod
-    def _weight(start):
+    def _weight(start: Any) -> Any:
         return tf.Variable(start, aggregation=tf.VariableAggregation.MEAN)
 
-    def __call__(self, pixels):
+    def __call__(self, pixels: Any) -> Any:
         return tf.nn.relu(pixels @ self.first) @ self.second + self.shift
 
 
-def main():
+def main() -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else of TensorFlow: it reads TF_CONFIG
     pixels, labels = load_digits(return_X_y=True)
-    data = tf.data.Dataset.from_tensor_slices(((pixels / 16).astype("float32"), labels))
+    data = tf.data.Dataset.from_tensor_slices((np.asarray(pixels / 16, "float32"), np.asarray(labels)))
     data = strategy.experimental_distribute_dataset(data.shuffle(2000, seed=0).batch(BATCH, drop_remainder=True))
     with strategy.scope():
         model = Network()
     weights = model.trainable_variables
 
-    def learn(images, digits):
+    def learn(images: Any, digits: Any) -> tuple[Any, Any]:
+        tape: Any
         with tf.GradientTape() as tape:
             found = model(images)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(digits, found))
@@ -51,7 +53,7 @@ def main():
         return loss, tf.reduce_mean(tf.cast(tf.argmax(found, 1) == digits, tf.float32))
 
     @tf.function
-    def step(images, digits):
+    def step(images: Any, digits: Any) -> list[Any]:
         seen = strategy.run(learn, args=(images, digits))
         return [strategy.reduce(tf.distribute.ReduceOp.MEAN, one, axis=None) for one in seen]
 

@@ -9,6 +9,7 @@ python train.py [--workers 2] [--epochs 4] [--storage DIR]
 import argparse
 import os
 import pathlib
+from typing import Any
 
 import rtrain.train
 import torch
@@ -20,32 +21,32 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 WORDS, LENGTH = 64, 12
 
 
-class Sentences(Dataset):
-    def __init__(self, count, seed):
+class Sentences(Dataset[dict[str, torch.Tensor]]):
+    def __init__(self, count: int, seed: int) -> None:
         self.words = torch.randint(WORDS, (count, LENGTH), generator=torch.Generator().manual_seed(seed))
         self.labels = (self.words >= WORDS // 2).sum(1).gt(LENGTH // 2).long()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.words)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         return {"input_ids": self.words[index], "labels": self.labels[index]}
 
 
-def model():
+def model() -> BertForSequenceClassification:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=WORDS, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=LENGTH, num_labels=2, hidden_dropout_prob=0.0,
+        max_position_embeddings=LENGTH, id2label={0: "first half", 1: "second half"}, hidden_dropout_prob=0.0,
     )  # fmt: skip
     return BertForSequenceClassification(config)
 
 
-def accuracy(prediction):
+def accuracy(prediction: Any) -> dict[str, float]:
     return {"accuracy": (prediction.predictions.argmax(1) == prediction.label_ids).mean()}
 
 
-def train_loop(config):
+def train_loop(config: dict[str, Any]) -> None:
     """Runs on every worker. TransformersTrainer sees to it that each save of the Trainer is reported."""
     arguments = TrainingArguments(
         output_dir="trainer", num_train_epochs=config["epochs"], per_device_train_batch_size=16, learning_rate=5e-3,
@@ -63,7 +64,7 @@ def train_loop(config):
         trainer.train(resume_from_checkpoint=os.path.join(directory, "checkpoint"))
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--epochs", type=int, default=4)
@@ -80,8 +81,8 @@ def main():
             checkpoint_config=CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="eval_accuracy"),
         ),
     )
-    result = trainer.fit()
-    print(f"accuracy {result.metrics['eval_accuracy']:.3f} after epoch {result.metrics['epoch']:.0f}")
+    metrics = trainer.fit().metrics or {}
+    print(f"accuracy {metrics['eval_accuracy']:.3f} after epoch {metrics['epoch']:.0f}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ python tune_digits.py [--samples 6] [--epochs 9] [--storage DIR]
 """
 
 import argparse
+from typing import Any
 
 import torch
 from rtrain import train, tune
@@ -13,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 
-def train_digits(config, data):
+def train_digits(config: dict[str, Any], data: list[Any]) -> None:
     """`data` was sent to the cluster once, for all trials. A trial that was moved goes on from its checkpoint."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -37,7 +38,7 @@ def train_digits(config, data):
         tune.report({"accuracy": accuracy, "loss": loss.item()}, checkpoint=train.Checkpoint.from_dict(state))
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--samples", type=int, default=6)
     options.add_argument("--epochs", type=int, default=9)
@@ -62,10 +63,10 @@ def main():
     )
     results = tuner.fit()
     best = results.get_best_result()
-    epochs = sum(one.metrics["training_iteration"] for one in results)
-    print(
-        f"best of {len(results)}: accuracy {best.metrics['accuracy']:.3f} with lr {best.config['lr']:.2g}, width {best.config['width']}"
-    )
+    epochs = sum((one.metrics or {})["training_iteration"] for one in results)
+    assert best.metrics is not None and best.checkpoint is not None
+    accuracy, config = best.metrics["accuracy"], best.config
+    print(f"best of {len(results)}: accuracy {accuracy:.3f} with lr {config['lr']:.2g}, width {config['width']}")
     print(f"{epochs} epochs were trained of {given.samples * given.epochs}")
     print(f"the best model was saved after epoch {best.checkpoint.to_dict()['epoch']} in {best.checkpoint.path}")
 

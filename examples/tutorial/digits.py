@@ -7,7 +7,7 @@ from torch import nn
 TEST_IMAGES = 360
 
 
-def images():
+def images() -> tuple[torch.Tensor, torch.Tensor]:
     """The digits of scikit-learn as images of 1 x 8 x 8 in [0, 1], shuffled once; the last 360 are for the test."""
     pixels, labels = load_digits(return_X_y=True)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
@@ -18,33 +18,33 @@ def images():
 class Block(nn.Module):
     """Two convolutions beside a shortcut."""
 
-    def __init__(self, inside, outside, stride):
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
             nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside), nn.ReLU(),
             nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.BatchNorm2d(outside),
         )  # fmt: skip
-        self.shortcut = nn.Identity()
+        self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inside != outside:
             self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
 
-    def forward(self, pixels):
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.body(pixels) + self.shortcut(pixels))
 
 
-def resnet18(width=64, classes=10):
+def resnet18(width: int = 64, classes: int = 10) -> nn.Module:
     """ResNet-18 for small grey images: four stages of two blocks, a first convolution that keeps the size."""
     stages = [Block(width, width, 1), Block(width, width, 1)]
     for stage in (2, 4, 8):
         stages += [Block(width * stage // 2, width * stage, 2), Block(width * stage, width * stage, 1)]
-    first = [nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    first: list[nn.Module] = [nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
     return nn.Sequential(*first, *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, classes))
 
 
-def accuracy(model, pixels, labels):
+def accuracy(model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) -> float:
     """The share of `pixels` that the model names right."""
     model.eval()
     with torch.no_grad():
-        right = (model(pixels).argmax(1) == labels).float().mean().item()
+        right = float((model(pixels).argmax(1) == labels).float().mean())
     model.train()
     return right

@@ -5,6 +5,7 @@ python part1_images.py [--workers 2] [--epochs 3] [--width 64] [--storage DIR]
 
 import argparse
 import pathlib
+from typing import Any
 
 import rtrain.train
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def train_loop(config):
+def train_loop(config: dict[str, Any]) -> None:
     """Runs on every worker. `prepare_model` and `prepare_data_loader` are all that data-parallel training needs."""
     torch.manual_seed(0)
     pixels, labels = images()
@@ -40,7 +41,7 @@ def train_loop(config):
                 rtrain.train.report(metrics)
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--epochs", type=int, default=3)
@@ -54,7 +55,8 @@ def main():
         run_config=RunConfig(name="tutorial-1", storage_path=given.storage),
     )
     result = trainer.fit()
-    print(f"accuracy {result.metrics['accuracy']:.3f} after {result.metrics['epoch'] + 1} epochs; {result.checkpoint}")
+    metrics = result.metrics or {}
+    print(f"accuracy {metrics['accuracy']:.3f} after {metrics['epoch'] + 1} epochs; {result.checkpoint}")
 
 
 if __name__ == "__main__":

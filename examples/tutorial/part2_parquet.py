@@ -5,6 +5,8 @@ python part2_parquet.py [--reader data|dataset] [--workers 2] [--epochs 3] [--wi
 
 import argparse
 import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy
 import pyarrow
@@ -21,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 ROWS_PER_FILE = 400
 
 
-def write_files(folder):
+def write_files(folder: pathlib.Path) -> None:
     """The training images as Parquet: a row is 64 pixels and a label."""
     folder.mkdir(parents=True, exist_ok=True)
     pixels, labels = images()
@@ -31,21 +33,24 @@ def write_files(folder):
         parquet.write_table(pyarrow.table(columns), folder / f"part-{number:03}.parquet")
 
 
-class ParquetImages(Dataset):
+Batches = Callable[[int], Iterable[Any]]  # of an epoch
+
+
+class ParquetImages(Dataset[tuple[torch.Tensor, int]]):
     """The rows of all files of a folder. Only the folder's name travels to the workers; each reads when it first needs a row."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: pathlib.Path) -> None:
         self.folder = str(folder)
-        self.rows = sum(parquet.read_metadata(path).num_rows for path in self._paths())
-        self.table = None
+        self.rows: int = sum(parquet.read_metadata(path).num_rows for path in self._paths())
+        self.table: tuple[Any, Any] | None = None
 
-    def _paths(self):
+    def _paths(self) -> list[pathlib.Path]:
         return sorted(pathlib.Path(self.folder).glob("*.parquet"))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.rows
 
-    def __getitem__(self, row):
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
         if self.table is None:
             table = pyarrow.concat_tables(parquet.read_table(path) for path in self._paths())
             self.table = numpy.stack(table["pixels"].to_numpy()).reshape(-1, 1, 8, 8), table["label"].to_numpy()
@@ -53,28 +58,28 @@ class ParquetImages(Dataset):
         return torch.from_numpy(pixels[row]), int(labels[row])
 
 
-def of_data(shard):
+def of_data(shard: rtrain.data.DataIterator) -> Batches:
     """Epochs of what rtrain.data gives this rank: it shuffles by itself, and only the rows at hand are in memory."""
 
-    def batches(epoch):
+    def batches(epoch: int) -> Iterator[Any]:
         for batch in shard.iter_torch_batches(batch_size=32):
             yield batch["pixels"].reshape(-1, 1, 8, 8), batch["label"]
 
     return batches
 
 
-def of_dataset(shard):
+def of_dataset(shard: Dataset[Any]) -> Batches:
     """Epochs of this rank's part of the torch Dataset; the loader does not divide it again."""
     loader = prepare_data_loader(DataLoader(shard, batch_size=32, shuffle=True))
 
-    def batches(epoch):
+    def batches(epoch: int) -> Iterable[Any]:
         loader.sampler.set_epoch(epoch)
         return loader
 
     return batches
 
 
-def train_loop(config):
+def train_loop(config: dict[str, Any]) -> None:
     """`get_dataset_shard` gives this rank's rows, whatever the dataset is."""
     torch.manual_seed(0)
     shard = rtrain.train.get_dataset_shard("train")
@@ -100,7 +105,7 @@ def train_loop(config):
                 rtrain.train.report(metrics)
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--reader", choices=["data", "dataset"], default="data")
     options.add_argument("--workers", type=int, default=2)
@@ -119,7 +124,8 @@ def main():
         run_config=RunConfig(name="tutorial-2", storage_path=given.storage),
     )
     result = trainer.fit()
-    print(f"accuracy {result.metrics['accuracy']:.3f} from {result.metrics['rows']} rows on each worker; {result.checkpoint}")
+    metrics = result.metrics or {}
+    print(f"accuracy {metrics['accuracy']:.3f} from {metrics['rows']} rows on each worker; {result.checkpoint}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import argparse
 import os
 import pathlib
 import signal
+from typing import Any
 
 import rtrain
 import rtrain.train
@@ -18,7 +19,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def resume(model, optimizer):
+def resume(model: Any, optimizer: torch.optim.Optimizer) -> int:
     """Takes up the newest checkpoint on every rank; gives the first epoch to train."""
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
@@ -28,10 +29,10 @@ def resume(model, optimizer):
     model.module.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     print(f"goes on after epoch {state['epoch']}", flush=True)
-    return state["epoch"] + 1
+    return int(state["epoch"]) + 1
 
 
-def die_once(epoch):
+def die_once(epoch: int) -> None:
     """What a machine's failure looks like: in the first attempt, the last rank is gone after the first epoch."""
     context = rtrain.train.get_context()
     last = context.get_world_rank() == context.get_world_size() - 1
@@ -39,7 +40,7 @@ def die_once(epoch):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def train_loop(config):
+def train_loop(config: dict[str, Any]) -> None:
     torch.manual_seed(0)
     pixels, labels = images()
     test = pixels[-TEST_IMAGES:].to(get_device()), labels[-TEST_IMAGES:].to(get_device())
@@ -65,23 +66,23 @@ def train_loop(config):
                 rtrain.train.report(metrics)
 
 
-@rtrain.remote(num_cpus=1)
 class ModelWorker:
     """Holds the model of a checkpoint on some node, and answers."""
 
-    def __init__(self, checkpoint, width):
+    def __init__(self, checkpoint: rtrain.train.Checkpoint, width: int) -> None:
         self.model = resnet18(width)
         with checkpoint.as_directory() as directory:
             state = torch.load(f"{directory}/state.pt", weights_only=True, map_location="cpu")
         self.model.load_state_dict(state["model"])
         self.model.eval()
 
-    def predict(self, pixels):
+    def predict(self, pixels: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
-            return self.model(pixels).argmax(1)
+            answers: torch.Tensor = self.model(pixels).argmax(1)
+            return answers
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--epochs", type=int, default=3)
@@ -100,14 +101,17 @@ def main():
         ),
     )
     result = trainer.fit()
-    print(f"accuracy {result.metrics['accuracy']:.3f} in attempt {result.metrics['attempt']}")
+    metrics = result.metrics or {}
+    print(f"accuracy {metrics['accuracy']:.3f} in attempt {metrics['attempt']}")
 
+    assert result.path is not None  # local mode may have none
     again = TorchTrainer.restore(result.path, train_loop_config={"epochs": given.epochs + 1, "width": given.width})
     longer = again.fit()
-    print(f"taken up again: epoch {longer.metrics['epoch']}, accuracy {longer.metrics['accuracy']:.3f}")
+    metrics = longer.metrics or {}
+    print(f"taken up again: epoch {metrics['epoch']}, accuracy {metrics['accuracy']:.3f}")
 
     pixels, labels = images()
-    worker = ModelWorker.remote(longer.checkpoint, given.width)
+    worker = rtrain.remote(num_cpus=1)(ModelWorker).remote(longer.checkpoint, given.width)
     answers = rtrain.get(worker.predict.remote(pixels[-TEST_IMAGES:]))
     print(f"the actor names {(answers == labels[-TEST_IMAGES:]).float().mean().item():.3f} of the test images right")
     rtrain.kill(worker)

@@ -5,11 +5,13 @@ starts the tracker there. A checkpoint every five rounds; resumes from the newes
 """
 
 import os
+from typing import Any
 
 import rtrain.train
 import xgboost
 from sklearn.datasets import load_digits
 from xgboost import collective
+from xgboost.callback import TrainingCallback
 from xgboost.tracker import RabitTracker
 
 ROUNDS = int(os.environ.get("ROUNDS", "20"))
@@ -17,13 +19,13 @@ EVERY = 5
 TEST_ROWS = 360
 
 
-class Report(xgboost.callback.TrainingCallback):
+class Report(TrainingCallback):
     """A report each round, with the model every `EVERY` rounds from rank 0."""
 
-    def __init__(self, rank):
+    def __init__(self, rank: int) -> None:
         self.rank = rank
 
-    def after_iteration(self, model, epoch, evals_log):
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         metrics = {"round": model.num_boosted_rounds(), "error": evals_log["test"]["merror"][-1]}
         if self.rank != 0 or metrics["round"] % EVERY:
             rtrain.train.report(metrics)
@@ -35,7 +37,7 @@ class Report(xgboost.callback.TrainingCallback):
         return False
 
 
-def resumed():
+def resumed() -> tuple[xgboost.Booster | None, int]:
     """The trees so far, and how many rounds they are."""
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
@@ -45,7 +47,7 @@ def resumed():
     return model, model.num_boosted_rounds()
 
 
-def train(rank, world_size):
+def train(rank: int, world_size: int) -> xgboost.Booster:
     pixels, labels = load_digits(return_X_y=True)
     rows = slice(rank, len(labels) - TEST_ROWS, world_size)
     mine = xgboost.DMatrix(pixels[rows], labels[rows])
@@ -57,7 +59,7 @@ def train(rank, world_size):
     )
 
 
-def main():
+def main() -> None:
     rank, world_size = int(os.environ["DMLC_TASK_ID"]), int(os.environ["DMLC_NUM_WORKER"])
     address, port = os.environ["DMLC_TRACKER_URI"], int(os.environ["DMLC_TRACKER_PORT"])
     tracker = RabitTracker(n_workers=world_size, host_ip=address, port=port) if rank == 0 else None

@@ -13,12 +13,17 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtrain import _arguments, _runtime_env
 from rtrain._http import Head, HeadError, Unreachable
 from rtrain._local_cluster import LocalCluster
 from rtrain._settings import SYSTEM_FILE, Place, current_place, read_yaml, split_address, user_file
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rtrain._argument_types import InitArguments
 
 _VARIABLES = ("RTRAIN_ADDRESS", "RTRAIN_TOKEN", "RTRAIN_CA", "RTRAIN_CA_FINGERPRINT", "RTRAIN_CONTEXT", "RTRAIN_CONFIG")
 _LOOPBACK = ("127.", "localhost", "::1")
@@ -69,7 +74,7 @@ def init(
     runtime_env: Mapping[str, Any] | None = None,
     storage_path: str | os.PathLike[str] | None = None,
     log_to_driver: bool = True,
-    **others: Any,
+    **others: Unpack[InitArguments],
 ) -> ClusterInfo:
     """Connects this process to a cluster.
 

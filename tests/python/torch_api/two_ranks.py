@@ -8,8 +8,7 @@ import accelerate
 import numpy
 import torch
 import torch.distributed as dist
-from rtrain.train import _datasets, _session
-from rtrain.train import torch as rt
+from rtrain.train import _datasets, _session, torch as rt
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
 

@@ -7,7 +7,8 @@ import inspect
 import re
 import secrets
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from rtrain import _arguments
 from rtrain._remote import _hub
@@ -15,6 +16,11 @@ from rtrain._remote._errors import GetTimeoutError
 from rtrain._remote._hub import Call, Slot
 from rtrain._remote._options import Options
 from rtrain._remote._refs import ObjectRef, get
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rtrain._argument_types import RemoteArguments
 
 
 class RemoteFunction:
@@ -25,7 +31,7 @@ class RemoteFunction:
         self._options = options
         functools.update_wrapper(self, function)
 
-    def options(self, **given: Any) -> RemoteFunction:
+    def options(self, **given: Unpack[RemoteArguments]) -> RemoteFunction:
         """The same function with other resources."""
         return RemoteFunction(self._function, self._options.changed(**given))
 
@@ -72,7 +78,7 @@ class RemoteClass:
         self.__name__ = kind.__name__
         self.__doc__ = kind.__doc__
 
-    def options(self, **given: Any) -> RemoteClass:
+    def options(self, **given: Unpack[RemoteArguments]) -> RemoteClass:
         """The same class with other resources."""
         return RemoteClass(self._kind, self._options.changed(**given))
 
@@ -138,6 +144,21 @@ class ActorMethod:
         raise TypeError(f"{self._name} is remote: call handle.{self._name}.remote(...)")
 
 
+class RemoteDecorator(Protocol):
+    """What `rtrain.remote(num_gpus=1, ...)` gives."""
+
+    @overload
+    def __call__(self, target: type, /) -> RemoteClass: ...  # type: ignore[overload-overlap]  # a class is callable
+    @overload
+    def __call__(self, target: Callable[..., Any], /) -> RemoteFunction: ...
+
+
+@overload
+def remote(target: type, /) -> RemoteClass: ...  # type: ignore[overload-overlap]  # a class is callable
+@overload
+def remote(target: Callable[..., Any], /) -> RemoteFunction: ...
+@overload
+def remote(**options: Unpack[RemoteArguments]) -> RemoteDecorator: ...
 def remote(*target: Any, **options: Any) -> Any:
     """Makes a function or a class remote: `@rtrain.remote`, or `@rtrain.remote(num_gpus=1, num_cpus=4)`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,6 +19,11 @@ from rtrain.data._joins import Slice
 from rtrain.data._parts import SaveMode
 from rtrain.data._plan import Node, Order, Read, rows_of
 from rtrain.data._share import Share
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rtrain._argument_types import WriterArguments
 
 
 @dataclass(frozen=True)
@@ -216,11 +221,12 @@ class Reading:
         filesystem: Any = None,
         num_rows_per_file: int | None = None,
         mode: SaveMode | str = SaveMode.APPEND,
-        **others: Any,
+        **others: Unpack[WriterArguments],
     ) -> None:
         """As `write_parquet`."""
-        rows = _write.rows_per_file("write_csv", num_rows_per_file, others)
-        check("write_csv", others, WRITERS)
+        options: dict[str, Any] = {**others}
+        rows = _write.rows_per_file("write_csv", num_rows_per_file, options)
+        check("write_csv", options, WRITERS)
         _write.csv(self._blocks(), _parts.opened("write_csv", "csv", path, filesystem, mode), rows)
 
     def write_json(
@@ -230,11 +236,12 @@ class Reading:
         filesystem: Any = None,
         num_rows_per_file: int | None = None,
         mode: SaveMode | str = SaveMode.APPEND,
-        **others: Any,
+        **others: Unpack[WriterArguments],
     ) -> None:
         """As `write_parquet`; an object in each line."""
-        rows = _write.rows_per_file("write_json", num_rows_per_file, others)
-        check("write_json", others, WRITERS)
+        options: dict[str, Any] = {**others}
+        rows = _write.rows_per_file("write_json", num_rows_per_file, options)
+        check("write_json", options, WRITERS)
         _write.json_lines(self._blocks(), _parts.opened("write_json", "json", path, filesystem, mode), rows)
 
 

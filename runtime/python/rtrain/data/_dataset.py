@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,11 @@ from rtrain.data._plan import Mapped, Node, Read, rows_of
 from rtrain.data._share import Share
 from rtrain.data._source import InMemory
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rtrain._argument_types import OperationArguments
+
 _nan = float("nan")  # of all NaN in a column one is kept
 
 
@@ -54,7 +59,7 @@ class Dataset(Reading):
         fn_kwargs: Any = None,
         fn_constructor_args: Any = None,
         fn_constructor_kwargs: Any = None,
-        **placing: Any,
+        **placing: Unpack[OperationArguments],
     ) -> Dataset:
         """`fn` of each row, a dict; it gives a dict. A class is made once in each process and called."""
         check("map", placing, OPERATIONS)
@@ -68,7 +73,7 @@ class Dataset(Reading):
         fn_kwargs: Any = None,
         fn_constructor_args: Any = None,
         fn_constructor_kwargs: Any = None,
-        **placing: Any,
+        **placing: Unpack[OperationArguments],
     ) -> Dataset:
         """`fn` of each row gives a list of rows."""
         check("flat_map", placing, OPERATIONS)
@@ -83,7 +88,7 @@ class Dataset(Reading):
         fn_kwargs: Any = None,
         fn_constructor_args: Any = None,
         fn_constructor_kwargs: Any = None,
-        **placing: Any,
+        **placing: Unpack[OperationArguments],
     ) -> Dataset:
         """The rows that `fn` says True of, or that fit `expr`, an expression of pyarrow.compute (`pc.field("x") > 3`)."""
         check("filter", placing, OPERATIONS)
@@ -109,7 +114,7 @@ class Dataset(Reading):
         fn_constructor_args: Any = None,
         fn_constructor_kwargs: Any = None,
         udf_modifying_row_count: bool | None = None,
-        **placing: Any,
+        **placing: Unpack[OperationArguments],
     ) -> Dataset:
         """`fn` of batches of at most `batch_size` rows (None, "auto": a piece, at most 4 MiB or 65,536 rows; no batch is larger).
 
@@ -134,7 +139,7 @@ class Dataset(Reading):
         return self._with(Sample(fraction, drawn(self._node.says()) if seed is None else seed))
 
     # -- columns ------------------------------------------------------------------------------------------------------
-    def add_column(self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Any) -> Dataset:
+    def add_column(self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Unpack[OperationArguments]) -> Dataset:
         """`fn` of a batch gives the new column's values."""
         check("add_column", placing, OPERATIONS)
         check_format(batch_format, "add_column")
@@ -142,12 +147,12 @@ class Dataset(Reading):
             raise TypeError(f"add_column: the column's name is a text, not {type(col).__name__}")
         return self._with(AddColumn(col, Function("add_column", fn), batch_format))
 
-    def drop_columns(self, cols: str | Sequence[str], **placing: Any) -> Dataset:
+    def drop_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
         check("drop_columns", placing, OPERATIONS)
         gone = self._named("drop_columns", cols)
         return self._with(Columns("drop_columns", _Dropped(gone), gone))
 
-    def select_columns(self, cols: str | Sequence[str], **placing: Any) -> Dataset:
+    def select_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
         """Of Parquet files only these columns are read."""
         check("select_columns", placing, OPERATIONS)
         wanted = self._named("select_columns", cols)
@@ -156,7 +161,7 @@ class Dataset(Reading):
             return Dataset(Read(Parquet(source.files, wanted, include_paths=False)))
         return self._with(Columns("select_columns", _Selected(wanted), wanted))
 
-    def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Any) -> Dataset:
+    def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
         """New names by old ones, or a new name for every column."""
         check("rename_columns", placing, OPERATIONS)
         if not isinstance(names, Mapping):
@@ -187,7 +192,7 @@ class Dataset(Reading):
 
     # -- order, parts ---------------------------------------------------------------------------------------------------
     def random_shuffle(
-        self, *, seed: int | None = None, num_blocks: object = None, window_bytes: int = WINDOW_BYTES, **placing: Any
+        self, *, seed: int | None = None, num_blocks: object = None, window_bytes: int = WINDOW_BYTES, **placing: Unpack[OperationArguments]
     ) -> Dataset:
         """All rows in a random order, another one in each epoch of a shard; `seed` makes it the same in each run.
 
@@ -210,7 +215,7 @@ class Dataset(Reading):
         *,
         target_num_rows_per_block: int | None = None,
         shuffle: bool = False,
-        **placing: Any,
+        **placing: Unpack[OperationArguments],
     ) -> Dataset:
         """Accepted, and nothing changes: pieces are as large as memory allows, and every number of ranks shares them evenly."""
         check("repartition", placing, OPERATIONS)

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
-from pyarrow import json as arrow_json
-from pyarrow import parquet
+from pyarrow import csv as arrow_csv, json as arrow_json, parquet
 
 from rtrain.data import _block
 from rtrain.data._block import Block

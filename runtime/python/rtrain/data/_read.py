@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,11 @@ from rtrain.data._block import Block
 from rtrain.data._dataset import Dataset
 from rtrain.data._plan import Read
 from rtrain.data._source import Counting, Indexed, InMemory, Source, Streamed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rtrain._argument_types import ReaderArguments
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
 
@@ -34,7 +39,7 @@ def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
     return _dataset(InMemory("from_numpy", _block.concat(Block({column: one}) for one in arrays)))
 
 
-def from_pandas(dfs: Any, **ignored: Any) -> Dataset:
+def from_pandas(dfs: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     """A DataFrame, or a list of them one below the other; the index is left out."""
     check("from_pandas", ignored, READERS)
     frames = list(dfs) if isinstance(dfs, list | tuple) else [dfs]
@@ -43,7 +48,7 @@ def from_pandas(dfs: Any, **ignored: Any) -> Dataset:
     return _dataset(InMemory("from_pandas", _block.concat(map(_block.from_pandas, frames))))
 
 
-def from_arrow(tables: Any, **ignored: Any) -> Dataset:
+def from_arrow(tables: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     """A Table or RecordBatch, or a list of them one below the other."""
     check("from_arrow", ignored, READERS)
     given = list(tables) if isinstance(tables, list | tuple) else [tables]
@@ -52,7 +57,7 @@ def from_arrow(tables: Any, **ignored: Any) -> Dataset:
     return _dataset(InMemory("from_arrow", _block.concat(map(_block.from_arrow, given))))
 
 
-def from_torch(dataset: Any, **ignored: Any) -> Dataset:
+def from_torch(dataset: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     """A torch Dataset, whose items become the column `item` (dicts: the columns they name), fetched when they are read. An
     IterableDataset is iterated anew for each epoch."""
     check("from_torch", ignored, READERS)
@@ -69,7 +74,7 @@ def _items(dataset: Any, start: int, stop: int) -> Block:
     return _block.from_rows([item if isinstance(item, dict) else {"item": item} for item in items])
 
 
-def from_huggingface(dataset: Any, **ignored: Any) -> Dataset:
+def from_huggingface(dataset: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     """A `datasets.Dataset`, read from where it lies when rows are asked for; an IterableDataset is iterated anew for each epoch."""
     check("from_huggingface", ignored, READERS)
     if isinstance(dataset, Mapping):
@@ -90,13 +95,13 @@ def _arrow_rows(dataset: Any, start: int, stop: int) -> Block:
 builtin_range = range
 
 
-def range(n: int, **ignored: Any) -> Dataset:  # noqa: A001
+def range(n: int, **ignored: Unpack[ReaderArguments]) -> Dataset:  # noqa: A001
     """The column `id` with the numbers from 0 to n - 1."""
     check("range", ignored, READERS)
     return _dataset(Counting(_count("range", n)))
 
 
-def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), **ignored: Any) -> Dataset:
+def range_tensor(n: int, *, shape: tuple[int, ...] = (1,), **ignored: Unpack[ReaderArguments]) -> Dataset:
     """The column `data`: arrays of `shape` filled with the numbers from 0 to n - 1."""
     check("range_tensor", ignored, READERS)
     return _dataset(Counting(_count("range_tensor", n), tuple(shape)))
@@ -111,7 +116,7 @@ def read_parquet(
     include_paths: bool = False,
     file_extensions: Any = None,
     shuffle: Any = None,
-    **ignored: Any,
+    **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
     """Row group by row group, a few MiB at a time. columns: which to read. Folders of `key=value` give no column of that key."""
     check("read_parquet", ignored, READERS)
@@ -134,7 +139,7 @@ def read_csv(
     read_options: Any = None,
     parse_options: Any = None,
     convert_options: Any = None,
-    **ignored: Any,
+    **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
     """Options are pyarrow.csv's. Types are those of the file's first MiB; convert_options=ConvertOptions(column_types=...) says others."""
     from pyarrow import csv
@@ -162,7 +167,7 @@ def read_json(
     shuffle: Any = None,
     read_options: Any = None,
     parse_options: Any = None,
-    **ignored: Any,
+    **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
     """An object in each line, or a file that is one list of objects. Types are found anew for each MiB;
     parse_options=pyarrow.json.ParseOptions(explicit_schema=...) fixes them."""
@@ -185,7 +190,7 @@ def read_text(
     include_paths: bool = False,
     file_extensions: Any = None,
     shuffle: Any = None,
-    **ignored: Any,
+    **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
     """The column `text`, a row for each line."""
     check("read_text", ignored, READERS)
@@ -205,7 +210,7 @@ def read_numpy(
     include_paths: bool = False,
     file_extensions: Any = None,
     shuffle: Any = None,
-    **ignored: Any,
+    **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
     """`.npy` files: the column `data`, a row for each entry of the first dimension."""
     check("read_numpy", ignored, READERS)
@@ -223,7 +228,7 @@ def read_binary_files(
     include_paths: bool = False,
     file_extensions: Any = None,
     shuffle: Any = None,
-    **ignored: Any,
+    **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
     """The column `bytes`, a row for each file."""
     check("read_binary_files", ignored, READERS)
@@ -246,7 +251,7 @@ def read_images(
     include_paths: bool = False,
     file_extensions: Any = None,
     shuffle: Any = None,
-    **ignored: Any,
+    **ignored: Unpack[ReaderArguments],
 ) -> Dataset:
     """The column `image`: arrays (height, width, channels). size: (height, width) to resize to. mode: Pillow's, such as "RGB"."""
     check("read_images", ignored, READERS)

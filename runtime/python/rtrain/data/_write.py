@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
-from pyarrow import parquet as arrow_parquet
+from pyarrow import csv as arrow_csv, parquet as arrow_parquet
 
 from rtrain.data import _batches
 from rtrain.data._block import Block

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-_MODULES = ("mlflow", "wandb")
+from rtrain._lazy import lazy_names
 
-
-def __getattr__(name: str) -> ModuleType:
-    if name in _MODULES:
-        return importlib.import_module(f"rtrain.integrations.{name}")
-    raise AttributeError(f"module 'rtrain.integrations' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from rtrain.integrations import mlflow as mlflow, wandb as wandb
+else:
+    __getattr__, __dir__, _ = lazy_names(__name__, {}, modules=("mlflow", "wandb"))

@@ -2,131 +2,178 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rtrain.train import _worker, collective
-from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._context import TrainContext, get_context, release
-from rtrain.train._library import AgentGoneError, CheckpointUploadError, Stopped
+from rtrain._lazy import lazy_names
+from rtrain.train import _worker, collective as collective
+from rtrain.train._checkpoint import Checkpoint as Checkpoint
+from rtrain.train._context import TrainContext as TrainContext, get_context as get_context, release as release
+from rtrain.train._library import (
+    AgentGoneError as AgentGoneError,
+    CheckpointUploadError as CheckpointUploadError,
+    Stopped as Stopped,
+)
 from rtrain.train._loop import (
-    checkpoint_dir,
-    flush,
-    get_all_reported_checkpoints,
-    get_checkpoint,
-    get_dataset_shard,
-    get_preemption_info,
-    report,
-    resize_info,
-    scratch_dir,
-    should_checkpoint,
+    checkpoint_dir as checkpoint_dir,
+    flush as flush,
+    get_all_reported_checkpoints as get_all_reported_checkpoints,
+    get_checkpoint as get_checkpoint,
+    get_dataset_shard as get_dataset_shard,
+    get_preemption_info as get_preemption_info,
+    report as report,
+    resize_info as resize_info,
+    scratch_dir as scratch_dir,
+    should_checkpoint as should_checkpoint,
 )
 from rtrain.train._session import (
-    CheckpointConsistencyMode,
-    CheckpointUploadMode,
-    PreemptionInfo,
-    ReportedCheckpoint,
-    ReportedCheckpointStatus,
-    ResizeInfo,
+    CheckpointConsistencyMode as CheckpointConsistencyMode,
+    CheckpointUploadMode as CheckpointUploadMode,
+    PreemptionInfo as PreemptionInfo,
+    ReportedCheckpoint as ReportedCheckpoint,
+    ReportedCheckpointStatus as ReportedCheckpointStatus,
+    ResizeInfo as ResizeInfo,
 )
-from rtrain.train._wanted import CheckpointWanted, checkpoint_wanted
+from rtrain.train._wanted import CheckpointWanted as CheckpointWanted, checkpoint_wanted as checkpoint_wanted
 
-# What a driver uses is loaded when it is first named: the name, and the module that has it.
-_LAZY: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "CheckpointConfig",
-            "DataConfig",
-            "FailureConfig",
-            "LoggingConfig",
-            "RunConfig",
-            "ScalingConfig",
-            "SyncConfig",
-            "ValidationConfig",
-            "ValidationFn",
-            "ValidationTaskConfig",
+if TYPE_CHECKING:
+    from rtrain.train import (
+        backend as backend,
+        data_parallel_trainer as data_parallel_trainer,
+        horovod as horovod,
+        huggingface as huggingface,
+        jax as jax,
+        lightgbm as lightgbm,
+        lightning as lightning,
+        tensorflow as tensorflow,
+        tensors as tensors,
+        torch as torch,
+        xgboost as xgboost,
+    )
+    from rtrain.train._configs import (
+        CheckpointConfig as CheckpointConfig,
+        DataConfig as DataConfig,
+        FailureConfig as FailureConfig,
+        LoggingConfig as LoggingConfig,
+        RunConfig as RunConfig,
+        ScalingConfig as ScalingConfig,
+        SyncConfig as SyncConfig,
+        ValidationConfig as ValidationConfig,
+        ValidationFn as ValidationFn,
+        ValidationTaskConfig as ValidationTaskConfig,
+    )
+    from rtrain.train._datasets import TRAIN_DATASET_KEY as TRAIN_DATASET_KEY
+    from rtrain.train._errors import (
+        BroadcastCollectiveTimeoutError as BroadcastCollectiveTimeoutError,
+        CheckpointManagerInitializationError as CheckpointManagerInitializationError,
+        CollectiveTimeoutError as CollectiveTimeoutError,
+        ControllerError as ControllerError,
+        InsufficientClusterResourcesError as InsufficientClusterResourcesError,
+        NCCLHangError as NCCLHangError,
+        PreemptionError as PreemptionError,
+        TrainingFailedError as TrainingFailedError,
+        TrainingStoppedError as TrainingStoppedError,
+        UserExceptionWithTraceback as UserExceptionWithTraceback,
+        WorkerGroupError as WorkerGroupError,
+        WorkerGroupStartupFailedError as WorkerGroupStartupFailedError,
+        WorkerGroupStartupTimeoutError as WorkerGroupStartupTimeoutError,
+        WorkerHealthCheckFailedError as WorkerHealthCheckFailedError,
+        WorkerHealthCheckTimeoutError as WorkerHealthCheckTimeoutError,
+    )
+    from rtrain.train._result import Result as Result
+    from rtrain.train._run_context import (
+        RayTrainCallback as RayTrainCallback,
+        RTrainCallback as RTrainCallback,
+        TrainRunContext as TrainRunContext,
+        UserCallback as UserCallback,
+    )
+    from rtrain.train._trainer import (
+        DataParallelTrainer as DataParallelTrainer,
+        RunHandle as RunHandle,
+        attach as attach,
+    )
+    from rtrain.train.backend import BackendConfig as BackendConfig
+else:  # what a driver uses is loaded when it is first named
+    __getattr__, __dir__, _PUBLIC = lazy_names(
+        __name__,
+        {
+            "rtrain.train._configs": (
+                "CheckpointConfig",
+                "DataConfig",
+                "FailureConfig",
+                "LoggingConfig",
+                "RunConfig",
+                "ScalingConfig",
+                "SyncConfig",
+                "ValidationConfig",
+                "ValidationFn",
+                "ValidationTaskConfig",
+            ),
+            "rtrain.train._datasets": ("TRAIN_DATASET_KEY",),
+            "rtrain.train._errors": (
+                "BroadcastCollectiveTimeoutError",
+                "CheckpointManagerInitializationError",
+                "CollectiveTimeoutError",
+                "ControllerError",
+                "InsufficientClusterResourcesError",
+                "NCCLHangError",
+                "PreemptionError",
+                "TrainingFailedError",
+                "TrainingStoppedError",
+                "UserExceptionWithTraceback",
+                "WorkerGroupError",
+                "WorkerGroupStartupFailedError",
+                "WorkerGroupStartupTimeoutError",
+                "WorkerHealthCheckFailedError",
+                "WorkerHealthCheckTimeoutError",
+            ),
+            "rtrain.train._result": ("Result",),
+            "rtrain.train._run_context": ("RTrainCallback", "RayTrainCallback", "TrainRunContext", "UserCallback"),
+            "rtrain.train._trainer": ("DataParallelTrainer", "RunHandle", "attach"),
+            "rtrain.train.backend": ("BackendConfig",),
+        },
+        modules=(
+            "backend",
+            "data_parallel_trainer",
+            "horovod",
+            "huggingface",
+            "jax",
+            "lightgbm",
+            "lightning",
+            "tensorflow",
+            "tensors",
+            "torch",
+            "xgboost",
         ),
-        "rtrain.train._configs",
-    ),
-    **dict.fromkeys(
-        (
-            "BroadcastCollectiveTimeoutError",
-            "CheckpointManagerInitializationError",
-            "CollectiveTimeoutError",
-            "ControllerError",
-            "InsufficientClusterResourcesError",
-            "NCCLHangError",
-            "PreemptionError",
-            "TrainingFailedError",
-            "TrainingStoppedError",
-            "UserExceptionWithTraceback",
-            "WorkerGroupError",
-            "WorkerGroupStartupFailedError",
-            "WorkerGroupStartupTimeoutError",
-            "WorkerHealthCheckFailedError",
-            "WorkerHealthCheckTimeoutError",
-        ),
-        "rtrain.train._errors",
-    ),
-    **dict.fromkeys(("DataParallelTrainer", "RunHandle", "attach"), "rtrain.train._trainer"),
-    **dict.fromkeys(("RTrainCallback", "TrainRunContext", "UserCallback"), "rtrain.train._run_context"),
-    "RayTrainCallback": "rtrain.train._run_context",
-    "Result": "rtrain.train._result",
-    "BackendConfig": "rtrain.train.backend",
-    "TRAIN_DATASET_KEY": "rtrain.train._datasets",
-}
-_MODULES = (
-    "torch", "huggingface", "lightning", "tensors", "tensorflow", "xgboost", "lightgbm", "jax", "horovod",
-    "backend", "data_parallel_trainer",
-)  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    if name in _MODULES:
-        try:
-            return importlib.import_module(f"rtrain.train.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"rtrain.train.{name}":
-                raise
-    raise AttributeError(f"module 'rtrain.train' has no attribute {name!r}")
-
-
-__all__ = [
-    "AgentGoneError",
-    "Checkpoint",
-    "CheckpointConsistencyMode",
-    "CheckpointUploadError",
-    "CheckpointUploadMode",
-    "CheckpointWanted",
-    "PreemptionInfo",
-    "ReportedCheckpoint",
-    "ReportedCheckpointStatus",
-    "ResizeInfo",
-    "Stopped",
-    "TrainContext",
-    "checkpoint_dir",
-    "checkpoint_wanted",
-    "collective",
-    "flush",
-    "get_all_reported_checkpoints",
-    "get_checkpoint",
-    "get_context",
-    "get_dataset_shard",
-    "get_preemption_info",
-    "release",
-    "report",
-    "resize_info",
-    "scratch_dir",
-    "should_checkpoint",
-]
-__all__.extend(_LAZY)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
-
+    )
+    __all__ = [
+        "AgentGoneError",
+        "Checkpoint",
+        "CheckpointConsistencyMode",
+        "CheckpointUploadError",
+        "CheckpointUploadMode",
+        "CheckpointWanted",
+        "PreemptionInfo",
+        "ReportedCheckpoint",
+        "ReportedCheckpointStatus",
+        "ResizeInfo",
+        "Stopped",
+        "TrainContext",
+        "checkpoint_dir",
+        "checkpoint_wanted",
+        "collective",
+        "flush",
+        "get_all_reported_checkpoints",
+        "get_checkpoint",
+        "get_context",
+        "get_dataset_shard",
+        "get_preemption_info",
+        "release",
+        "report",
+        "resize_info",
+        "scratch_dir",
+        "should_checkpoint",
+    ]
+    __all__.extend(_PUBLIC)
 
 _worker.install_failure_hook()
 _worker.install_stack_handler()

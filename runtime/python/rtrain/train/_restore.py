@@ -8,7 +8,7 @@ import pathlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rtrain._http import Head, HeadError, NotFound, part
 from rtrain.train import _elsewhere, _filesystems, _names, _package, _raised, _run_directory
@@ -16,7 +16,10 @@ from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import RunConfig
 
 if TYPE_CHECKING:
+    from rtrain._argument_types import RestoreArguments
     from rtrain.train._trainer import DataParallelTrainer
+
+_Trainer = TypeVar("_Trainer", bound="DataParallelTrainer")
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function or object: says nothing
 _OVERRIDES = ("train_loop_per_worker", "train_loop_config", "datasets", "scaling_config", "run_config")
@@ -87,7 +90,7 @@ def has_driver(path: str) -> bool:
     return True
 
 
-def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, Any]) -> DataParallelTrainer:
+def restored(kind: type[_Trainer], path: str, overrides: RestoreArguments) -> _Trainer:
     """ValueError where `path` is no run of `fit()`, or an override has no such name."""
     for name in overrides:
         if name not in _OVERRIDES:
@@ -116,7 +119,11 @@ def restored(kind: type[DataParallelTrainer], path: str, overrides: dict[str, An
     if elsewhere is None:
         run_config.storage_path = runs_path
     else:
-        run_config.storage_filesystem, run_config.storage_path, run_config.records_path = elsewhere.filesystem, elsewhere.path, runs_path
+        run_config.storage_filesystem, run_config.storage_path, run_config.records_path = (
+            elsewhere.filesystem,
+            elsewhere.path,
+            runs_path,
+        )
         _elsewhere.remember(directory.path, elsewhere)
     if "stop" in payload.parts and run_config.stop is None:
         run_config.stop = payload.part("stop")

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rtrain import _arguments, _runtime_env, _where
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
@@ -25,6 +25,11 @@ from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, checked, told_of_end
 from rtrain.train._session import Facts
 from rtrain.train._validation import Validator
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from rtrain._argument_types import RestoreArguments
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
 HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
@@ -107,7 +112,7 @@ class DataParallelTrainer:
         return Submission(self, _head()).run()
 
     @classmethod
-    def restore(cls, path: str | os.PathLike[str], **overrides: Any) -> DataParallelTrainer:
+    def restore(cls, path: str | os.PathLike[str], **overrides: Unpack[RestoreArguments]) -> Self:
         """The trainer of the run in `path`, to go on there by `fit()`. What is named in the overrides (train_loop_per_worker,
         train_loop_config, datasets, scaling_config, run_config) takes the place of what the run was made with; a run_config
         without a name or storage_path keeps that of `path`."""

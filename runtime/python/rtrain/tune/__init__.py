@@ -5,58 +5,103 @@ Names are loaded when they are first used, so that `from rtrain import tune` is 
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-_LAZY: dict[str, str] = {  # a public name, and the module that has it
-    **dict.fromkeys(
-        (
-            "choice",
-            "grid_search",
-            "lograndint",
-            "loguniform",
-            "qlograndint",
-            "qloguniform",
-            "qrandint",
-            "qrandn",
-            "quniform",
-            "randint",
-            "randn",
-            "sample_from",
-            "uniform",
-        ),
-        "rtrain.tune.search.sample",
-    ),
-    **dict.fromkeys(("CheckpointConfig", "FailureConfig", "RunConfig", "TuneConfig"), "rtrain.tune._config"),
-    **dict.fromkeys(("TuneContext", "get_checkpoint", "get_context", "report"), "rtrain.tune._context"),
-    **dict.fromkeys(("PlacementGroupFactory", "with_parameters", "with_resources"), "rtrain.tune._trainable"),
-    **dict.fromkeys(("CLIReporter", "JupyterNotebookReporter"), "rtrain.tune._table"),
-    **dict.fromkeys(("ExperimentAnalysis", "run"), "rtrain.tune._run"),
-    "Callback": "rtrain.tune.callback",
-    "Checkpoint": "rtrain.train._checkpoint",
-    "ResultGrid": "rtrain.tune._results",
-    "SyncConfig": "rtrain.train._configs",
-    "Stopper": "rtrain.tune.stopper",
-    "Trainable": "rtrain.tune.trainable",
-    "TuneError": "rtrain.tune._errors",
-    "Tuner": "rtrain.tune._tuner",
-    "create_scheduler": "rtrain.tune.schedulers",
-    "create_searcher": "rtrain.tune.search",
-}
-_MODULES = ("callback", "integration", "schedulers", "search", "stopper", "trainable")
+from rtrain._lazy import lazy_names
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"rtrain.tune.{name}")
-    raise AttributeError(f"module 'rtrain.tune' has no attribute {name!r}")
-
-
-__all__: list[str] = []
-__all__.extend(_LAZY)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_MODULES})
+if TYPE_CHECKING:
+    from rtrain.train._checkpoint import Checkpoint as Checkpoint
+    from rtrain.train._configs import SyncConfig as SyncConfig
+    from rtrain.tune import (
+        callback as callback,
+        integration as integration,
+        schedulers as schedulers,
+        search as search,
+        stopper as stopper,
+        trainable as trainable,
+    )
+    from rtrain.tune._config import (
+        CheckpointConfig as CheckpointConfig,
+        FailureConfig as FailureConfig,
+        RunConfig as RunConfig,
+        TuneConfig as TuneConfig,
+    )
+    from rtrain.tune._context import (
+        TuneContext as TuneContext,
+        get_checkpoint as get_checkpoint,
+        get_context as get_context,
+        report as report,
+    )
+    from rtrain.tune._errors import TuneError as TuneError
+    from rtrain.tune._results import ResultGrid as ResultGrid
+    from rtrain.tune._run import (
+        ExperimentAnalysis as ExperimentAnalysis,
+        run as run,
+    )
+    from rtrain.tune._table import (
+        CLIReporter as CLIReporter,
+        JupyterNotebookReporter as JupyterNotebookReporter,
+    )
+    from rtrain.tune._trainable import (
+        PlacementGroupFactory as PlacementGroupFactory,
+        with_parameters as with_parameters,
+        with_resources as with_resources,
+    )
+    from rtrain.tune._tuner import Tuner as Tuner
+    from rtrain.tune.callback import Callback as Callback
+    from rtrain.tune.schedulers import create_scheduler as create_scheduler
+    from rtrain.tune.search import create_searcher as create_searcher
+    from rtrain.tune.search.sample import (
+        choice as choice,
+        grid_search as grid_search,
+        lograndint as lograndint,
+        loguniform as loguniform,
+        qlograndint as qlograndint,
+        qloguniform as qloguniform,
+        qrandint as qrandint,
+        qrandn as qrandn,
+        quniform as quniform,
+        randint as randint,
+        randn as randn,
+        sample_from as sample_from,
+        uniform as uniform,
+    )
+    from rtrain.tune.stopper import Stopper as Stopper
+    from rtrain.tune.trainable import Trainable as Trainable
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "rtrain.train._checkpoint": ("Checkpoint",),
+            "rtrain.train._configs": ("SyncConfig",),
+            "rtrain.tune._config": ("CheckpointConfig", "FailureConfig", "RunConfig", "TuneConfig"),
+            "rtrain.tune._context": ("TuneContext", "get_checkpoint", "get_context", "report"),
+            "rtrain.tune._errors": ("TuneError",),
+            "rtrain.tune._results": ("ResultGrid",),
+            "rtrain.tune._run": ("ExperimentAnalysis", "run"),
+            "rtrain.tune._table": ("CLIReporter", "JupyterNotebookReporter"),
+            "rtrain.tune._trainable": ("PlacementGroupFactory", "with_parameters", "with_resources"),
+            "rtrain.tune._tuner": ("Tuner",),
+            "rtrain.tune.callback": ("Callback",),
+            "rtrain.tune.schedulers": ("create_scheduler",),
+            "rtrain.tune.search": ("create_searcher",),
+            "rtrain.tune.search.sample": (
+                "choice",
+                "grid_search",
+                "lograndint",
+                "loguniform",
+                "qlograndint",
+                "qloguniform",
+                "qrandint",
+                "qrandn",
+                "quniform",
+                "randint",
+                "randn",
+                "sample_from",
+                "uniform",
+            ),
+            "rtrain.tune.stopper": ("Stopper",),
+            "rtrain.tune.trainable": ("Trainable",),
+        },
+        modules=("callback", "integration", "schedulers", "search", "stopper", "trainable"),
+    )

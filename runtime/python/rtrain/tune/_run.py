@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.tune._config import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
@@ -86,7 +86,7 @@ def run(
     trial_dirname_creator: Any = None,
     raise_on_failed_trial: bool = True,
     resume: bool = False,
-    **others: Any,
+    **others: NoReturn,
 ) -> ExperimentAnalysis:
     """As Tuner(...).fit(), in the older shape; TuneError when trials failed, unless raise_on_failed_trial is False."""
     if others:

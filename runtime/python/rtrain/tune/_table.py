@@ -6,13 +6,18 @@ import collections
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtrain._arguments import REPORTER, check, told
 from rtrain.train._result import nested, score
 from rtrain.train._trainer import say
 from rtrain.tune._sweep import AUTOMATIC, Sweep
 from rtrain.tune._trial import ERROR, RUNNING, STATES, TERMINATED, Trial
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rtrain._argument_types import ReporterArguments
 
 _EVERY_S = 5.0
 _REPORTS_EVERY_S = 30.0
@@ -32,7 +37,7 @@ class CLIReporter:
         max_report_frequency: float = _EVERY_S,
         metric: str | None = None,
         mode: str | None = None,
-        **others: Any,
+        **others: Unpack[ReporterArguments],
     ) -> None:
         self.metric_columns, self.parameter_columns = _columns(metric_columns), _columns(parameter_columns)
         self.rows, self.every_s = max_progress_rows, float(max_report_frequency)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
+from rtrain._lazy import lazy_names
 from rtrain.train.huggingface._trainer import TransformersTrainer
 
+if TYPE_CHECKING:
+    from rtrain.train.huggingface import transformers as transformers
+else:
+    __getattr__, __dir__, _ = lazy_names(__name__, {}, modules=("transformers",))
+
 __all__ = ["TransformersTrainer"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "transformers":
-        return importlib.import_module("rtrain.train.huggingface.transformers")
-    raise AttributeError(f"module 'rtrain.train.huggingface' has no attribute {name!r}")

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    Trainer = Any
-
-    class Callback: ...
-
-    class LightningEnvironment: ...
-
-    class DDPStrategy: ...
-
-    class FSDPStrategy: ...
-
-    class DeepSpeedStrategy: ...
-
+    from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning.pytorch import Trainer
+    from lightning.pytorch.callbacks import Callback
+    from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, FSDPStrategy
 else:
     try:
         from lightning.pytorch import Trainer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch.utils.data import (
@@ -19,15 +19,17 @@ from torch.utils.data import (
 from rtrain.train.torch import _reproducible
 from rtrain.train.torch._moves import batches_on
 from rtrain.train.torch._place import get_device, place
-from rtrain.train.torch._samplers import RankShare, is_divided, with_set_epoch
+from rtrain.train.torch._samplers import EpochSampler, RankShare, is_divided, with_set_epoch
+
+_Batch_co = TypeVar("_Batch_co", covariant=True)
 
 
 def prepare_data_loader(
-    data_loader: DataLoader[Any],
+    data_loader: DataLoader[_Batch_co],
     add_dist_sampler: bool = True,
     move_to_device: bool = True,
     auto_transfer: bool = True,
-) -> DataLoader[Any]:
+) -> PreparedDataLoader[_Batch_co]:
     """A loader like `data_loader` that gives this rank its share of the data, on this worker's device.
 
     add_dist_sampler: with several workers a plain sampler becomes a DistributedSampler (shuffling unless it was
@@ -51,8 +53,11 @@ def prepare_data_loader(
     return PreparedDataLoader(loader, get_device() if move_to_device else None, auto_transfer)
 
 
-class PreparedDataLoader(DataLoader[Any]):
+class PreparedDataLoader(DataLoader[_Batch_co]):
     """A loader whose batches are moved; in all else the one that it was made from."""
+
+    if TYPE_CHECKING:
+        sampler: EpochSampler
 
     def __init__(self, loader: DataLoader[Any], device: torch.device | None, ahead: bool) -> None:
         self.__dict__.update(loader.__dict__)

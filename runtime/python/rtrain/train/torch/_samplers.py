@@ -13,6 +13,13 @@ from torch.utils.data import DistributedSampler, Sampler
 from rtrain.train.torch._place import Place
 
 
+class EpochSampler(Sampler[Any]):
+    """What a type checker knows of the sampler of a prepared loader: `set_epoch` is there, whatever sampler it is."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Has the next iteration shuffle as that of `epoch`."""
+
+
 class RankShare(Sampler[Any]):
     """Every world-th item (an index, or a whole batch of them) that `whole` draws, padded from its front so that
     every rank has equally many.

@@ -1,0 +1,115 @@
+"""What a type checker allows in the `**` arguments of public functions. Only type checkers read this module.
+
+The names are those of the tables in `_arguments` (a test compares them), of `Options` and of `restore()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from rtrain.train._configs import RunConfig, ScalingConfig
+
+
+class OperationArguments(TypedDict, total=False):
+    """`_arguments.OPERATIONS`: not carried out by operations of a Dataset."""
+
+    compute: Any
+    concurrency: Any
+    num_cpus: Any
+    num_gpus: Any
+    memory: Any
+    resources: Any
+    accelerator_type: Any
+    label_selector: Any
+    scheduling_strategy: Any
+    ray_remote_args_fn: Any
+    max_concurrency: Any
+    runtime_env: Any
+    max_retries: Any
+    max_restarts: Any
+    max_task_retries: Any
+
+
+class ReaderArguments(OperationArguments, total=False):
+    """`_arguments.READERS`: not carried out by functions that make a Dataset."""
+
+    override_num_blocks: Any
+    parallelism: Any
+    ray_remote_args: Any
+    meta_provider: Any
+    partitioning: Any
+
+
+class WriterArguments(TypedDict, total=False):
+    """`_arguments.WRITERS` is not carried out by functions that write a Dataset; the first two are."""
+
+    min_rows_per_file: int | None
+    max_rows_per_file: int | None
+    concurrency: Any
+    ray_remote_args: Any
+    try_create_dir: Any
+    partition_cols: Any
+    filename_provider: Any
+    arrow_open_stream_args: Any
+    arrow_parquet_args_fn: Any
+
+
+class InitArguments(TypedDict, total=False):
+    """`_arguments.INIT`: not carried out by `rtrain.init`."""
+
+    configure_logging: Any
+    dashboard_host: Any
+    dashboard_port: Any
+    job_config: Any
+    logging_config: Any
+    logging_format: Any
+    include_dashboard: Any
+    labels: Any
+    logging_level: Any
+    namespace: Any
+    object_store_memory: Any
+
+
+class ReporterArguments(TypedDict, total=False):
+    """`_arguments.REPORTER`: not carried out by `tune.CLIReporter`."""
+
+    total_samples: Any
+    max_column_length: Any
+    infer_limit: Any
+    print_intermediate_tables: Any
+    sort_by_metric: Any
+
+
+class RemoteArguments(TypedDict, total=False):
+    """`@rtrain.remote(...)` and `.options(...)`: those that are carried out (`Options`), then `_arguments.REMOTE`."""
+
+    num_cpus: float | None
+    num_gpus: float | None
+    memory: float | None
+    resources: Mapping[str, float] | None
+    accelerator_type: str | None
+    label_selector: Mapping[str, str] | None
+    runtime_env: Mapping[str, Any] | None
+    num_returns: int
+    name: str | None
+    lifetime: str | None
+    max_calls: Any
+    max_concurrency: Any
+    max_restarts: Any
+    max_retries: Any
+    max_task_retries: Any
+    retry_exceptions: Any
+    namespace: Any
+    scheduling_strategy: Any
+
+
+class RestoreArguments(TypedDict, total=False):
+    """What `restore()` of a trainer takes in the place of what the run was made with."""
+
+    train_loop_per_worker: Callable[[], Any] | Callable[[dict[str, Any]], Any]
+    train_loop_config: Mapping[str, Any] | None
+    datasets: Mapping[str, Any] | None
+    scaling_config: ScalingConfig | None
+    run_config: RunConfig | None

@@ -1,0 +1,39 @@
+"""Public names of a package that are loaded when they are first used, so that importing the package stays quick.
+
+A package that uses this names the same imports under `if TYPE_CHECKING:`, which is what type checkers and editors read;
+tests/python/test_types.py compares the two lists.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+
+def lazy_names(
+    package: str, names: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, the `__dir__` and the sorted lazy names of a package.
+
+    names: the module that has them, and the public names in it. modules: submodules that are importable as attributes.
+    A submodule that does not exist is an AttributeError; an import that fails inside of one passes through.
+    """
+    module_of = {name: module for module, public in names.items() for name in public}
+    submodules = frozenset(modules)
+
+    def load(name: str) -> object:
+        if name in module_of:
+            return getattr(importlib.import_module(module_of[name]), name)
+        if name in submodules:
+            try:
+                return importlib.import_module(f"{package}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{package}.{name}":
+                    raise
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    def listing() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *module_of, *submodules})
+
+    return load, listing, sorted(module_of)
