@@ -13,9 +13,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 from rtrain import train
 from rtrain.train import Result, _checkpoint_names, _uploads
 from rtrain.train._local_directory import Claim, Directory, claim_in_place, claim_name
+from rtrain.train._records import CheckpointUploadMode, Facts, ReportCall
 from rtrain.train._restore import Origin
 from rtrain.train._run_directory import open_directory
-from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
 
 
 def opened(path: pathlib.Path) -> Directory:

@@ -11,8 +11,17 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain import train, tune
-from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, Result, RunConfig, ScalingConfig, _elsewhere, _trainer
-from rtrain.train._session import Facts
+from rtrain.train import (
+    Checkpoint,
+    CheckpointConfig,
+    DataParallelTrainer,
+    Result,
+    RunConfig,
+    ScalingConfig,
+    _elsewhere,
+    _submission,
+)
+from rtrain.train._records import Facts
 
 fs = pytest.importorskip("pyarrow.fs")
 pytest.importorskip("fsspec")
@@ -234,7 +243,7 @@ def test_a_cluster_s_run_keeps_its_records_where_they_were_wished_and_the_rest_o
 
     def submitted(config, **more):
         head = Head()
-        _trainer.Submission(DataParallelTrainer(lambda: None, run_config=config, **more), head, _trainer.Project(None)).start()
+        _submission.Submission(DataParallelTrainer(lambda: None, run_config=config, **more), head, _submission.Project(None)).start()
         return head.body["job"]
 
     given = folder_of(tmp_path)

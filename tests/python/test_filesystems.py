@@ -14,8 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 from rtrain import tune
 from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, _context, _filesystems, _run_directory
 from rtrain.train._package import Payload
-from rtrain.train._session import Facts
-from rtrain.train._trainer import Project, Submission
+from rtrain.train._records import Facts
+from rtrain.train._submission import Project, Submission
 from rtrain.tune import _config
 
 fs = pytest.importorskip("pyarrow.fs")

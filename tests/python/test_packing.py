@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
 from rtrain import train
-from rtrain.train import _package, _trainer, _worker_main
+from rtrain.train import _package, _submission, _worker_main
 from rtrain.train._package import PackingError, pack_directory
 
 
@@ -49,9 +49,9 @@ def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp
     named = pack_directory(tmp_path, named=True)
     assert travelling(named) == sorted({*OTHERS, *SECRETS, ".gitignore"} - {"a.key"}) and named.secrets == ()
     monkeypatch.setattr(_package, "script_directory", lambda: tmp_path)
-    _trainer.project_of(train.RunConfig())
+    _submission.project_of(train.RunConfig())
     assert ".aws/, .config/gcloud/" in (said := capsys.readouterr().err) and "may hold secrets and stay here" in said
-    _trainer.project_of(train.RunConfig(worker_runtime_env={"working_dir": str(tmp_path)}))
+    _submission.project_of(train.RunConfig(worker_runtime_env={"working_dir": str(tmp_path)}))
     assert "stay here" not in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain.train import _shared_copy, _uploads
-from rtrain.train._session import ReportCall
+from rtrain.train._records import ReportCall
 
 REPORT = "import rtrain.train as t\nt.report({'loss': 0.5})\nprint('done')"
 

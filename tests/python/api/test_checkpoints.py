@@ -24,7 +24,7 @@ from rtrain.train import (
     _restore,
     _run_directory,
 )
-from rtrain.train._trainer import Submission
+from rtrain.train._submission import Submission
 
 
 def counting(config):

@@ -23,8 +23,8 @@ from rtrain.train import (
     ValidationTaskConfig,
     _uploads,
 )
-from rtrain.train._session import Facts, ReportCall
-from rtrain.train._trainer import Submission
+from rtrain.train._records import Facts, ReportCall
+from rtrain.train._submission import Submission
 from rtrain.train._validation import answers
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,9 +32,8 @@ from rtrain.data._ops import (
     Sample,
 )
 from rtrain.data._orders import WINDOW_BYTES, BlockOrder, Frozen, Shuffled
-from rtrain.data._plan import Mapped, Node, Read, rows_of
+from rtrain.data._plan import Mapped, Node, Read, materialized, rows_of
 from rtrain.data._share import Share
-from rtrain.data._source import InMemory
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -313,7 +312,7 @@ class Dataset(Reading):
 
     def materialize(self) -> Dataset:
         """The rows, read and held in memory."""
-        return in_memory(list(self._blocks()), self._node.says())
+        return Dataset(materialized(list(self._blocks()), self._node.says()))
 
     # -- in a run -----------------------------------------------------------------------------------------------------
     def rtrain_shard(self, rank: int, count: int) -> DataIterator:
@@ -364,10 +363,6 @@ class _Renamed:
         return {name: self.renamed.get(name, name) for name in names}
 
 
-def in_memory(blocks: Iterable[Block], said: str) -> Dataset:
-    return Dataset(Read(InMemory(f"materialized({said})", _block.concat(blocks))))
-
-
 def _slice(whole: Node, start: int, stop: int | None) -> Dataset:
     return Dataset(Slice(whole, start, stop, f"rows {start} to {'the end' if stop is None else stop}"))
 
@@ -384,4 +379,6 @@ def _seed(caller: str, seed: Any) -> int | None:
     return seed
 
 
-__all__ = ["Dataset", "Schema", "in_memory"]
+DataIterator.dataset_class = Dataset  # its rows are a Dataset again
+
+__all__ = ["Dataset", "Schema"]

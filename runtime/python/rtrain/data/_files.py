@@ -15,8 +15,8 @@ from pyarrow import csv as arrow_csv, json as arrow_json, parquet
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._paths import Files
-from rtrain.data._plan import cut, piece_rows
-from rtrain.data._source import Group, Source
+from rtrain.data._plan import cut
+from rtrain.data._source import Group, Source, piece_rows
 
 _CHUNK = 1 << 20
 _FOOTER_THREADS = 8

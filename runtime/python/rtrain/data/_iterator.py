@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rtrain.data import _batches
 from rtrain.data._block import Block, check_format
+from rtrain.data._plan import materialized
 from rtrain.data._share import Progress, Share, agreed
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class DataIterator:
     """
 
     rtrain_share = True  # neither a loader nor a Trainer divides it again
+    dataset_class: ClassVar[type[Dataset]]  # set by `_dataset`, which imports this module
 
     def __init__(self, share: Share, name: str = "") -> None:
         self._share = share
@@ -241,21 +243,17 @@ class DataIterator:
 
     def materialize(self) -> Dataset:
         """This share's rows of the next epoch, in memory."""
-        from rtrain.data._dataset import in_memory
-
         progress, blocks = self._share.begin()
         found = list(blocks)
         progress.consumed, progress.ended = sum(block.rows for block in found), True
-        return in_memory(found, self._share.node.says())
+        return self.dataset_class(materialized(found, self._share.node.says()))
 
     def stats(self) -> str:
         """The newest complete iteration in words."""
         return f"{self!r}: {self._told or 'nothing was iterated to its end yet'}"
 
     def _whole(self) -> Dataset:
-        from rtrain.data._dataset import Dataset
-
-        return Dataset(self._share.node)
+        return self.dataset_class(self._share.node)
 
     def _agree(self, exchange: Any) -> None:
         agreed(self._share, exchange)

@@ -13,18 +13,18 @@ divides that work among the ranks, before they share rows.
 
 from __future__ import annotations
 
-import math
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._ops import Op
-from rtrain.data._source import Group, Source
+from rtrain.data._source import Group, InMemory, Source
 
 OPEN_GROUPS = 5  # row groups or files that one run holds open
 
@@ -362,11 +362,9 @@ class _MappedRun:
         )
 
 
-def piece_rows(rows: int, nbytes: float, most_rows: int = 1 << 16, most_bytes: int = 4 << 20) -> int:
-    """How many of `rows` rows that take `nbytes` in all make a piece."""
-    if rows <= 0:
-        return 1
-    return max(1, min(most_rows, math.floor(most_bytes / max(nbytes / rows, 1))))
+def materialized(blocks: Iterable[Block], of: str) -> Node:
+    """The rows of the blocks, in memory; `of` is what they were read from, in words."""
+    return Read(InMemory(f"materialized({of})", _block.concat(blocks)))
 
 
 def cut(rows: int, each: int) -> list[int]:

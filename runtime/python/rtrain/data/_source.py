@@ -7,6 +7,7 @@ known rows, or its rows are found out by reading it once. `open(group, piece)` g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,8 +80,6 @@ class InMemory(_InPieces):
     in_memory = True
 
     def __init__(self, name: str, block: Block) -> None:
-        from rtrain.data._plan import piece_rows
-
         super().__init__(name, block.rows, piece_rows(block.rows, block.nbytes))
         self.block = Block({column: _read_only(held) for column, held in block.columns.items()})
 
@@ -108,8 +107,6 @@ class Counting(_InPieces):
     in_memory = True
 
     def __init__(self, rows: int, shape: tuple[int, ...] | None = None) -> None:
-        from rtrain.data._plan import piece_rows
-
         width = 8 * int(np.prod(shape or (1,)))
         super().__init__(f"range({rows})" if shape is None else f"range_tensor({rows})", rows, piece_rows(rows, rows * width))
         self.shape = shape
@@ -161,3 +158,10 @@ class Streamed(Source):
                 rows = []
         if rows and piece == 0:
             yield _block.from_rows(rows)
+
+
+def piece_rows(rows: int, nbytes: float, most_rows: int = 1 << 16, most_bytes: int = 4 << 20) -> int:
+    """How many of `rows` rows that take `nbytes` in all make a piece."""
+    if rows <= 0:
+        return 1
+    return max(1, min(most_rows, math.floor(most_bytes / max(nbytes / rows, 1))))

@@ -25,7 +25,7 @@ from rtrain.train._loop import (
     scratch_dir as scratch_dir,
     should_checkpoint as should_checkpoint,
 )
-from rtrain.train._session import (
+from rtrain.train._records import (
     CheckpointConsistencyMode as CheckpointConsistencyMode,
     CheckpointUploadMode as CheckpointUploadMode,
     PreemptionInfo as PreemptionInfo,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rtrain.train._library import CheckpointUploadError
-from rtrain.train._session import LoopEnded
+from rtrain.train._records import LoopEnded
 
 T = TypeVar("T")
 
@@ -29,6 +29,7 @@ class _UnderWay:
         self.process = os.getpid()
 
 
+before_failed_exit: dict[str, Callable[[], None]] = {}  # by what it ends; called before a report that failed behind the loop ends the process
 _one: _UnderWay | None = None
 _waits_at_exit = False
 _left_in_a_call = False
@@ -127,9 +128,8 @@ def _at_the_end() -> None:
     except BaseException as fault:
         code = 1
         sys.excepthook(type(fault), fault, fault.__traceback__)
-    from rtrain.train import _tracking
-
-    _tracking.finish(failed=True)
+    for finish in before_failed_exit.values():
+        finish()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -19,7 +19,7 @@ from typing import Any
 from rtrain.train import _behind, _elsewhere, _metrics, _names, _worker
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._library import ReportArgs, check, library
-from rtrain.train._session import (
+from rtrain.train._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     Facts,
@@ -310,13 +310,13 @@ class ClusterSession:
 
 
 def _with_files(call: ReportCall, directory: str, run_path: str) -> ReportArgs:
-    from rtrain.train import _uploads
+    from rtrain.train import _left_over
 
     return ReportArgs(
         metrics_json=call.metrics_json.encode(),
         checkpoint_path=os.fsencode(directory),
         directory_name=None if call.directory_name is None else call.directory_name.encode(),
-        owned=2 if _uploads.may_be_removed(call, run_path) else int(call.owned),
+        owned=2 if _left_over.may_be_removed(call, run_path) else int(call.owned),
         upload=_UPLOADS[call.upload],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rtrain.train import _behind, _elsewhere, _filesystems, _session, _worker
-from rtrain.train._session import Facts
+from rtrain.train._records import Facts
 
 
 class StorageContext:

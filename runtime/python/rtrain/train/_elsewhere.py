@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtrain.train import _filesystems
-from rtrain.train._left_over import LeftOver
-from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
+from rtrain.train._left_over import LeftOver, left_over_of
+from rtrain.train._records import CheckpointUploadMode, Facts, ReportCall
 from rtrain.train._shared_copy import shared_copy
 
 RUN = ".rtrain-run.json"
@@ -144,11 +144,9 @@ def carried(call: ReportCall, facts: Facts, report: int, fresh: Callable[[], str
     elsewhere = of(facts.run_path)
     if elsewhere is None or call.directory is None:
         return call
-    from rtrain.train import _uploads
-
     staged = pathlib.Path(fresh())
     elsewhere.store(pathlib.Path(call.directory), facts, report, staged)
-    given_away = LeftOver(call.directory) if call.owned else _uploads.left_over_of(call, facts.run_path)
+    given_away = LeftOver(call.directory) if call.owned else left_over_of(call, facts.run_path)
     return dataclasses.replace(call, directory=str(staged), owned=True, removed=False, left_over=given_away)
 
 

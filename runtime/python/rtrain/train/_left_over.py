@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import pathlib
 import shutil
 import sys
 import time
+
+from rtrain.train import _shared_copy
+from rtrain.train._records import ReportCall
+from rtrain.train._run_directory import MANIFEST
 
 _TRIES = 1000  # of a millisecond
 
@@ -58,3 +64,28 @@ class LeftOver:
 
     def __del__(self) -> None:
         self.close()
+
+
+def left_over_of(call: ReportCall, run_path: str) -> LeftOver | None:
+    with contextlib.suppress(OSError):  # the function has moved it
+        return LeftOver(str(call.directory)) if may_be_removed(call, run_path) else None
+    return None
+
+
+def may_be_removed(call: ReportCall, run_path: str) -> bool:
+    """Whether `report` removes the directory that was reported: never one that is a committed checkpoint, a run's, the copy of a
+    checkpoint that this machine's processes share, or in or around one; nor what holds the directory that this process works in,
+    its home, its Python or the run's own. False also where that cannot be found out."""
+    wanted = call.removed or call.owned if call.upload_fn is not None else call.removed and not call.owned
+    if not wanted or call.directory is None:
+        return False
+    try:
+        directory = pathlib.Path(call.directory).resolve()
+        needed = [pathlib.Path.cwd(), pathlib.Path.home(), pathlib.Path(sys.prefix), _shared_copy.of_this_user()]
+        needed += [] if "://" in run_path else [pathlib.Path(run_path)]
+        above = (directory, *directory.parents)
+        kept = [_shared_copy.of_this_user().resolve() in above, *((one / MANIFEST).exists() for one in above)]
+        kept += [(directory / "run.json").exists(), *(True for _ in directory.glob("*/run.json"))]
+        return not any(kept) and not any(directory in (one.resolve(), *one.resolve().parents) for one in needed)
+    except (OSError, RuntimeError):  # the working directory is gone, nobody knows the home, it may not be read
+        return False

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtrain._local_cluster import RESULTS
 from rtrain.train import _behind, _elsewhere, _names, _package, _session, _tracking
@@ -19,11 +19,14 @@ from rtrain.train._errors import ControllerError
 from rtrain.train._local_directory import Directory
 from rtrain.train._local_ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
 from rtrain.train._local_session import LocalSession
+from rtrain.train._records import Facts, LoopEnded
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, told_of_end
-from rtrain.train._session import Facts, LoopEnded
-from rtrain.train._trainer import DataParallelTrainer, Submission
+from rtrain.train._submission import Submission
 from rtrain.train.backend import Hooks
+
+if TYPE_CHECKING:
+    from rtrain.train._trainer import DataParallelTrainer
 
 
 def fit(trainer: DataParallelTrainer) -> Result:

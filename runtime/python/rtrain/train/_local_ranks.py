@@ -45,7 +45,7 @@ class UnderTorchrun:
     def __init__(self, torch_config: Any) -> None:
         import torch.distributed as dist
 
-        from rtrain.train.torch import setup_process_group
+        from rtrain.train.torch._group import setup_process_group
 
         self.world_size, self.world_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
@@ -72,7 +72,7 @@ class UnderTorchrun:
         return holder[0]
 
     def close(self) -> None:
-        from rtrain.train.torch import shutdown_process_group
+        from rtrain.train.torch._group import shutdown_process_group
 
         shutdown_process_group()
 

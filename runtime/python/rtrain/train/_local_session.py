@@ -18,12 +18,10 @@ from typing import Any
 from rtrain.train import _behind, _elsewhere, _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoint_names import Names
-from rtrain.train._left_over import LeftOver
+from rtrain.train._left_over import LeftOver, left_over_of
 from rtrain.train._local_directory import Claim, Directory, Found, claim_in_place, files_below, take_files
 from rtrain.train._local_ranks import Ranks
-from rtrain.train._result import by_score, nested, no_score
-from rtrain.train._run_directory import MANIFEST
-from rtrain.train._session import (
+from rtrain.train._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     Facts,
@@ -34,7 +32,9 @@ from rtrain.train._session import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
-from rtrain.train._uploads import brought_by_fn, left_over_of, one_in_the_other, place_in_run, taken
+from rtrain.train._result import by_score, nested, no_score
+from rtrain.train._run_directory import MANIFEST
+from rtrain.train._uploads import brought_by_fn, one_in_the_other, place_in_run, taken
 
 _DELETIONS_MOST = 10  # with one report, the worst first; as the head does
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]

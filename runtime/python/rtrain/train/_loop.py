@@ -10,7 +10,7 @@ from typing import Any
 
 from rtrain.train import _behind, _checkpoint_names, _metrics, _names, _session, _tracking
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._session import (
+from rtrain.train._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     LoopEnded,

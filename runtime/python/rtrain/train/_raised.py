@@ -14,7 +14,7 @@ from typing import Any
 from rtrain import _on_cpu
 from rtrain._http import Head, HeadError, part
 from rtrain.train._errors import UserExceptionWithTraceback, worker_exception
-from rtrain.train._session import Facts
+from rtrain.train._records import Facts
 
 _BYTES_MOST = 1 << 20
 _RANKS_MOST = 900  # of one run the head keeps 1,000 values

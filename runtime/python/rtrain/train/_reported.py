@@ -10,9 +10,7 @@ from typing import Any
 from rtrain._http import Head, HeadError, part
 from rtrain.train import _elsewhere, _metrics, _validation, _worker
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._result import by_score
-from rtrain.train._run_directory import Bucket, full_metrics
-from rtrain.train._session import (
+from rtrain.train._records import (
     CheckpointConsistencyMode,
     Facts,
     PreemptionInfo,
@@ -20,6 +18,8 @@ from rtrain.train._session import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
+from rtrain.train._result import by_score
+from rtrain.train._run_directory import Bucket, full_metrics
 from rtrain.train._wanted import CheckpointWanted
 
 _KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked

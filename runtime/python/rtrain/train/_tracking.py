@@ -8,34 +8,17 @@ twice. Whatever a tracker raises is printed once and ends that tracker alone, ne
 from __future__ import annotations
 
 import atexit
-import json
+import functools
 import os
 import pathlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from rtrain.train._session import Facts, ReportCall, Session
-
-
-@dataclass(frozen=True)
-class TrackedRun:
-    """What a tracker needs to know of the run and of this attempt."""
-
-    name: str
-    run_id: str
-    attempt: int
-    reports_before: int  # the live branch's reports before this attempt
-    folder: pathlib.Path | None  # the run's directory, where this machine sees it
-
-
-class Tracker(Protocol):
-    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Writes one report's values. `metrics` is flat: "loss", "val/accuracy"."""
-
-    def finish(self, *, failed: bool) -> None: ...
+from rtrain.train import _behind
+from rtrain.train._records import Facts, ReportCall, Session
+from rtrain.train._tracked_run import TrackedRun, Tracker, flat, numbers, tracked
 
 
 class Tracking:
@@ -109,21 +92,6 @@ class TensorBoard:
         self._writer.close()
 
 
-def flat(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested names joined by a slash: {"val": {"loss": 1}} is {"val/loss": 1}."""
-    found: dict[str, Any] = {}
-    for name, value in metrics.items():
-        if isinstance(value, Mapping):
-            found.update(flat(value, f"{prefix}{name}/"))
-        else:
-            found[prefix + name] = value
-    return found
-
-
-def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
-
-
 def makers(names: Sequence[str]) -> dict[str, Callable[[TrackedRun], Tracker]]:
     """How the trackers named are made; their packages are imported only then."""
     known: dict[str, Callable[[TrackedRun], Tracker]] = {
@@ -165,6 +133,7 @@ def _begin(facts: Facts) -> Tracking:
     global _of_process
     _of_process = Tracking(tracked(facts), makers(wanted()) if facts.world_rank == 0 else {})
     atexit.register(_finish_at_exit)
+    _behind.before_failed_exit["trackers"] = functools.partial(finish, failed=True)
     return _of_process
 
 
@@ -172,6 +141,7 @@ def start(facts: Facts, names: Sequence[str]) -> None:
     """The trackers of a run that this process makes itself, as local mode does."""
     global _of_process
     _of_process = Tracking(tracked(facts), makers(names) if facts.world_rank == 0 else {})
+    _behind.before_failed_exit["trackers"] = functools.partial(finish, failed=True)
 
 
 def finish(*, failed: bool) -> None:
@@ -183,24 +153,3 @@ def finish(*, failed: bool) -> None:
 
 def _finish_at_exit() -> None:
     finish(failed=getattr(sys, "last_type", None) is not None)
-
-
-def tracked(facts: Facts, name: str | None = None) -> TrackedRun:
-    here = pathlib.Path(facts.run_path)
-    folder = here if facts.run_path.startswith("/") and here.is_dir() else None
-    known = _first_id(folder) if folder is not None else ""
-    return TrackedRun(
-        name or facts.experiment_name,
-        known or facts.run_id or facts.experiment_name,
-        facts.attempt,
-        facts.reports_before,
-        folder,
-    )
-
-
-def _first_id(folder: pathlib.Path) -> str:
-    """The id that the run's directory was made with: it stays the same when another cluster goes on with the run."""
-    try:
-        return str(json.loads((folder / "run.json").read_text())["run_id"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""

@@ -3,21 +3,19 @@ worker's own directory, where the code lies beside the files."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import shutil
-import sys
 from collections.abc import Callable
 
-from rtrain.train import _checkpoint_names, _shared_copy
+from rtrain.train import _checkpoint_names
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._left_over import LeftOver
+from rtrain.train._left_over import left_over_of
 from rtrain.train._local_directory import Claim, claim_in_place, claim_name
+from rtrain.train._records import CheckpointUploadMode, Facts, ReportCall
 from rtrain.train._run_directory import FORMAT, MANIFEST, header_of
-from rtrain.train._session import CheckpointUploadMode, Facts, ReportCall
 
 _NOTE = ".rtrain-in-place"  # as the agent knows it
 _NOT_KEPT = ("__pycache__", ".torchelastic-error.json")
@@ -163,31 +161,6 @@ def place_in_run(call: ReportCall, facts: Facts) -> str:
             f"{given}: an earlier rtrain began this run, in which a checkpoint's name says its attempt: call it {name}-a{facts.attempt:03}"
         )
     return name
-
-
-def left_over_of(call: ReportCall, run_path: str) -> LeftOver | None:
-    with contextlib.suppress(OSError):  # the function has moved it
-        return LeftOver(str(call.directory)) if may_be_removed(call, run_path) else None
-    return None
-
-
-def may_be_removed(call: ReportCall, run_path: str) -> bool:
-    """Whether `report` removes the directory that was reported: never one that is a committed checkpoint, a run's, the copy of a
-    checkpoint that this machine's processes share, or in or around one; nor what holds the directory that this process works in,
-    its home, its Python or the run's own. False also where that cannot be found out."""
-    wanted = call.removed or call.owned if call.upload_fn is not None else call.removed and not call.owned
-    if not wanted or call.directory is None:
-        return False
-    try:
-        directory = pathlib.Path(call.directory).resolve()
-        needed = [pathlib.Path.cwd(), pathlib.Path.home(), pathlib.Path(sys.prefix), _shared_copy.of_this_user()]
-        needed += [] if "://" in run_path else [pathlib.Path(run_path)]
-        above = (directory, *directory.parents)
-        kept = [_shared_copy.of_this_user().resolve() in above, *((one / MANIFEST).exists() for one in above)]
-        kept += [(directory / "run.json").exists(), *(True for _ in directory.glob("*/run.json"))]
-        return not any(kept) and not any(directory in (one.resolve(), *one.resolve().parents) for one in needed)
-    except (OSError, RuntimeError):  # the working directory is gone, nobody knows the home, it may not be read
-        return False
 
 
 def _committed(directory: pathlib.Path) -> bool:

@@ -23,7 +23,7 @@ from rtrain.train import _metrics, _raised
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import ValidationConfig, ValidationFn, ValidationTaskConfig
 from rtrain.train._package import Payload, dumps
-from rtrain.train._session import ReportedCheckpointStatus
+from rtrain.train._records import ReportedCheckpointStatus
 
 _PREFIX = "validation-"
 _POLL_S = 1.0

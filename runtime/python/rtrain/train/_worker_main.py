@@ -24,7 +24,7 @@ from rtrain._http import HeadError, part
 from rtrain.train import _behind, _errors_text, _names, _session, _tracking, _worker
 from rtrain.train._library import Stopped, check, library
 from rtrain.train._package import Payload, check_versions, dumps
-from rtrain.train._session import Facts, LoopEnded
+from rtrain.train._records import Facts, LoopEnded
 from rtrain.train.backend import Hooks
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"

@@ -9,7 +9,7 @@ from typing import Any
 
 from rtrain.train import _elsewhere
 from rtrain.train._package import Payload
-from rtrain.train._session import Session
+from rtrain.train._records import Session
 
 
 def prepare(session: Session, payload: Payload) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from rtrain.train._session import Session
+from rtrain.train._records import Session
 
 
 class Backend:

@@ -11,7 +11,7 @@ from rtrain.tune._context import trial_of_environment
 
 if TYPE_CHECKING:
     from rtrain.train._cluster_session import ClusterSession
-    from rtrain.train._session import ReportCall
+    from rtrain.train._records import ReportCall
 
 
 class Joined:

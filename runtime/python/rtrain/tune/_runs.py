@@ -19,7 +19,7 @@ from rtrain.train._errors import TrainingFailedError
 from rtrain.train._outcome import result_of
 from rtrain.train._result import Result
 from rtrain.train._run_directory import open_directory
-from rtrain.train._trainer import Project, Submission, say
+from rtrain.train._submission import Project, Submission, say
 from rtrain.train._validation import PENDING, Validator
 from rtrain.tune._sweep import Ended
 from rtrain.tune._trainable import Trials, no_donor

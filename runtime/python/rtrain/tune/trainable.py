@@ -11,7 +11,7 @@ from typing import Any
 
 from rtrain.train import _loop, _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._session import Session
+from rtrain.train._records import Session
 
 _VALUES = "trainable_checkpoint.pkl"
 _COUNT = ".trainable_iteration"
