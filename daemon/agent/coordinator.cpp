@@ -310,7 +310,11 @@ void in_trouble(Coordinator& c, const std::string& why, const std::string& reaso
 }
 
 void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
-    if (!c.commit || c.commit->index != news.index || !c.commit->nodes_waiting.contains(node)) return;
+    if (!c.commit || c.commit->index != news.index) {  // settled: the node has not heard of it
+        const bool stored = c.committed.index == news.index;
+        return tell(c, node, stored ? c.committed : GroupCommitted{.index = news.index}, sink);
+    }
+    if (!c.commit->nodes_waiting.contains(node)) return;
     if (news.error == part_lost || news.error_reason == name_taken) {
         abandon_commit(c, node + ": " + news.error, sink);
         return release_ready(c, now, sink);
@@ -440,9 +444,9 @@ void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, Gro
                         .upload_ms = (now - commit.since).ms};
     for (const StagedFile& file : commit.files) committed.bytes += file.bytes;
     sink.news.push_back(std::move(committed));
-    const GroupCommitted said{.index = commit.index, .directory = commit.directory};
+    c.committed = {.index = commit.index, .directory = commit.directory};
     c.commit.reset();
-    tell_all(c, said, sink);
+    tell_all(c, c.committed, sink);
     release_ready(c, now, sink);
 }
 

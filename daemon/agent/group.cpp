@@ -25,7 +25,11 @@ void remember(Step& step, LocalAttempt& attempt) {
     const bool enough = image.enough || (attempt.coordinator && attempt.coordinator->enough);
     if (named == image.named && uploading == image.uploading && enough == image.enough) return;
     image.named = named;
-    if (attempt.coordinator) image.names = attempt.coordinator->names;
+    if (attempt.coordinator) {
+        image.names = attempt.coordinator->names;
+        image.committed = attempt.coordinator->committed.index;
+        image.committed_as = attempt.coordinator->committed.directory;
+    }
     image.enough = enough;
     image.uploading = std::move(uploading);
     image.passed = attempt.coordinator ? attempt.coordinator->passed : attempt.local->passed;
@@ -96,6 +100,7 @@ void open_group(LocalAttempt& attempt) {
                             .counter = std::max(image.named, image.launch->checkpoint_counter),
                             .counter_before = image.launch->checkpoint_counter,
                             .names = image.names,
+                            .committed = {.index = image.committed, .directory = image.committed_as},
                             .timeout_ms = image.policy.report_timeout_ms,
                             .stop_at = image.policy.stop_at,
                             .enough = image.enough};
@@ -210,6 +215,9 @@ bool from_its_coordinator(const LocalAttempt& attempt, const std::string& node) 
 
 void on(Step& step, const GroupSaid& input) {
     LocalAttempt* attempt = find(step, input.attempt);
+    const auto* part = std::get_if<GroupUploaded>(&input.message);
+    if (!attempt && part)  // nobody waits for it any more
+        step.out.push_back(ToGroup{input.attempt, input.node, GroupCommitted{.index = part->index}});
     if (!attempt) return;
     with_group(step, *attempt, [&](GroupSink& sink) {
         if (attempt->coordinator) {
@@ -255,10 +263,11 @@ void group_time(Step& step, LocalAttempt& attempt) {
     });
 }
 
-// A node is done with its own files; the coordinator with the manifest.
+// The coordinator is done with the manifest; another node with the coordinator's word, as its part counts only where
+// that is known: a coordinator that it does not reach now, or that is restarted, has to hear of it.
 bool uploads_settled(const LocalAttempt& attempt) {
     if (attempt.coordinator) return !attempt.coordinator->commit;
-    return !attempt.local || !attempt.local->upload || attempt.local->upload->done;
+    return !attempt.local || !attempt.local->upload;
 }
 
 void abandon_uploads(Step& step, LocalAttempt& attempt, const std::string& why) {

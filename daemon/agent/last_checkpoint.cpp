@@ -50,7 +50,9 @@ std::optional<Time> give_up_at(const AgentState& state, const LocalAttempt& atte
         const Time one = std::max(from, since) + Duration{ms};
         at = at ? std::min(*at, one) : one;
     };
-    if (attempt.others_gone && !missing.empty()) no_later_than(*attempt.others_gone, last_words_ms);
+    const bool only_heard =
+        !attempt.coordinator && attempt.local && attempt.local->upload && attempt.local->upload->done;
+    if (attempt.others_gone && (only_heard || !missing.empty())) no_later_than(*attempt.others_gone, last_words_ms);
     for (const auto& [node, since] : attempt.nodes_cut) {
         const bool waited_for = attempt.coordinator ? std::find(missing.begin(), missing.end(), node) != missing.end()
                                                     : node.empty();  // the coordinator

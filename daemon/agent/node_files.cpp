@@ -191,7 +191,9 @@ std::string encode(const AttemptImage& image) {
              {"names", image.names},
              {"enough", image.enough},
              {"asked", image.asked},
-             {"asked_after", image.asked_after}};
+             {"asked_after", image.asked_after},
+             {"committed", image.committed},
+             {"committed_as", image.committed_as}};
     if (image.uploading) out["uploading"] = json_of(*image.uploading);
     if (image.launch) {  // workers have their secrets already: they are not kept on disk
         protocol::Launch launch = *image.launch;
@@ -227,6 +229,8 @@ Result<AttemptImage> decode_image(const std::string& text) {
         image.enough = in.value("enough", false);
         image.asked = in.value("asked", std::int64_t{0});
         image.asked_after = in.value("asked_after", std::uint64_t{0});
+        image.committed = in.value("committed", std::uint64_t{0});
+        image.committed_as = in.value("committed_as", "");
         if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);
         if (in.contains("launch")) {
             auto launch = protocol::decode_from_head(in["launch"].get<std::string>());

@@ -93,6 +93,7 @@ struct Coordinator {
     std::uint64_t counter = 0;                   // directories named, over all attempts of the run
     std::uint64_t counter_before = 0;            // this attempt
     std::map<std::string, std::uint64_t> names;  // given on a wish in this attempt, and the last number behind each
+    protocol::GroupCommitted committed{};        // the newest commit of this attempt
     std::uint64_t warnings = 0;
     std::int64_t timeout_ms = 0;                   // a report that waits for longer never passes; 0: no limit
     std::map<std::uint32_t, std::uint64_t> ended;  // ranks that have, and after which report

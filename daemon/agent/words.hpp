@@ -52,8 +52,7 @@ struct AttemptPolicy {
 struct AttemptImage {
     protocol::Prepare prepare{};
     std::uint32_t number = 0;
-    std::string from{}, master_address{};
-    std::uint16_t master_port = 0;
+    std::string from{}, master_address{}; std::uint16_t master_port = 0;
     UploadMode upload = UploadMode::async;
     std::string local_run_path{};
     AttemptPolicy policy{};
@@ -64,6 +63,7 @@ struct AttemptImage {
     bool enough = false;               // the job's `stop` was reached
     std::int64_t asked = 0;            // the ask it was told last (Ask::asked)
     std::uint64_t asked_after = 0;     // reports passed then: a later one that is committed answers it
+    std::uint64_t committed = 0; std::string committed_as{};  // the newest commit: its report, its directory
     std::optional<UploadImage> uploading{};  // kept before its first file moves, until its commit is news on disk
     bool operator==(const AttemptImage&) const = default;
 };

@@ -71,6 +71,7 @@ void SimNode::crash_agent(const std::string& why) {
     ++life_;
     connection_ = 0;
     uploading_.clear();
+    cut_since_.clear();
     world_.cut(name_);
     drop_groups();
     world_.after(world_.dice.between(200, 5'000), [this] { start_agent(); });
@@ -154,9 +155,11 @@ void SimNode::heard(std::uint64_t connection, const protocol::FromHead& message)
 }
 
 // ---- report group -------------------------------------------------------------------------------------------------
+// An agent answers there for attempts that it no longer has, too.
 bool SimNode::accepts_group(AttemptKey key) const {
     const auto found = state_.attempts.find(key);
-    return up_ && !world_.partitioned(name_) && found != state_.attempts.end() && found->second.coordinator.has_value();
+    const bool too_early = found != state_.attempts.end() && !found->second.coordinator;
+    return up_ && !world_.partitioned(name_) && !too_early;
 }
 
 void SimNode::dial_coordinator(AttemptKey key, const std::string& peer) {
@@ -166,6 +169,7 @@ void SimNode::dial_coordinator(AttemptKey key, const std::string& peer) {
         group_links_[{key, peer}] = world_.now();
         other.group_links_[{key, name_}] = world_.now();
         linked_since_[{key, peer}] = world_.now();
+        cut_since_.erase(key);
         input(agent::GroupConnected{key});
     }
     later(500, [this, key, peer] { dial_coordinator(key, peer); });
@@ -191,6 +195,7 @@ void SimNode::group_said(AttemptKey key, const std::string& from, const protocol
 
 void SimNode::group_cut(AttemptKey key, const std::string& from) {
     if (group_links_.erase({key, from}) == 0 || !up_) return;
+    cut_since_[key] = world_.now();
     const auto found = state_.attempts.find(key);
     const bool coordinates = found != state_.attempts.end() && found->second.coordinator.has_value();
     input(agent::GroupCut{.attempt = key, .node = coordinates ? from : ""});

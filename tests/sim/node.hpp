@@ -67,6 +67,8 @@ class SimNode {
     void end_process(ProcessKey key, ExitCause cause);
     void upload_begins(const agent::Upload& order, std::int64_t ms);
     void upload_ends(const agent::Upload& order);
+    bool waited_for(agent::AttemptKey key) const;  // the head waits for this node to be empty of it
+    bool leaves_its_part(agent::AttemptKey key) const;
     void dial_coordinator(agent::AttemptKey key, const std::string& peer);
     void close_group(agent::AttemptKey key);
     void send_group(agent::AttemptKey key, const std::string& to, const protocol::GroupMessage& message);
@@ -86,6 +88,8 @@ class SimNode {
         Time moved;
     };
     std::map<agent::AttemptKey, Uploading> uploading_;
+    std::map<agent::AttemptKey, std::uint64_t> stored_;  // of which report this node's part is, the last one
+    std::map<agent::AttemptKey, Time> cut_since_;        // its link to the coordinator
 };
 
 }  // namespace rtrain::sim

@@ -33,8 +33,11 @@ struct Carry {
     void operator()(const KeepNews& out) const {
         disk.outbox.emplace(out.news.seq, out.news);
         disk.next_news = out.news.seq + 1;
-        if (const auto* emptied = std::get_if<protocol::Emptied>(&out.news.what))
+        if (const auto* emptied = std::get_if<protocol::Emptied>(&out.news.what)) {
+            if (disk.images.contains(key_of(emptied->attempt)) && node.leaves_its_part(key_of(emptied->attempt)))
+                throw Violation{node.name_ + " is empty, and the coordinator waits for its part of a checkpoint"};
             world.oracle.said_emptied(node.name_, emptied->attempt);
+        }
         if (const auto* notice = std::get_if<protocol::Notice>(&out.news.what)) check(*notice);
     }
     void operator()(const DropNews& out) const {
@@ -116,6 +119,7 @@ struct Carry {
         node.upload_begins(out, ms);
         node.later(ms, [n = &node, w = &world, out, run = run_of(out.attempt)] {
             n->upload_ends(out);
+            if (!w->storage_full) n->stored_[out.attempt] = out.index;
             agent::Uploaded done{.attempt = out.attempt,
                                  .index = out.index,
                                  .files = {},

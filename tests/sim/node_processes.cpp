@@ -166,13 +166,31 @@ bool SimNode::stores_well(AttemptKey key, const std::string& coordinator) const 
     const auto since = linked_since_.find({key, coordinator});
     const bool linked = group_links_.contains({key, coordinator}) && since != linked_since_.end() &&
                         world_.now() - since->second > Duration{30'000};
-    const auto wanted =
-        std::any_of(world_.head->disk().attempts.begin(), world_.head->disk().attempts.end(), [&](const auto& one) {
-            const auto& waiting = one.second.nodes_waiting;  // a node that has left is not waited for
-            return one.first.run.value == key.run && one.second.incarnation == key.incarnation &&
-                   std::find(waiting.begin(), waiting.end(), NodeId{name_}) != waiting.end();
-        });
-    return linked && wanted;
+    return linked && waited_for(key);
+}
+
+// A node that has left is not.
+bool SimNode::waited_for(AttemptKey key) const {
+    const auto& attempts = world_.head->disk().attempts;
+    return std::any_of(attempts.begin(), attempts.end(), [&](const auto& one) {
+        const auto& waiting = one.second.nodes_waiting;
+        return one.first.run.value == key.run && one.second.incarnation == key.incarnation &&
+               std::find(waiting.begin(), waiting.end(), NodeId{name_}) != waiting.end();
+    });
+}
+
+// It is empty, and the coordinator, which is within reach, or was a moment ago, does not have its part.
+bool SimNode::leaves_its_part(AttemptKey key) const {
+    const auto part = stored_.find(key);
+    if (part == stored_.end()) return false;
+    const auto& nodes = disk_.images.at(key).prepare.nodes;
+    const SimNode& coordinator = *world_.nodes.at(nodes.front().node);
+    const auto cut = cut_since_.find(key);
+    const bool cut_long = cut != cut_since_.end() && world_.now() - cut->second >= Duration{15'000};
+    if (&coordinator == this || cut_long || !coordinator.waited_for(key)) return false;
+    const auto image = coordinator.disk_.images.find(key);
+    return image != coordinator.disk_.images.end() && image->second.uploading &&
+           image->second.uploading->released.index == part->second;
 }
 
 }  // namespace rtrain::sim

@@ -224,6 +224,8 @@ TEST_CASE("an attempt's image is read back as it was") {
     image.named = 2;
     image.names = {{"latest", 2}};
     image.enough = true;
+    image.committed = 6;
+    image.committed_as = "latest-a004";
     image.uploading = UploadImage{
         .released = {.index = 7, .directory = "checkpoint_000002-a004", .skip = {"shared.pt"}, .sync = true},
         .staged = {{0, "/stage/0"}, {1, "/stage/1"}},

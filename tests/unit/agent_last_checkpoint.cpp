@@ -232,18 +232,73 @@ TEST_CASE("a part that another node is still storing has no limit here, and is n
     CHECK(news<protocol::Emptied>(written).size() == 1);
 }
 
-TEST_CASE("a node beside the coordinator stores its part in the same patience") {
+namespace {
+
+// This node is beside the coordinator's: its rank has ended, and its part of report 1 is on its way.
+Machine storing_its_part() {
     Machine machine = running({.nodes = {{0}, {1}}, .here = 1});
+    machine.feed(GroupConnected{attempt_1});
     machine.feed(report_with_files(1, 1));
     machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = other_file});
     machine.feed(GroupSaid{attempt_1, "", protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001"}});
     machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 1});
     machine.feed(LogsDone{attempt_1});
     machine.head(protocol::Stop{.attempt = {17, 1, 1}, .end_as = "SUCCEEDED"});
+    return machine;
+}
+Outputs part_is_stored(Machine& machine) {
+    return machine.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = other_file});
+}
+const GroupSaid it_is_committed{attempt_1, "",
+                                protocol::GroupCommitted{.index = 1, .directory = "checkpoint_000001-a001"}};
+
+}  // namespace
+
+TEST_CASE("a node beside the coordinator stores its part in the same patience") {
+    Machine machine = storing_its_part();
     for (int minutes = 1; minutes <= 10; ++minutes) {
         CHECK(waits(machine.later(60'000)));
         moved(machine, minutes);
     }
     breaks_off(machine);
     CHECK(news<protocol::Emptied>(machine.later(60'000)).size() == 1);
+}
+
+TEST_CASE("a node whose part is stored stays until the coordinator says what became of the checkpoint") {
+    Machine machine = storing_its_part();
+    CHECK(news<protocol::Emptied>(part_is_stored(machine)).empty());
+    CHECK(news<protocol::Emptied>(machine.later(600'000)).empty());  // others store theirs for as long
+    CHECK(news<protocol::Emptied>(machine.feed(it_is_committed)).size() == 1);
+}
+
+TEST_CASE(
+    "a restarted agent whose part is stored before it reaches the coordinator tells it of the part all the same") {
+    const Machine before = storing_its_part();
+    Machine machine;
+    machine.now = before.now;
+    machine.feed(AttemptFound{.image = before.state.attempts.at(attempt_1).image, .workers = {{1, 101}}});
+    machine.feed(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 1});
+    machine.feed(LogsDone{attempt_1});
+    machine.connect();
+    machine.head(protocol::Stop{.attempt = {17, 1, 1}, .end_as = "SUCCEEDED"});
+    CHECK(news<protocol::Emptied>(part_is_stored(machine)).empty());
+
+    const auto said = all<ToGroup>(machine.feed(GroupConnected{attempt_1}));
+    REQUIRE(said.size() == 2);
+    CHECK(std::get<protocol::GroupUploaded>(said[1].message).files == other_file);
+    CHECK(news<protocol::Emptied>(machine.feed(it_is_committed)).size() == 1);
+}
+
+TEST_CASE("a stored part does not wait for a coordinator that cannot be reached, or is gone") {
+    Machine machine = storing_its_part();
+    CHECK(news<protocol::Emptied>(part_is_stored(machine)).empty());
+    const bool cut = GENERATE(true, false);
+    if (cut) {
+        machine.feed(GroupCut{attempt_1, ""});
+        CHECK(news<protocol::Emptied>(machine.later(14'999)).empty());
+        CHECK(news<protocol::Emptied>(machine.later(1)).size() == 1);
+    } else {
+        CHECK(news<protocol::Emptied>(machine.head(alone_now())).empty());
+        CHECK(news<protocol::Emptied>(machine.later(1'000)).size() == 1);
+    }
 }

@@ -160,6 +160,42 @@ TEST_CASE("a node whose agent died before it heard of the release waits for its 
     }
 }
 
+namespace {
+
+// What the coordinator's agent answers a node that says its part of report `index` is stored.
+std::optional<protocol::GroupCommitted> answer_to_part(Machine& machine, std::uint64_t index) {
+    const auto said = all<ToGroup>(machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = index}}));
+    if (said.empty()) return std::nullopt;
+    CHECK(said[0].node == "n2");
+    return std::get<protocol::GroupCommitted>(said[0].message);
+}
+
+}  // namespace
+
+TEST_CASE("a node that says again what it has stored is told what became of the checkpoint meanwhile") {
+    Machine before = uploading({.nodes = {{0}, {1}}});
+    before.feed(
+        GroupSaid{attempt_1, "n2", protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true}});
+    CHECK_FALSE(answer_to_part(before, 1));  // rank 0's part is on its way
+    before.feed(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
+    CHECK_FALSE(answer_to_part(before, 1));  // the manifest is
+    before.feed(ManifestWritten{.attempt = attempt_1, .index = 1});
+    Outputs found;
+    Machine next = restarted(before, found);
+    const protocol::GroupCommitted committed{.index = 1, .directory = "checkpoint_000001-a001"};
+
+    SECTION("by this agent") { CHECK(answer_to_part(before, 1) == committed); }
+    SECTION("by the next one") { CHECK(answer_to_part(next, 1) == committed); }
+    SECTION("of another report it knows only that nobody waits for it") {
+        CHECK(answer_to_part(before, 2) == protocol::GroupCommitted{.index = 2});
+    }
+    SECTION("an agent that has closed the attempt, or never had it, waits for no part") {
+        Machine other;
+        CHECK(answer_to_part(other, 1) == protocol::GroupCommitted{.index = 1});
+        CHECK(other.feed(GroupSaid{attempt_1, "n2", protocol::GroupJoin{.node = "n2"}}).empty());
+    }
+}
+
 TEST_CASE("a node that must be told of a release again is told what to leave out") {
     Machine machine = running({.nodes = {{0}, {1}}});
     machine.feed(report_with_files(0, 1));
