@@ -14,7 +14,8 @@ import pytest
 from conftest import PACKAGE
 
 sys.path.insert(0, str(PACKAGE))
-from rtrain.train import Checkpoint, _run_directory  # noqa: E402
+from rtrain.train import Checkpoint
+from rtrain.train._checkpoints import _run_directory  # noqa: E402
 
 
 def test_a_checkpoint_is_its_directory(tmp_path):
@@ -133,7 +134,7 @@ def test_a_copy_that_was_cut_off_or_made_before_the_machine_went_down_is_made_an
         (copy,) = machine.glob("*.copy")
         (copy / "model").write_text("wei")
         copy.with_suffix(".whole").unlink() if mark is None else copy.with_suffix(".whole").write_text(mark)
-        monkeypatch.setattr("rtrain.train._shared_copy._sweep", lambda base: None)
+        monkeypatch.setattr("rtrain.train._checkpoints._shared_copy._sweep", lambda base: None)
         with checkpoint.as_directory() as directory:
             assert (pathlib.Path(directory) / "model").read_text() == "weights"
 

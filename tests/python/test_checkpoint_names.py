@@ -11,11 +11,12 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
 from rtrain import train
-from rtrain.train import Result, _checkpoint_names, _uploads
-from rtrain.train._local_directory import Claim, Directory, claim_in_place, claim_name
-from rtrain.train._records import CheckpointUploadMode, Facts, ReportCall
-from rtrain.train._restore import Origin
-from rtrain.train._run_directory import open_directory
+from rtrain.train import Result
+from rtrain.train._checkpoints import _checkpoint_names, _uploads
+from rtrain.train._checkpoints._run_directory import open_directory
+from rtrain.train._driver._restore import Origin
+from rtrain.train._local._directory import Claim, Directory, claim_in_place, claim_name
+from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
 
 
 def opened(path: pathlib.Path) -> Directory:

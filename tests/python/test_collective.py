@@ -18,8 +18,9 @@ def test_rank_zero_s_object_reaches_every_rank_and_the_barrier_holds(agent, star
 def test_what_is_larger_than_a_frame_travels_in_pieces(agent, start):
     out = start(
         """
-        from rtrain.train import _cluster_session, collective
-        _cluster_session._PIECE = 1000
+        from rtrain.train import collective
+        from rtrain.train._session import _cluster
+        _cluster._PIECE = 1000
         print(len(collective.broadcast_from_rank_zero("y" * 100_000)))
         """
     ).finish()

@@ -1,6 +1,7 @@
 """scripts/tidy's rule about circles among Python imports: planted ones are found, and the package has none."""
 
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -49,3 +50,13 @@ def test_imports_for_type_checkers_and_of_others_are_no_circle(tmp_path, allowed
 
 def test_the_package_has_no_circle():
     assert list(circles(ROOT / "runtime" / "python", "rtrain")) == []
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    """Neither what a dataset or a model needs, nor the client of the head with its TLS."""
+    heavy = {"torch", "numpy", "pyarrow", "ssl", "http.client", "asyncio", "cloudpickle"}
+    check = f"import sys; from rtrain import train, tune; sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
+    done = subprocess.run(
+        [sys.executable, "-c", check], env={"PYTHONPATH": str(ROOT / "runtime" / "python")}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

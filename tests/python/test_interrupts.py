@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 
 from rtrain._http import Head, Unreachable
 from rtrain._settings import Place
-from rtrain.train._driver import Driver
+from rtrain.train._driver._follower import Driver
 from rtrain.train._run_context import TrainRunContext
 from rtrain.tune._driver import SweepDriver
 

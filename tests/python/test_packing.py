@@ -14,8 +14,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 
 from rtrain import train
-from rtrain.train import _package, _submission, _worker_main
-from rtrain.train._package import PackingError, pack_directory
+from rtrain.train import _worker_main
+from rtrain.train._driver import _package, _submission
+from rtrain.train._driver._package import PackingError, pack_directory
 
 
 def test_an_environment_beside_the_script_stays_behind_by_whatever_name(tmp_path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import rtrain
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, ChannelError, answer, dial
 from rtrain._remote._cipher import Stream
-from rtrain.train._package import Payload
+from rtrain.train._driver._package import Payload
 
 SLOT = "s" * SLOT_CHARACTERS
 PACKAGE = pathlib.Path(rtrain.__file__).parent
@@ -138,15 +138,15 @@ UNPICKLED = {
     "tune/_trial_loop.py": "a blob of this user, over the head's API",
     "tune/_file.py": "the user's own experiment",
     "tune/trainable.py": "a checkpoint of the user's own run",
-    "train/_validation.py": "what the user's own training wrote for its validation; of another user's run nothing is read",
+    "train/_driver/_validation.py": "what the user's own training wrote for its validation; of another user's run nothing is read",
     "train/backend.py": "a call of the same run's rank 0",
-    "train/_gather.py": "values of the same run, over the head's API",
+    "train/_session/_gather.py": "values of the same run, over the head's API",
     "train/_checkpoint.py": "a checkpoint that the user asks to read",
-    "train/_package.py": "the package that the user submitted, or whose directory the user restores",
-    "train/_cluster_session.py": "rank 0's broadcast of the same run, by the agent",
+    "train/_driver/_package.py": "the package that the user submitted, or whose directory the user restores",
+    "train/_session/_cluster.py": "rank 0's broadcast of the same run, by the agent",
     "train/torch/_v1_checkpoint.py": "a checkpoint that the user asks to read",
-    "train/_outcome.py": "the result of the user's own run, over the head's API",
-    "train/_raised.py": "an exception of the user's own run, over the head's API; and the same one again where it was raised",
+    "train/_driver/_outcome.py": "the result of the user's own run, over the head's API",
+    "train/_driver/_raised.py": "an exception of the user's own run, over the head's API; and the same one again where it was raised",
     "data/_torch.py": "a batch of the same process's loader",
 }
 
@@ -174,7 +174,8 @@ class HeadOf:
 
 
 def test_an_exception_or_a_return_value_of_another_user_s_run_is_not_unpickled(harm, capsys):
-    from rtrain.train import UserExceptionWithTraceback, _outcome, _raised
+    from rtrain.train import UserExceptionWithTraceback
+    from rtrain.train._driver import _outcome, _raised
 
     content, place = harm
     run = {"run_id": "r-1", "name": "theirs", "user": "ann", "attempt": 1, "state": "SUCCEEDED"}
@@ -195,7 +196,7 @@ def driver_pkl(place):
 
 
 def test_an_attached_driver_validates_nothing_of_another_user_s_run(harm, capsys):
-    from rtrain.train._validation import Validator
+    from rtrain.train._driver._validation import Validator
 
     _, place = harm
     run = {"run_id": "r-1", "name": "theirs", "user": "ann", "run_path": "/x", "job": {"env": {"RTRAIN_DRIVER_SHA256": "d"}}}
@@ -207,7 +208,7 @@ def test_an_attached_driver_validates_nothing_of_another_user_s_run(harm, capsys
 
 
 def test_going_on_where_another_user_s_run_ended_unpickles_nothing(harm):
-    from rtrain.train._restore import differences
+    from rtrain.train._driver._restore import differences
 
     _, place = harm
     before = {"user": "ann", "job": {"env": {"RTRAIN_DRIVER_SHA256": "d"}, "scaling": {"workers": 2}}}

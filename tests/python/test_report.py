@@ -13,8 +13,8 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-from rtrain.train import _shared_copy, _uploads
-from rtrain.train._records import ReportCall
+from rtrain.train._checkpoints import _shared_copy, _uploads
+from rtrain.train._session._records import ReportCall
 
 REPORT = "import rtrain.train as t\nt.report({'loss': 0.5})\nprint('done')"
 

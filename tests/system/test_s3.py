@@ -197,7 +197,8 @@ def test_the_python_api_reads_restores_and_copies(cluster, s3, tmp_path):
 def test_hundreds_of_checkpoints_are_read_with_one_listing_of_each_kind(s3, monkeypatch):
     """No cluster is asked: the directory alone tells what the run came to."""
     sys.path.insert(0, str(ROOT / "runtime" / "python"))
-    from rtrain.train import Result, _run_directory
+    from rtrain.train import Result
+    from rtrain.train._checkpoints import _run_directory
 
     monkeypatch.setenv("RTRAIN_BINARY", str(RTRAIN))
     texts = {"many/run.json": json.dumps({"job": {"checkpoint": {"score_attribute": "score"}}})}

@@ -29,11 +29,11 @@ from rtrain.train import (
     ValidationConfig,
     ValidationTaskConfig,
     _errors,
-    _package,
-    _reported,
     _run_context,
     _worker_main,
 )
+from rtrain.train._driver import _package
+from rtrain.train._session import _reported
 from rtrain.train.huggingface._loop import TransformersLoop
 
 

@@ -13,18 +13,10 @@ import pytest
 from local_cluster import LocalCluster, wait_for
 from rtrain import train
 from rtrain._http import Conflict, Head, HeadError
-from rtrain.train import (
-    Checkpoint,
-    CheckpointConfig,
-    DataParallelTrainer,
-    FailureConfig,
-    Result,
-    RunConfig,
-    ScalingConfig,
-    _restore,
-    _run_directory,
-)
-from rtrain.train._submission import Submission
+from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, FailureConfig, Result, RunConfig, ScalingConfig
+from rtrain.train._checkpoints import _run_directory
+from rtrain.train._driver import _restore
+from rtrain.train._driver._submission import Submission
 
 
 def counting(config):

@@ -7,16 +7,8 @@ import pathlib
 
 import pytest
 from rtrain import train
-from rtrain.train import (
-    Checkpoint,
-    CheckpointConfig,
-    DataParallelTrainer,
-    FailureConfig,
-    Result,
-    RunConfig,
-    ScalingConfig,
-    _elsewhere,
-)
+from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, FailureConfig, Result, RunConfig, ScalingConfig
+from rtrain.train._checkpoints import _elsewhere
 
 pytest.importorskip("pyarrow.fs")
 pytest.importorskip("fsspec")

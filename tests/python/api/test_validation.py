@@ -21,11 +21,11 @@ from rtrain.train import (
     ScalingConfig,
     ValidationConfig,
     ValidationTaskConfig,
-    _uploads,
 )
-from rtrain.train._records import Facts, ReportCall
-from rtrain.train._submission import Submission
-from rtrain.train._validation import answers
+from rtrain.train._checkpoints import _uploads
+from rtrain.train._driver._submission import Submission
+from rtrain.train._driver._validation import answers
+from rtrain.train._session._records import Facts, ReportCall
 
 
 def accuracy(checkpoint, plus=0, fails=False, hangs=False):
@@ -185,7 +185,7 @@ def test_a_validation_runs_on_a_node_with_the_resources_asked_for(cluster):
 
 def test_ranks_that_wait_for_a_validation_without_a_driver_say_so(cluster):
     def loop():
-        from rtrain.train import _reported
+        from rtrain.train._session import _reported
 
         _reported._SAY_AFTER_S = 0.2
         train.report({"epoch": 1}, Checkpoint.from_dict({"epoch": 1}), validation=True)

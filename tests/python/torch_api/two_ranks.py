@@ -8,7 +8,8 @@ import accelerate
 import numpy
 import torch
 import torch.distributed as dist
-from rtrain.train import _datasets, _session, torch as rt
+from rtrain.train import _session, torch as rt
+from rtrain.train._workers import _datasets
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
 

@@ -166,7 +166,7 @@ def test_a_run_goes_on_though_a_process_of_its_loop_lives_and_a_beginning_failed
     out = home.script(
         TRAIN
         + """
-from rtrain.train import _tracking
+from rtrain.train._workers import _tracking
 reader, writer = os.pipe()
 
 def loop():

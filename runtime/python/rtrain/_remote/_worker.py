@@ -160,7 +160,7 @@ def _packed_error(name: str, error: BaseException) -> list[Part]:
 
 def _tell_cause(text: str) -> None:
     """`rtrain describe` shows it as the reason."""
-    from rtrain.train import _library, _worker
+    from rtrain.train._session import _library, _worker
 
     print(text, file=sys.__stderr__, flush=True)  # the driver is told by the error
     try:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rtrain.train import _session
-from rtrain.train._tracked_run import TrackedRun, tracked
+from rtrain.train._workers._tracked_run import TrackedRun, tracked
 
 
 def rank() -> int:

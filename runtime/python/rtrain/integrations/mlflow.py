@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rtrain.integrations._run import Nothing, current_run, plain, rank
-from rtrain.train._tracked_run import TrackedRun, numbers
+from rtrain.train._workers._tracked_run import TrackedRun, numbers
 
 _TAG = "rtrain.run_id"
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rtrain.integrations._run import HighWater, Nothing, current_run, plain, rank
-from rtrain.train._tracked_run import TrackedRun
+from rtrain.train._workers._tracked_run import TrackedRun
 
 
 class WandbTracker:

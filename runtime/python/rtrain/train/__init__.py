@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rtrain._lazy import lazy_names
-from rtrain.train import _worker, collective as collective
+from rtrain.train import collective as collective
 from rtrain.train._checkpoint import Checkpoint as Checkpoint
 from rtrain.train._context import TrainContext as TrainContext, get_context as get_context, release as release
-from rtrain.train._library import (
-    AgentGoneError as AgentGoneError,
-    CheckpointUploadError as CheckpointUploadError,
-    Stopped as Stopped,
-)
 from rtrain.train._loop import (
     checkpoint_dir as checkpoint_dir,
     flush as flush,
@@ -25,7 +20,13 @@ from rtrain.train._loop import (
     scratch_dir as scratch_dir,
     should_checkpoint as should_checkpoint,
 )
-from rtrain.train._records import (
+from rtrain.train._session import _worker
+from rtrain.train._session._library import (
+    AgentGoneError as AgentGoneError,
+    CheckpointUploadError as CheckpointUploadError,
+    Stopped as Stopped,
+)
+from rtrain.train._session._records import (
     CheckpointConsistencyMode as CheckpointConsistencyMode,
     CheckpointUploadMode as CheckpointUploadMode,
     PreemptionInfo as PreemptionInfo,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
         ValidationFn as ValidationFn,
         ValidationTaskConfig as ValidationTaskConfig,
     )
-    from rtrain.train._datasets import TRAIN_DATASET_KEY as TRAIN_DATASET_KEY
     from rtrain.train._errors import (
         BroadcastCollectiveTimeoutError as BroadcastCollectiveTimeoutError,
         CheckpointManagerInitializationError as CheckpointManagerInitializationError,
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         RunHandle as RunHandle,
         attach as attach,
     )
+    from rtrain.train._workers._datasets import TRAIN_DATASET_KEY as TRAIN_DATASET_KEY
     from rtrain.train.backend import BackendConfig as BackendConfig
 else:  # what a driver uses is loaded when it is first named
     __getattr__, __dir__, _PUBLIC = lazy_names(
@@ -108,7 +109,7 @@ else:  # what a driver uses is loaded when it is first named
                 "ValidationFn",
                 "ValidationTaskConfig",
             ),
-            "rtrain.train._datasets": ("TRAIN_DATASET_KEY",),
+            "rtrain.train._workers._datasets": ("TRAIN_DATASET_KEY",),
             "rtrain.train._errors": (
                 "BroadcastCollectiveTimeoutError",
                 "CheckpointManagerInitializationError",

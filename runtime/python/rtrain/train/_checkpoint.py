@@ -15,8 +15,9 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rtrain.train import _elsewhere, _filesystems, _names
-from rtrain.train._shared_copy import shared_copy, turn
+from rtrain.train import _names
+from rtrain.train._checkpoints import _elsewhere, _filesystems
+from rtrain.train._checkpoints._shared_copy import shared_copy, turn
 
 METADATA = ".metadata.json"
 _VALUES = "dict_checkpoint.pkl"
@@ -76,7 +77,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     def filesystem(self) -> Any:
         if self._filesystem is not None:
             return self._filesystem
-        from rtrain.train import _run_directory
+        from rtrain.train._checkpoints import _run_directory
 
         return _run_directory.filesystem_of(self.path)
 
@@ -146,7 +147,8 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if self._filesystem is not None:
             held = _identity(self._filesystem) + _listing(self._filesystem, self.path)
             return held, functools.partial(_copy_from, self._filesystem, self.path)
-        from rtrain.train import _run_directory, _worker
+        from rtrain.train._checkpoints import _run_directory
+        from rtrain.train._session import _worker
 
         base, _, name = self.path.rstrip("/").rpartition("/")
         try:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rtrain import _arguments, _runtime_env
-from rtrain.train import _elsewhere, _filesystems, _names
+from rtrain.train import _names
+from rtrain.train._checkpoints import _elsewhere, _filesystems
 from rtrain.train._ingest import ExecutionOptions
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -288,8 +289,8 @@ class DataConfig:
         self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None
     ) -> list[dict[str, Any]]:
         """One dict of shards for each rank. Override it to split otherwise; it is called on each rank."""
-        from rtrain.train._records import Facts
-        from rtrain.train._shares import split
+        from rtrain.train._session._records import Facts
+        from rtrain.train._workers._shares import split
 
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
         return [{key: split(one, rank, equal=self.equal) if self.splits(key) else one for key, one in datasets.items()} for rank in ranks]

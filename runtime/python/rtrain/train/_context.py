@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtrain.train import _behind, _elsewhere, _filesystems, _session, _worker
-from rtrain.train._records import Facts
+from rtrain.train import _session
+from rtrain.train._checkpoints import _elsewhere, _filesystems
+from rtrain.train._session import _behind, _worker
+from rtrain.train._session._records import Facts
 
 
 class StorageContext:

@@ -8,9 +8,11 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rtrain.train import _behind, _checkpoint_names, _metrics, _names, _session, _tracking
+from rtrain.train import _metrics, _names, _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._records import (
+from rtrain.train._checkpoints import _checkpoint_names
+from rtrain.train._session import _behind
+from rtrain.train._session._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     LoopEnded,
@@ -19,6 +21,7 @@ from rtrain.train._records import (
     ReportedCheckpoint,
     ResizeInfo,
 )
+from rtrain.train._workers import _tracking
 
 
 def report(

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train import _elsewhere, _filesystems, _metrics, _run_directory
+from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory
 
 _SHOWN = 8
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from rtrain import _arguments
 from rtrain._http import Head, part
-from rtrain.train import _package
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, RunConfig, ScalingConfig, ValidationConfig
-from rtrain.train._restore import Origin
+from rtrain.train._driver import _package
+from rtrain.train._driver._restore import Origin
+from rtrain.train._driver._submission import Submission, current_head, finished
 from rtrain.train._result import Result
 from rtrain.train._run_context import TrainRunContext
-from rtrain.train._submission import Submission, current_head, finished
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -90,9 +90,9 @@ class DataParallelTrainer:
         if not isinstance(self.train_loop_per_worker, _package.Pickled):
             wants_config(self.train_loop_per_worker)
         if self.scaling_config.max_workers == 0:
-            from rtrain.train import _local
+            from rtrain.train._local import _fit
 
-            return _local.fit(self)
+            return _fit.fit(self)
         return Submission(self, current_head()).run()
 
     @classmethod
@@ -100,14 +100,14 @@ class DataParallelTrainer:
         """The trainer of the run in `path`, to go on there by `fit()`. What is named in the overrides (train_loop_per_worker,
         train_loop_config, datasets, scaling_config, run_config) takes the place of what the run was made with; a run_config
         without a name or storage_path keeps that of `path`."""
-        from rtrain.train._restore import restored
+        from rtrain.train._driver._restore import restored
 
         return restored(cls, os.fspath(path), overrides)
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str]) -> bool:
         """Whether `path` is the directory of a run that `fit()` made."""
-        from rtrain.train._restore import has_driver
+        from rtrain.train._driver._restore import has_driver
 
         return has_driver(os.fspath(path))
 

@@ -7,8 +7,8 @@ import dataclasses
 import datetime
 import json
 
-from rtrain.train import _worker
-from rtrain.train._library import library
+from rtrain.train._session import _worker
+from rtrain.train._session._library import library
 
 
 @dataclasses.dataclass(frozen=True)

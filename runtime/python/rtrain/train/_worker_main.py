@@ -21,10 +21,12 @@ from typing import Any
 
 from rtrain import _on_cpu
 from rtrain._http import HeadError, part
-from rtrain.train import _behind, _errors_text, _names, _session, _tracking, _worker
-from rtrain.train._library import Stopped, check, library
-from rtrain.train._package import Payload, check_versions, dumps
-from rtrain.train._records import Facts, LoopEnded
+from rtrain.train import _names, _session
+from rtrain.train._driver._package import Payload, check_versions, dumps
+from rtrain.train._session import _behind, _worker
+from rtrain.train._session._library import Stopped, check, library
+from rtrain.train._session._records import Facts, LoopEnded
+from rtrain.train._workers import _errors_text, _tracking
 from rtrain.train.backend import Hooks
 
 DRIVER_HASH = "RTRAIN_DRIVER_SHA256"
@@ -41,11 +43,11 @@ def main() -> int:
     if working_dir := os.environ.get("RTRAIN_WORKING_DIR") or os.environ.get("RTRAIN_START_DIR"):
         sys.path.insert(1, working_dir)
     with _files(payload.header.get("log_to_file")), _cause_is_told(facts):
-        from rtrain.train import _worker_setup
+        from rtrain.train._workers import _setup
 
         with _no_collections():
             loop, config = payload.part("loop"), payload.part("config")
-            _worker_setup.prepare(session, payload)
+            _setup.prepare(session, payload)
         hooks = Hooks(session, payload.part("torch_config") if "torch_config" in payload.parts else None)
         hooks.call("on_start")
         group = _TorchGroup(payload)
@@ -58,7 +60,7 @@ def main() -> int:
             _behind.join()
         hooks.call("on_shutdown")
         session.flush(None)
-        _worker_setup.finish(session)
+        _setup.finish(session)
         if facts.world_rank == 0:
             _leave(facts.run_id, f"return-{facts.attempt}", value)
         group.end()
@@ -217,7 +219,7 @@ def _cause_is_told(facts: Facts) -> Iterator[None]:
             _tell(f"the training function called sys.exit({error.code!r})")
         raise
     except BaseException as error:
-        from rtrain.train import _raised
+        from rtrain.train._driver import _raised
 
         _raised.leave(facts, error)  # first: a driver that hears of the failure looks for it
         _tell(_errors_text.describe(error))
@@ -239,7 +241,7 @@ def _files(names: tuple[str, str] | None) -> Iterator[None]:
     if not names:
         yield
         return
-    from rtrain.train import _log_files
+    from rtrain.train._workers import _log_files
 
     with _log_files.copied(names):
         yield

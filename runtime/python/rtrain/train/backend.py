@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from rtrain.train._records import Session
+from rtrain.train._session._records import Session
 
 
 class Backend:
@@ -74,7 +74,7 @@ class WorkerGroup:
         return self._ask(worker_index, function, arguments, named)[worker_index]
 
     def _ask(self, rank: int | None, function: Any, arguments: Any, named: Any) -> list[Any]:
-        from rtrain.train._package import dumps
+        from rtrain.train._driver._package import dumps
 
         call = dumps((rank, function, arguments, named), f"worker_group.execute({getattr(function, '__name__', 'function')})")
         answers = _answer(self._session, self._session.broadcast_from_rank_zero(call))

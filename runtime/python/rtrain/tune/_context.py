@@ -10,7 +10,7 @@ from typing import Any
 from rtrain.train import _loop, _session
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._context import TrainContext
-from rtrain.train._records import Facts
+from rtrain.train._session._records import Facts
 
 VARIABLE = "RTRAIN_TUNE_TRIAL"
 

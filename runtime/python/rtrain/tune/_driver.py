@@ -10,9 +10,9 @@ from typing import Any
 
 from rtrain._http import HeadError, Unreachable
 from rtrain._waiting import without_times
-from rtrain.train._interrupts import Detached, Interrupts
+from rtrain.train._driver._interrupts import Detached, Interrupts
+from rtrain.train._driver._submission import say
 from rtrain.train._result import Result
-from rtrain.train._submission import say
 from rtrain.tune._errors import TuneError
 from rtrain.tune._file import SweepFile
 from rtrain.tune._runs import Fault, Interrupt, News, Report, RunEnded, TrialRuns

@@ -18,7 +18,7 @@ from typing import Any
 
 from rtrain.train import _metrics
 from rtrain.train._configs import RunConfig
-from rtrain.train._submission import say
+from rtrain.train._driver._submission import say
 from rtrain.tune._errors import TuneError
 from rtrain.tune._sweep import Sweep
 from rtrain.tune._trial import Leg, Trial

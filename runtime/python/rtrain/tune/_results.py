@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train import _run_directory
+from rtrain.train._checkpoints import _run_directory
 from rtrain.train._result import Result, best, nested, score
 from rtrain.tune._sweep import flat
 from rtrain.tune._trial import ERROR, TERMINATED, Trial

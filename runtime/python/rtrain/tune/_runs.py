@@ -14,13 +14,13 @@ from rtrain._http import Conflict, Head, HeadError, NotFound, part
 from rtrain._waiting import why_waits
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._driver import TERMINAL
+from rtrain.train._checkpoints._run_directory import open_directory
+from rtrain.train._driver._follower import TERMINAL
+from rtrain.train._driver._outcome import result_of
+from rtrain.train._driver._submission import Project, Submission, say
+from rtrain.train._driver._validation import PENDING, Validator
 from rtrain.train._errors import TrainingFailedError
-from rtrain.train._outcome import result_of
 from rtrain.train._result import Result
-from rtrain.train._run_directory import open_directory
-from rtrain.train._submission import Project, Submission, say
-from rtrain.train._validation import PENDING, Validator
 from rtrain.tune._sweep import Ended
 from rtrain.tune._trainable import Trials, no_donor
 from rtrain.tune._trial import Leg, Trial

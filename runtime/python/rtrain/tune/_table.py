@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rtrain._arguments import REPORTER, check, told
+from rtrain.train._driver._submission import say
 from rtrain.train._result import nested, score
-from rtrain.train._submission import say
 from rtrain.tune._sweep import AUTOMATIC, Sweep
 from rtrain.tune._trial import ERROR, RUNNING, STATES, TERMINATED, Trial
 

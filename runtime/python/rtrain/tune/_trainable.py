@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rtrain.train import _configs, _package
+from rtrain.train import _configs
 from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._driver import _package
 from rtrain.train._trainer import DataParallelTrainer
 from rtrain.train._worker_main import wants_config
 from rtrain.tune._config import of_trial

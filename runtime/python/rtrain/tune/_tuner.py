@@ -12,10 +12,12 @@ from typing import Any
 
 from rtrain import _where
 from rtrain._http import Head, HeadError, part
-from rtrain.train import _configs, _filesystems, _names, _package
-from rtrain.train._outcome import result_of
+from rtrain.train import _configs, _names
+from rtrain.train._checkpoints import _filesystems
+from rtrain.train._driver import _package
+from rtrain.train._driver._outcome import result_of
+from rtrain.train._driver._submission import HEAD_AWAY_S, project_of
 from rtrain.train._result import Result
-from rtrain.train._submission import HEAD_AWAY_S, project_of
 from rtrain.train._trainer import DataParallelTrainer
 from rtrain.tune import _file, _trainable, callback
 from rtrain.tune._config import RunConfig, TuneConfig, of_tuner, stoppers
@@ -170,7 +172,7 @@ class Tuner:
         return self._grid_of(sweep.trials, driver.results, file.folder, head)
 
     def _announce(self, file: _file.SweepFile) -> None:
-        from rtrain.train._submission import say
+        from rtrain.train._driver._submission import say
 
         if self._run_config.verbose != 0:
             say(f"sweep {file.name} is kept in {file.folder}; Tuner.restore({str(file.folder)!r}, trainable) goes on with it")

@@ -11,7 +11,7 @@ from typing import Any
 
 from rtrain.train import _loop, _session
 from rtrain.train._checkpoint import Checkpoint
-from rtrain.train._records import Session
+from rtrain.train._session._records import Session
 
 _VALUES = "trainable_checkpoint.pkl"
 _COUNT = ".trainable_iteration"
@@ -90,7 +90,7 @@ class Trainable:
 
     def _is_last(self, metrics: dict[str, Any]) -> bool:
         """Whether the sweep's `stop` ends the trial at this report. It is asked here instead of in `report`."""
-        from rtrain.train._cluster_session import ClusterSession
+        from rtrain.train._session._cluster import ClusterSession
 
         session = self._session
         if not isinstance(session, ClusterSession) or session.stop is None:

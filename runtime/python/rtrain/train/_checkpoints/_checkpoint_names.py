@@ -1,0 +1,74 @@
+"""Names of checkpoints' directories: which a program may give, and which an attempt of local mode gives (as a cluster's agents do:
+storage/base/checkpoint_name.hpp and daemon/agent/checkpoint_names.cpp in the sources)."""
+
+from __future__ import annotations
+
+import re
+
+MANIFEST = ".manifest.json"  # lies in the directory of a committed checkpoint
+_MOST = 200  # bytes
+_ATTEMPT = re.compile(r".-a[0-9]{3,}\Z", re.DOTALL)
+_CONTROL = re.compile(r"[/\\\x00-\x1f\x7f]")
+_OWN = ("attempts", "code", "logs", "names")
+
+
+def has_attempt(directory: str) -> bool:
+    """`latest-a002`: the name says the attempt."""
+    return _ATTEMPT.search(directory) is not None
+
+
+def fault_of(name: str) -> str:
+    """Why it cannot be the name of a checkpoint just as it is; empty: it can."""
+    size = len(name.encode(errors="surrogateescape"))
+    if not name:
+        return "is empty"
+    if size > _MOST:
+        return f"has {size} bytes; the most is {_MOST}"
+    if _CONTROL.search(name):
+        return "may not contain '/', '\\' or control characters"
+    if name.startswith("."):
+        return "may not begin with '.'"
+    if name in _OWN:
+        return "is that of a directory which every run has"
+    if name.endswith((".json", ".pkl")):
+        return "may not end with .json or .pkl, as the run's own files do"
+    if has_attempt(name):
+        return "may not end with -a and digits: rtrain itself numbers names so"
+    return ""
+
+
+def check(name: str | None) -> None:
+    """ValueError for a wish that no checkpoint can have as its name."""
+    if name and (why := fault_of(name)):
+        raise ValueError(f"the checkpoint's directory name {name!r} {why}")
+
+
+class Names:
+    """No name is given twice: what is committed is never replaced. Every rank counts for itself, from the same wishes."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+        self._last: dict[str, int] = {}  # the number behind a name that was wished several times
+        self.said = ""  # about the last name, when it was had for the second time
+
+    def given(self, name: str) -> None:
+        """Exactly this one, which was claimed in the run's directory."""
+        self.said = ""
+        self._given.add(name)
+        self._last.setdefault(name, 1)
+
+    def next(self, wanted: str) -> str:
+        """A name that goes before the attempt's number."""
+        self.said = ""
+        name, number, again = wanted, self._last.get(wanted, 1), wanted in self._given
+        while name in self._given:
+            number += 1
+            name = f"{wanted}-{number}"
+        if again and self._last.get(wanted, 1) == 1:
+            self.said = (
+                f"the name {wanted!r} was given to a checkpoint of this attempt before, which stays as it is: this one is {name}, "
+                "and later ones are numbered on"
+            )
+        self._last[wanted] = number
+        self._given.add(name)
+        return name

@@ -1,0 +1,214 @@
+"""Checkpoint files on a file system of pyarrow's or fsspec's that rtrain itself cannot write (docs/decisions/0003).
+
+Claims, manifests and everything else of a run lie on rtrain's own storage. A checkpoint there holds a pointer for each rank that brought
+files: where they lie on the file system, and the size and hash of each. Only workers and the driver's own process touch the file system.
+
+    <path>/<run>/.rtrain-run.json                       where rtrain keeps the run, for Result.from_path
+    <path>/<run>/checkpoint_000003-a001-<run id>/       the files that rank 0 brought; no name is used twice
+    <path>/<run>/checkpoint_000003-a001-<run id>/rank-1/    and rank 1, so that one name from several ranks is the lowest rank's
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain.train._checkpoints import _filesystems
+from rtrain.train._checkpoints._left_over import LeftOver, left_over_of
+from rtrain.train._checkpoints._shared_copy import shared_copy
+from rtrain.train._session._records import CheckpointUploadMode, Facts, ReportCall
+
+RUN = ".rtrain-run.json"
+_POINTER = re.compile(r"\.rtrain-elsewhere-(\d+)\.json")
+_OF_REPORT = re.compile(r"checkpoint_(\d+)-a(\d+)-(.+)")
+_PIECE = 4 << 20
+_MOST = 10  # directories that are removed at a time
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """filesystem: of pyarrow or fsspec. path: of the runs' directories on it."""
+
+    filesystem: Any = field(repr=False)  # it may hold keys
+    path: str
+
+    def begin(self, facts: Facts) -> None:
+        """Of rank 0: leaves word of where the run is kept. A file system that this process cannot write is known before the loop begins."""
+        there, top = _filesystems.as_pyarrow(self.filesystem), f"{self.path}/{facts.experiment_name}"
+        there.create_dir(top, recursive=True)
+        with there.open_output_stream(f"{top}/{RUN}") as out:
+            out.write(json.dumps({"schema_version": 1, "run_path": facts.run_path}).encode())
+
+    def store(self, source: pathlib.Path, facts: Facts, report: int, target: pathlib.Path) -> None:
+        """Copies the files to the file system; a pointer to them into the directory `target`. OSError names the file."""
+        directory = f"{facts.experiment_name}/checkpoint_{report:06}-a{facts.attempt:03}-{facts.run_id}"
+        directory += f"/rank-{facts.world_rank}" if facts.world_rank else ""
+        if any(_POINTER.fullmatch(one.name) for one in source.iterdir()):
+            raise ValueError(f"{source} holds a pointer to files elsewhere: report a directory that Checkpoint.to_directory() made of it")
+        there = _filesystems.as_pyarrow(self.filesystem)
+        files = {one.relative_to(source).as_posix(): one for one in sorted(source.rglob("*")) if one.is_file()}
+        for folder in sorted({f"{directory}/{name}".rpartition("/")[0] for name in files}):
+            there.create_dir(f"{self.path}/{folder}", recursive=True)
+        found = [{"path": name, **self._copied(there, one, f"{directory}/{name}")} for name, one in files.items()]
+        pointer = {"schema_version": 1, "path": self.path, "directory": directory, "files": found}
+        (target / f".rtrain-elsewhere-{facts.world_rank}.json").write_text(json.dumps(pointer, indent=1))
+
+    def _copied(self, there: Any, source: pathlib.Path, name: str) -> dict[str, Any]:
+        path = f"{self.path}/{name}"
+        digest, size = hashlib.sha256(), 0
+        with source.open("rb") as content, there.open_output_stream(path) as out:
+            while piece := content.read(_PIECE):
+                out.write(piece)
+                digest.update(piece)
+                size += len(piece)
+        if (stored := there.get_file_info(path).size) not in (size, None):
+            raise OSError(f"{path} has {stored} bytes on storage_filesystem, and {size} were written")
+        return {"bytes": size, "sha256": digest.hexdigest()}
+
+    def fetch(self, pointers: list[dict[str, Any]], target: pathlib.Path) -> None:
+        """The files into `target`. OSError names those that are missing or are not what was reported."""
+        there = _filesystems.as_pyarrow(self.filesystem)
+        faults: list[str] = []
+        for name, (directory, entry) in _files_of(pointers).items():
+            to_file = target / name
+            if ".." in f"{directory}/{name}".split("/") or target not in to_file.parents:
+                raise OSError(f"a pointer names {directory}/{name}, which does not lie in a checkpoint")
+            if fault := _fetched(there, f"{self.path}/{directory}/{name}", entry, to_file):
+                faults.append(f"{directory}/{name} {fault}")
+        if faults:
+            more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+            raise OSError(
+                f"on storage_filesystem below {self.path}: {'; '.join(faults[:_SHOWN])}{more}. This checkpoint cannot be used: take the one "
+                "before it (get_all_reported_checkpoints(), Result.best_checkpoints)"
+            )
+
+    def remove_gone(self, facts: Facts, alive: set[str], seen: set[str]) -> list[str]:
+        """Removes directories of this run that no pointer names any more: those that one of this attempt's named (`seen`), and those of
+        earlier attempts. At most ten at a time, the oldest first; what may still be committed stays."""
+        import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        there = _filesystems.as_pyarrow(self.filesystem)
+        top = f"{self.path}/{facts.experiment_name}"
+        gone = []
+        for info in there.get_file_info(pyarrow.fs.FileSelector(top, allow_not_found=True)):
+            name = str(info.path).rstrip("/").rpartition("/")[2]
+            found = _OF_REPORT.fullmatch(name)
+            if found is None or found[3] != facts.run_id or f"{facts.experiment_name}/{name}" in alive:
+                continue
+            if int(found[2]) < facts.attempt or f"{facts.experiment_name}/{name}" in seen:
+                gone.append((int(found[2]), int(found[1]), name))
+        removed = [name for _, _, name in sorted(gone)[:_MOST]]
+        for name in removed:
+            there.delete_dir(f"{top}/{name}")
+        return removed
+
+
+def _files_of(pointers: list[dict[str, Any]]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Name to its directory and entry: of one name from several ranks the lowest rank's."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for pointer in pointers:
+        for entry in pointer["files"]:
+            found.setdefault(str(entry["path"]), (str(pointer["directory"]), entry))
+    return found
+
+
+def _fetched(there: Any, path: str, entry: dict[str, Any], to_file: pathlib.Path) -> str:
+    """What is wrong with the file; empty: nothing."""
+    digest, size = hashlib.sha256(), 0
+    to_file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with there.open_input_stream(path) as content, to_file.open("wb") as out:
+            while piece := content.read(_PIECE):
+                out.write(piece)
+                digest.update(piece)
+                size += len(piece)
+    except FileNotFoundError:
+        return "is missing"
+    if size != entry["bytes"] or digest.hexdigest() != entry["sha256"]:
+        return f"has changed: {size} bytes, hash {digest.hexdigest()[:12]}..., reported were {entry['bytes']}, {entry['sha256'][:12]}..."
+    return ""
+
+
+def carried(call: ReportCall, facts: Facts, report: int, fresh: Callable[[], str]) -> ReportCall:
+    """The report with pointers in the place of its files, which are copied to the run's file system where it has one. `fresh` gives a
+    directory."""
+    elsewhere = of(facts.run_path)
+    if elsewhere is None or call.directory is None:
+        return call
+    staged = pathlib.Path(fresh())
+    elsewhere.store(pathlib.Path(call.directory), facts, report, staged)
+    given_away = LeftOver(call.directory) if call.owned else left_over_of(call, facts.run_path)
+    return dataclasses.replace(call, directory=str(staged), owned=True, removed=False, left_over=given_away)
+
+
+def check_call(call: ReportCall, facts: Facts) -> None:
+    """ValueError where the loop would bring files by itself."""
+    if of(facts.run_path) is not None and (call.upload_fn is not None or call.upload is CheckpointUploadMode.NO_UPLOAD):
+        what = "checkpoint_upload_fn" if call.upload_fn is not None else "CheckpointUploadMode.NO_UPLOAD"
+        raise ValueError(
+            f"{what} brings files into a run's directory that is a path, and those of this run lie on storage_filesystem: report the local "
+            f"directory without {what}, and it is copied there"
+        )
+
+
+# -- which run lies where, in this process ----------------------------------------------------------------------------------
+_known: dict[str, Elsewhere] = {}  # by the run's path
+
+
+def remember(run_path: str, elsewhere: Elsewhere) -> None:
+    _known[run_path.rstrip("/")] = elsewhere
+
+
+def of(path: str) -> Elsewhere | None:
+    """Of a run, or of a checkpoint in it."""
+    runs = [one for one in _known if path == one or path.startswith(one + "/")]
+    return _known[max(runs, key=len)] if runs else None
+
+
+def pointers(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Those in a checkpoint's directory, by rank; none where its files lie in it."""
+    found = sorted((int(match[1]), one) for one in pathlib.Path(folder).iterdir() if (match := _POINTER.fullmatch(one.name)))
+    return [json.loads(one.read_text()) for _, one in found]
+
+
+@contextlib.contextmanager
+def fetched(path: str, found: list[dict[str, Any]]) -> Iterator[str]:
+    """A directory with the files that the pointers of the checkpoint at `path` name; shared by the readers of this machine."""
+    elsewhere = of(path)
+    if elsewhere is None:
+        raise RuntimeError(
+            f"the files of {path} lie on the storage_filesystem of its run, which this process was not given: read the checkpoint through "
+            "Result.from_path(path, storage_filesystem=), or in the run's own driver and workers"
+        )
+    key = hashlib.sha256(f"{path}|{elsewhere.path}|{json.dumps(found, sort_keys=True)}".encode()).hexdigest()[:32]
+    with shared_copy(key, lambda target: elsewhere.fetch(found, target)) as copy:
+        yield copy
+
+
+class Sweeper:
+    """Removes the files whose pointers are gone: of rank 0 at its reports, of the driver when the run is over."""
+
+    def __init__(self, elsewhere: Elsewhere, facts: Facts) -> None:
+        self._elsewhere = elsewhere
+        self._facts = facts
+        self._directories: dict[str, set[str]] = {}  # a checkpoint's name to where its pointers lead
+        self._seen: set[str] = set()
+
+    def sweep(self, kept: Iterable[str], read: Callable[[str], list[dict[str, Any]]]) -> int:
+        """How many directories were removed. kept: the names of checkpoints that are there; where one of them cannot be read now, none is."""
+        names = set(kept)
+        for name in names - self._directories.keys():
+            self._directories[name] = {"/".join(str(one["directory"]).split("/")[:2]) for one in read(name)}
+        alive = {one for name in names for one in self._directories[name]}
+        removed = self._elsewhere.remove_gone(self._facts, alive, self._seen)
+        self._seen |= alive
+        return len(removed)

@@ -1,0 +1,91 @@
+"""A reported directory that goes once its report is made, as the worker library removes one (runtime/worker/removal.hpp)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+import sys
+import time
+
+from rtrain.train._checkpoints import _shared_copy
+from rtrain.train._checkpoints._checkpoint_names import MANIFEST
+from rtrain.train._session._records import ReportCall
+
+_TRIES = 1000  # of a millisecond
+
+
+class LeftOver:
+    """Several ranks may report one directory, and the first of them may have made it anew for its next report: what lies under the name then is
+    not this one. It is held open from now on, so its inode's number is nobody else's."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)  # noqa: PTH100 - links are kept
+        self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def remove(self) -> None:
+        """Renamed under a lock if the name is still its own, then removed. What cannot be renamed keeps its files."""
+        aside = os.path.join(os.path.dirname(self.path), f".rtrain-removed-{os.fstat(self._held).st_ino}")  # noqa: PTH118, PTH120
+        try:
+            self._lock()
+            if self._is(self.path):
+                os.rename(self.path, aside)  # noqa: PTH104
+        except FileNotFoundError:
+            pass  # another rank was quicker
+        except OSError as error:
+            print(f"rtrain: the reported directory {self.path} stays: it cannot be renamed, to be removed: {error}", file=sys.stderr)
+        self.close()
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _lock(self) -> None:
+        """Other ranks hold it for a rename. A file system without locks has the look alone."""
+        for tried in range(_TRIES):
+            try:
+                fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if tried == _TRIES - 1:
+                    raise
+                time.sleep(0.001)
+            except OSError:
+                return
+            else:
+                return
+
+    def _is(self, path: str) -> bool:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(self._held))  # noqa: PTH116
+
+    def close(self) -> None:
+        """Unlocks it as well. It stays."""
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def left_over_of(call: ReportCall, run_path: str) -> LeftOver | None:
+    with contextlib.suppress(OSError):  # the function has moved it
+        return LeftOver(str(call.directory)) if may_be_removed(call, run_path) else None
+    return None
+
+
+def may_be_removed(call: ReportCall, run_path: str) -> bool:
+    """Whether `report` removes the directory that was reported: never one that is a committed checkpoint, a run's, the copy of a
+    checkpoint that this machine's processes share, or in or around one; nor what holds the directory that this process works in,
+    its home, its Python or the run's own. False also where that cannot be found out."""
+    wanted = call.removed or call.owned if call.upload_fn is not None else call.removed and not call.owned
+    if not wanted or call.directory is None:
+        return False
+    try:
+        directory = pathlib.Path(call.directory).resolve()
+        needed = [pathlib.Path.cwd(), pathlib.Path.home(), pathlib.Path(sys.prefix), _shared_copy.of_this_user()]
+        needed += [] if "://" in run_path else [pathlib.Path(run_path)]
+        above = (directory, *directory.parents)
+        kept = [_shared_copy.of_this_user().resolve() in above, *((one / MANIFEST).exists() for one in above)]
+        kept += [(directory / "run.json").exists(), *(True for _ in directory.glob("*/run.json"))]
+        return not any(kept) and not any(directory in (one.resolve(), *one.resolve().parents) for one in needed)
+    except (OSError, RuntimeError):  # the working directory is gone, nobody knows the home, it may not be read
+        return False

@@ -1,0 +1,288 @@
+"""A run's directory wherever it is: on this machine, at the head (cluster://), behind it (a path that only the cluster
+mounts), or in a bucket (s3://)."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import json
+import pathlib
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rtrain._http import Head, HeadError, NotFound, file_digest, part
+from rtrain.train import _metrics
+from rtrain.train._checkpoints import _checkpoint_names, _filesystems
+
+MANIFEST = _checkpoint_names.MANIFEST
+FORMAT = 2  # of run.json; since 2 a checkpoint may have a name without its attempt
+
+
+class RunDirectory(Protocol):
+    path: str
+
+    def read(self, name: str) -> bytes:
+        """FileNotFoundError when it is not there."""
+        ...
+
+    def names(self, below: str) -> list[str]:
+        """All files below the folder, as paths relative to the run's directory."""
+        ...
+
+    def like(self, pattern: str) -> dict[str, bytes]:
+        """The content of every file whose path is like the pattern (`*` matches slashes as well), sorted by path."""
+        ...
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        """Copies a file; its SHA-256."""
+        ...
+
+
+@dataclass
+class LocalDirectory:
+    path: str
+
+    def read(self, name: str) -> bytes:
+        return (pathlib.Path(self.path) / name).read_bytes()
+
+    def names(self, below: str) -> list[str]:
+        top = pathlib.Path(self.path)
+        return sorted(str(file.relative_to(top)) for file in (top / below).rglob("*") if file.is_file())
+
+    def like(self, pattern: str) -> dict[str, bytes]:
+        return _each_like(self, pattern)
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        to_file.write_bytes(self.read(name))
+        return file_digest(to_file)
+
+
+@dataclass
+class RemoteDirectory:
+    """Read through the head; `base` is the route that its files lie below."""
+
+    path: str
+    head: Head
+    base: str
+    prefix: str = ""  # of the paths in a listing
+
+    def read(self, name: str) -> bytes:
+        try:
+            return self.head.content(f"{self.base}/{_quoted(name)}")
+        except NotFound as error:
+            raise FileNotFoundError(f"{self.path}/{name} does not exist") from error
+
+    def names(self, below: str) -> list[str]:
+        found = self.head.get(f"{self.base}/{_quoted(below)}".rstrip("/"), {"list": "1"})["items"]
+        return sorted(str(one["path"]).removeprefix(self.prefix) for one in found)
+
+    def like(self, pattern: str) -> dict[str, bytes]:
+        return _each_like(self, pattern)
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        try:
+            return self.head.download(f"{self.base}/{_quoted(name)}", to_file)
+        except NotFound as error:
+            raise FileNotFoundError(f"{self.path}/{name} does not exist") from error
+
+
+@dataclass
+class FilesystemDirectory:
+    """On a file system of pyarrow's that this process has."""
+
+    path: str
+    filesystem: Any
+
+    def read(self, name: str) -> bytes:
+        with self.filesystem.open_input_stream(f"{self.path}/{name}") as content:
+            return bytes(content.read())
+
+    def names(self, below: str) -> list[str]:
+        import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        top = f"{self.path}/{below}".rstrip("/")
+        found = self.filesystem.get_file_info(pyarrow.fs.FileSelector(top, allow_not_found=True, recursive=True))
+        prefix = f"{self.path.strip('/')}/"
+        return sorted(one.path.lstrip("/").removeprefix(prefix) for one in found if one.is_file)
+
+    def like(self, pattern: str) -> dict[str, bytes]:
+        return _each_like(self, pattern)
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        to_file.write_bytes(self.read(name))
+        return file_digest(to_file)
+
+
+_EXIT_NOT_FOUND, _EXIT_UNAUTHORISED = 3, 6
+
+
+@dataclass
+class BucketDirectory:
+    """Read by the `rtrain` program, with the S3 credentials of this process (in a worker those of the job's secrets), or those of
+    the `storage_filesystem` that names the place."""
+
+    path: str
+
+    def read(self, name: str) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="rtrain-s3-") as folder:
+            file = pathlib.Path(folder) / "file"
+            self._rtrain("get", f"{self.path}/{name}", str(file))
+            return file.read_bytes()
+
+    def names(self, below: str) -> list[str]:
+        found = json.loads(self._rtrain("list", f"{self.path}/{below}"))["items"]
+        return sorted(str(one["path"]).removeprefix(f"{self.path}/") for one in found)
+
+    def like(self, pattern: str) -> dict[str, bytes]:
+        """One process, which lists once and asks for several objects at a time."""
+        with tempfile.TemporaryDirectory(prefix="rtrain-s3-") as folder:
+            self._rtrain("get", self.path, folder, "--only", pattern)
+            copied = LocalDirectory(folder)
+            return {name: copied.read(name) for name in copied.names("")}
+
+    def fetch(self, name: str, to_file: pathlib.Path) -> str:
+        self._rtrain("get", f"{self.path}/{name}", str(to_file))
+        return file_digest(to_file)
+
+    def _rtrain(self, verb: str, *arguments: str) -> str:
+        from rtrain._local_cluster import find_program
+        from rtrain.train._session import _worker
+
+        command = [str(find_program()), "storage", verb, *arguments, "-o", "json"]
+        environment = _filesystems.environment_for(self.path)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if done.returncode == _EXIT_NOT_FOUND:
+            raise FileNotFoundError(f"{arguments[0]} does not exist")
+        said = done.stderr.strip().removeprefix("rtrain: ")
+        if done.returncode == _EXIT_UNAUTHORISED and _worker.started_by_agent():
+            raise PermissionError(
+                f"{said}\na worker reads S3 with credentials of its job: give it `secrets: [AWS_ACCESS_KEY_ID, "
+                "AWS_SECRET_ACCESS_KEY]` (RunConfig(secrets=[...])), and AWS_ENDPOINT_URL and AWS_REGION in its env"
+            )
+        if done.returncode != 0:
+            raise OSError(said or f"`{' '.join(command)}` ended with {done.returncode}")
+        return done.stdout
+
+
+def _each_like(directory: RunDirectory, pattern: str) -> dict[str, bytes]:
+    below = pattern.partition("*")[0].rpartition("/")[0]
+    return {name: directory.read(name) for name in directory.names(below) if fnmatch.fnmatchcase(name, pattern)}
+
+
+def _quoted(name: str) -> str:
+    return "/".join(part(one) for one in name.split("/"))
+
+
+def open_directory(path: str, head: Head | None = None) -> RunDirectory:
+    """The directory of a run. FileNotFoundError when neither this machine nor the head has it."""
+    text = str(path).rstrip("/")
+    if "://" not in text:
+        if (pathlib.Path(text) / "run.json").is_file():
+            return LocalDirectory(text)
+        return _behind_the_head(text, head)
+    scheme, _, rest = text.partition("://")
+    if scheme == "file":
+        return open_directory(rest, head)
+    if scheme == "cluster":
+        asked = head or Head.current()
+        found = RemoteDirectory(text, asked, f"/v1/storage/{_quoted(rest)}", f"{rest}/")
+        found.read("run.json")
+        return found
+    if scheme == "s3":
+        bucket = BucketDirectory(text)
+        bucket.read("run.json")
+        return bucket
+    raise ValueError(f"{path}: this version reads runs from paths, s3:// and cluster://, not {scheme}://")
+
+
+def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
+    missing = FileNotFoundError(f"Experiment folder {path} doesn't exist.")
+    try:
+        asked = head or Head.current()
+        runs = asked.items("/v1/runs", {"name": path.rsplit("/", maxsplit=1)[-1], "all": True})
+    except HeadError as error:
+        raise missing from error
+    for run in runs:
+        if run["run_path"] == path:
+            return RemoteDirectory(path, asked, f"/v1/runs/{part(run['run_id'])}/files")
+    raise missing
+
+
+def header_of(content: bytes, path: str) -> dict[str, Any]:
+    """run.json of the run at `path`. RuntimeError for one that a later rtrain made."""
+    header = json.loads(content)
+    if not isinstance(header, dict):
+        raise RuntimeError(f"{path}/run.json is damaged: it is no JSON object")
+    found = header.get("format", 1)
+    if not isinstance(found, int) or found > FORMAT:
+        raise RuntimeError(
+            f"{path}/run.json has format {found}; this rtrain reads formats 1 to {FORMAT}: use the rtrain that made the run, or a newer one"
+        )
+    return header
+
+
+def filesystem_of(path: str) -> Any:
+    """pyarrow's LocalFileSystem for a path. None for a URI, which no pyarrow file system takes as a path, and without pyarrow."""
+    if "://" in path:
+        return None
+    try:
+        import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        return None
+    return pyarrow.fs.LocalFileSystem()
+
+
+def full_metrics(head: Head, route: str, checkpoint: dict[str, Any], of_bucket: Bucket) -> dict[str, Any]:
+    """A checkpoint's metrics as they were reported: the head's record has its numbers, the manifest all of them."""
+    try:
+        manifest = json.loads(head.content(f"{route}/files/{part(checkpoint['directory'])}/{MANIFEST}"))
+        found = _metrics.decode(manifest["metrics"])
+    except (HeadError, ValueError, KeyError):
+        found = of_bucket.metrics(str(checkpoint.get("path") or ""), checkpoint["metrics"])
+    return found if isinstance(found, dict) else {}
+
+
+class Bucket:
+    """Manifests of runs in buckets, which the head does not read: all of a run's at once, when the first is asked for."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def metrics(self, path: str, otherwise: Any) -> Any:
+        """Those of the checkpoint at `path`; a driver may have no credentials."""
+        run, _, name = path.rpartition("/")
+        if path.startswith("s3://") and run not in self._runs:
+            self._runs[run] = {}
+            with contextlib.suppress(OSError, ValueError, KeyError, RuntimeError):
+                self._runs[run] = manifests(BucketDirectory(run))
+        manifest = self._runs.get(run, {}).get(name)
+        return _metrics.decode(manifest["metrics"] if manifest else otherwise)
+
+
+def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
+    """Committed checkpoints: directory name to manifest."""
+    found = {}
+    claims: list[str] | None = None
+    for name, content in directory.like(f"*/{MANIFEST}").items():
+        folder = name.rpartition("/")[0]
+        if "/" in folder:
+            continue
+        if not _checkpoint_names.has_attempt(folder):  # a name that the program gave
+            if claims is None:
+                claims = _names_in(directory, "names")
+            if f"names/{folder}" not in claims:
+                continue
+        if not folder.startswith("."):
+            found[folder] = json.loads(content)
+            if isinstance(kept := found[folder].get("metrics"), str):  # as their text
+                found[folder]["metrics"] = json.loads(kept)
+    return found
+
+
+def _names_in(directory: RunDirectory, folder: str) -> list[str]:
+    try:
+        return directory.names(folder)
+    except (FileNotFoundError, NotFound):
+        return []

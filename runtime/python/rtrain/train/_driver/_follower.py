@@ -1,0 +1,310 @@
+"""A driver beside its run: follows events, reports and prints, tells callbacks, waits for the end. The run does not need
+it: it may die and come back."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import re
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain._http import Head, HeadError, StreamEvent, part
+from rtrain._waiting import why_waits, without_times
+from rtrain.train import _metrics
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._driver import _raised
+from rtrain.train._driver._interrupts import Interrupts
+from rtrain.train._driver._prints import RANKS_SHOWN, Printer
+from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors
+
+TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
+_WAITING_PAUSE_S = 1.0
+_NUMBER = re.compile(r"\d+")
+_ALIKE_S = 20.0  # notices that differ in numbers alone: missing ranks come every 30 s
+_EXIT = re.compile(r"^exit code \d+: ")  # says nothing beside the cause that follows it
+
+
+@dataclass
+class Driver:
+    """Follows one run until it is terminal. `follow` gives the run back as the head describes it then. `interrupts` are watched
+    by who follows."""
+
+    head: Head
+    run_id: str
+    name: str
+    callbacks: list[UserCallback]
+    context: TrainRunContext
+    prints: bool = True
+    say: Callable[[str], None] = lambda text: print(f"rtrain: {text}", file=sys.stderr, flush=True)
+    _news: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _attempts_said: set[int] = field(default_factory=set)
+    _failures_told: set[int] = field(default_factory=set)
+    _untold: deque[dict[str, Any]] = field(default_factory=deque)  # reports that callbacks have not heard of
+    _explained: str = ""
+    _notices_said: int = 0  # up to this event
+    _notices_alike: dict[str, float] = field(default_factory=dict)  # without numbers: when such a one came last
+    _run: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        by_hand = f"`rtrain stop {self.name}` ends it"
+        self.interrupts = Interrupts(
+            say=self.say,
+            what=self.name,
+            come_back=f"rtrain.train.attach({self.name!r}) comes back, {by_hand}",
+            by_hand=lambda: by_hand,
+            stop=lambda: threading.Thread(target=self._stop, daemon=True).start(),
+        )
+
+    @property
+    def route(self) -> str:
+        return f"/v1/runs/{part(self.run_id)}"
+
+    def follow(self) -> dict[str, Any]:
+        self._run = self.head.get(self.route)
+        self._notices_said = self._before_newest_notice()
+        printer = Printer()
+        threads = [self._thread("events", "/v1/events", {"run": self.run_id})]
+        if self.callbacks:
+            threads.append(self._thread("metrics", f"{self.route}/metrics", {"rank": "all"}))
+        if self.prints:
+            ranks = "all" if int(self._run.get("workers") or 1) <= RANKS_SHOWN else "0"
+            threads.append(self._thread("logs", f"{self.route}/logs", {"rank": ranks}))
+        try:
+            self._until_terminal(printer)
+            for thread in threads[1:]:
+                self._drain(thread, printer)
+            self._tell_reports()
+            if self.interrupts.count:
+                raise KeyboardInterrupt(f"run {self.name} was stopped")
+        finally:
+            self._ended.set()
+            printer.close()
+        self._tell_failures()
+        return self._run
+
+    def _until_terminal(self, printer: Printer) -> None:
+        while self._run["state"] not in TERMINAL:
+            self._show_state(printer)
+            pause = _WAITING_PAUSE_S if self._run["state"] in ("QUEUED", "RECOVERING") else None
+            self._take(printer, pause)
+        self._show_state(printer)
+
+    def _take(self, printer: Printer, pause: float | None) -> None:
+        """One piece of news; without any within the pause the run is asked for again."""
+        try:
+            kind, what = self._news.get(timeout=pause or 5.0)
+        except queue.Empty:
+            kind, what = "events", None
+        if kind == "events":
+            self._tell_notice(what)
+            while not self._news.empty() and self._news.queue[0][0] == "events":
+                self._tell_notice(self._news.get_nowait()[1])
+            with contextlib.suppress(HeadError):
+                self._run = self.head.get(self.route)
+                self._tell_reports()
+                self._tell_failures()
+        else:
+            self._one(kind, what, printer)
+
+    def _drain(self, thread: threading.Thread, printer: Printer) -> None:
+        """What was said before the end is shown before `fit` returns."""
+        while thread.is_alive() or not self._news.empty():
+            try:
+                kind, what = self._news.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            if kind == "events":
+                self._tell_notice(what)
+            else:
+                self._one(kind, what, printer)
+
+    def _one(self, kind: str, what: Any, printer: Printer) -> None:
+        if kind == "logs":
+            printer.line(int(what["rank"]), str(what["line"]), str(what["stream"]))
+        elif kind == "metrics":
+            self._untold.append(what)
+            if len(self._untold) == 1:  # else the event of the commit that the first waits for comes first
+                self._tell_reports()
+        elif kind == "fault":
+            raise what
+
+    # -- threads ------------------------------------------------------------------------------------------------------
+    def _thread(self, kind: str, path: str, query: dict[str, Any]) -> threading.Thread:
+        thread = threading.Thread(target=self._listen, args=(kind, path, query), daemon=True, name=f"rtrain-{kind}")
+        thread.start()
+        return thread
+
+    def _listen(self, kind: str, path: str, query: dict[str, Any]) -> None:
+        try:
+            for event in self.head.follow(path, query, until=self._ended.is_set, away=self._away):
+                if event.name == "end":
+                    return
+                self._news.put((kind, event.data if isinstance(event, StreamEvent) else None))
+        except HeadError as error:
+            if not self._ended.is_set():
+                self._news.put(("fault", error))
+
+    def _away(self, error: HeadError | None) -> None:
+        if threading.current_thread().name == "rtrain-events":
+            self.say("the head is back" if error is None else f"{error.message}; the run goes on, and so will its lines")
+
+    # -- what is shown ------------------------------------------------------------------------------------------------
+    def _show_state(self, printer: Printer) -> None:
+        if self._run["state"] == "QUEUED":
+            self._explain()
+        number = int(self._run.get("attempt") or 0)
+        if number and number not in self._attempts_said:
+            self._show_attempt(number, printer)
+
+    def _explain(self) -> None:
+        with contextlib.suppress(HeadError):
+            line = why_waits(self.head.get(f"{self.route}/explain"))
+            if without_times(line) != without_times(self._explained):
+                self._explained = line
+                self.say(line)
+
+    def _show_attempt(self, number: int, printer: Printer) -> None:
+        attempt = next((one for one in self._attempts() if one["number"] == number), None)
+        if attempt is None or (any(not worker["pid"] for worker in attempt["workers"]) and self._run["state"] not in TERMINAL):
+            return
+        self._attempts_said.add(number)
+        addresses = {}
+        with contextlib.suppress(HeadError):
+            addresses = {one["node"]: one["address"] for one in self.head.items("/v1/nodes")}
+        count = len(attempt["workers"])
+        self.say(f"attempt {number} of {self.name}: {count} worker{'s' if count != 1 else ''}")
+        for worker in attempt["workers"]:
+            printer.nodes[int(worker["rank"])] = worker["node"]
+            device = "GPU " + ",".join(map(str, worker["gpus"])) if worker["gpus"] else "CPU"
+            self.say(
+                f"  world rank {worker['rank']}, local rank {worker['local_rank']}, node rank {worker['node_rank']}: "
+                f"{worker['node']} ({addresses.get(worker['node'], '?')}), pid {worker['pid']}, {device}"
+            )
+        backend = (self._run.get("job") or {}).get("backend", {}).get("name", "auto")
+        if backend == "auto":
+            backend = "nccl" if attempt["workers"][0]["gpus"] else "gloo"
+        self.say(f"  backend {backend}, master {addresses.get(attempt['workers'][0]['node'], '?')} (rank 0)")
+
+    def _before_newest_notice(self) -> int:
+        """Who comes to a run that hangs is told what its agents said last, and what they say from then on."""
+        if self._run["state"] in TERMINAL:
+            return sys.maxsize  # its past: `rtrain events`
+        said = []
+        if self._run.get("attempt"):
+            with contextlib.suppress(HeadError):
+                events = self.head.items("/v1/events", {"run": self.run_id, "limit": 1000})
+                said = [int(one["id"]) for one in events if one["kind"] == "Notice"]
+        return said[-1] - 1 if said else 0
+
+    def _tell_notice(self, event: Any) -> None:
+        """What an agent has to say of the run: ranks that have not come to a report, a checkpoint that was not written."""
+        if isinstance(event, dict) and event.get("kind") == "Notice" and int(event["id"]) > self._notices_said:
+            self._notices_said = int(event["id"])
+            text, now = str(event["text"]), time.monotonic()
+            shape = _NUMBER.sub("", text)
+            if now - self._notices_alike.get(shape, -_ALIKE_S) >= _ALIKE_S:
+                self.say(text)
+            self._notices_alike[shape] = now
+
+    def _attempts(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.head.items(f"{self.route}/attempts")
+        return found
+
+    # -- callbacks ----------------------------------------------------------------------------------------------------
+    def tell_begin(self) -> None:
+        with self._ended_by_callbacks():
+            for callback in self.callbacks:
+                callback.before_run(self.context)
+
+    def _tell_reports(self) -> None:
+        """In order. One with a checkpoint is told once that is committed, or once it is certain that it will not be."""
+        committed: set[str] | None = None
+        while self._untold:
+            directory = self._untold[0].get("checkpoint")
+            if directory and committed is None:
+                committed = self._committed()
+            there = directory in (committed or ())
+            if directory and not there and not self._given_up(committed or set()):
+                return
+            self._tell_report(self._untold.popleft(), directory if there else None)
+
+    def _committed(self) -> set[str]:
+        with contextlib.suppress(HeadError):
+            return {str(one["directory"]) for one in self.head.items(f"{self.route}/checkpoints")}
+        return set()
+
+    def _given_up(self, committed: set[str]) -> bool:
+        """The first untold report's checkpoint: lost with its attempt, replaced by a newer one, or removed again already."""
+        first, *later = self._untold
+        over = self._run["state"] in TERMINAL or int(first["attempt"]) < int(self._run.get("attempt") or 0)
+        return over or any(row.get("checkpoint") in committed for row in later)
+
+    def _tell_report(self, row: dict[str, Any], directory: str | None) -> None:
+        metrics = per_rank(row)
+        checkpoint = None
+        if directory:
+            checkpoint = Checkpoint(f"{self.context.run_path}/{directory}", metrics=metrics[0], name=directory)
+        with self._ended_by_callbacks():
+            for callback in self.callbacks:
+                callback.after_report(self.context, metrics, checkpoint)
+
+    @contextlib.contextmanager
+    def _ended_by_callbacks(self) -> Iterator[None]:
+        """An exception in a callback ends the run."""
+        try:
+            with callback_errors():
+                yield
+        except Exception:
+            self._stop()
+            raise
+
+    def _tell_failures(self) -> None:
+        if not self.callbacks:
+            return
+        for attempt in self._attempts():
+            failures = worker_failures(attempt)
+            if attempt["number"] in self._failures_told or not failures or attempt["state"] not in (*TERMINAL, "LOST"):
+                continue
+            self._failures_told.add(attempt["number"])
+            told = _raised.exceptions(self.head, self._run, int(attempt["number"]), failures)
+            with self._ended_by_callbacks():
+                for callback in self.callbacks:
+                    callback.after_exception(self.context, told)
+
+    def _stop(self) -> None:
+        try:
+            self.head.post(f"{self.route}/stop")
+            self.interrupts.told.set()
+        except HeadError as error:
+            self.say(f"{self.name} could not be stopped: {error}")
+
+
+def per_rank(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of every rank of one report, by rank; of rank 0 alone where the head keeps no others."""
+    ranks = row.get("metrics_by_rank")
+    decoded: Any
+    if isinstance(ranks, dict) and ranks:
+        decoded = [_metrics.decode(ranks[rank]) for rank in sorted(ranks, key=int)]
+    else:
+        decoded = [_metrics.decode(row.get("metrics") or {})]
+    return [one if isinstance(one, dict) else {} for one in decoded]
+
+
+def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
+    """World rank to the cause, of those that failed by themselves."""
+    found = {}
+    for worker in attempt["workers"]:
+        cause = str(worker.get("cause") or "")
+        if cause and worker["state"] == "FAILED" and "stopped with its attempt" not in cause:
+            found[int(worker["rank"])] = _EXIT.sub("", cause)
+    first = attempt.get("first_failure")
+    if first and int(first["rank"]) not in found:
+        found[int(first["rank"])] = _EXIT.sub("", str(first["cause"]))
+    return found

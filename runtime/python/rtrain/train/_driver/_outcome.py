@@ -1,0 +1,127 @@
+"""What a run that has ended came to, as the head and the run's directory tell it: the Result, or the error."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from typing import Any
+
+from rtrain._http import Head, HeadError, NotFound, part
+from rtrain.train import _metrics
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints._run_directory import Bucket, full_metrics, manifests, open_directory
+from rtrain.train._driver import _raised
+from rtrain.train._driver._follower import TERMINAL, worker_failures
+from rtrain.train._driver._validation import answers
+from rtrain.train._errors import (
+    ControllerError,
+    NCCLHangError,
+    TrainingStoppedError,
+    WorkerGroupError,
+    WorkerHealthCheckTimeoutError,
+    controller_exception,
+    group_message,
+)
+from rtrain.train._result import Result, best, rows_of
+
+
+def result_of(head: Head, run: dict[str, Any]) -> Result:
+    """The Result of a run that has ended, with the reports and checkpoints of earlier runs of its directory."""
+    same = [
+        one
+        for one in head.items("/v1/runs", {"name": run["name"], "all": True})
+        if one["run_path"] == run["run_path"] and one["state"] in TERMINAL
+    ]
+    rows, kept = _before_this_cluster(head, same)
+    bucket = Bucket()
+    for one in reversed(same):
+        route = f"/v1/runs/{part(one['run_id'])}"
+        rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
+        said = answers(head, one["run_id"])
+        for found in head.items(f"{route}/checkpoints"):
+            name = found["directory"]  # a run knows those of the earlier runs as well, not how their validation ended
+            if not found["deleting"] and name not in kept:
+                metrics = {**full_metrics(head, route, found, bucket), **_plain(said.get(name, {}).get("metrics"))}
+                kept[name] = Checkpoint(found["path"], metrics=metrics, name=name)
+    wanted = (run.get("job") or {}).get("checkpoint") or {}
+    checkpoints = list(kept.values())
+    return Result(
+        metrics=rows[-1] if rows else None,
+        checkpoint=checkpoints[-1] if checkpoints else None,
+        error=_error(head, run),
+        path=run["run_path"],
+        best_checkpoints=best(checkpoints, wanted),
+        return_value=_return_value(head, run),
+        all_metrics=rows,
+    )
+
+
+def _before_this_cluster(head: Head, runs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Checkpoint]]:
+    """Reports and checkpoints of attempts that only the run's directory knows: another cluster made them."""
+    attempts = [one["number"] for run in runs for one in head.items(f"/v1/runs/{part(run['run_id'])}/attempts")]
+    first = min(attempts, default=1)
+    if first == 1:
+        return [], {}
+    try:
+        directory = open_directory(runs[0]["run_path"], head)
+        rows = rows_of(directory, lambda name: int(name.split("/")[1]) < first)
+        found = {name: one for name, one in manifests(directory).items() if int(one["attempt"]) < first}
+    except (OSError, ValueError):
+        return [], {}
+    in_order = sorted(found, key=lambda name: (found[name]["attempt"], found[name]["report"]))
+    path = directory.path
+    return rows, {one: Checkpoint(f"{path}/{one}", metrics=_plain(found[one]["metrics"]), name=one) for one in in_order}
+
+
+def _plain(metrics: Any) -> dict[str, Any]:
+    found = _metrics.decode(metrics)
+    return found if isinstance(found, dict) else {}
+
+
+def _return_value(head: Head, run: dict[str, Any]) -> Any:
+    if run["state"] != "SUCCEEDED":
+        return None
+    try:
+        content = head.content(f"/v1/runs/{part(run['run_id'])}/values/return-{run['attempt']}")
+    except NotFound:
+        return None
+    if not _raised.is_own(head, run):
+        print(f"rtrain: the return value of {run['name']} is a pickle of user {run['user']}, and is not read", file=sys.stderr, flush=True)
+        return None
+    value = pickle.loads(content)
+    if isinstance(value, dict) and set(value) == {"blob"}:
+        return pickle.loads(head.content(f"/v1/blobs/{value['blob']}"))
+    return value
+
+
+def _error(head: Head, run: dict[str, Any]) -> Exception | None:
+    if run["state"] == "SUCCEEDED":
+        return None
+    where = f"run {run['name']} ({run['run_path']}); `rtrain describe {run['name']}` tells more"
+    if run["state"] == "STOPPED":
+        return TrainingStoppedError(f"the run was stopped: {run['reason'] or 'by its user'}; {where}")
+    attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
+    failures = worker_failures(attempts[-1]) if attempts else {}
+    if not failures:
+        started = any(one["started"] for one in attempts)
+        why = controller_exception(str(run["reason"]), started=started)
+        return ControllerError(why, f"Training failed: {run['reason']}; {where}")
+    nodes = {int(worker["rank"]): worker["node"] for worker in attempts[-1]["workers"]}
+    first = attempts[-1].get("first_failure")
+    more = f"First to fail: rank {first['rank']} on {first['node']}.\n" if first else ""
+    lines = _last_lines(head, run, min(failures))
+    if lines:
+        more += f"Last lines of rank {min(failures)} on {nodes.get(min(failures), '?')}:\n{lines}\n"
+    exceptions = _raised.exceptions(head, run, int(attempts[-1]["number"]), failures)
+    ended_of = exceptions.get(int(first["rank"])) if first else None
+    kind = NCCLHangError if isinstance(ended_of, WorkerHealthCheckTimeoutError) else WorkerGroupError
+    return kind(group_message(failures, f"{more}{where}"), exceptions)
+
+
+def _last_lines(head: Head, run: dict[str, Any], rank: int) -> str:
+    try:
+        text = head.content(f"/v1/runs/{part(run['run_id'])}/logs", {"rank": rank, "tail": 8})
+    except HeadError:
+        return ""
+    return "\n".join("  " + json.loads(line)["line"] for line in text.decode().splitlines() if line)

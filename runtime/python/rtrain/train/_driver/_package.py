@@ -1,0 +1,496 @@
+"""What a driver sends along: the directory of its script as an archive (tar in a zstd frame), and the pickled loop.
+
+The frame's blocks are stored, not compressed: Python has no zstd before 3.14, and code is small.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import io
+import os
+import pathlib
+import pickle
+import posixpath
+import struct
+import sys
+import sysconfig
+import tarfile
+import types
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rtrain._by_value import by_value
+
+_ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+# These .gitignore patterns leave secrets out of a folder that nobody named. storage/spec/pack.cpp has the same list.
+SECRET_FILES = (
+    *(".env", ".env.*", "*.env", ".envrc", ".ssh", ".aws", ".azure", ".kube", ".gnupg", ".docker", ".config/gcloud"),
+    *(".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials.json"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_rsa*", "id_dsa*", "id_ed25519*", "id_ecdsa*", "!*.pub"),
+)
+_FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
+_COUNTED_MAX = 300_000  # to tell which folder it is
+_BLOCK = 128 << 10
+_ZSTD_HEAD = (0xFD2FB528, 0b1100_0000, 10 << 3)  # magic, descriptor, window
+
+
+class PackingError(ValueError):
+    """The working directory, or the training function, cannot be sent. The text names what is in the way."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    content: bytes
+    files: int
+    directory: str
+    sources: str  # hash of the Python files among them
+    environments: tuple[str, ...] = ()  # left out
+    secrets: tuple[str, ...] = ()  # left out
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def zstd_stored(data: bytes) -> bytes:
+    """A zstd frame that holds `data` as it is: a window of 1 MiB, the content's size in 8 bytes, stored blocks."""
+    out = [struct.pack("<IBBQ", *_ZSTD_HEAD, len(data))]
+    starts = range(0, len(data), _BLOCK) or range(1)
+    for start in starts:
+        piece = data[start : start + _BLOCK]
+        last = start + _BLOCK >= len(data)
+        out.append(struct.pack("<I", (len(piece) << 3) | int(last))[:3])
+        out.append(piece)
+    return b"".join(out)
+
+
+def zstd_content(frame: bytes) -> bytes:
+    """What `zstd_stored` made this frame of. ValueError for any other frame."""
+    if not frame.startswith(struct.pack("<IBB", *_ZSTD_HEAD)):
+        raise ValueError("the code archive is no frame of stored blocks, as drivers write them")
+    out, at, last = [], struct.calcsize("<IBBQ"), False
+    while not last:
+        head = int.from_bytes(frame[at : at + 3], "little")
+        size, kind, last = head >> 3, head >> 1 & 3, bool(head & 1)
+        if kind != 0 or at + 3 + size > len(frame):
+            raise ValueError(f"the code archive is damaged: its block at byte {at} is cut off or compressed")
+        out.append(frame[at + 3 : at + 3 + size])
+        at += 3 + size
+    return b"".join(out)
+
+
+def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
+    """Everything below it that no ignore file leaves out, the same bytes for the same files. named: the user said that this folder
+    is to travel; what may hold secrets stays behind otherwise."""
+    environments: list[str] = []
+    secrets: list[str] = []
+    files = sorted(_files(directory, environments, None if named else secrets))
+    if len(files) > _FILES_MAX:
+        raise PackingError(f"{directory} holds more than {_FILES_MAX} files{_largest(directory, files, lambda path: 1, 'files')}")
+    total = sum(_bytes_of(path) for path in files)
+    if total > _BYTES_MAX:
+        most = _largest(directory, files, lambda path: _bytes_of(path) / (1 << 20), "MiB")
+        raise PackingError(
+            f"{directory} holds {total >> 20} MiB ({_BYTES_MAX >> 20} at most){most}; read data from a path that the nodes share"
+        )
+    stream, packed, sources = io.BytesIO(), 0, hashlib.sha256()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in files:
+            name = str(path.relative_to(directory))
+            content = _add(tar, path, name)
+            packed += content is not None
+            if content is not None and path.suffix == ".py":
+                sources.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    return Archive(zstd_stored(stream.getvalue()), packed, str(directory), sources.hexdigest(), tuple(environments), tuple(sorted(secrets)))
+
+
+def _largest(top: pathlib.Path, files: list[pathlib.Path], size: Callable[[pathlib.Path], float], unit: str) -> str:
+    """The folders below it that hold most, and what leaves the first of them behind."""
+    sums: Counter[str] = Counter()
+    for path in files:
+        inside = path.relative_to(top).parts
+        sums[f"{inside[0]}/" if len(inside) > 1 else "the folder itself"] += size(path)  # type: ignore[assignment]
+    most = [(name, amount) for name, amount in sums.most_common(3) if amount >= 1]
+    said = ", ".join(f"{name} {amount:.0f}" for name, amount in most)
+    line = next((name for name, _ in most if name.endswith("/")), "")
+    what = (
+        f"a line /{line} in {top}/.rtrainignore leaves that one behind"
+        if line
+        else f"name what stays behind in {top}/.rtrainignore"
+    )
+    return f": most {unit} are in {said}; {what}"
+
+
+def _bytes_of(path: pathlib.Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _add(tar: tarfile.TarFile, path: pathlib.Path, name: str) -> bytes | None:
+    """Its content, as it is now; None: it is a link, or was removed since it was listed."""
+    try:
+        entry = tar.gettarinfo(str(path), name)
+        if not entry.isreg() and not entry.islnk():
+            return None
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    entry.type, entry.linkname, entry.size = tarfile.REGTYPE, "", len(content)
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mtime = 0
+    entry.mode = 0o755 if entry.mode & 0o100 else 0o644
+    entry.pax_headers = {}
+    tar.addfile(entry, io.BytesIO(content))
+    return content
+
+
+def tar_of(directory: pathlib.Path) -> bytes:
+    """Every file below it, as a plain tar."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        tar.add(str(directory), arcname=".")
+    return stream.getvalue()
+
+
+def untar(content: bytes, directory: pathlib.Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(directory, filter="data")
+        else:
+            tar.extractall(directory, _safe_members(tar.getmembers()))
+
+
+def _safe_members(members: list[tarfile.TarInfo]) -> list[tarfile.TarInfo]:
+    """What may be unpacked, for Pythons without tarfile's own filter: files, folders, and links to what lies within. ValueError
+    for anything else, before the first byte is written."""
+    links: set[str] = set()
+    targets: list[tuple[tarfile.TarInfo, str]] = []
+    for member in members:
+        name = posixpath.normpath(member.name)
+        if _leads_out(name):
+            raise ValueError(f"the archive's entry {member.name!r} lies outside of the folder it is unpacked into")
+        parents = {str(parent) for parent in pathlib.PurePosixPath(name).parents}
+        if links & {name, *parents}:
+            raise ValueError(f"the archive's entry {member.name!r} goes through a link of the archive")
+        if member.issym() or member.islnk():
+            base = posixpath.dirname(name) if member.issym() else ""
+            if _leads_out(posixpath.normpath(posixpath.join(base, member.linkname))):
+                raise ValueError(f"the archive's entry {member.name!r} is a link to {member.linkname!r}, outside of the folder")
+            links.add(name)
+            targets.append((member, posixpath.join(base, member.linkname)))
+        elif not (member.isreg() or member.isdir()):
+            raise ValueError(f"the archive's entry {member.name!r} is neither a file, a folder nor a link")
+        member.mode &= 0o755
+    for member, target in targets:
+        if _goes_through(target, links):
+            raise ValueError(f"the archive's entry {member.name!r} is a link to {member.linkname!r}, through a link of the archive")
+    return members
+
+
+def _goes_through(target: str, links: set[str]) -> bool:
+    """Whether it leads on from a link: where to is not to be seen from its words."""
+    parts = target.split("/")
+    return any(posixpath.normpath("/".join(parts[:count])) in links for count in range(1, len(parts)))
+
+
+def _leads_out(name: str) -> bool:
+    return posixpath.isabs(name) or name.split("/", maxsplit=1)[0] == ".."
+
+
+def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None = None) -> list[pathlib.Path]:
+    """Those that travel, and more than may where there are; the environments among the folders are named, and left out, and so is
+    what may hold secrets unless `secrets` is None."""
+    rules, secret_rules = _Rules(top), _Rules(top)
+    for line in SECRET_FILES if secrets is not None else ():
+        secret_rules.add(top, line)
+
+    def is_secret(path: pathlib.Path, *, directory: bool) -> bool:
+        if secrets is None or not secret_rules.ignored(path, directory=directory):
+            return False
+        secrets.append(str(path.relative_to(top)) + "/" * directory)
+        return True
+
+    found: list[pathlib.Path] = []
+    for folder, folders, names in os.walk(top):
+        here = pathlib.Path(folder)
+        rules.read(here)
+        folders[:] = [name for name in folders if not rules.ignored(here / name, directory=True) and not _is_run(here / name)]
+        made = [name for name in folders if _is_environment(here / name)]
+        environments += [str((here / name).relative_to(top)) for name in made]
+        folders[:] = [name for name in sorted(folders) if name not in made and not is_secret(here / name, directory=True)]
+        for name in sorted(names):
+            path = here / name
+            if not rules.ignored(path, directory=False) and path.is_file() and not is_secret(path, directory=False):
+                found.append(path)
+                if len(found) > _COUNTED_MAX:
+                    return found
+    return found
+
+
+def _is_environment(folder: pathlib.Path) -> bool:
+    """Of venv, virtualenv, uv or conda, by whatever name: the nodes have their own."""
+    return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
+
+
+def _is_run(folder: pathlib.Path) -> bool:
+    """A run's directory: where the storage path lies in the project, what runs make there is no part of it."""
+    return (folder / "run.json").is_file() and (folder / "attempts").is_dir()
+
+
+class _Rules:
+    """.rtrainignore over .gitignore, of each directory for what lies below it; the last rule that fits decides."""
+
+    def __init__(self, top: pathlib.Path) -> None:
+        self._top = top
+        self._rules: list[tuple[pathlib.Path, str, bool, bool, bool]] = []  # base, pattern, keeps, only folders, bound
+
+    def read(self, folder: pathlib.Path) -> None:
+        for name in (".gitignore", ".rtrainignore"):
+            try:
+                lines = (folder / name).read_text().splitlines()
+            except (OSError, UnicodeDecodeError):
+                continue
+            for line in lines:
+                self.add(folder, line.rstrip())
+
+    def add(self, folder: pathlib.Path, line: str) -> None:
+        if not line or line.startswith("#"):
+            return
+        keeps = line.startswith("!")
+        pattern = line.removeprefix("!")
+        only_folders = pattern.endswith("/")
+        pattern = pattern.rstrip("/")
+        bound = "/" in pattern
+        self._rules.append((folder, pattern.lstrip("/"), keeps, only_folders, bound))
+
+    def ignored(self, path: pathlib.Path, *, directory: bool) -> bool:
+        if path.name in _ALWAYS_IGNORED:
+            return True
+        answer = False
+        for base, pattern, keeps, only_folders, bound in self._rules:
+            if only_folders and not directory:
+                continue
+            try:
+                inside = path.relative_to(base).as_posix()
+            except ValueError:
+                continue
+            fits = _fits(inside, pattern) if bound else fnmatch.fnmatchcase(path.name, pattern)
+            if fits:
+                answer = not keeps
+        return answer
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """`**` crosses folders, `*` does not."""
+    parts, wanted = path.split("/"), pattern.split("/")
+
+    def fit(at: int, want: int) -> bool:
+        if want == len(wanted):
+            return at == len(parts)
+        if wanted[want] == "**":
+            return any(fit(later, want + 1) for later in range(at, len(parts) + 1))
+        return at < len(parts) and fnmatch.fnmatchcase(parts[at], wanted[want]) and fit(at + 1, want + 1)
+
+    return fit(0, 0)
+
+
+def script_directory() -> pathlib.Path | None:
+    """Where the modules beside the driver lie: its script's folder, a notebook's working directory; None for folders that
+    are nobody's project (the home directory, /tmp, a system folder)."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file is not None and not _installed(file):
+        folder = pathlib.Path(file).resolve().parent
+    elif (file is None and hasattr(sys, "ps1")) or "ipykernel" in sys.modules:
+        folder = pathlib.Path.cwd()
+    else:
+        return None
+    nobodys = {
+        pathlib.Path("/"),
+        pathlib.Path("/tmp"),
+        pathlib.Path.home(),
+        pathlib.Path("/usr/bin"),
+        pathlib.Path("/root"),
+    }
+    return None if folder in nobodys else folder
+
+
+def _installed(file: str) -> bool:
+    path = str(pathlib.Path(file).resolve())
+    roots = {
+        str(pathlib.Path(sysconfig.get_path(name)).resolve())
+        for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+    }
+    here = str(pathlib.Path(__file__).resolve().parents[2])
+    return any(path.startswith(root + os.sep) for root in {*roots, here}) or "site-packages" in path or "dist-packages" in path
+
+
+# -- pickling ---------------------------------------------------------------------------------------------------------
+def dumps(value: object, what: str, packed: pathlib.Path | None = None, dump: Callable[[object], bytes] | None = None) -> bytes:
+    """The pickle of `value`. PackingError names the variable in it that cannot be pickled. Functions of modules that the
+    nodes will not have (neither installed nor in `packed`) travel by value."""
+    if isinstance(value, Pickled):
+        return value.content
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+    dump = dump or cloudpickle.dumps
+    with by_value(_foreign_modules(value, packed)):
+        try:
+            return bytes(dump(value))
+        except Exception as error:
+            place = _culprit(value, what, dump)
+            raise PackingError(
+                f"{place} cannot be sent to the workers: {type(error).__name__}: {error}. Make it inside of the training function, "
+                "or give what it is made from (a path, an address, a seed)"
+            ) from error
+
+
+def fingerprint(loop: object, *pickles: bytes) -> str:
+    """The same for the same program in another process (a pickled function is not: its parts come in any order)."""
+    digest = hashlib.sha256()
+    code = getattr(getattr(loop, "func", loop), "__code__", None)
+    if isinstance(loop, Pickled):
+        digest.update(loop.content)
+    elif code is None:
+        digest.update(repr(type(loop)).encode())
+    else:
+        _mix(digest, code)
+    for content in pickles:
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _mix(digest: Any, code: types.CodeType) -> None:
+    digest.update(code.co_code + repr((code.co_name, code.co_names, code.co_varnames)).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            _mix(digest, constant)
+        elif not isinstance(constant, frozenset):
+            digest.update(repr(constant).encode())
+
+
+def _foreign_modules(value: object, packed: pathlib.Path | None) -> list[types.ModuleType]:
+    function = getattr(value, "func", value)
+    name = getattr(function, "__module__", None)
+    module = sys.modules.get(name or "")
+    file = getattr(module, "__file__", None)
+    if module is None or name == "__main__" or file is None or _installed(file):
+        return []
+    if packed is not None and pathlib.Path(file).resolve().is_relative_to(packed):
+        return []
+    return [module]
+
+
+def _culprit(value: object, what: str, dump: Callable[[object], bytes]) -> str:
+    for name, inner in _inside(value):
+        try:
+            dump(inner)
+        except Exception:
+            return _culprit(inner, f"{what}{name}", dump)
+    return f"{what} ({type(value).__name__})"
+
+
+def _inside(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return [(f"[{key!r}]", inner) for key, inner in value.items()]
+    if isinstance(value, list | tuple):
+        return [(f"[{place}]", inner) for place, inner in enumerate(value)]
+    if isinstance(value, types.FunctionType):
+        found: list[tuple[str, object]] = []
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
+            try:
+                found.append((f" -> variable {name}", cell.cell_contents))
+            except ValueError:
+                continue
+        for name in value.__code__.co_names:
+            if name in value.__globals__ and not isinstance(value.__globals__[name], types.ModuleType):
+                found.append((f" -> variable {name}", value.__globals__[name]))
+        return found
+    attributes: dict[str, Any] = getattr(value, "__dict__", {})
+    return [] if isinstance(value, type) else [(f".{name}", inner) for name, inner in attributes.items()]
+
+
+@dataclass(frozen=True)
+class Pickled:
+    """A part of an earlier driver.pkl, handed on as it is: this process may lack the modules that it needs."""
+
+    name: str
+    content: bytes
+
+    def load(self) -> Any:
+        return Payload({}, {self.name: self.content}).part(self.name)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.load()(*arguments)
+
+
+@dataclass
+class Payload:
+    """driver.pkl: each part pickled on its own, so that a worker reads only what is its own; the header is plain."""
+
+    header: dict[str, Any]
+    parts: dict[str, bytes]
+
+    def to_bytes(self) -> bytes:
+        return pickle.dumps({"rtrain_driver": 1, "header": self.header, "parts": self.parts}, protocol=4)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: str) -> Payload:
+        try:
+            found = pickle.loads(content)
+            return cls(found["header"], found["parts"])
+        except Exception as error:
+            raise PackingError(f"{where} is not a driver.pkl that this version reads: {type(error).__name__}: {error}") from error
+
+    def part(self, name: str) -> Any:
+        try:
+            return pickle.loads(self.parts[name])
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"{name} needs the module {error.name!r}, which is not here; install it on the nodes, or keep it beside the "
+                "driver's script, whose folder is sent along",
+                name=error.name,
+            ) from error
+
+
+def header() -> dict[str, Any]:
+    from rtrain import __version__
+
+    return {"rtrain": __version__, "python": list(sys.version_info[:3])}
+
+
+def check_cluster(version: str) -> None:
+    """RuntimeError where this package and the cluster are of different major versions."""
+    from rtrain import __version__
+
+    if version.split(".", maxsplit=1)[0] != __version__.split(".", maxsplit=1)[0]:
+        raise RuntimeError(
+            f"this process has rtrain {__version__} and the cluster {version}: install the package of the cluster's major version "
+            f"(the binary and the package of one release belong together)"
+        )
+
+
+def check_versions(found: Mapping[str, Any], node: str) -> str:
+    """RuntimeError where the driver's versions and these cannot work together; a remark where they merely differ."""
+    from rtrain import __version__
+
+    theirs, ours = tuple(found["python"][:2]), tuple(sys.version_info[:2])
+    if theirs != ours:
+        raise RuntimeError(
+            f"the driver runs Python {theirs[0]}.{theirs[1]} and node {node} Python {ours[0]}.{ours[1]} ({sys.executable}): a pickled "
+            f"function does not survive that. Run the driver with Python {ours[0]}.{ours[1]}, or install Python "
+            f"{theirs[0]}.{theirs[1]} with rtrain on the nodes"
+        )
+    if str(found["rtrain"]).split(".", maxsplit=1)[0] != __version__.split(".", maxsplit=1)[0]:
+        raise RuntimeError(
+            f"the driver has rtrain {found['rtrain']} and node {node} has {__version__}; install the same major version on both"
+        )
+    if found["rtrain"] != __version__:
+        return f"the driver has rtrain {found['rtrain']}, node {node} has {__version__}"
+    return ""

@@ -1,0 +1,70 @@
+"""The exception that a loop raised, beside its text: the worker leaves it with the head, the driver of the same user finds it there.
+
+    error-<rank>: the attempt, a line feed, the pickle
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from rtrain import _on_cpu
+from rtrain._http import Head, HeadError, part
+from rtrain.train._errors import UserExceptionWithTraceback, worker_exception
+from rtrain.train._session._records import Facts
+
+_BYTES_MOST = 1 << 20
+_RANKS_MOST = 900  # of one run the head keeps 1,000 values
+_WITHIN_S = 3.0  # a failure is not held up for longer
+
+
+def leave(facts: Facts, error: BaseException) -> None:
+    """One that cannot be pickled, or not be made again from its pickle, has its text alone."""
+    if not isinstance(error, Exception) or facts.world_rank >= _RANKS_MOST:
+        return
+    try:
+        content = _on_cpu.dumps(error)
+        if len(content) > _BYTES_MOST or type(pickle.loads(content)) is not type(error):
+            return
+    except Exception:
+        return
+    thread = threading.Thread(target=_put, args=(facts, content), daemon=True)
+    thread.start()
+    thread.join(_WITHIN_S)
+
+
+def _put(facts: Facts, content: bytes) -> None:
+    with contextlib.suppress(HeadError, OSError):
+        head = Head.current()
+        head.patience_s = _WITHIN_S
+        head.put(f"/v1/runs/{part(facts.run_id)}/values/error-{facts.world_rank}", f"{facts.attempt}\n".encode() + content)
+
+
+def is_own(head: Head, run: Mapping[str, Any]) -> bool:
+    """Whether this process's user made the run. Of others nothing is unpickled: that would run their code as this user."""
+    token = head.get("/v1/status").get("token") or {}
+    return bool(run.get("user")) and token.get("user") == run["user"]
+
+
+def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int, str]) -> dict[int, Exception]:
+    """Of an attempt's failed ranks and their texts: what the loop raised, with the worker's traceback as its cause, or what stands
+    for the text."""
+    found = {rank: worker_exception(text) for rank, text in failures.items()}
+    route = f"/v1/runs/{part(run['run_id'])}/values"
+    try:
+        kept = {str(one["key"]) for one in head.items(route)}
+        if not any(f"error-{rank}" in kept for rank in found) or not is_own(head, run):
+            return found
+        contents = {rank: head.content(f"{route}/error-{rank}") for rank in found if f"error-{rank}" in kept}
+    except HeadError:
+        return found
+    for rank, content in contents.items():
+        number, _, text = content.partition(b"\n")
+        with contextlib.suppress(Exception):  # its class is not here
+            if int(number) == attempt and isinstance(error := pickle.loads(text), Exception):
+                error.__cause__ = UserExceptionWithTraceback(failures[rank])
+                found[rank] = error
+    return found

@@ -1,0 +1,208 @@
+"""A trainer from the directory of its run alone."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pathlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rtrain._http import Head, HeadError, NotFound, part
+from rtrain.train import _names
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory
+from rtrain.train._configs import RunConfig
+from rtrain.train._driver import _package, _raised
+
+if TYPE_CHECKING:
+    from rtrain._argument_types import RestoreArguments
+    from rtrain.train._trainer import DataParallelTrainer
+
+_Trainer = TypeVar("_Trainer", bound="DataParallelTrainer")
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function or object: says nothing
+_OVERRIDES = ("train_loop_per_worker", "train_loop_config", "datasets", "scaling_config", "run_config")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The directory that a trainer was restored from: run `name` at `storage_path`. here: on this machine's file systems."""
+
+    path: str
+    name: str
+    storage_path: str
+    here: bool
+
+    @classmethod
+    def of(cls, directory: _run_directory.RunDirectory, before: RunConfig) -> Origin:
+        """The directory is the run: it may have been moved or renamed. Where it was not, its names are those that it was made
+        with."""
+        path, here = directory.path, isinstance(directory, _run_directory.LocalDirectory)
+        scheme, _, rest = path.rpartition("://")
+        if not scheme:
+            path = rest = os.path.abspath(rest)  # noqa: PTH100 - links are kept
+        above, _, name = rest.rpartition("/")
+        storage_path = f"{scheme}://{above}" if scheme else above or "/"
+        kept = before.storage_path
+        if kept is not None and before.name is not None and _same_directory(f"{str(kept).rstrip('/')}/{before.name}", path):
+            storage_path, name = str(kept), before.name
+        return cls(path, name, storage_path, here)
+
+    def meant_by(self, config: RunConfig) -> bool:
+        return (config.name, config.runs_path) == (self.name, self.storage_path)
+
+    def is_on(self, head: Head) -> bool:
+        """Whether it is one of those that the head keeps itself, seen on the head's machine."""
+        root = head.get("/v1/status").get("storage_root") if self.here else None
+        if not root or not _same_directory(str(root), self.storage_path):
+            return False
+        try:
+            theirs = head.content(f"/v1/storage/{part(self.name)}/run.json")
+        except NotFound:
+            return False
+        return theirs == (pathlib.Path(self.path) / "run.json").read_bytes()
+
+    def newest(self) -> str:
+        """Its newest committed checkpoint, where this machine sees the directory."""
+        from rtrain.train._local._directory import Directory
+
+        found = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
+        return found[-1].name if found else ""
+
+
+def _same_directory(one: str, other: str) -> bool:
+    one, other = (text.removeprefix("file://") for text in (one, other))
+    return one == other or ("://" not in one + other and os.path.realpath(one) == os.path.realpath(other))
+
+
+def same_storage(one: str | None, other: str | None) -> bool:
+    """Whether two storage paths are the same one; None is the head's own."""
+    mine, theirs = one or "cluster://", other or "cluster://"
+    return mine.rstrip("/") == theirs.rstrip("/") or _same_directory(mine, theirs)
+
+
+def has_driver(path: str) -> bool:
+    try:
+        _run_directory.open_directory(path).read("driver.pkl")
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def restored(kind: type[_Trainer], path: str, overrides: RestoreArguments) -> _Trainer:
+    """ValueError where `path` is no run of `fit()`, or an override has no such name."""
+    for name in overrides:
+        if name not in _OVERRIDES:
+            raise TypeError(f"restore() has no override {name!r}; there are: {', '.join(_OVERRIDES)}")
+    place = _names.local_path(path).rstrip("/")
+    given: RunConfig | None = overrides.get("run_config")
+    if given is not None:
+        _filesystems.remember(given.place)
+    try:
+        directory = _run_directory.open_directory(place)
+        payload = _package.Payload.from_bytes(directory.read("driver.pkl"), f"{place}/driver.pkl")
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{place} cannot be restored: it has no driver.pkl, so no `fit()` made it (`rtrain restore {place}` goes on with "
+            f"any run): {error}"
+        ) from error
+    _package.check_versions(payload.header, "of the run's directory")
+    rest = payload.part("trainer")
+    found = Origin.of(directory, rest["run_config"])
+    run_config = copy.copy(given or rest["run_config"])
+    run_config.name = given.name if given and given.is_named else found.name
+    runs_path = (given.runs_path if given else None) or found.storage_path
+    elsewhere = given.elsewhere if given is not None and given.storage_path is not None else None
+    if elsewhere is None and "elsewhere" in payload.parts and (given is None or given.storage_path is None):
+        elsewhere = payload.part("elsewhere")
+    if elsewhere is None:
+        run_config.storage_path = runs_path
+    else:
+        run_config.storage_filesystem, run_config.storage_path, run_config.records_path = (
+            elsewhere.filesystem,
+            elsewhere.path,
+            runs_path,
+        )
+        _elsewhere.remember(directory.path, elsewhere)
+    if "stop" in payload.parts and run_config.stop is None:
+        run_config.stop = payload.part("stop")
+    arguments: dict[str, Any] = {
+        "train_loop_config": overrides.get("train_loop_config"),
+        "scaling_config": overrides.get("scaling_config") or rest["scaling_config"],
+        "run_config": run_config,
+        "dataset_config": payload.part("data_config"),
+        "metadata": payload.header.get("metadata") or None,
+        "datasets": overrides.get("datasets"),
+    }
+    if "validation" in payload.parts:
+        arguments["validation_config"] = payload.part("validation")
+    arguments["torch_config" if kind._torch else "backend_config"] = payload.part("torch_config")
+    kept = {name: _package.Pickled(name, payload.parts[name]) for name in ("loop", "config", "datasets") if name in payload.parts}
+    trainer = kind(overrides.get("train_loop_per_worker") or kept["loop"], **arguments)
+    for name, override in (("config", "train_loop_config"), ("datasets", "datasets")):
+        if overrides.get(override) is None and name in kept:
+            trainer._kept[name] = kept[name]
+    if overrides.get("train_loop_per_worker") is None:
+        trainer._code = _code_of(directory, payload.header.get("code") or "")
+    trainer._origin = found
+    trainer.resume_from_checkpoint = _began_with(payload.header.get("resume_from"))
+    return trainer
+
+
+def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, bytes]:
+    if not digest:
+        return "", b""
+    try:
+        return digest, directory.read(f"code/{digest}.tar.zst")
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{directory.path} cannot be restored as it is: the code that its training function was sent with is missing "
+            f"(code/{digest}.tar.zst). Give restore() the function, as train_loop_per_worker="
+        ) from error
+
+
+def _began_with(kept: Mapping[str, str] | None) -> Checkpoint | None:
+    """`resume_from_checkpoint` of the run."""
+    if kept is None:
+        return None
+    checkpoint = Checkpoint(kept["path"])
+    checkpoint._blob = kept.get("blob", "")
+    return checkpoint
+
+
+def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], config: bytes) -> list[str]:
+    """What a run that goes on does otherwise than before: fields of the job, keys of the config (pickled as the workers get it). The
+    config of another user's run is not looked at: that would run their code."""
+    old, new = before.get("job") or {}, now.get("job") or {}
+    found = []
+    for group in ("scaling", "failure", "checkpoint", "backend"):
+        found += _changed(group, old.get(group) or {}, new.get(group) or {})
+    digest = (old.get("env") or {}).get("RTRAIN_DRIVER_SHA256")
+    try:
+        if not _raised.is_own(head, before):
+            return found
+        then = _package.Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), "the earlier driver.pkl").parts["config"]
+        if then == config:
+            return found
+        earlier, later = (_package.Pickled("config", one).load() for one in (then, config))
+    except (HeadError, ImportError, ValueError, AttributeError, KeyError):
+        return found
+    if isinstance(earlier, Mapping) or isinstance(later, Mapping):
+        found += _changed("train_loop_config", earlier or {}, later or {})
+    return found
+
+
+def _changed(where: str, old: Any, new: Any) -> list[str]:
+    lines = []
+    for key in sorted({*old, *new}, key=str):
+        mine, theirs = (_ADDRESS.sub("", repr(one.get(key))) for one in (new, old))
+        if mine != theirs:
+            lines.append(f"{where}.{key}: {_short(theirs)} -> {_short(mine)}")
+    return lines
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

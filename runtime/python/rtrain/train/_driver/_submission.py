@@ -1,0 +1,425 @@
+"""The way of a run from its trainer to the head: packed, submitted or joined, followed to its end."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rtrain import _runtime_env, _where
+from rtrain._http import Conflict, Head, HeadError, NotFound, Unplaceable, part
+from rtrain.train import _names
+from rtrain.train._checkpoints import _elsewhere, _filesystems
+from rtrain.train._configs import FailureConfig, RunConfig
+from rtrain.train._driver import _package
+from rtrain.train._driver._follower import TERMINAL, Driver
+from rtrain.train._driver._interrupts import Detached
+from rtrain.train._driver._outcome import result_of
+from rtrain.train._driver._restore import differences, same_storage
+from rtrain.train._driver._validation import Validator
+from rtrain.train._errors import ControllerError, InsufficientClusterResourcesError
+from rtrain.train._result import Result
+from rtrain.train._run_context import TrainRunContext, checked, told_of_end
+from rtrain.train._session import _reported
+from rtrain.train._session._records import Facts
+
+if TYPE_CHECKING:
+    from rtrain.train._trainer import DataParallelTrainer
+
+WORKER = ["python", "-m", "rtrain.train._worker_main"]
+HEAD_AWAY_S = 600.0  # a run goes on without its head; its driver waits for it so long
+_TAKEN_WITHIN_S = 2.0  # a submission that was not answered
+
+
+def current_head() -> Head:
+    _where.ensure()
+    head = Head.current()
+    _package.check_cluster(str(head.get("/healthz")["version"]))
+    return head
+
+
+def say(text: str) -> None:
+    print(f"rtrain: {text}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Project:
+    """The code that travels along: the directory that it lies in (None: an earlier run's, or none), its hash and archive, and
+    the hash of what of it is code."""
+
+    directory: pathlib.Path | None
+    digest: str = ""
+    content: bytes = b""
+    sources: str = ""
+
+
+def runtime_of(config: RunConfig) -> dict[str, Any]:
+    """`init(runtime_env=)` with that of the run over it."""
+    return _runtime_env.merged(_where.runtime_env(), config.worker_runtime_env)
+
+
+def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None) -> Project:
+    """Packs the run's `working_dir`, or the driver's folder; a restored trainer has kept its own."""
+    directory: pathlib.Path | None = None
+    if given := runtime_of(config).get("working_dir"):
+        directory = pathlib.Path(str(given)).expanduser().resolve()
+    elif kept is None:
+        directory = _package.script_directory()
+    if directory is None:
+        digest, content = kept or ("", b"")
+        return Project(None, digest, content, digest)
+    archive = _package.pack_directory(directory, named=bool(given))
+    without = f", without the environment{'s' * (len(archive.environments) > 1)} " + ", ".join(archive.environments)
+    size = _size(len(archive.content))
+    say(f"{archive.directory} travels along: {archive.files} files, {size}{without if archive.environments else ''}")
+    if archive.secrets:
+        more = f" and {len(archive.secrets) - 10} more" if len(archive.secrets) > 10 else ""
+        say(
+            f"{', '.join(archive.secrets[:10])}{more} may hold secrets and stay here; what the workers need of them goes by "
+            f"RunConfig(secrets=), or all of the folder by a runtime_env with working_dir={str(directory)!r}"
+        )
+    return Project(directory, archive.digest, archive.content, archive.sources)
+
+
+class Submission:
+    """One `fit()`: from the trainer to the run and back. `start` alone does not wait for the run; several runs of one
+    program share their `project`."""
+
+    def __init__(self, trainer: DataParallelTrainer, head: Head, project: Project | None = None) -> None:
+        self.trainer = trainer
+        self.head = head
+        if trainer.run_config.name is None:  # a sweep's, or kept by an earlier version
+            trainer.run_config.take_name(_names.run_name(None))
+        self.name = _names.run_name(trainer.run_config.name)
+        self.callbacks = checked(trainer.run_config.callbacks)
+        self.project = project or project_of(trainer.run_config, trainer._code)
+        self.resume_blob = ""
+        self.warnings: list[str] = []  # of the submitted run
+        self.config = b""  # train_loop_config, pickled
+        self.before: dict[str, Any] | None = None  # the newest run of this name, when it has ended
+        self.asked = ""  # RTRAIN_DRIVER_ID of the run, once the head is asked for it
+        self.run_id = ""  # once the head has answered
+        self.place = _filesystems.Place("")
+
+    def start(self) -> dict[str, Any]:
+        """The run, submitted, or joined where this program's is alive."""
+        job, payload = self._job()
+        live = self._live_run(job)
+        self.trainer.run_config._fits += 1
+        if live is not None:
+            return self._known(live)
+        if job["name"] != self.name:
+            job["name"] = self.name
+            payload.parts["trainer"] = self._dumps(self._rest(), "the trainer")
+        run = self._submit(job, payload.to_bytes())
+        self.warnings = [str(one) for one in run.get("warnings") or []]
+        return self._known(run)
+
+    def _known(self, run: dict[str, Any]) -> dict[str, Any]:
+        """This process reads the run's checkpoints where their files lie."""
+        if (elsewhere := self.trainer.run_config.elsewhere) is not None:
+            _elsewhere.remember(run["run_path"], elsewhere)
+        return run
+
+    def run(self) -> Result:
+        try:
+            return self._run()
+        except Detached:
+            raise
+        except KeyboardInterrupt:
+            self._stop_submitted()
+            raise
+
+    def _run(self) -> Result:
+        try:
+            run = self.start()
+        except Unplaceable as error:
+            raise ControllerError(InsufficientClusterResourcesError(str(error)), f"Training failed: {error}") from error
+        for warning in self.warnings:
+            say(f"{self.name}: {warning}")
+        context = TrainRunContext(
+            run["run_id"],
+            self.name,
+            run["run_path"],
+            self.trainer.run_config,
+            self.trainer.scaling_config,
+            self.trainer.train_loop_config,
+        )
+        try:
+            return finished(self.head, run, self.callbacks, context)
+        finally:
+            self._sweep(run)
+
+    def _sweep(self, run: dict[str, Any]) -> None:
+        """The run is over: what it began from and keeps no more had to stay until then. Files elsewhere are nobody else's to remove."""
+        elsewhere = self.trainer.run_config.elsewhere
+        if elsewhere is None:
+            return
+        try:
+            ended = self.head.get(f"/v1/runs/{part(run['run_id'])}")
+            facts = Facts(experiment_name=self.name, run_id=run["run_id"], run_path=run["run_path"], attempt=int(ended["attempt"]) + 1)
+            sweeper = _elsewhere.Sweeper(elsewhere, facts)
+            while ended["state"] in TERMINAL and _reported.sweep(sweeper, facts, HEAD_AWAY_S):
+                pass
+        except Exception as error:  # a file system of the user's own may raise anything; the run has its own end
+            say(f"{self.name}: files of checkpoints that it keeps no more stay on storage_filesystem: {error}")
+
+    # -- what is sent -------------------------------------------------------------------------------------------------
+    def _job(self) -> tuple[dict[str, Any], _package.Payload]:
+        trainer, config = self.trainer, self.trainer.run_config
+        runtime = runtime_of(config)
+        self._check_elsewhere()
+        payload = self._payload()
+        self.config = payload.parts["config"]
+        identity = _package.fingerprint(trainer.train_loop_per_worker, self.project.sources.encode(), payload.parts["config"])
+        failure = config.failure_config or FailureConfig()
+        job: dict[str, Any] = {
+            "version": 1,
+            "name": self.name,
+            "entrypoint": WORKER,
+            "python": {"interpreter": os.environ.get("RTRAIN_PYTHON") or sys.executable},
+            "scaling": trainer.scaling_config.job(),
+            "failure": {"max_failures": failure.max_failures, "fail_fast": bool(failure.fail_fast)},
+            "env": {
+                **_names.propagated(),
+                **_runtime_env.env_vars(runtime),
+                **_texts(config.env),
+                "RTRAIN_DRIVER_ID": identity,
+            },
+            "labels": dict(config.labels),
+        }
+        if config.checkpoint_config is not None:
+            job["checkpoint"] = config.checkpoint_config.job()
+        storage_path = self._storage_path()
+        if storage_path is not None:
+            job["storage_path"] = storage_path
+            self._add_place(job)
+        if config.tracking:
+            job["tracking"] = {name: bool(wanted) for name, wanted in config.tracking.items()}
+        if config.secrets:
+            job["secrets"] = [*job.get("secrets", []), *config.secrets]
+        if config.queue is not None:
+            job["queue"] = config.queue
+        if config.priority is not None:
+            job["priority"] = config.priority
+        backend = getattr(trainer.backend_config, "backend", None)
+        timeout_s = getattr(trainer.backend_config, "timeout_s", None)
+        if timeout_s:
+            job["backend"] = {"timeout_s": int(timeout_s)}
+        if backend in ("nccl", "gloo"):
+            job.setdefault("backend", {})["name"] = backend
+        return job, payload
+
+    def _add_place(self, job: dict[str, Any]) -> None:
+        """What `storage_filesystem` brings beside a path."""
+        config = self.trainer.run_config
+        self.place = config.place
+        if both := sorted(self.place.environment.keys() & {*_texts(config.env), *config.secrets}):
+            raise ValueError(f"RunConfig(storage_filesystem=) and its env or secrets both give {', '.join(both)}; leave one of them out")
+        _filesystems.remember(self.place)
+        job["env"].update(self.place.variables)
+        if self.place.keys:
+            job["secrets"] = list(self.place.keys)
+
+    def _storage_path(self) -> str | None:
+        """None: the head's own storage, also for a run restored from there by its path on this machine."""
+        config, origin = self.trainer.run_config, self.trainer._origin
+        if config.runs_path is None or (origin is not None and origin.meant_by(config) and origin.is_on(self.head)):
+            return None
+        return config.runs_path
+
+    def _payload(self) -> _package.Payload:
+        trainer, config, origin = self.trainer, self.trainer.run_config, self.trainer._origin
+        parts = {
+            "loop": self._dumps(trainer.train_loop_per_worker, "train_loop_per_worker"),
+            "config": self._dumps(trainer._kept.get("config", trainer.train_loop_config), "train_loop_config"),
+            "data_config": self._dumps(trainer.dataset_config, "dataset_config"),
+            "torch_config": self._dumps(trainer.backend_config, "torch_config"),
+            "trainer": self._dumps(self._rest(), "the trainer"),
+        }
+        if datasets := trainer._kept.get("datasets", trainer.datasets):
+            parts["datasets"] = self._dumps(datasets, "datasets")
+        if config.stop is not None:
+            parts["stop"] = self._dumps(config.stop, "RunConfig.stop")
+        if config.elsewhere is not None:
+            parts["elsewhere"] = self._dumps(config.elsewhere, "storage_filesystem")
+        if trainer.validation_config is not None:
+            parts["validation"] = self._dumps(trainer.validation_config, "validation_config")
+        header = {
+            **_package.header(),
+            "code": self.project.digest,
+            "torch": trainer._torch,
+            "metadata": trainer.metadata,
+            "log_level": config.logging_config.level if config.logging_config else None,
+            "log_to_file": config.log_to_file or None,
+            "validation": trainer.validation_config is not None,
+            "resume_from": self._resume_from(),
+            "goes_on_in": origin.path if origin is not None and origin.meant_by(config) and origin.newest() else "",
+        }
+        return _package.Payload(header, parts)
+
+    def _check_elsewhere(self) -> None:
+        """ValueError for what needs the files where other processes than the workers can read them."""
+        found = self.trainer.run_config.elsewhere
+        if found is None:
+            return
+        if _filesystems.kind_of(found.filesystem) == "memory":
+            raise ValueError("storage_filesystem is the memory of this process, and a run has processes of its own: num_workers=0 can use it")
+        if self.trainer.validation_config is not None:
+            raise ValueError(
+                "validation_config reads checkpoints in processes of their own, which no storage_filesystem is handed to: give "
+                "storage_path as a path that the nodes mount, or as s3://bucket/prefix"
+            )
+
+    def _resume_from(self) -> dict[str, str] | None:
+        """A committed checkpoint by its path; a directory that only this machine has travels as a blob."""
+        given = self.trainer.resume_from_checkpoint
+        if given is None:
+            return None
+        if given._blob and self.head.exists(f"/v1/blobs/{given._blob}"):
+            self.resume_blob = given._blob
+            return {"path": given.path, "blob": given._blob}
+        folder = pathlib.Path(given.path)
+        if given._filesystem is None and _elsewhere.of(given.path) is None and (not folder.is_dir() or (folder / ".manifest.json").is_file()):
+            return {"path": given.path}
+        with given.as_directory() as directory:
+            self.resume_blob = self.head.upload_blob(_package.tar_of(pathlib.Path(directory)))
+        return {"path": given.path, "blob": self.resume_blob}
+
+    def _dumps(self, value: object, what: str) -> bytes:
+        return _package.dumps(value, what, self.project.directory)
+
+    def _rest(self) -> dict[str, Any]:
+        """What `restore` needs beside the loop, its config and the datasets; callbacks stay with their driver."""
+        import copy
+
+        config = copy.copy(self.trainer.run_config)
+        config.callbacks = []
+        config.name = str(self.name)
+        config.stop = None
+        config.storage_path, config.records_path = config.runs_path, None
+        config.storage_filesystem = None  # it may hold keys, and storage_path says where
+        return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+    def _live_run(self, job: dict[str, Any]) -> dict[str, Any] | None:
+        """A live run of this name: joined when its driver was this one and it is kept where this one's is, else a Conflict.
+        Without a name of its own the first `fit()` of a config takes the next one then, and goes on from nobody else's checkpoint."""
+        config = self.trainer.run_config
+        unnamed = not config.is_named and config._fits == 0  # the name says which config of this program it is, in any attempt
+        while (found := self._found()) is not None:
+            same_path = same_storage(found["storage_path"], job.get("storage_path"))
+            mine = same_path and _driver_of(found) == job["env"]["RTRAIN_DRIVER_ID"]
+            if unnamed and not mine:
+                self.name = _names.run_name(None)
+                config.take_name(self.name)
+                continue
+            if found["state"] in TERMINAL and not (unnamed and found["state"] == "SUCCEEDED"):
+                self.before = found
+                return None
+            if not mine:
+                raise self._conflict(found, same_path=same_path)
+            say(f"run {self.name} is {found['state']}: this driver joins it")
+            return found
+        return None
+
+    def _found(self) -> dict[str, Any] | None:
+        """The newest run of this name."""
+        try:
+            found: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
+        except NotFound:
+            return None
+        return found if found["name"] == self.name else None
+
+    def _conflict(self, found: dict[str, Any], *, same_path: bool) -> Conflict:
+        unlike = "training function or config" if same_path else f"storage path ({found['storage_path']})"
+        return Conflict(
+            "conflict",
+            f"a run named {self.name} of {found['user']} is {found['state']}, with another {unlike}",
+            f"rtrain.train.attach({self.name!r}) waits for it, `rtrain stop {self.name}` ends it, or take another name",
+        )
+
+    def _submit(self, job: dict[str, Any], driver_pkl: bytes) -> dict[str, Any]:
+        job["env"]["RTRAIN_DRIVER_SHA256"] = self.head.upload_blob(driver_pkl)
+        if self.resume_blob:  # named here, the head keeps it as long as the run
+            job["env"]["RTRAIN_RESUME_SHA256"] = self.resume_blob
+        if self.project.content:
+            self.head.upload_blob(self.project.content)
+        body = {"job": job, "key": str(uuid.uuid4()), "code_sha256": self.project.digest, "resume": True}
+        body["secrets"] = _secret_values(job.get("secrets", []), self.place.keys)
+        self.asked = job["env"]["RTRAIN_DRIVER_ID"]
+        run: dict[str, Any] = self.head.post("/v1/runs", body)
+        self.run_id = str(run["run_id"])
+        if self.before is not None and self.before["run_path"] == run["run_path"]:
+            changed = differences(self.head, self.before, run, self.config)
+            end = f"{self.before['state']}, {self.before['checkpoints']} checkpoints"
+            say(f"{self.name} goes on where it ended ({end})" + "".join(f"\n  {line}" for line in changed))
+        return run
+
+    def _stop_submitted(self) -> None:
+        """Ctrl-C came when the run was, or may have been, submitted, and was not watched for."""
+        if not self.asked:
+            return
+        if _names.setting("ON_INTERRUPT", "stop") == "detach":
+            say(f"detached; {self.name} goes on if the head has taken it. rtrain.train.attach({self.name!r}) comes back")
+            return
+        try:
+            run_id = self.run_id or self._submitted_id()
+            if not run_id:
+                say(f"{self.name} was not submitted")
+            elif self.head.post(f"/v1/runs/{part(run_id)}/stop")["state"] not in TERMINAL:
+                say(f"{self.name} is being stopped: Ctrl-C came when it was submitted")
+        except HeadError as error:
+            say(
+                f"{self.name} may have been submitted and could not be stopped: {error.message}; `rtrain stop {self.name}` ends it"
+            )
+
+    def _submitted_id(self) -> str:
+        """Of the run whose submission was not answered; the head may still be at it."""
+        deadline = time.monotonic() + _TAKEN_WITHIN_S
+        while time.monotonic() < deadline:
+            found = self._found()
+            if found is not None and found["state"] not in TERMINAL and _driver_of(found) == self.asked:
+                return str(found["run_id"])
+            time.sleep(0.1)
+        return ""
+
+
+def _driver_of(run: dict[str, Any]) -> str:
+    return str(((run.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_ID"))
+
+
+def _secret_values(names: list[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Those of this process's environment, and those that are given."""
+    if missing := [name for name in names if name not in given and name not in os.environ]:
+        raise ValueError(f"RunConfig(secrets=) names {', '.join(missing)}: not set in this process's environment; export it here")
+    return {name: given[name] if name in given else os.environ[name] for name in names}
+
+
+def _texts(values: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (values or {}).items()}
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{max(count // 1024, 1)} KiB"
+
+
+def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext) -> Result:
+    """Follows the run to its end; its Result, or what its failure raises."""
+    head = Head(head.place, patience_s=HEAD_AWAY_S)
+    driver = Driver(head, run["run_id"], run["name"], callbacks, context, prints=_where.shows_prints())
+    with told_of_end(callbacks, context):
+        with driver.interrupts.watched():
+            driver.tell_begin()
+            validator = Validator(head, run)
+            ended = driver.follow()
+        validator.finish()
+    result = result_of(head, ended)
+    if result.error is not None:
+        raise result.error
+    return result

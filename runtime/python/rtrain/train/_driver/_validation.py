@@ -1,0 +1,218 @@
+"""Validation of reported checkpoints: the worker leaves what is to be validated with the head, the driver runs it, one at a
+time, in a process of its own or by a remote call, and leaves what it said. What is pending survives restarts of both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable, part
+from rtrain.train import _metrics
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._configs import ValidationConfig, ValidationFn, ValidationTaskConfig
+from rtrain.train._driver import _raised
+from rtrain.train._driver._package import Payload, dumps
+from rtrain.train._session._records import ReportedCheckpointStatus
+
+_PREFIX = "validation-"
+_POLL_S = 1.0
+_AFTER_KILL_S = 10.0
+_ERROR_MOST = 16_000  # bytes
+_KNOWN_TRIES, _KNOWN_PAUSE_S = 1200, 0.05  # a minute, not counting the time that the head is away
+PENDING = ReportedCheckpointStatus.PENDING_VALIDATION.value
+
+
+def ask(head: Head, run_id: str, directory: str, task: object) -> None:
+    """A worker's wish that the checkpoint be validated."""
+    config = task if isinstance(task, ValidationTaskConfig) else ValidationTaskConfig()
+    wish = {
+        "status": PENDING,
+        "fn_kwargs": b64encode(dumps(config.fn_kwargs or {}, "ValidationTaskConfig.fn_kwargs")).decode(),
+        "timeout_s": config.timeout_s,
+    }
+    for left in reversed(range(_KNOWN_TRIES)):  # the head hears of the commit from the agent, and may not have heard yet
+        try:
+            _put(head, run_id, directory, wish)
+            return
+        except Conflict:
+            if not left:
+                raise
+        time.sleep(_KNOWN_PAUSE_S)
+
+
+def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
+    """Checkpoint directory to what is known of its validation."""
+    route = f"/v1/runs/{part(run_id)}/values"
+    found = {}
+    for one in head.get(route)["items"]:
+        if str(one["key"]).startswith(_PREFIX):
+            with contextlib.suppress(NotFound):  # removed with its checkpoint in between
+                found[one["key"][len(_PREFIX) :]] = json.loads(head.content(f"{route}/{part(one['key'])}"))
+    return found
+
+
+def _put(head: Head, run_id: str, directory: str, what: Mapping[str, Any]) -> None:
+    head.put(f"/v1/runs/{part(run_id)}/values/{_PREFIX}{part(directory)}", json.dumps(what).encode())
+
+
+class Validator:
+    """The driver's side: a thread that validates what is pending, and `finish`, which waits for all of it. Of another user's
+    run it validates nothing: what is pending and the function are pickles of that user."""
+
+    def __init__(self, head: Head, run: Mapping[str, Any]) -> None:
+        self._head = head
+        self._run_id = str(run["run_id"])
+        self._run_path = str(run["run_path"])
+        self._ending = threading.Event()
+        self._config: ValidationConfig | None = _config_of(head, run)
+        self._thread = threading.Thread(target=self._work, daemon=True, name="rtrain-validation")
+        if self._config is not None:
+            self._thread.start()
+
+    def finish(self) -> None:
+        """Waits until nothing is pending."""
+        self._ending.set()
+        if self._config is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            ending = self._ending.is_set()
+            try:
+                pending = [
+                    (name, one) for name, one in sorted(answers(self._head, self._run_id).items()) if one["status"] == PENDING
+                ]
+                for name, wish in pending:
+                    _put(self._head, self._run_id, name, self._answer(name, wish))
+            except HeadError as error:
+                print(f"rtrain: validation waits: {error.message}", file=sys.stderr)
+            if ending:
+                return
+            self._ending.wait(_POLL_S)
+
+    def _answer(self, name: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """What the validation said; whatever is wrong with this one leaves the next ones alone."""
+        try:
+            return self._validated(name, wish)
+        except Unreachable:
+            raise  # it is asked for again when the head is back
+        except Exception:
+            return _failed(f"the validation of {name} could not be carried out:\n{traceback.format_exc()}")
+
+    def _validated(self, name: str, wish: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._config is not None
+        task = self._config.task_config or ValidationTaskConfig()
+        arguments = {**(task.fn_kwargs or {}), **pickle.loads(b64decode(wish["fn_kwargs"]))}
+        timeout_s = wish.get("timeout_s") or task.timeout_s
+        if self._config.ray_remote_kwargs:
+            return _run_there(self._config, f"{self._run_path}/{name}", arguments, timeout_s)
+        with tempfile.TemporaryDirectory(prefix="rtrain-validation-") as folder:
+            answer = pathlib.Path(folder) / "answer.json"
+            job = {
+                "fn": dumps(self._config.fn, "ValidationConfig.fn"),
+                "kwargs": arguments,
+                "path": f"{self._run_path}/{name}",
+                "sys_path": sys.path,
+                "answer": str(answer),
+            }
+            return _run_apart(dumps(job, "the validation"), answer, timeout_s)
+
+
+def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dict[str, Any]:
+    command = [sys.executable, "-m", "rtrain.train._driver._validation"]
+    package = str(pathlib.Path(__file__).resolve().parents[3])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
+    # A file, not a pipe: processes that the function started may hold it open, and are not waited for.
+    with (answer.parent / "stderr").open("w+b") as err:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=err, env=environment)
+        try:
+            process.communicate(job, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_AFTER_KILL_S)
+            return _too_long(timeout_s)
+        err.seek(max(0, err.seek(0, os.SEEK_END) - _ERROR_MOST))
+        said = err.read().decode("utf-8", "replace").strip()
+    if process.returncode == 0 and answer.is_file():
+        return _answered(answer.read_text())
+    ended = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
+    if process.returncode == 1 and said:
+        return _failed(said)  # its traceback
+    return _failed(f"{said}\nthe validation function ended its process ({ended}) before it gave metrics; return them".strip())
+
+
+def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
+    """On a node of the cluster, by `rtrain.remote`; the time that it waits for its place counts."""
+    from rtrain._remote._api import remote
+    from rtrain._remote._errors import GetTimeoutError, RemoteError
+
+    try:
+        return _answered(remote(**(config.ray_remote_kwargs or {}))(validate).value_within(timeout_s, config.fn, path, arguments))
+    except GetTimeoutError:
+        return _too_long(timeout_s)
+    except Unreachable:
+        raise
+    except (RemoteError, HeadError) as error:
+        return _failed(str(error))
+
+
+def _answered(metrics: str) -> dict[str, Any]:
+    return {"status": ReportedCheckpointStatus.VALIDATED.value, "metrics": json.loads(metrics), "error": ""}
+
+
+def _failed(text: str) -> dict[str, Any]:
+    print(f"rtrain: a validation failed:\n{text}", file=sys.stderr)
+    return {"status": ReportedCheckpointStatus.VALIDATION_FAILED.value, "metrics": {}, "error": text[-2000:]}
+
+
+def _too_long(timeout_s: float | None) -> dict[str, Any]:
+    return {"status": ReportedCheckpointStatus.VALIDATION_TIMEOUT.value, "metrics": {}, "error": f"longer than {timeout_s} s"}
+
+
+def _config_of(head: Head, run: Mapping[str, Any]) -> ValidationConfig | None:
+    digest = ((run.get("job") or {}).get("env") or {}).get("RTRAIN_DRIVER_SHA256")
+    if not digest:
+        return None
+    if not _raised.is_own(head, run):
+        whose = f"user {run.get('user')}, whose code it would run here"
+        print(f"rtrain: {run['name']} is a run of {whose}; if it has validations, {run.get('user')}'s driver makes them", file=sys.stderr)
+        return None
+    try:
+        payload = Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), f"the blob {digest}")
+    except NotFound:
+        return None
+    config: ValidationConfig | None = payload.part("validation") if "validation" in payload.parts else None
+    return config
+
+
+def main() -> int:
+    """One validation: its job on stdin, the metrics into a file."""
+    content = sys.stdin.buffer.read()
+    job = pickle.loads(content)
+    sys.path[:] = job["sys_path"]
+    pathlib.Path(job["answer"]).write_text(validate(pickle.loads(job["fn"]), job["path"], job["kwargs"]))
+    return 0
+
+
+def validate(fn: ValidationFn, path: str, arguments: dict[str, Any]) -> str:
+    """The metrics, encoded."""
+    metrics = fn(Checkpoint(path), **arguments)
+    if not isinstance(metrics, Mapping):
+        raise TypeError(f"the validation function gave a {type(metrics).__name__}; it gives a dict of metrics")
+    return _metrics.encode(metrics)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

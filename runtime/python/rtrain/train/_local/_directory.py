@@ -1,0 +1,355 @@
+"""A run's directory, written by local mode: the same files as a cluster's agents write (storage/checkpoint in the sources), so
+`restore`, `Result.from_path` and a cluster can go on with it."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtrain.train._checkpoints import _checkpoint_names
+from rtrain.train._checkpoints._run_directory import FORMAT, MANIFEST, header_of
+
+_PIECE = 4 << 20
+
+
+@dataclass(frozen=True)
+class Found:
+    """A committed checkpoint: its directory's name and its manifest."""
+
+    name: str
+    manifest: dict[str, Any]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return int(self.manifest["attempt"]), int(self.manifest["report"])
+
+    @property
+    def metrics(self) -> Any:
+        kept = self.manifest["metrics"]
+        return json.loads(kept) if isinstance(kept, str) else kept
+
+
+@dataclass
+class Directory:
+    path: pathlib.Path
+    name: str
+    run_id: str = ""
+    attempt: int = 0
+    writes_as: str = ""  # the run_id, another one after each attempt that succeeded: that one's data is not replaced any more
+    start: Found | None = None
+    reports_before: int = 0
+    format: int = FORMAT
+    warnings: list[str] = field(default_factory=list)
+    _journal: Any = None
+    _lock: Any = None
+
+    # -- beginning ----------------------------------------------------------------------------------------------------
+    def open(self, job: Mapping[str, Any], world_size: int, nodes: list[str]) -> None:
+        """Makes the directory or goes on with it, and claims the next attempt. RuntimeError when another process trains
+        under this name."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / ".local-lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RuntimeError(
+                f"another process trains run {self.name} in {self.path} now; wait for it, or give RunConfig(name=) another name"
+            ) from error
+        header: dict[str, Any] = {"schema_version": 1, "format": FORMAT, "name": self.name, "cluster_id": "local"}
+        header.update(run_id=f"local-{secrets.token_hex(6)}", user=os.environ.get("USER") or "local", job=dict(job))
+        header.update(code_sha256="", created_wall_ms=_now())
+        if not _create(self.path / "run.json", header):
+            header = header_of((self.path / "run.json").read_bytes(), str(self.path))
+        self.run_id = str(header["run_id"])
+        self.format = int(header.get("format", 1))
+        self._claim(job, world_size, nodes)
+
+    def _claim(self, job: Mapping[str, Any], world_size: int, nodes: list[str]) -> None:
+        claims = self.path / "attempts"
+        claims.mkdir(exist_ok=True)
+        self.attempt = max((int(one.stem) for one in claims.glob("??????.json")), default=0) + 1
+        claim = {"schema_version": 1, "number": self.attempt, "cluster_id": "local", "run_id": self.run_id}
+        claim.update(world_size=world_size, nodes=nodes, job=dict(job), wall_ms=_now(), counts=True)
+        while not _create(claims / f"{self.attempt:06d}.json", claim):
+            self.attempt += 1
+            claim["number"] = self.attempt
+        ended = sum(self._succeeded(number) for number in range(1, self.attempt))
+        self.writes_as = f"{self.run_id}s{ended}" if ended else self.run_id
+        self.start = self._newest_sound()
+        begin = {"schema_version": 1, "from": "", "attempt": 0, "report": 0, "reports_before": 0}
+        if self.start is not None:
+            attempt, report = self.start.place
+            before = self._begin_of(attempt)
+            self.reports_before = int((before or {}).get("reports_before") or 0) + report
+            begin.update({"from": self.start.name, "attempt": attempt, "report": report, "reports_before": self.reports_before})
+        mine = claims / f"{self.attempt:06d}"
+        mine.mkdir(exist_ok=True)
+        _create(mine / "from.json", begin)
+        self._journal = (mine / "metrics-000001.jsonl").open("a")
+
+    def _succeeded(self, attempt: int) -> bool:
+        try:
+            return bool(json.loads((self.path / "attempts" / f"{attempt:06d}" / "end.json").read_text())["state"] == "SUCCEEDED")
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def _begin_of(self, attempt: int) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = json.loads((self.path / "attempts" / f"{attempt:06d}" / "from.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found
+
+    # -- checkpoints ----------------------------------------------------------------------------------------------------
+    def claim_name(self, name: str, report: int) -> bool:
+        return self.format >= 2 and claim_name(self.path, name, self.attempt, report) is not Claim.TAKEN
+
+    def committed(self) -> list[Found]:
+        """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
+        what each one started from."""
+        found = [one for one in map(_read_manifest, self.path.glob(f"*/{MANIFEST}")) if one is not None and self._is_its_own(one)]
+        numbers = [int(one.stem) for one in (self.path / "attempts").glob("??????.json")]
+        live, attempt, last = [], max((n for n in numbers if self._begin_of(n) is not None), default=0), None
+        while attempt:
+            live += [one for one in found if one.place[0] == attempt and (last is None or one.place[1] <= last)]
+            begin = self._begin_of(attempt) or {}
+            following, last = int(begin.get("attempt") or 0), int(begin.get("report") or 0)
+            attempt = following if following < attempt else 0
+        return sorted(live, key=lambda one: one.place)
+
+    def _is_its_own(self, one: Found) -> bool:
+        """The directory's name says the attempt of its manifest, or names/ does. A claim that cannot be read says nothing."""
+        if _checkpoint_names.has_attempt(one.name):
+            return int(one.name.rpartition("-a")[2]) == one.place[0]
+        if _checkpoint_names.fault_of(one.name):
+            return False
+        try:
+            return _claim_of(self.path, one.name) in (None, one.place)
+        except FileNotFoundError:
+            return False
+
+    def _newest_sound(self) -> Found | None:
+        for one in reversed(self.committed()):
+            fault = self._fault(one)
+            if not fault:
+                return one
+            self.warnings.append(f"a damaged checkpoint was passed over: {one.name}: {fault}")
+        return None
+
+    def _fault(self, one: Found) -> str:
+        for file in one.manifest["files"]:
+            place = self.path / one.name / file["path"]
+            try:
+                if place.stat().st_size != file["bytes"] or _hash(place) != file["sha256"]:
+                    return f"{file['path']} is not what was committed"
+            except OSError as error:
+                return f"{file['path']}: {error.strerror}"
+        return ""
+
+    def write_manifest(self, name: str, report: int, files: list[dict[str, Any]], metrics_json: str, world_size: int) -> Found:
+        """The commit. The metrics are kept as their text, so the hash is the same whoever counts it."""
+        manifest: dict[str, Any] = {"schema_version": 1, "directory": name, "attempt": self.attempt, "report": report}
+        manifest.update(world_size=world_size, wall_ms=_now(), bytes=sum(one["bytes"] for one in files))
+        manifest.update(metrics=metrics_json, files=sorted(files, key=lambda one: str(one["path"])))
+        text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        manifest["manifest_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        _replace(self.path / name / MANIFEST, manifest)
+        return Found(name, manifest)
+
+    def remove(self, one: Found) -> None:
+        """The manifest first: a half-removed checkpoint does not exist."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / one.name / MANIFEST).unlink()
+        shutil.rmtree(self.path / one.name, ignore_errors=True)
+
+    # -- reports and the end --------------------------------------------------------------------------------------------
+    def journal(self, index: int, metrics: list[str]) -> None:
+        ranks = ", ".join(f'"{rank}": {text}' for rank, text in enumerate(metrics))
+        self._journal.write(f'{{"index": {index}, "wall_ms": {_now()}, "metrics": {{{ranks}}}}}\n')
+        self._journal.flush()
+
+    def end(self, state: str, cause: str, started_ms: int, metrics_json: str) -> None:
+        last = self.committed()
+        mine = self.path / "attempts" / f"{self.attempt:06d}"
+        attempt = {"schema_version": 1, "attempt": self.attempt, "state": state, "cause": cause}
+        attempt.update(first_failure_rank=None, started_wall_ms=started_ms, ended_wall_ms=_now())
+        _replace(mine / "end.json", attempt)
+        result: dict[str, Any] = {"schema_version": 1, "name": self.name, "cluster_id": "local", "run_id": self.run_id}
+        result.update(state=state, reason=cause, attempts=self.attempt, failures=int(state == "FAILED"))
+        result.update(checkpoint=last[-1].name if last else None, metrics=json.loads(metrics_json or "null"))
+        result.update(warnings=self.warnings, submitted_wall_ms=started_ms, ended_wall_ms=_now())
+        _replace(self.path / "result.json", result)
+
+    def keep(self, driver_pkl: bytes, code_sha256: str, code: bytes) -> None:
+        """What `restore` needs: the code first, since driver.pkl names it. Of earlier codes those stay that a cluster's attempts
+        name."""
+        folder = self.path / "code"
+        if code:
+            folder.mkdir(exist_ok=True)
+            if not (folder / f"{code_sha256}.tar.zst").is_file():
+                _write(folder / f"{code_sha256}.tar.zst", code)
+        _write(self.path / "driver.pkl", driver_pkl)
+        named = {code_sha256, *map(_code_of, [self.path / "run.json", *(self.path / "attempts").glob("??????.json")])}
+        for one in folder.glob("*.tar.zst"):
+            if one.name.partition(".")[0] not in named:
+                one.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Unlocks it also where a process that the loop forked (a loader's worker) lives on and has the lock's file open."""
+        if self._journal is not None:
+            self._journal.close()
+        if self._lock is not None and not self._lock.closed:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            self._lock.close()
+
+
+class Claim(enum.Enum):
+    FIRST = "FIRST"  # nobody had the name
+    AGAIN = "AGAIN"  # this report has it already, as another of its ranks or an earlier try has asked
+    TAKEN = "TAKEN"
+
+
+def claim_name(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
+    """Whose the directory of exactly this name is, as names/<name> says from now on. TAKEN also where other files are there."""
+    if _checkpoint_names.fault_of(name):
+        return Claim.TAKEN
+    files = (run / name).is_file() or any((run / name).rglob("*"))  # looked for first: who has the name brings some
+    if files and not (run / "names" / name).exists():
+        return Claim.TAKEN
+    return claim_in_place(run, name, attempt, report)
+
+
+def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
+    """The same of a directory in which the report's files may lie already."""
+    (run / "names").mkdir(parents=True, exist_ok=True)
+    if _create(run / "names" / name, {"schema_version": 1, "attempt": attempt, "report": report}):
+        _sync(run / "names")
+        _sync(run)
+        return Claim.FIRST
+    return Claim.AGAIN if _claim_of(run, name) == (attempt, report) else Claim.TAKEN
+
+
+def _claim_of(run: pathlib.Path, name: str) -> tuple[int, int] | None:
+    """The attempt and the report whose directory it is; None: it cannot be read. FileNotFoundError: nobody's."""
+    try:
+        claim = json.loads((run / "names" / name).read_text())
+        return int(claim["attempt"]), int(claim["report"])
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def take_files(source: pathlib.Path, target: pathlib.Path, names: list[str], rank: int, *, move: bool) -> list[dict[str, Any]]:
+    """Copies (or moves) the files into the checkpoint's directory, flushed and hashed: their entries in the manifest."""
+    return [_take(source / name, target / name, name, rank, move=move) for name in names]
+
+
+def _take(source: pathlib.Path, target: pathlib.Path, name: str, rank: int, *, move: bool) -> dict[str, Any]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if move and source != target:
+        with contextlib.suppress(OSError):  # another file system
+            source.replace(target)
+    digest, size = hashlib.sha256(), 0
+    if target.exists():
+        with target.open("rb") as there:
+            while piece := there.read(_PIECE):
+                digest.update(piece)
+                size += len(piece)
+            os.fsync(there.fileno())
+    else:
+        with source.open("rb") as here, target.open("wb") as there:
+            while piece := here.read(_PIECE):
+                digest.update(piece)
+                size += len(piece)
+                there.write(piece)
+            there.flush()
+            os.fsync(there.fileno())
+        shutil.copymode(source, target)
+    return {"path": name, "bytes": size, "sha256": digest.hexdigest(), "rank": rank}
+
+
+def files_below(folder: pathlib.Path) -> list[str]:
+    return sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file() and one.name != MANIFEST)
+
+
+def _read_manifest(file: pathlib.Path) -> Found | None:
+    try:
+        manifest = json.loads(file.read_text())
+        return Found(file.parent.name, manifest) if manifest["directory"] == file.parent.name else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _code_of(record: pathlib.Path) -> str:
+    try:
+        return str(json.loads(record.read_text()).get("code_sha256") or "")
+    except (OSError, ValueError):
+        return ""
+
+
+def _write(file: pathlib.Path, content: bytes) -> None:
+    aside = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
+    try:
+        aside.write_bytes(content)
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _create(file: pathlib.Path, value: Mapping[str, Any]) -> bool:
+    """False: it was there already."""
+    aside = _aside(file, value)
+    try:
+        os.link(aside, file)
+    except FileExistsError:
+        return False
+    finally:
+        aside.unlink()
+    return True
+
+
+def _replace(file: pathlib.Path, value: Mapping[str, Any]) -> None:
+    _aside(file, value).replace(file)
+    _sync(file.parent)
+
+
+def _sync(folder: pathlib.Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _aside(file: pathlib.Path, value: Mapping[str, Any]) -> pathlib.Path:
+    aside = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
+    with aside.open("w") as out:
+        json.dump(value, out, indent=2, sort_keys=True, ensure_ascii=False)
+        out.write("\n")
+        out.flush()
+        os.fsync(out.fileno())
+    return aside
+
+
+def _hash(file: pathlib.Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

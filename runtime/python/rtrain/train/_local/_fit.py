@@ -1,0 +1,284 @@
+"""Local mode: `num_workers=0` trains in this process, and under torchrun in all of its ranks, without a cluster. Reports,
+checkpoints and the Result lie in the run's directory as a cluster would leave them; the same name goes on from there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rtrain._local_cluster import RESULTS
+from rtrain.train import _names, _session
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._driver import _package
+from rtrain.train._driver._submission import Submission
+from rtrain.train._errors import ControllerError
+from rtrain.train._local._directory import Directory
+from rtrain.train._local._ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
+from rtrain.train._local._session import LocalSession
+from rtrain.train._result import Result
+from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, told_of_end
+from rtrain.train._session import _behind
+from rtrain.train._session._records import Facts, LoopEnded
+from rtrain.train._workers import _tracking
+from rtrain.train.backend import Hooks
+
+if TYPE_CHECKING:
+    from rtrain.train._trainer import DataParallelTrainer
+
+
+def fit(trainer: DataParallelTrainer) -> Result:
+    """Trains here; the Result, on every rank. What the loop raises is raised as it is."""
+    ranks: Ranks = UnderTorchrun(trainer.backend_config) if under_torchrun() else Alone()
+    try:
+        return _Fit(trainer, ranks).run()
+    finally:
+        ranks.close()
+
+
+class _Fit:
+    def __init__(self, trainer: DataParallelTrainer, ranks: Ranks) -> None:
+        self.trainer = trainer
+        self.ranks = ranks
+        self.root = ranks.world_rank == 0
+        self.callbacks: list[UserCallback] = checked(trainer.run_config.callbacks) if self.root else []
+        self.started_ms = int(time.time() * 1000)
+
+    def run(self) -> Result:
+        directory = self._directory()
+        facts = self._facts(directory)
+        context = TrainRunContext(
+            directory.run_id,
+            directory.name,
+            str(directory.path),
+            self.trainer.run_config,
+            self.trainer.scaling_config,
+            self.trainer.train_loop_config,
+        )
+        session = LocalSession(facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._told(context))
+        with contextlib.closing(directory), _kept_code(self.trainer):
+            self._furnish(session)
+            _tracking.start(facts, _trackers(self.trainer.run_config))
+            with told_of_end(self.callbacks, context):
+                with callback_errors():
+                    for callback in self.callbacks:
+                        callback.before_run(context)
+                value = self._train(session, directory, context)
+        self.ranks.gather(None, "at the run's end")  # rank 0 has written it
+        result = Result.from_path(directory.path)
+        result.return_value = self.ranks.broadcast(value, "returning from fit()")
+        return result
+
+    # -- before the loop ------------------------------------------------------------------------------------------------
+    def _directory(self) -> Directory:
+        """Rank 0 makes or opens it, and tells the others which it is."""
+        config = self.trainer.run_config
+        told: dict[str, Any] = {}
+        opened: Directory | None = None
+        if self.root:
+            try:
+                name = torchruns_own_name() if not config.is_named and under_torchrun() else _names.run_name(config.name)
+                opened = Directory(_storage(config.runs_path) / name, name)
+                opened.open(self._job(name), self.ranks.world_size, [node_name()])
+                told = {"path": str(opened.path), "run_id": opened.run_id, "attempt": opened.attempt, "start": opened.start}
+                told.update(name=name, reports_before=opened.reports_before, writes_as=opened.writes_as)
+                self._keep_driver(opened)
+                for warning in opened.warnings:
+                    _say(f"{name}: {warning}")
+            except (OSError, ValueError, RuntimeError) as error:
+                told = {"error": error}
+                if opened is not None:
+                    opened.close()
+        told = self.ranks.broadcast(told, "opening the run's directory")
+        if "error" in told:
+            raise told["error"]
+        if not config.is_named:
+            config.take_name(told["name"])  # rank 0's
+        directory = opened or Directory(pathlib.Path(told["path"]), told["name"])
+        directory.run_id, directory.attempt = told["run_id"], told["attempt"]
+        directory.start, directory.reports_before, directory.writes_as = told["start"], told["reports_before"], told["writes_as"]
+        seen = self.ranks.gather((directory.path / "run.json").is_file(), "looking for the run's directory")
+        missing = [rank for rank, there in enumerate(seen) if not there]
+        if missing:
+            directory.close()
+            raise RuntimeError(
+                f"ranks {missing} do not see {directory.path}, which rank 0 made: with several nodes RunConfig(storage_path=) must "
+                "be a directory that all of them mount"
+            )
+        if self.root:
+            _say(f"local mode: {directory.name} trains in {self.ranks.world_size} process(es); its run is in {directory.path}")
+        return directory
+
+    def _job(self, name: str) -> dict[str, Any]:
+        config = self.trainer.run_config
+        job: dict[str, Any] = {"version": 1, "name": name, "entrypoint": ["python", "-m", "rtrain.train._worker_main"]}
+        job["scaling"] = {"workers": self.ranks.world_size}
+        if config.checkpoint_config is not None:
+            job["checkpoint"] = config.checkpoint_config.job()
+        return job
+
+    def _keep_driver(self, directory: Directory) -> None:
+        """What `restore(path)` needs. What cannot be pickled or packed trains here all the same."""
+        no_head: Any = None
+        try:
+            kept = _Kept(self.trainer, no_head)
+            kept.name = directory.name
+            directory.keep(kept._payload().to_bytes(), kept.project.digest, kept.project.content)
+        except Exception as error:
+            directory.warnings.append(
+                f"{directory.path} does not keep this training function, so restore() cannot go on with it; a fit() of the same name "
+                f"can: {type(error).__name__}: {error}"
+            )
+
+    def _facts(self, directory: Directory) -> Facts:
+        return Facts(
+            world_size=self.ranks.world_size,
+            world_rank=self.ranks.world_rank,
+            local_rank=self.ranks.local_rank,
+            local_world_size=self.ranks.local_world_size,
+            node_rank=self.ranks.node_rank,
+            node=node_name(),
+            experiment_name=directory.name,
+            run_id=directory.run_id,
+            writes_as=directory.writes_as,
+            attempt=directory.attempt,
+            reports_before=directory.reports_before,
+            storage_path=str(directory.path.parent),
+            run_path=str(directory.path),
+            metadata=self.trainer.metadata,
+        )
+
+    def _furnish(self, session: LocalSession) -> None:
+        from rtrain.train._workers._datasets import Shards
+        from rtrain.train._workers._setup import _stop_function
+
+        trainer = self.trainer
+        datasets = _loaded(trainer._kept.get("datasets")) or trainer.datasets
+        if datasets:
+            session.shards = Shards(datasets, trainer.dataset_config, session.facts)
+        if trainer.run_config.stop is not None:
+            session.stop = _stop_function(trainer.run_config.stop)
+        if trainer.validation_config is not None:
+            session.validate = _validation(trainer.validation_config)
+        if (elsewhere := trainer.run_config.elsewhere) is not None:
+            _elsewhere.remember(session.facts.run_path, elsewhere)
+            if self.root:
+                elsewhere.begin(session.facts)
+                session.sweeper = _elsewhere.Sweeper(elsewhere, session.facts)
+        session.start_from(trainer.resume_from_checkpoint)
+
+    # -- the loop -------------------------------------------------------------------------------------------------------
+    def _train(self, session: LocalSession, directory: Directory, context: TrainRunContext) -> Any:
+        from rtrain.train._worker_main import _call
+
+        loop = _loaded(self.trainer.train_loop_per_worker)
+        config = _loaded(self.trainer._kept.get("config")) or self.trainer.train_loop_config
+        value = None
+        hooks = Hooks(session, self.trainer.backend_config)
+        with _session.use(session), self._log_files():
+            try:
+                hooks.call("on_start")
+                hooks.call("on_training_start")
+                with contextlib.suppress(LoopEnded), hooks.around_loop():
+                    value = _call(loop, config)
+                    _behind.join()
+                hooks.call("on_shutdown")
+                session.wait_for_ends()
+            except BaseException as error:
+                _behind.abandon()
+                _tracking.finish(failed=True)
+                if self.root:
+                    stopped = isinstance(error, KeyboardInterrupt)
+                    self._end(session, directory, "STOPPED" if stopped else "FAILED", f"{type(error).__name__}: {error}")
+                if isinstance(error, Exception) and not (isinstance(error, ControllerError) and error._of_a_callback):
+                    with callback_errors():
+                        for callback in self.callbacks:
+                            callback.after_exception(context, {self.ranks.world_rank: error})
+                raise
+        _tracking.finish(failed=False)
+        if self.root:
+            session.forget_worse(succeeded=True)
+            session.sweep()
+            self._end(session, directory, "SUCCEEDED", "")
+        return value
+
+    def _log_files(self) -> contextlib.AbstractContextManager[None]:
+        from rtrain.train._workers import _log_files
+
+        names = self.trainer.run_config.log_to_file
+        return _log_files.copied(names) if isinstance(names, tuple) else contextlib.nullcontext()
+
+    def _end(self, session: LocalSession, directory: Directory, state: str, cause: str) -> None:
+        directory.end(state, cause, self.started_ms, session.last_metrics[0] if session.last_metrics else "null")
+
+    def _told(self, context: TrainRunContext) -> Callable[[list[dict[str, Any]], Checkpoint | None], None]:
+        def told(metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
+            with callback_errors():
+                for callback in self.callbacks:
+                    callback.after_report(context, metrics, checkpoint)
+
+        return told
+
+
+class _Kept(Submission):
+    """What would be sent to a cluster, for the run's directory: there is no head."""
+
+    def _resume_from(self) -> dict[str, str] | None:
+        given = self.trainer.resume_from_checkpoint
+        return None if given is None else {"path": given.path}
+
+
+@contextlib.contextmanager
+def _kept_code(trainer: DataParallelTrainer) -> Iterator[None]:
+    """The modules of the run that this trainer was restored from, where imports find them."""
+    _, archive = trainer._code or ("", b"")
+    if not archive:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="rtrain-code-") as folder:
+        _package.untar(_package.zstd_content(archive), pathlib.Path(folder))
+        sys.path.insert(0, folder)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ValueError):
+                sys.path.remove(folder)
+
+
+def _loaded(value: Any) -> Any:
+    """What a restored trainer has kept pickled."""
+    return value.load() if isinstance(value, _package.Pickled) else value
+
+
+def _validation(config: Any) -> Callable[[Checkpoint, object], Mapping[str, Any]]:
+    def validate(checkpoint: Checkpoint, asked: object) -> Mapping[str, Any]:
+        arguments: dict[str, Any] = {}
+        for task in (config.task_config, asked):
+            arguments.update(getattr(task, "fn_kwargs", None) or {})
+        found = config.fn(checkpoint, **arguments)
+        if not isinstance(found, Mapping):
+            raise TypeError(f"the validation function gave a {type(found).__name__}; it gives a dict of metrics")
+        return found
+
+    return validate
+
+
+def _trackers(config: Any) -> list[str]:
+    return [name for name, wanted in config.tracking.items() if wanted]
+
+
+def _storage(given: str | os.PathLike[str] | None) -> pathlib.Path:
+    text = os.fspath(given or RESULTS)
+    if "://" in text:
+        raise ValueError(f"local mode keeps its runs in a directory, not in {text}; give RunConfig(storage_path=) a path")
+    return pathlib.Path(text).expanduser().absolute()
+
+
+def _say(text: str) -> None:
+    print(f"rtrain: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,394 @@
+"""The session of local mode: every call of `rtrain.train` in the process that called `fit()`, or in torchrun's ranks. What an
+agent does on a cluster is done here, at once: a report returns when its checkpoint is committed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rtrain.train import _metrics
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._checkpoints._checkpoint_names import Names
+from rtrain.train._checkpoints._left_over import LeftOver, left_over_of
+from rtrain.train._checkpoints._run_directory import MANIFEST
+from rtrain.train._checkpoints._uploads import brought_by_fn, one_in_the_other, place_in_run, taken
+from rtrain.train._local._directory import Claim, Directory, Found, claim_in_place, files_below, take_files
+from rtrain.train._local._ranks import Ranks
+from rtrain.train._result import by_score, nested, no_score
+from rtrain.train._session import _behind
+from rtrain.train._session._records import (
+    CheckpointConsistencyMode,
+    CheckpointUploadMode,
+    Facts,
+    LoopEnded,
+    PreemptionInfo,
+    ReportCall,
+    ReportedCheckpoint,
+    ReportedCheckpointStatus,
+    ResizeInfo,
+)
+
+_DELETIONS_MOST = 10  # with one report, the worst first; as the head does
+Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
+
+
+class LocalSession:
+    """shards: name to this rank's dataset. stop: (run name, metrics) -> whether the run ends. validate: (checkpoint,
+    argument of report) -> metrics. reported: told on rank 0 of every report."""
+
+    def __init__(self, facts: Facts, ranks: Ranks, directory: Directory, keep: Any, reported: Reported) -> None:
+        self._facts = facts
+        self._ranks = ranks
+        self._directory = directory
+        self._keep = keep  # CheckpointConfig
+        self._reported = reported
+        self._index = 0
+        self._unscored_said = False
+        self._names_given = Names()
+        self._latest: Checkpoint | None = None
+        self._own_directories: set[str] = set()  # of checkpoint_dir()
+        self._reported_directories: set[str] = set()  # of those, what is brought behind the loop
+        self._statuses: dict[str, ReportedCheckpointStatus] = {}  # of those whose validation was asked for
+        self.last_metrics: list[str] = []
+        self.sweeper: _elsewhere.Sweeper | None = None  # of rank 0, where checkpoints' files lie elsewhere
+        self.shards: Any = None
+        self.stop: Callable[[str, dict[str, Any]], bool] | None = None
+        self.validate: Callable[[Checkpoint, object], Mapping[str, Any]] | None = None
+
+    @property
+    def facts(self) -> Facts:
+        return self._facts
+
+    @property
+    def reports_made(self) -> int:
+        return self._index
+
+    # -- report ---------------------------------------------------------------------------------------------------------
+    def report(self, call: ReportCall) -> None:
+        if call.validation and self.validate is None:
+            raise ValueError("report(validation=...) needs a trainer with a validation_config")
+        self._index += 1
+        _elsewhere.check_call(call, self.facts)
+        carried = _elsewhere.carried(call, self.facts, self._index, self._fresh_directory)
+        try:
+            self._report(carried)
+        finally:
+            if carried is not call:
+                shutil.rmtree(str(carried.directory), ignore_errors=True)
+
+    def _report(self, call: ReportCall) -> None:
+        late = call.upload_fn is not None
+        place = self._place_in_run(call)
+        mine = (call.metrics_json, call.directory_name, [] if late else self._names(call), late, place)
+        told = self._ranks.gather(mine, f"in report {self._index}")
+        name = self._place(told)
+        if call.goes_behind:
+            what = f"report {self._index}, {name}"
+            if call.directory in self._own_directories:
+                self._reported_directories.add(str(call.directory))
+                call = dataclasses.replace(call, left_over=LeftOver(str(call.directory)))
+            _behind.start(what, lambda: self._brought(call, name), lambda brought: self._store(brought, name, told))
+        else:
+            self._store(self._brought(call, name), name, told)
+
+    def _brought(self, call: ReportCall, name: str) -> ReportCall:
+        """The caller's own function has put the files where the directory of the call is then."""
+        if call.directory is None:
+            return call
+        call = dataclasses.replace(call, left_over=call.left_over or left_over_of(call, self.facts.run_path))
+        return call if call.upload_fn is None else dataclasses.replace(call, directory=brought_by_fn(call, name).path)
+
+    def _store(self, call: ReportCall, name: str, told: list[Any]) -> None:
+        root = self._facts.world_rank == 0
+        if any(late for _, _, _, late, _ in told):
+            files = self._ranks.gather(self._names(call), f"bringing the files of report {self._index}")
+            told = [(*one[:2], names, False, one[4]) for one, names in zip(told, files, strict=True)]
+        entries, fault = self._bring(call, name, told) if name else ([], "")
+        checkpoint = self._commit(call, name, entries, fault, told) if name else None
+        if checkpoint is not None:
+            self._latest = checkpoint
+            self.sweep()
+            if call.left_over is not None and not one_in_the_other(call.left_over.path, checkpoint.path):
+                call.left_over.remove()
+        self.last_metrics = [one[0] for one in told]
+        if root:
+            self._directory.journal(self._index, self.last_metrics)
+        metrics = [ReportCall(one[0]).metrics for one in told]
+        if root:
+            self._reported(metrics, checkpoint)
+        if self.stop is not None:
+            self._end_when_reached(metrics[0])
+
+    def _fresh_directory(self) -> str:
+        aside = self._directory.path / ".staging"
+        aside.mkdir(exist_ok=True)
+        return tempfile.mkdtemp(prefix=f"rank-{self._facts.world_rank}-", dir=aside)
+
+    def sweep(self) -> None:
+        """On rank 0: removes files elsewhere of checkpoints that are kept no more."""
+        if self.sweeper is None:
+            return
+        kept = [one.parent.name for one in self._directory.path.glob(f"*/{MANIFEST}")]
+        try:
+            self.sweeper.sweep(kept, lambda name: _elsewhere.pointers(self._directory.path / name))
+        except Exception as error:  # a file system of the user's own may raise anything, and the report is made
+            print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
+
+    def _end_when_reached(self, metrics: dict[str, Any]) -> None:
+        """Rank 0 asks the run's `stop`; every rank ends at the same report."""
+        assert self.stop is not None
+        reached = bool(self.stop(self._facts.experiment_name, metrics)) if self._facts.world_rank == 0 else None
+        if self._ranks.broadcast(reached, f"at the end of report {self._index}"):
+            raise LoopEnded(0)
+
+    def wait_for_ends(self) -> None:
+        """Until every rank's loop has ended. RuntimeError where one goes on to report."""
+        self._ranks.gather(None, f"has ended after {self._index} reports")
+
+    def _names(self, call: ReportCall) -> list[str] | None:
+        """What this rank brings; None: nothing."""
+        if call.directory is None:
+            return None
+        return files_below(pathlib.Path(call.directory))
+
+    def _place(self, told: list[Any]) -> str:
+        """The checkpoint's directory; empty: no rank brings files."""
+        if all(names is None for _, _, names, _, _ in told):
+            return ""
+        places = sorted({place for *_, place in told if place})
+        if len(places) > 1:
+            raise ValueError(f"ranks bring the directories {' and '.join(places)} of the run; of one report all bring the same")
+        if places:
+            if not self._ranks.broadcast(self._claims(places[0], in_place=True), f"claiming the name {places[0]!r} in report {self._index}"):
+                raise ValueError(taken(f"{self._directory.path}/{places[0]}"))
+            self._names_given.given(places[0].removesuffix(f"-a{self._facts.attempt:03d}"))
+            found: str = places[0]
+            return found
+        wish: str | None = told[0][1]
+        if wish and self._ranks.broadcast(self._claims(wish), f"claiming the name {wish!r} in report {self._index}"):
+            self._names_given.given(wish)
+            return wish
+        name = self._names_given.next(wish or f"checkpoint_{self._index:06d}")
+        if self._names_given.said and self._facts.world_rank == 0:
+            print(f"rtrain: {self._names_given.said}", file=sys.stderr)
+        return f"{name}-a{self._facts.attempt:03d}"
+
+    def _place_in_run(self, call: ReportCall) -> str:
+        """The directory of the run that this rank reports in its place; empty: none."""
+        if call.upload is not CheckpointUploadMode.NO_UPLOAD or call.directory is None or call.upload_fn is not None:
+            return ""
+        return place_in_run(call, self._facts)
+
+    def _claims(self, wish: str, *, in_place: bool = False) -> bool:
+        """Whether rank 0 has the name for this report, exactly as it is wished."""
+        if self._facts.world_rank != 0:
+            return False
+        try:
+            if in_place:
+                return claim_in_place(self._directory.path, wish, self._facts.attempt, self._index) is not Claim.TAKEN
+            return self._directory.claim_name(wish, self._index)
+        except OSError as error:
+            print(f"rtrain: the name {wish!r} of a checkpoint could not be claimed: {error}", file=sys.stderr)
+            return False
+
+    def _bring(self, call: ReportCall, name: str, told: list[Any]) -> tuple[list[dict[str, Any]], str]:
+        """This rank's files into the directory that all share: one name from several ranks is the lowest rank's."""
+        rank, source = self._facts.world_rank, call.directory
+        if source is None:
+            return [], ""
+        lower = {file for _, _, names, _, _ in told[:rank] for file in names or []}
+        mine = [file for file in told[rank][2] if file not in lower]
+        if not told[rank][4] and (twice := sorted(lower.intersection(told[rank][2]))):
+            print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
+        target = self._directory.path / name
+        try:
+            if call.upload_fn is not None:
+                given = pathlib.Path(source)
+                if given.resolve() != target.resolve():
+                    return [], f"checkpoint_upload_fn put the files into {given}; in local mode they belong into {target}"
+                return take_files(given, target, mine, rank, move=False), ""
+            return take_files(pathlib.Path(source), target, mine, rank, move=call.owned), ""
+        except OSError as error:
+            return [], f"rank {rank}: {error}"
+
+    def _commit(self, call: ReportCall, name: str, entries: list[dict[str, Any]], fault: str, told: list[Any]) -> Checkpoint:
+        """Every rank's files are there: rank 0 writes the manifest. All ranks raise when one could not bring its own."""
+        from rtrain.train._session._library import CheckpointUploadError
+
+        brought = self._ranks.gather((entries, fault), f"storing the checkpoint of report {self._index}")
+        faults = [one for _, one in brought if one]
+        committed = ""
+        metrics: dict[str, Any] = {}
+        status: ReportedCheckpointStatus | None = None
+        if self._facts.world_rank == 0 and not faults:
+            files = [entry for part, _ in brought for entry in part]
+            try:
+                found = self._directory.write_manifest(name, self._index, files, told[0][0], self._facts.world_size)
+            except OSError as error:
+                committed = f"rank 0: {error}"
+            else:
+                status, metrics = self._after_commit(call, found)
+        refused, metrics, status = self._ranks.broadcast(
+            (committed, metrics, status), f"committing the checkpoint of report {self._index}"
+        )
+        if refused:
+            faults.append(refused)
+        if faults:
+            if self._facts.world_rank == 0:
+                with contextlib.suppress(OSError):
+                    self._directory.remove(Found(name, {}))
+            raise CheckpointUploadError(f"checkpoint {name} could not be kept in {self._directory.path}: {'; '.join(faults)}")
+        if status is not None:
+            self._statuses[name] = status
+        return Checkpoint(self._directory.path / name, metrics={**ReportCall(told[0][0]).metrics, **metrics}, name=name)
+
+    def _after_commit(self, call: ReportCall, found: Found) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
+        """What is committed stays so, whatever goes wrong from here on."""
+        status: ReportedCheckpointStatus | None = None
+        metrics: dict[str, Any] = {}
+        try:
+            status, metrics = self._validation(call, found.name)
+            if metrics:  # what a validation said counts from now on, also in later starts
+                joined = _metrics.encode({**ReportCall(found.manifest["metrics"]).metrics, **metrics})
+                self._directory.write_manifest(found.name, self._index, found.manifest["files"], joined, self._facts.world_size)
+            self.forget_worse()
+        except OSError as error:
+            print(f"rtrain: checkpoint {found.name} is committed; what was to follow failed: {error}", file=sys.stderr)
+        return status, metrics
+
+    def _validation(self, call: ReportCall, name: str) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
+        """In this very process, so nothing can end one that takes too long. One that fails ends nothing, as on a cluster."""
+        if not call.validation or self.validate is None:
+            return None, {}
+        try:
+            found = _metrics.decode(
+                json.loads(_metrics.encode(self.validate(Checkpoint(self._directory.path / name), call.validation)))
+            )
+        except Exception:
+            print(f"rtrain: the validation of {name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+            return ReportedCheckpointStatus.VALIDATION_FAILED, {}
+        return ReportedCheckpointStatus.VALIDATED, found if isinstance(found, dict) else {}
+
+    def forget_worse(self, *, succeeded: bool = False) -> None:
+        """Beside the k best the latest is kept, and the one that this attempt started from until the first of its own."""
+        if self._keep.num_to_keep is None:
+            return
+        committed = self._directory.committed()
+        by_name = {one.name: one for one in committed}
+        kept = [self._as_checkpoint(one) for one in committed]
+        if self._unscored(kept):
+            return
+        order = by_score(
+            kept,
+            self._keep.checkpoint_score_attribute,
+            self._keep.checkpoint_score_order,
+        )
+        latest_goes = succeeded and self._keep.keep_latest == "until_success"
+        going = [one.name for one, _ in order[: -self._keep.num_to_keep] if latest_goes or one.name != committed[-1].name]
+        for name in going[:_DELETIONS_MOST]:
+            self._directory.remove(by_name[name])
+
+    def _unscored(self, kept: list[Checkpoint]) -> bool:
+        """A name that no checkpoint has is a mistake: by it the best would be deleted. Said once."""
+        name = self._keep.checkpoint_score_attribute
+        if not name or any(nested(one.metrics, name) is not None for one in kept):
+            return False
+        if len(kept) > self._keep.num_to_keep and not self._unscored_said:
+            self._unscored_said = True
+            print(f"rtrain: {no_score(name)}", file=sys.stderr)
+        return True
+
+    def _as_checkpoint(self, one: Found) -> Checkpoint:
+        return Checkpoint(self._directory.path / one.name, metrics=_decoded(dict(one.metrics)), name=one.name)
+
+    # -- the rest -------------------------------------------------------------------------------------------------------
+    def get_checkpoint(self) -> Checkpoint | None:
+        _behind.join()
+        if self._latest is not None:
+            return self._latest
+        start = self._directory.start
+        return None if start is None else self._as_checkpoint(start)
+
+    def start_from(self, checkpoint: Checkpoint | None) -> None:
+        """`resume_from_checkpoint`, where the run has none of its own."""
+        if checkpoint is not None and self._directory.start is None:
+            self._latest = checkpoint
+
+    def all_reported_checkpoints(
+        self, consistency: CheckpointConsistencyMode, timeout_s: float | None
+    ) -> list[ReportedCheckpoint]:
+        _behind.join()
+        committed = ReportedCheckpointStatus.COMMITTED
+        return [
+            ReportedCheckpoint(one, one.metrics, self._statuses.get(one.name, committed))
+            for one in map(self._as_checkpoint, self._directory.committed())
+        ]
+
+    def should_checkpoint(self) -> bool:
+        return False  # nobody takes this machine away
+
+    def resize_info(self) -> ResizeInfo:
+        size = self._facts.world_size
+        return ResizeInfo(size, None, size, size)
+
+    def resources(self) -> dict[str, float]:
+        return {}
+
+    def preemption_info(self) -> PreemptionInfo | None:
+        _behind.join()
+        return None
+
+    def barrier(self) -> None:
+        _behind.join()
+        self._ranks.gather(None, "in collective.barrier()")
+
+    def broadcast_from_rank_zero(self, data: Any) -> Any:
+        _behind.join()
+        return self._ranks.broadcast(data, "in collective.broadcast_from_rank_zero()")
+
+    def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+        _behind.join()
+        return self._ranks.gather(mine, "telling rank 0 of something")
+
+    def exchange(self, mine: Any) -> list[Any]:
+        _behind.join()
+        return self._ranks.gather(mine, "telling each other of something")
+
+    def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
+        if self.shards is None:
+            raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
+        return self.shards.shard(name, state_dict)
+
+    @contextlib.contextmanager
+    def checkpoint_dir(self) -> Iterator[str]:
+        folder = self._fresh_directory()
+        self._own_directories.add(folder)
+        try:
+            yield folder
+        finally:
+            self._own_directories.discard(folder)
+            if folder in self._reported_directories:
+                self._reported_directories.discard(folder)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def scratch_dir(self) -> str:
+        return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
+
+    def flush(self, timeout_s: float | None) -> None:
+        _behind.join()  # any other report returns when its checkpoint is committed
+
+
+def _decoded(metrics: dict[str, Any]) -> dict[str, Any]:
+    found = _metrics.decode(metrics)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,347 @@
+"""The session of a process that an agent started: librtrain_worker for reports and collectives, the head for what
+needs the whole run."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import json
+import os
+import pathlib
+import pickle
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rtrain.train import _metrics, _names
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._session import _behind, _worker
+from rtrain.train._session._library import ReportArgs, check, library
+from rtrain.train._session._records import (
+    CheckpointConsistencyMode,
+    CheckpointUploadMode,
+    Facts,
+    LoopEnded,
+    PreemptionInfo,
+    ReportCall,
+    ReportedCheckpoint,
+    ResizeInfo,
+)
+
+_UPLOADS = {None: 0, CheckpointUploadMode.SYNC: 1, CheckpointUploadMode.ASYNC: 2, CheckpointUploadMode.NO_UPLOAD: 3}  # of rtw_report_args
+_STOPS = 2  # of rtw_wanted
+_HEAD_S = 1.0  # a head that is away holds no report up
+_PIECE = 32 << 20  # a frame carries 48 MiB at most
+
+
+class ClusterSession:
+    def __init__(self) -> None:
+        self._facts: Facts | None = None
+        self._reported_directories: set[str] = set()
+        # What a worker of `fit()` has beyond a bare one; set by its main.
+        self.shards: Any = None
+        self.stop: Callable[[str, dict[str, Any]], bool] | None = None
+        self.joined: Callable[[ReportCall], ReportCall] | None = None  # what a trial adds to its reports
+        self.validates = False
+        self._reports = 0
+        self._gathered = self._exchanged = 0
+        self._collectives = 0
+        self._limit_s: float | None = None  # of a report; None: not looked up yet
+        self._watch: Any = None
+        self.resume_from: dict[str, str] | None = None
+        self.sweeper: _elsewhere.Sweeper | None = None  # of rank 0, where checkpoints' files lie elsewhere
+
+    @property
+    def facts(self) -> Facts:
+        if self._facts is None:
+            self._facts = _read_facts()
+        return self._facts
+
+    @property
+    def reports_made(self) -> int:
+        return self._reports
+
+    def describe(self, metadata: dict[str, Any]) -> None:
+        """The trainer's `metadata` becomes one of the facts."""
+        self._facts = dataclasses.replace(self.facts, metadata=metadata)
+
+    def report(self, call: ReportCall) -> None:
+        handle = _worker.handle("report")
+        self._reports += 1
+        if self.joined is not None:
+            call = self.joined(call)
+        if call.directory is not None and call.validation and not self.validates:
+            raise ValueError("report(validation=...) needs a trainer with validation_config")
+        _elsewhere.check_call(call, self.facts)
+        if call.goes_behind:
+            self._report_behind(handle, call)
+        else:
+            self._make_report(handle, call, lambda: self._prepared(call))
+
+    def _report_behind(self, handle: ctypes.c_void_p, call: ReportCall) -> None:
+        from rtrain.train._checkpoints import _uploads
+
+        _uploads.check_place("checkpoint_upload_fn", self.facts)
+        self._reported_directories.add(str(call.directory))  # a checkpoint_dir() stays until its function has read it
+        what = f"report {self._reports}, {_uploads.name_of(call, self._reports)}"
+        _behind.start(what, lambda: self._prepared(call), lambda prepared: self._make_report(handle, call, lambda: prepared))
+
+    def _prepared(self, call: ReportCall) -> ReportCall:
+        from rtrain.train._checkpoints import _uploads
+
+        index = int(library().rtw_next_report(_worker.handle("report"))) or self._reports  # as the agent counts
+        prepared = _uploads.prepared(call, self.facts, index, self._fresh_directory)
+        return _elsewhere.carried(prepared, self.facts, self._reports, self._fresh_directory)
+
+    def _make_report(self, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
+        if self._limit_s is None:
+            self._limit_s = float(_names.setting("COLLECTIVE_TIMEOUT_S") or 0)
+        if self._limit_s:
+            self._report_within(self._limit_s, handle, call, prepared)
+        else:
+            self._report_now(handle, call, prepared)
+        if call.validation:
+            self._ask_for_validation(call)
+        if self.stop is not None:
+            self._end_when_reached(call)
+
+    def _report_now(self, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
+        if call.directory is None:
+            code = library().rtw_report_metrics(handle, call.metrics_json.encode())
+        else:
+            code = self._report_files(handle, call, prepared())
+        if code:
+            check(code, "report")
+
+    def _report_within(self, limit_s: float, handle: ctypes.c_void_p, call: ReportCall, prepared: Callable[[], ReportCall]) -> None:
+        from rtrain.train._session import _collective_limit
+
+        coming = _collective_limit.Coming(self.facts, "report", self._reports, "report()")
+        _collective_limit.within(limit_s, lambda: self._report_now(handle, call, prepared), coming)
+
+    def _report_files(self, handle: ctypes.c_void_p, call: ReportCall, prepared: ReportCall) -> int:
+
+        arguments = ReportArgs(call.metrics_json.encode())
+        if prepared.directory is not None:
+            self._reported_directories.add(prepared.directory)
+            arguments = _with_files(prepared, prepared.directory, self.facts.run_path)
+        code = int(library().rtw_report(handle, ctypes.byref(arguments)))
+        if prepared.left_over is not None and code == 0:
+            prepared.left_over.remove()
+        if self.sweeper is not None and code == 0:
+            self.sweep()
+        return code
+
+    def sweep(self) -> None:
+        """Removes files of checkpoints that the run keeps no more. Who cannot be asked now is asked at the next report."""
+        from rtrain.train._session import _reported
+
+        assert self.sweeper is not None
+        try:
+            _reported.sweep(self.sweeper, self.facts, _HEAD_S)
+        except Exception as error:  # a file system of the user's own may raise anything, and the report is made
+            print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
+
+    def _fresh_directory(self) -> str:
+        path = ctypes.c_char_p()
+        check(library().rtw_checkpoint_dir(_worker.handle("checkpoint_dir"), ctypes.byref(path)), "checkpoint_dir")
+        return os.fsdecode(path.value or b"")
+
+    def _ask_for_validation(self, call: ReportCall) -> None:
+        """Rank 0 waits for the commit, since the checkpoint is known by its committed name."""
+        if self.facts.world_rank != 0:
+            return
+        from rtrain.train._driver import _validation
+
+        self.flush(None)
+        committed = self.get_checkpoint()
+        if committed is not None:
+            _validation.ask(_worker.head(), self.facts.run_id, committed.name, call.validation)
+
+    def _end_when_reached(self, call: ReportCall) -> None:
+        """Rank 0 asks the run's `stop`; every rank ends at the same report."""
+        assert self.stop is not None
+        reached = bool(self.stop(self.facts.experiment_name, call.metrics)) if self.facts.world_rank == 0 else None
+        if self.broadcast_from_rank_zero(reached, "report()"):
+            raise LoopEnded(0)
+
+    def get_checkpoint(self) -> Checkpoint | None:
+        _behind.join()
+        text = library().rtw_checkpoint_json(_worker.handle("get_checkpoint"))
+        if text is None:
+            return self._given_checkpoint()
+        found = json.loads(text)
+        metrics = _metrics.decode(found["metrics"])
+        path = found["path"] or f"{self.facts.run_path}/{found['directory']}"  # on the head alone: read through it
+        if (elsewhere := _elsewhere.of(self.facts.run_path)) is not None and _elsewhere.of(path) is None:
+            _elsewhere.remember(path, elsewhere)  # that of the agent's copy
+        return Checkpoint(path, metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"])
+
+    def goes_on(self) -> bool:
+        """Whether the run has a checkpoint of its own."""
+        return library().rtw_checkpoint_json(_worker.handle("get_checkpoint")) is not None
+
+    def _given_checkpoint(self) -> Checkpoint | None:
+        """`resume_from_checkpoint` of the trainer: counts while the run has none of its own."""
+        if self.resume_from is None:
+            return None
+        if "blob" not in self.resume_from:
+            return Checkpoint(self.resume_from["path"])
+        from rtrain.train._driver._package import untar
+
+        folder = pathlib.Path(self.scratch_dir()) / f"resume-{self.facts.world_rank}"
+        if not folder.is_dir():
+            untar(_worker.head().content(f"/v1/blobs/{self.resume_from['blob']}"), folder)
+        return Checkpoint(str(folder))
+
+    def all_reported_checkpoints(
+        self, consistency: CheckpointConsistencyMode, timeout_s: float | None
+    ) -> list[ReportedCheckpoint]:
+        from rtrain.train._session import _reported
+
+        self.flush(timeout_s)
+        newest = self.get_checkpoint()
+        return _reported.of_run(self.facts, consistency, timeout_s, newest.name if newest else "")
+
+    def should_checkpoint(self) -> bool:
+        wanted = int(library().rtw_wanted(_worker.handle("should_checkpoint")))
+        return wanted == _STOPS or (wanted != 0 and not _behind.under_way())  # that one is being brought
+
+    def resize_info(self) -> ResizeInfo:
+        from rtrain.train._session import _reported
+
+        return _reported.resize_info(self.facts)
+
+    def resources(self) -> dict[str, float]:
+        from rtrain.train._session import _reported
+
+        return _reported.resources(self.facts)
+
+    def preemption_info(self) -> PreemptionInfo | None:
+        from rtrain.train import _wanted
+        from rtrain.train._session import _reported
+
+        found = _reported.preemption_info(self.facts, _wanted.checkpoint_wanted()) if self.facts.world_rank == 0 else None
+        answer: PreemptionInfo | None = self.broadcast_from_rank_zero(found, "get_preemption_info()")
+        return answer
+
+    def barrier(self, caller: str = "collective.barrier()") -> None:
+        self._broadcast(b"" if self.facts.world_rank == 0 else None, caller)
+
+    def broadcast_from_rank_zero(self, data: Any, caller: str = "collective.broadcast_from_rank_zero()") -> Any:
+        """Rank 0's object on every rank, pickled; whatever its size (in pieces)."""
+        if self.facts.world_rank != 0:
+            pieces = int.from_bytes(self._broadcast(None, caller), "big")
+            return pickle.loads(b"".join([self._broadcast(None, caller) for _ in range(pieces)]))
+        text = pickle.dumps(data)
+        pieces = -(-len(text) // _PIECE)
+        self._broadcast(pieces.to_bytes(4, "big"), caller)
+        for number in range(pieces):
+            self._broadcast(text[number * _PIECE : (number + 1) * _PIECE], caller)
+        return data
+
+    def _broadcast(self, data: bytes | None, caller: str) -> bytes:
+        _behind.join()
+        self._collectives += 1
+        if self.facts.world_size == 1:
+            return self._broadcast_now(data)
+        from rtrain.train._session import _collective_limit
+
+        coming = _collective_limit.Coming(self.facts, "collective", self._collectives, caller)
+        limit = _names.setting("COLLECTIVE_TIMEOUT_S")
+        if limit:
+            return _collective_limit.within(float(limit), lambda: self._broadcast_now(data), coming)
+        if self._watch is None:
+            self._watch = _collective_limit.Watch()
+        with self._watch.over(coming):
+            return self._broadcast_now(data)
+
+    def _broadcast_now(self, data: bytes | None) -> bytes:
+        out, size = ctypes.c_void_p(), ctypes.c_uint64()
+        code = library().rtw_broadcast(
+            _worker.handle("collective"), data, 0 if data is None else len(data), ctypes.byref(out), ctypes.byref(size)
+        )
+        check(code, "collective")
+        return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
+
+    def gather_to_rank_zero(self, mine: Any) -> list[Any]:
+        """Through the head's values of the run: for small things that happen seldom."""
+        from rtrain.train._session import _gather
+
+        self._gathered += 1
+        return _gather.to_rank_zero(self.facts, str(self._gathered), mine)
+
+    def exchange(self, mine: Any, caller: str = "get_dataset_shard()") -> list[Any]:
+        """However long the others take to come: the barrier waits for them."""
+        from rtrain.train._session import _gather
+
+        if self.facts.world_size == 1:
+            return [mine]
+        self.barrier(caller)
+        self._exchanged += 1
+        gathered = _gather.to_rank_zero(self.facts, "all", mine, self._exchanged)
+        found: list[Any] = self.broadcast_from_rank_zero(gathered, caller)
+        return found
+
+    def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
+        if self.shards is None:
+            raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
+        return self.shards.shard(name, state_dict)
+
+    @contextlib.contextmanager
+    def checkpoint_dir(self) -> Iterator[str]:
+        directory = self._fresh_directory()
+        try:
+            yield directory
+        finally:
+            if directory in self._reported_directories:
+                self._reported_directories.discard(directory)
+            else:
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def scratch_dir(self) -> str:
+        return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
+
+    def flush(self, timeout_s: float | None) -> None:
+        _behind.join()
+        milliseconds = -1 if timeout_s is None else int(timeout_s * 1000)
+        check(library().rtw_flush(_worker.handle("flush"), milliseconds), "flush")
+
+
+def _with_files(call: ReportCall, directory: str, run_path: str) -> ReportArgs:
+    from rtrain.train._checkpoints import _left_over
+
+    return ReportArgs(
+        metrics_json=call.metrics_json.encode(),
+        checkpoint_path=os.fsencode(directory),
+        directory_name=None if call.directory_name is None else call.directory_name.encode(),
+        owned=2 if _left_over.may_be_removed(call, run_path) else int(call.owned),
+        upload=_UPLOADS[call.upload],
+    )
+
+
+def _read_facts() -> Facts:
+    text = library().rtw_context_json(_worker.handle("get_context"))
+    if text is None:
+        check(6, "get_context")
+    found: dict[str, Any] = json.loads(text)
+    return Facts(
+        world_size=int(found["world_size"]),
+        world_rank=int(found["world_rank"]),
+        local_rank=int(found["local_rank"]),
+        local_world_size=int(found["local_world_size"]),
+        node_rank=int(found["node_rank"]),
+        node=str(found.get("node") or ""),
+        experiment_name=str(found.get("run_name") or ""),
+        run_id=str(found.get("run_id") or ""),
+        attempt=int(found["attempt"]),
+        previous_world_size=found.get("previous_world_size"),
+        reports_before=int(found.get("reports_before") or 0),
+        storage_path=str(found.get("storage_path") or ""),
+        run_path=str(found.get("run_path") or ""),
+        user=str(found.get("user") or ""),
+    )

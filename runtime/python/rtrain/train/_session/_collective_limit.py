@@ -1,0 +1,169 @@
+"""Which ranks have not come to a call that waits for all of them: named after a while, and in the error of
+RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S.
+
+A rank that waits for a while leaves a word with the head, so that one that asks can tell who has come and who has not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rtrain._http import Head, HeadError, NotFound, part
+from rtrain.train import _names
+from rtrain.train._errors import BroadcastCollectiveTimeoutError
+from rtrain.train._session._records import Facts
+
+_QUIET_S = 1.0  # what ends sooner leaves no word
+_HEAD_S = 5.0  # who does not answer by then does not hold the error up
+_RANKS_MOST = 900  # of one run the head keeps 1,000 values
+
+T = TypeVar("T")
+
+
+@dataclass
+class Coming:
+    """One rank's call of a kind ("collective", "report"), the `number`th of this attempt, counted from 1."""
+
+    facts: Facts
+    kind: str
+    number: int
+    name: str  # for people: "collective.barrier"
+
+    def leave_word(self) -> None:
+        if self.facts.world_size <= _RANKS_MOST:
+            with contextlib.suppress(HeadError, OSError):
+                _head().put(self._word(self.facts.world_rank), f"{self.facts.attempt} {self.number}".encode())
+
+    def missing(self) -> list[int] | None:
+        """Those that left no word; None: nobody can tell."""
+        if self.facts.world_size > _RANKS_MOST:
+            return None
+        with contextlib.suppress(HeadError, OSError):
+            head = _head()
+            return [rank for rank in range(self.facts.world_size) if rank != self.facts.world_rank and not self.came(head, rank)]
+        return None
+
+    def came(self, head: Head, rank: int) -> bool:
+        try:
+            attempt, _, number = head.content(self._word(rank)).decode().partition(" ")
+        except NotFound:
+            return False
+        return int(attempt) == self.facts.attempt and int(number) >= self.number
+
+    def _word(self, rank: int) -> str:
+        return f"/v1/runs/{part(self.facts.run_id)}/values/{self.kind}-{rank}"
+
+
+def within(limit_s: float, call: Callable[[], T], coming: Coming) -> T:
+    """What `call` gives. BroadcastCollectiveTimeoutError when ranks have not come to it within the limit; the rank then leaves its
+    loop, so nobody waits for the call's end. Once all have come it takes as long as it takes: one may be copying a checkpoint."""
+    found: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="rtrain collective")
+    thread.start()
+    quiet = min(_QUIET_S, limit_s / 4)
+    thread.join(quiet)
+    if thread.is_alive():
+        coming.leave_word()
+        thread.join(limit_s - quiet)
+    while thread.is_alive():
+        missing = coming.missing()
+        if missing or missing is None:
+            raise BroadcastCollectiveTimeoutError(
+                f"{_subject(missing)} did not come to {_call(coming)} within {limit_s:g} s (RTRAIN_TRAIN_COLLECTIVE_TIMEOUT_S); "
+                "every rank must make the same calls of report, get_preemption_info and rtrain.train.collective in the same order"
+            )
+        thread.join(limit_s)
+    if errors:
+        raise errors[0]
+    return found[0]
+
+
+class Watch:
+    """Names, on the lowest rank that waits, those that have not come to a collective call for 30 s
+    (RTRAIN_TRAIN_COLLECTIVE_WARN_INTERVAL_S; 0: never), and again each time that the wait has doubled."""
+
+    def __init__(self) -> None:
+        self._every_s = float(_names.setting("COLLECTIVE_WARN_INTERVAL_S", "30"))
+        self._waiting: tuple[Coming, float] | None = None  # and since when; replaced whole, so that no lock is needed
+        self._process = 0
+
+    @contextlib.contextmanager
+    def over(self, coming: Coming) -> Iterator[None]:
+        if self._every_s <= 0:
+            yield
+            return
+        if self._process != os.getpid():  # a forked child has no thread of its parent's
+            self._process = os.getpid()
+            threading.Thread(target=self._look, daemon=True, name="rtrain missing ranks").start()
+        self._waiting = coming, time.monotonic()
+        try:
+            yield
+        finally:
+            self._waiting = None
+
+    def _look(self) -> None:
+        pause = min(2.0, self._every_s / 8)
+        never = threading.Event()
+        seen: Coming | None = None
+        told_at = 0.0
+        while not never.wait(pause):
+            if (found := self._waiting) is None:
+                continue
+            coming, since = found
+            waited = time.monotonic() - since
+            if coming is not seen and waited > pause:
+                seen, told_at = coming, self._every_s
+                coming.leave_word()
+            if coming is seen and waited >= told_at:
+                told_at = 2 * waited
+                self._tell(coming, waited)
+
+    def _tell(self, coming: Coming, waited: float) -> None:
+        with contextlib.suppress(HeadError, OSError):
+            head = _head()
+            if any(coming.came(head, rank) for rank in range(coming.facts.world_rank)):
+                return  # that one tells
+        missing = coming.missing()
+        if missing == [] or (missing is None and coming.facts.world_rank != 0) or self._waiting is None or self._waiting[0] is not coming:
+            return
+        waiting = [rank for rank in range(coming.facts.world_size) if rank not in (missing or [])]
+        who = f"{_subject(missing)} {'has' if missing and len(missing) == 1 else 'have'} not come"
+        wait = f"; {_subject(waiting)} wait{'s' if len(waiting) == 1 else ''}" if missing else ""
+        print(
+            f"rtrain: {_call(coming)} was not made by all {coming.facts.world_size} workers: {who} for {waited:.0f} s{wait}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _call(coming: Coming) -> str:
+    kind = "report" if coming.kind == "report" else "collective call"
+    return f"{coming.name} ({kind} {coming.number} of this attempt)"
+
+
+def _head() -> Head:
+    head = Head.current()
+    head.patience_s = _HEAD_S
+    return head
+
+
+def _subject(ranks: list[int] | None) -> str:
+    if not ranks:
+        return "some ranks"
+    shown = ", ".join(map(str, ranks[:20])) + (f" and {len(ranks) - 20} more" if len(ranks) > 20 else "")
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"

@@ -1,0 +1,49 @@
+"""One small object of every rank to rank 0, by the values that the head keeps of the run.
+
+A run has 1,000 values at most. So a value's name says the rank and which gathering it is for, and what it holds says the attempt
+and the round: later ones are written over earlier ones.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import Any
+
+from rtrain._http import NotFound, part
+from rtrain.train._driver._package import dumps
+from rtrain.train._session import _worker
+from rtrain.train._session._records import Facts
+
+_PATIENCE_S = 120.0
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.25
+
+
+def to_rank_zero(facts: Facts, which: str, mine: Any, turn: int = 0) -> list[Any]:
+    """`which`: gathering of this attempt, the same on every rank; one that has several turns begins the next when rank 0 has read
+    all of the last. TimeoutError names the ranks that did not come."""
+    head = _worker.head()
+    route = f"/v1/runs/{part(facts.run_id)}/values/gather-{which}"
+    if facts.world_rank != 0:
+        head.put(f"{route}-{facts.world_rank}", dumps((facts.attempt, turn, mine), "what a rank gives to rank 0"))
+        return []
+    found: dict[int, Any] = {0: mine}
+    deadline, pause = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
+    while len(found) < facts.world_size:
+        for rank in range(facts.world_size):
+            if rank not in found:
+                try:
+                    attempt, at, given = pickle.loads(head.content(f"{route}-{rank}"))
+                except NotFound:
+                    break
+                if (attempt, at) != (facts.attempt, turn):
+                    break
+                found[rank] = given
+        if len(found) == facts.world_size:
+            break
+        if time.monotonic() > deadline:
+            missing = sorted(set(range(facts.world_size)) - set(found))
+            raise TimeoutError(f"ranks {missing} gave rank 0 nothing within {_PATIENCE_S:.0f} s")
+        time.sleep(pause)
+        pause = min(pause * 2, _LAST_PAUSE_S)
+    return [found[rank] for rank in range(facts.world_size)]

@@ -1,0 +1,176 @@
+"""What a worker asks the head about its own run: kept checkpoints, sizes of attempts, nodes that are about to go."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+from typing import Any
+
+from rtrain._http import Head, HeadError, part
+from rtrain.train import _metrics
+from rtrain.train._checkpoint import Checkpoint
+from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._checkpoints._run_directory import Bucket, full_metrics
+from rtrain.train._driver import _validation
+from rtrain.train._result import by_score
+from rtrain.train._session import _worker
+from rtrain.train._session._records import (
+    CheckpointConsistencyMode,
+    Facts,
+    PreemptionInfo,
+    ReportedCheckpoint,
+    ReportedCheckpointStatus,
+    ResizeInfo,
+)
+from rtrain.train._wanted import CheckpointWanted
+
+_KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
+_PAUSE_S = 0.25
+_SAY_AFTER_S, _SAY_AGAIN_S = 30.0, 300.0
+_LEAVING = ("DRAINING", "QUARANTINED")
+
+
+def of_run(
+    facts: Facts, consistency: CheckpointConsistencyMode, timeout_s: float | None, newest: str
+) -> list[ReportedCheckpoint]:
+    """The kept checkpoints of the runs of this name, from the worst to the best; waits until the head knows `newest`, and VALIDATED until no
+    validation is pending. What is there when the time is over is given back."""
+    head = _worker.head(_worker.HEAD_AWAY_S if timeout_s is None else min(timeout_s, _worker.HEAD_AWAY_S))
+    run = head.get(f"/v1/runs/{part(facts.run_id)}")
+    earlier = _before(head, run)
+    begun = time.monotonic()
+    said = begun + _SAY_AFTER_S - _SAY_AGAIN_S
+    while True:
+        found = _listed(head, run, earlier)
+        known = not newest or any(one.checkpoint.name == newest for one in found) or time.monotonic() - begun > _KNOWN_S
+        pending = [one for one in found if one.status is ReportedCheckpointStatus.PENDING_VALIDATION]
+        if consistency is not CheckpointConsistencyMode.VALIDATED:
+            pending = []
+        if (known and not pending) or (timeout_s is not None and time.monotonic() - begun > timeout_s):
+            return found
+        if pending and time.monotonic() - said > _SAY_AGAIN_S:
+            said = time.monotonic()
+            _say_pending(facts, pending)
+        time.sleep(_PAUSE_S)
+
+
+def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
+    """No rank can see whether a driver is there: the head knows of none, it only answers those that ask."""
+    names = ", ".join(one.checkpoint.name for one in pending[:3]) + (" ..." if len(pending) > 3 else "")
+    print(
+        f"rtrain: get_all_reported_checkpoints waits for the validation of {names}. The driver validates: where none follows the "
+        f"run (fit() has ended, or was detached from), rtrain.train.attach({facts.experiment_name!r}).result() does; timeout_s= "
+        "limits the waiting, CheckpointConsistencyMode.COMMITTED does without",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) -> list[ReportedCheckpoint]:
+    wanted = run["job"].get("checkpoint") or {}
+    found = {one.checkpoint.name: one for one in earlier}  # those of the earlier runs know how their validation ended
+    for one in _kept(head, run):
+        found.setdefault(one.checkpoint.name, one)
+    in_order = by_score(
+        [one.checkpoint for one in found.values()], wanted.get("score_attribute"), wanted.get("score_order") or "max"
+    )
+    return [found[one.name] for one, _ in in_order]
+
+
+def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
+    """By what the runs of this name keep."""
+    head = _worker.head(patience_s)
+    run = head.get(f"/v1/runs/{part(facts.run_id)}")
+    same = [run, *_same(head, run)]
+    kept = [one for found in same for one in head.items(f"/v1/runs/{part(found['run_id'])}/checkpoints") if not one["deleting"]]
+    return sweeper.sweep([one["directory"] for one in kept], lambda name: Checkpoint(f"{facts.run_path}/{name}")._pointers())
+
+
+def _before(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
+    """Of the earlier runs of this name in this directory, the oldest first: a run that goes on under its name has one history."""
+    return [found for one in reversed(_same(head, run)) for found in _kept(head, one)]
+
+
+def _same(head: Head, run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The newest first."""
+    runs = head.items("/v1/runs", {"name": run["name"], "all": True})
+    return [one for one in runs if one["run_path"] == run["run_path"] and one["run_id"] != run["run_id"]]
+
+
+def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
+    """The oldest first."""
+    route = f"/v1/runs/{part(run['run_id'])}"
+    said = _validation.answers(head, run["run_id"])
+    found: list[ReportedCheckpoint] = []
+    bucket = Bucket()
+    for one in head.items(f"{route}/checkpoints"):
+        if not one["deleting"]:
+            answer = said.get(one["directory"])
+            joined: Any = _metrics.decode((answer or {}).get("metrics", {}))
+            checkpoint = Checkpoint(
+                one["path"], metrics={**full_metrics(head, route, one, bucket), **joined}, name=one["directory"]
+            )
+            found.append(ReportedCheckpoint(checkpoint, checkpoint.metrics, _status(answer)))
+    return found
+
+
+def _status(answer: dict[str, Any] | None) -> ReportedCheckpointStatus:
+    return ReportedCheckpointStatus(answer["status"]) if answer else ReportedCheckpointStatus.COMMITTED
+
+
+def resize_info(facts: Facts) -> ResizeInfo:
+    workers = (
+        _worker.head().get(f"/v1/runs/{part(facts.run_id)}").get("job", {}).get("scaling", {}).get("workers", facts.world_size)
+    )
+    least, most = limits(workers)
+    return ResizeInfo(facts.world_size, facts.previous_world_size, least, most)
+
+
+def resources(facts: Facts) -> dict[str, float]:
+    """Of all workers of this attempt together."""
+    each = _worker.head().get(f"/v1/runs/{part(facts.run_id)}")["job"]["scaling"].get("resources_per_worker") or {}
+    return {name: one * facts.world_size for name, text in each.items() if (one := _amount(str(text))) > 0}
+
+
+def _amount(text: str) -> float:
+    """`4`, `0.5`, or bytes such as `8GiB`."""
+    number = text.rstrip("KMGTPEiB")
+    unit = text[len(number) :]
+    power = " KMGTPE".index(unit[0]) if unit not in ("", "B") else 0
+    return float(number) * float(1024 if "i" in unit else 1000) ** power
+
+
+def limits(workers: object) -> tuple[int, int]:
+    """`4`, or `2..8`, of a job's `scaling.workers`."""
+    least, _, most = str(workers).partition("..")
+    return int(least), int(most or least)
+
+
+def preemption_info(facts: Facts, wanted: CheckpointWanted | None) -> PreemptionInfo | None:
+    """What of this attempt is about to go: the nodes that drain, or all of them when another run takes their place
+    (`wanted` says so). None when nothing goes or the head is away."""
+    try:
+        head = Head.current()
+        attempts = head.items(f"/v1/runs/{part(facts.run_id)}/attempts")
+        mine = next((one for one in attempts if one["number"] == facts.attempt), None)
+        if mine is None:
+            return None
+        nodes = {one["node"]: one for one in head.items("/v1/nodes")}
+    except HeadError:
+        return None
+    ranks: dict[str, list[int]] = {}
+    for worker in mine["workers"]:
+        ranks.setdefault(worker["node"], []).append(worker["rank"])
+    taken = wanted is not None and wanted.reason == "preemption"
+    going = {node: sorted(them) for node, them in ranks.items() if taken or nodes.get(node, {}).get("state") in _LEAVING}
+    if not going:
+        return None
+    until = [_unix_ms(nodes[node]["drain_deadline"]) for node in going if nodes.get(node, {}).get("drain_deadline")]
+    if wanted is not None and wanted.deadline is not None and wanted.reason in ("drain", "preemption"):
+        until.append(int(wanted.deadline.timestamp() * 1000))
+    return PreemptionInfo(min(until, default=None), going)
+
+
+def _unix_ms(text: str) -> int:
+    return int(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)

@@ -1,0 +1,94 @@
+"""This process as a worker: the open handle, the head that it asks, and the hook that tells the agent why it dies."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import faulthandler
+import os
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rtrain.train._session import _behind
+from rtrain.train._session._library import check, library
+from rtrain.train._workers import _errors_text
+
+if TYPE_CHECKING:
+    from rtrain._http import Head
+
+HEAD_AWAY_S = 120.0
+_handle: ctypes.c_void_p | None = None
+
+
+def started_by_agent() -> bool:
+    return bool(os.environ.get("RTRAIN_WORKER_SOCKET"))
+
+
+def handle(caller: str) -> ctypes.c_void_p:
+    """The open worker; connects at the first call. `caller` is named when this process is no worker."""
+    global _handle
+    if _handle is None:
+        if not started_by_agent():
+            raise RuntimeError(
+                f"`rtrain.train.{caller}` cannot be used outside of a worker: this process was not started by an agent "
+                "(RTRAIN_WORKER_SOCKET is not set); start the script with `rtrain submit`"
+            )
+        opened = ctypes.c_void_p()
+        open_ = library().rtw_open_to_read if _is_a_child_of_multiprocessing() else library().rtw_open
+        check(open_(ctypes.byref(opened)), caller)
+        _handle = opened
+        atexit.register(close)
+    return _handle
+
+
+def _is_a_child_of_multiprocessing() -> bool:
+    """A data loader's process, most likely: it must not take the rank's place by reading, only by a report of its own."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
+
+
+def head(patience_s: float = HEAD_AWAY_S) -> Head:
+    """For what a rank asks of the head: one that restarts is asked again until it is back, so its restart ends no training."""
+    from rtrain._http import Head
+
+    found = Head.current()
+    found.patience_s = patience_s
+    return found
+
+
+def close() -> None:
+    """Ends the connection and gives the rank's place up; the next call opens a new one."""
+    global _handle
+    if _handle is not None and not _behind.left_in_a_call():  # else the process's end closes it
+        library().rtw_close(_handle)
+        _handle = None
+
+
+def install_stack_handler() -> None:
+    """On the agent's signal the stacks of all threads go to standard error, whatever this process is doing."""
+    number = os.environ.get("RTRAIN_STACK_SIGNAL", "")
+    if started_by_agent() and number.isdigit():
+        faulthandler.register(int(number), file=2, all_threads=True)
+
+
+def install_failure_hook() -> None:
+    """An uncaught exception becomes the cause that `rtrain describe` shows, the user's own frames first."""
+    if not started_by_agent():
+        return
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        before(kind, error, trace)
+        _behind.abandon()
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        try:
+            text = _errors_text.describe(error)
+            check(library().rtw_fail(handle("report"), text.encode("utf-8", "replace")), "report")
+        except ValueError:  # another process speaks for the rank
+            return
+        except (Exception, SystemExit) as fault:  # the traceback is on stderr already; the exit status tells the rest
+            print(f"rtrain: the agent could not be told the cause: {fault}", file=sys.stderr)
+
+    sys.excepthook = hook

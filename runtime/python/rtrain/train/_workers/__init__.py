@@ -1,0 +1,3 @@
+"""What a worker of `fit()` has beyond its session: shares of datasets, trackers, logs, the text of an error.
+
+`_setup` gives them to the session; local mode uses the same modules in its own process."""

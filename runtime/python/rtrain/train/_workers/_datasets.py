@@ -1,0 +1,68 @@
+"""A rank's share of the datasets given to a trainer: torch Datasets by a strided Subset, iterables by every n-th item,
+`rtrain.data`'s by neighbouring rows. Shares are of one size unless `DataConfig(equal=False)` says otherwise: the items that are
+over (fewer than the ranks) are nobody's, since ranks that take unequal numbers of steps wait for each other for ever."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from rtrain.train import _session
+from rtrain.train._configs import DataConfig
+from rtrain.train._session._records import Facts
+from rtrain.train._workers._shares import built, given_whole, split
+
+TRAIN_DATASET_KEY = "train"  # the name that most scripts give
+
+
+class Shards:
+    """The datasets of a run, split when first asked for. A callable is called once per attempt to make its dataset."""
+
+    def __init__(self, datasets: Mapping[str, Any], config: DataConfig | None, facts: Facts) -> None:
+        self._datasets = dict(datasets)
+        self._config = config or DataConfig()
+        self._facts = facts
+        self._made: dict[str, Any] = {}
+        self._configured: list[dict[str, Any]] | None = None
+
+    def shard(self, name: str | None, state_dict: Mapping[str, Any] | None = None) -> Any:
+        found = self._found(name)
+        if state_dict is not None:
+            if not hasattr(found, "load_state_dict"):
+                raise TypeError(
+                    f"get_dataset_shard(state_dict=): a share of type {type(found).__name__} has no load_state_dict; rtrain.data's have"
+                )
+            found.load_state_dict(state_dict)
+        return found
+
+    def _found(self, name: str | None) -> Any:
+        asked = name or ("train" if "train" in self._datasets or len(self._datasets) != 1 else next(iter(self._datasets)))
+        if asked not in self._datasets:
+            there = ", ".join(sorted(self._datasets)) or "none"
+            raise KeyError(f"there is no dataset {asked!r}; the trainer was given: {there}")
+        if asked not in self._made:
+            self._made[asked] = self._make(asked)
+        return self._made[asked]
+
+    def _make(self, name: str) -> Any:
+        if type(self._config).configure is not DataConfig.configure:
+            if self._configured is None:
+                whole = {key: built(value) for key, value in self._datasets.items()}
+                self._configured = self._config.configure(whole, self._facts.world_size, None, None)
+            return self._configured[self._facts.world_rank][name]
+        whole = built(self._datasets[name])
+        if not self._config.splits(name):
+            return given_whole(whole)
+        if hasattr(whole, "rtrain_share_of_run"):
+            return self._agreed(whole)
+        return split(whole, self._facts, equal=self._config.equal)
+
+    def _agreed(self, dataset: Any) -> Any:
+        """Of `rtrain.data`: the ranks count together what must be counted, and see the same rows. A barrier."""
+        facts = self._facts
+        seed = zlib.crc32(facts.run_id.encode())
+        share = dataset.rtrain_share_of_run(facts.world_rank, facts.world_size, seed, equal=self._config.equal)
+        if facts.world_size > 1:
+            share._agree(_session.current("get_dataset_shard").exchange)
+        return share

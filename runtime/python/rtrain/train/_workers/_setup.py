@@ -1,0 +1,66 @@
+"""What a worker of `fit()` has beyond a bare one: its datasets' shares, `stop` as a function, validation, metadata, and
+what a trial of a sweep adds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rtrain.train._checkpoints import _elsewhere
+from rtrain.train._driver._package import Payload
+from rtrain.train._session._records import Session
+
+
+def prepare(session: Session, payload: Payload) -> None:
+    from rtrain.train._session._cluster import ClusterSession
+    from rtrain.train._workers._datasets import Shards
+
+    if not isinstance(session, ClusterSession):
+        return
+    session.describe(payload.header.get("metadata") or {})
+    if "datasets" in payload.parts:
+        session.shards = Shards(payload.part("datasets"), payload.part("data_config"), session.facts)
+    if "stop" in payload.parts:
+        session.stop = _stop_function(payload.part("stop"))
+    session.validates = bool(payload.header.get("validation"))
+    session.resume_from = payload.header.get("resume_from")
+    if "elsewhere" in payload.parts:
+        elsewhere = payload.part("elsewhere")
+        _elsewhere.remember(session.facts.run_path, elsewhere)
+        if session.facts.world_rank == 0:
+            elsewhere.begin(session.facts)
+            session.sweeper = _elsewhere.Sweeper(elsewhere, session.facts)
+    if (place := payload.header.get("goes_on_in")) and not session.goes_on():
+        raise RuntimeError(
+            f"this run was restored from {place}, where its driver sees checkpoints, and node {session.facts.node} finds no sound one in "
+            f"{session.facts.run_path}: it would begin anew. Let the nodes mount that path, or copy the directory to one that they "
+            "mount and restore that"
+        )
+    if os.environ.get("RTRAIN_TUNE_TRIAL"):
+        from rtrain.tune import _joined
+
+        _joined.join(session)
+
+
+def finish(session: Session) -> None:
+    """Every report is made, and what was reported is stored."""
+    from rtrain.train._session._cluster import ClusterSession
+
+    if isinstance(session, ClusterSession) and session.sweeper is not None:
+        session.sweep()
+
+
+def _stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:
+    """`{"metric": value}` is reached when any metric is at its value or above."""
+    if not isinstance(stop, Mapping):
+        asked: Callable[[str, dict[str, Any]], bool] = stop
+        return asked
+
+    from rtrain.train._result import nested
+
+    def reached(_name: str, metrics: dict[str, Any]) -> bool:
+        found = ((nested(metrics, key), value) for key, value in stop.items())
+        return any(isinstance(one, int | float) and not isinstance(one, bool) and one >= value for one, value in found)
+
+    return reached

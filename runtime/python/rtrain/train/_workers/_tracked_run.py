@@ -1,0 +1,65 @@
+"""A run as experiment trackers know it, and what a tracker is; rtrain.integrations has MLflow's and W&B's."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rtrain.train._session._records import Facts
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """What a tracker needs to know of the run and of this attempt."""
+
+    name: str
+    run_id: str
+    attempt: int
+    reports_before: int  # the live branch's reports before this attempt
+    folder: pathlib.Path | None  # the run's directory, where this machine sees it
+
+
+class Tracker(Protocol):
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Writes one report's values. `metrics` is flat: "loss", "val/accuracy"."""
+
+    def finish(self, *, failed: bool) -> None: ...
+
+
+def flat(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested names joined by a slash: {"val": {"loss": 1}} is {"val/loss": 1}."""
+    found: dict[str, Any] = {}
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            found.update(flat(value, f"{prefix}{name}/"))
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+
+
+def tracked(facts: Facts, name: str | None = None) -> TrackedRun:
+    here = pathlib.Path(facts.run_path)
+    folder = here if facts.run_path.startswith("/") and here.is_dir() else None
+    known = _first_id(folder) if folder is not None else ""
+    return TrackedRun(
+        name or facts.experiment_name,
+        known or facts.run_id or facts.experiment_name,
+        facts.attempt,
+        facts.reports_before,
+        folder,
+    )
+
+
+def _first_id(folder: pathlib.Path) -> str:
+    """The id that the run's directory was made with: it stays the same when another cluster goes on with the run."""
+    try:
+        return str(json.loads((folder / "run.json").read_text())["run_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

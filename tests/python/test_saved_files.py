@@ -1,0 +1,48 @@
+"""Files that an earlier version has pickled still load: its modules may have moved since, the classes' old paths stay."""
+
+import base64
+import pathlib
+import pickle
+import sys
+import zlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+from rtrain import train  # noqa: E402
+
+# pickle.dumps(..., 4), compressed, of the version whose `train` was one folder of modules
+KEPT = """
+eNptVs1uHEUQtuP9t+O/OCRwQdzCJeENIGwcE0w2kZ0QOKBR70x5Z+KZ6aG7x2sjRQKhoERqiYOH14ADz8EDcOcBeAP4qudnf5w92NPV1dVVX1V91T+2fvtkY8X9
+XhV37EDlqefL9CSaFPamMkpE6d3ybyXWhe0f5emw1LksPv6p4IOtVCRU2NYpZaawG9pIJSbkZcKExcju1uuTKCZ9oQ0lkG6eiCjOFdUXhtfs9YelaNn8RiLOvUpd
+F4erts8LSLQp3trbMGCUjGNStZIXR0lkii//w8/e4tOZIkoyE8l0Zqjc/lBRDAWfDfgmOiPtQWmmjxt2505PlPDJ08XBSvXLx3bHD8k/zWSUmrlotoeNdDmg9TRP
+PCO9U6KsOLxmP5gzoH2JAIQxKhrnhoDUe1d2pQpIFXYNkRV2b277RNH3OaX+BY7NeyWMR2kA4Tpf6cXCELCzHRFPxYUuEEPfF3E8Fv6pLr4r7O5UqlPgiYIwUUI4
+fMYpi+VkEqWT+ZR9VYoWI7R9aHoxnVGMqng0evik0GO7Vlppw8Oc4+plKpIqMuxs94zUWGoWt1AuGbuqL1K/vgpLNgnMuIiQk51MyQmyqD1FmVQGeIz4WoThBREv
+OrEYU6zZnR6K2D+Fm7zoavIVGV18bDcUAc9AV5UKGDY1DCyFeFyK3pnEEifNSezmmrxJlsO5PTgmc+WjljKgWCpxJ2QxqichTiRcMjS5AD5P7w8PC7stfJ9QwwLN
+4pmLjBzgHIKniUtTsgV3iXGX9ACTBCgM30eoYW0iH2Do6AfyEplGbAe5J3UGSFCwn43KgrU7rqU5u7WXfNVURKgfnEllAMkbgLEeCCPmkBg8wHoZhh1W0sCTk6Oz
+GH1n11BLhd2hc/Jz1zXSNQ/fc5NSMY7RQaFQgefyxRXwxrZRuSJ293ZrdQC5QELIgqvb7f3a8pNKs3Fnqw6q5ABdhN/Y3Ub9qIm4ObDmA82RXZu4f52EEqkY0hty
+/BKoe0xeALQSc7fTuR/nAc3BF3qlsXA8Cv1RGIxCYs29OjxvGpnQkzkSx4y1CT7RyEvdyG/tdlX+Xl3VDoe2j6zqK1Rcpa+wNzgfT4UC2hQ/q6SX6D6UPU1DUuDk
+W4tn53b6+803zgxmbFHY20vcP7fVRdiJCPjMHdu/Z5LsnmP90aua/0emOAK1IIo8NldSWIs7R+VHk4duQqA83/VrK5aI++DTf8uK1aEBbZBSrgVa1VjZHqMW5nxz
+xIWONrlKPdS845h1YOPVlrG/vjCEgHGvoo/gCswaaWD+t7tHlcqM0Bu3QxNO74TnS9GHP78qwtcz/21HG2FyFMqv9vZVa8flJmdu+OTx40fPnu0/KF7DDvwbzE0i
+nN582iwfpSdyjo0CEgFoCqXqRuSt6hwFrqG5OZVITx28qymgOFwRGvY7JWOw7cGR+1y0OwB5xYHndGD2BsyeRTLX3pwcMCdROuPCVawxUmfcyPdMRepQXqqHWjw3
+LV+UosYFuCg0J6Id8BnQeR0r81ZK00Vfejw/Mib7t7i3lSB6jm5vdsHzLJYieCxdFdv2/eNvR0OHt22fCN+4NLUfuq8mz7+D4SssGEfAZwfltKmX2+VyEa++A79W
+afGqsCuF3aJzTIbIjQL3eAr/Qpx4fkUBf/anmIuYHkLzqovXAOcSBsM/EHJZstobE/ga16yEfWj1+LjrDSxamBOKP3oofsEUjSg4Da6LuBXuLNd7HI2VAMfZm8tI
+7bvOuyz70jikwr/t5v0JvD+QKc32J1iVSC6lubrWbg2bx1pzqjfOo9hEzPeDr7lvm51rqSytdfjRhpr4BQuyXceL5KKAI91jTrirmPAfuzXrkNoOpNsvXDEeKJln
+jfn3l6ipfP0aOudH7HMAOKzeRGwjcS/fL0QaxK5sFgNkLX5h2eufl1/NmHzHQ7q6wTH2sFpeIq7+SZ765Tzj/Owu5UfiWcTNwMmH/suVVQzz9QmZxiaEbRbusLCa
+y+Wk5Qj+XHgSTusuWxoRs4cwyH4slIrcUEH8HZSh8EN2Nb/7P+fY+GI=
+"""
+
+
+def test_what_an_earlier_version_pickled_still_loads():
+    kept = pickle.loads(zlib.decompress(base64.b64decode(KEPT)))
+    assert kept["run_config"].name == "kept" and kept["run_config"].checkpoint_config.num_to_keep == 2
+    assert kept["scaling_config"] == train.ScalingConfig(num_workers=2)
+    assert type(kept["data_config"]) is train.DataConfig and type(kept["options"]) is type(train.DataConfig.default_ingest_options())
+    assert kept["class"] is train.DataParallelTrainer and kept["elsewhere"].__name__ == "Elsewhere"
+    assert kept["checkpoint"].path == "/tmp/kept" and kept["result"].metrics == {"loss": 1.0}
+    assert type(kept["reported"]) is train.ReportedCheckpoint and type(kept["preemption"]) is train.PreemptionInfo
+    assert type(kept["resize"]) is train.ResizeInfo and kept["wanted"].reason == "drain"
+    assert kept["mode"] is train.CheckpointUploadMode.ASYNC and kept["facts"].world_size == 2
+    assert [type(one) for one in kept["errors"]] == [train.CheckpointUploadError, train.AgentGoneError, train.ControllerError]
+    names = "Stopped PreemptionError WorkerGroupError UserCallback RunHandle BackendConfig TrainContext"
+    assert kept["classes"] == [getattr(train, name) for name in names.split()]
+    functions = [train.report, train.get_context, train.get_dataset_shard, train.checkpoint_wanted, train.collective.barrier]
+    assert kept["functions"] == [*functions, train.attach]
