@@ -14,6 +14,7 @@ from fake_agent import FakeAgent
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "runtime" / "python"
+sys.path.insert(0, str(PACKAGE))  # before any test imports rtrain: an installed copy may be another version
 
 
 def library() -> str:
