@@ -7,7 +7,7 @@ import tempfile
 import pytest
 import torch
 from rtrain.train import Checkpoint, _session
-from rtrain.train._workers import _datasets
+from rtrain.train._workers import _shares
 from rtrain.train.huggingface import _prepare
 from rtrain.train.huggingface._loop import TransformersLoop
 from rtrain.train.huggingface.transformers import RayTrainReportCallback, RTrainReportCallback, prepare_trainer
@@ -124,13 +124,13 @@ def test_the_older_init_function_gives_a_trainer_that_is_trained_and_resumed(kep
 
 
 def test_a_rank_s_share_is_not_divided_again_and_is_padded_to_equal_length(kept, tmp_path, monkeypatch):
-    share = _datasets.split(Sentences(), _session.Facts(world_size=3, world_rank=2))
+    share = _shares.split(Sentences(), _session.Facts(world_size=3, world_rank=2))
     made = prepare_trainer(trainer(tmp_path, share))
     assert [len(batch["labels"]) for batch in made.get_train_dataloader()] == [2]
     monkeypatch.setattr(_prepare, "_longest", lambda length: length + 1)  # the other ranks have three of the eight
     assert [len(batch["labels"]) for batch in made.get_train_dataloader()] == [3]
     items = [Sentences()[index] for index in range(8)]
-    stream = prepare_trainer(trainer(tmp_path, _datasets.EveryNth(items, 0, 2), max_steps=1))
+    stream = prepare_trainer(trainer(tmp_path, _shares.EveryNth(items, 0, 2), max_steps=1))
     assert [len(batch["labels"]) for batch in stream.get_train_dataloader()] == [4]
 
 

@@ -9,7 +9,7 @@ import numpy
 import torch
 import torch.distributed as dist
 from rtrain.train import _session, torch as rt
-from rtrain.train._workers import _datasets
+from rtrain.train._workers import _shares
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
 
@@ -106,7 +106,7 @@ def own_samplers():
 def shares():
     """What `get_dataset_shard` gives is divided once."""
     facts = _session.Facts(world_size=2, world_rank=dist.get_rank())
-    loader = rt.prepare_data_loader(DataLoader(_datasets.split(numbers(5), facts), 2))
+    loader = rt.prepare_data_loader(DataLoader(_shares.split(numbers(5), facts), 2))
     return drawn(loader)
 
 
