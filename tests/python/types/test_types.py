@@ -21,7 +21,7 @@ sys.path.insert(0, str(PACKAGE))
 
 from rtrain import _argument_types, _arguments  # noqa: E402
 from rtrain._remote._options import Options  # noqa: E402
-from rtrain.train._driver._follower import _restore  # noqa: E402
+from rtrain.train._driver import _restore  # noqa: E402
 
 
 def mypy(*arguments: object, folder: pathlib.Path = ROOT) -> tuple[int, str]:
