@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from rtrain import _files
 from rtrain._settings import ConfigurationError, Place, current_place
 
 SERVER_NAME = "rtrain-head"
@@ -180,20 +181,17 @@ class Head:
         return self._patiently(lambda: self._download_once(path, pathlib.Path(to_file), query))
 
     def _download_once(self, path: str, target: pathlib.Path, query: Mapping[str, object] | None) -> str:
-        aside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
         digest = hashlib.sha256()
         connection = self._connection()
         try:
             answer = self._send(connection, "GET", path, query, None, {})
             self._check(answer, "GET", path)
-            with aside.open("wb") as out:
+            with _files.replacing(target) as out:
                 while piece := self._piece(answer, path):
                     digest.update(piece)
                     out.write(piece)
-            aside.replace(target)
         except BaseException:
             connection.close()
-            aside.unlink(missing_ok=True)
             raise
         self._keep(connection)
         return digest.hexdigest()

@@ -146,7 +146,7 @@ def test_a_prepared_loader_can_be_pickled():
 
 
 def test_batches_are_moved_however_they_are_nested():
-    from rtrain.train.torch._moves import moved, tensors_in  # noqa: PLC0415
+    from rtrain.train.torch._transfer import moved, tensors_in  # noqa: PLC0415
 
     meta = torch.device("meta")
     one = torch.ones(2)
@@ -158,7 +158,7 @@ def test_batches_are_moved_however_they_are_nested():
 
 
 def test_tensors_are_found_in_objects_that_move_themselves():
-    from rtrain.train.torch._moves import tensors_in  # noqa: PLC0415
+    from rtrain.train.torch._transfer import tensors_in  # noqa: PLC0415
 
     class Slotted:
         __slots__ = ("values",)

@@ -118,6 +118,7 @@ class DataIterator:
     ) -> Any:
         """Batches as dicts of tensors on `device` ("auto": this worker's). collate_fn: makes the batch from a dict of
         NumPy arrays instead; its tensors are moved. TypeError names a column that is no tensor."""
+        from rtrain._to_device import to_device
         from rtrain.data import _torch
 
         if collate_fn is not None and (dtypes is not None or not callable(collate_fn)):
@@ -130,7 +131,7 @@ class DataIterator:
             return _torch.tensors(batch, dtypes) if collate_fn is None else collate_fn(batch)
 
         def finish(batch: Any) -> Any:
-            return _torch.moved(batch, place, pin=pin_memory)
+            return to_device(batch, place, non_blocking=pin_memory, pin=pin_memory)
 
         def begin() -> Iterator[Any]:
             return self._epoch(

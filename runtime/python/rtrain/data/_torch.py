@@ -52,21 +52,6 @@ def tensor(name: str, column: np.ndarray[Any, Any], dtype: torch.dtype | None) -
     return found if dtype is None else found.to(dtype)
 
 
-def moved(value: Any, device: torch.device | None, *, pin: bool) -> Any:
-    """Tensors of a batch, however they are nested."""
-    if isinstance(value, torch.Tensor):
-        if pin:
-            value = value.pin_memory()
-        return value if device is None or value.device == device else value.to(device, non_blocking=pin)
-    if isinstance(value, Mapping):
-        return {key: moved(one, device, pin=pin) for key, one in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(moved(one, device, pin=pin) for one in value))
-    if isinstance(value, list | tuple):
-        return type(value)(moved(one, device, pin=pin) for one in value)
-    return value.to(device) if hasattr(value, "to") and device is not None else value
-
-
 class Batches(IterableDataset[Any]):
     """A share for a DataLoader (with batch_size=None). The loader's processes read parts of it that do not overlap."""
 

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain import _files
 from rtrain.train import _session
 from rtrain.train._workers._tracked_run import TrackedRun, tracked
 
@@ -41,9 +42,7 @@ class HighWater:
         self.step = step
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            aside = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-            aside.write_text(json.dumps({"step": step}))
-            aside.replace(self._file)
+            _files.replace(self._file, json.dumps({"step": step}).encode())
         return True
 
 

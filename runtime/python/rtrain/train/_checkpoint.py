@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rtrain import _files
 from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems
 from rtrain.train._checkpoints._shared_copy import shared_copy, turn
@@ -193,10 +194,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Replaces the metadata, atomically. Call it before the checkpoint is reported."""
-        target = pathlib.Path(self._existing()) / METADATA
-        aside = target.with_name(f"{METADATA}.{os.getpid()}")
-        aside.write_text(json.dumps(dict(metadata)))
-        aside.replace(target)
+        _files.replace(pathlib.Path(self._existing()) / METADATA, json.dumps(dict(metadata)).encode())
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
         self.set_metadata({**self.get_metadata(), **metadata})

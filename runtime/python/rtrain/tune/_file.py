@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from rtrain import _files
 from rtrain.train import _metrics
 from rtrain.train._configs import RunConfig
 from rtrain.train._driver._submission import say
@@ -54,7 +55,7 @@ class SweepFile:
             "stopper": _packed(sweep.stopper),
             "trials": [self._trial_json(one) for one in sweep.trials],
         }
-        _replace(self.folder / SWEEP, json.dumps(found, indent=1).encode())
+        _files.replace(self.folder / SWEEP, json.dumps(found, indent=1).encode(), durable=True)
 
     def _trial_json(self, trial: Trial) -> dict[str, Any]:
         """That of the last time where the trial has not changed since."""
@@ -77,7 +78,7 @@ class SweepFile:
                 ) from error
         self.folder.mkdir(parents=True, exist_ok=True)
         self._set_aside()
-        _replace(self.folder / TUNER, cloudpickle.dumps(settings))
+        _files.replace(self.folder / TUNER, cloudpickle.dumps(settings), durable=True)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -217,13 +218,3 @@ def _packed(value: Any) -> str:
 
 def _unpacked(text: str) -> Any:
     return pickle.loads(base64.b64decode(text))
-
-
-def _replace(file: pathlib.Path, content: bytes) -> None:
-    """By a rename, so that a reader finds the old or the new, and a crash leaves either."""
-    aside = file.with_name(f".{file.name}.{os.getpid()}")
-    with aside.open("wb") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    aside.replace(file)

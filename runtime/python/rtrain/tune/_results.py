@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain._nested import flatten
 from rtrain.train._checkpoints import _run_directory
 from rtrain.train._result import Result, best, nested, score
-from rtrain.tune._sweep import flat
 from rtrain.tune._trial import ERROR, TERMINATED, Trial
 
 _SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
@@ -169,10 +169,10 @@ def _row(result: TrialResult, metric: str | None, mode: str | None) -> dict[str,
         rows = [row for row in result.all_metrics if _is_number(nested(row, metric))]
         chosen = max(rows, key=lambda row: score(row, metric, mode), default={})
     return {
-        **flat(dict(chosen)),
+        **flatten(dict(chosen)),
         "trial_id": result.trial_id,
         "logdir": result.path,
-        **{f"config/{key}": value for key, value in flat(result.params).items()},
+        **{f"config/{key}": value for key, value in flatten(result.params).items()},
     }
 
 

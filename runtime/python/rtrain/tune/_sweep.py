@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rtrain._nested import flatten
 from rtrain.train._result import nested
 from rtrain.tune._errors import TuneError
 from rtrain.tune._trial import ERROR, PENDING, RUNNING, TERMINATED, Leg, Trial
@@ -112,7 +113,7 @@ class Sweep:
     def _made(self, trial_id: str, suggestion: dict[str, Any]) -> Trial:
         variants = variants_of(self.searcher)
         config = suggestion if variants is not None else merged(constants(self.space), suggestion)
-        trial = Trial(trial_id, trial_id, config, dict(variants.drawn if variants is not None else flat(suggestion)), [])
+        trial = Trial(trial_id, trial_id, config, dict(variants.drawn if variants is not None else flatten(suggestion)), [])
         if self.trial_name is not None:
             trial.name = str(self.trial_name(trial))
         trial.legs.append(Leg(self.run_name(trial), config))
@@ -225,7 +226,7 @@ class Sweep:
         donor_id, config = trial.next_leg
         donor = self.trial(donor_id)
         trial.next_leg, trial.status, trial.config = None, PENDING, config
-        trial.drawn = {name: value for name, value in flat(config).items() if name in trial.drawn}
+        trial.drawn = {name: value for name, value in flatten(config).items() if name in trial.drawn}
         name = f"{trial.legs[0].run_name}-{len(trial.legs) + 1}"
         trial.legs.append(Leg(name, config, resume_from=donor_id))
         if isinstance(self.scheduler, PopulationBasedTraining):
@@ -251,17 +252,6 @@ def variants_of(searcher: Searcher) -> BasicVariantGenerator | None:
     while isinstance(searcher, ConcurrencyLimiter):
         searcher = searcher.searcher
     return searcher if isinstance(searcher, BasicVariantGenerator) else None
-
-
-def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dicts as one, "a/b" to the value."""
-    found: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, dict) and value:
-            found.update(flat(value, f"{prefix}{key}/"))
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def _line(error: Exception | None) -> str:

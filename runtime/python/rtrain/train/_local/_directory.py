@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain import _files
 from rtrain.train._checkpoints import _checkpoint_names
 from rtrain.train._checkpoints._run_directory import FORMAT, MANIFEST, header_of
 
@@ -198,8 +199,8 @@ class Directory:
         if code:
             folder.mkdir(exist_ok=True)
             if not (folder / f"{code_sha256}.tar.zst").is_file():
-                _write(folder / f"{code_sha256}.tar.zst", code)
-        _write(self.path / "driver.pkl", driver_pkl)
+                _files.replace(folder / f"{code_sha256}.tar.zst", code)
+        _files.replace(self.path / "driver.pkl", driver_pkl)
         named = {code_sha256, *map(_code_of, [self.path / "run.json", *(self.path / "attempts").glob("??????.json")])}
         for one in folder.glob("*.tar.zst"):
             if one.name.partition(".")[0] not in named:
@@ -234,8 +235,8 @@ def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> C
     """The same of a directory in which the report's files may lie already."""
     (run / "names").mkdir(parents=True, exist_ok=True)
     if _create(run / "names" / name, {"schema_version": 1, "attempt": attempt, "report": report}):
-        _sync(run / "names")
-        _sync(run)
+        _files.sync_folder(run / "names")
+        _files.sync_folder(run)
         return Claim.FIRST
     return Claim.AGAIN if _claim_of(run, name) == (attempt, report) else Claim.TAKEN
 
@@ -299,48 +300,16 @@ def _code_of(record: pathlib.Path) -> str:
         return ""
 
 
-def _write(file: pathlib.Path, content: bytes) -> None:
-    aside = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
-    try:
-        aside.write_bytes(content)
-        aside.replace(file)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 def _create(file: pathlib.Path, value: Mapping[str, Any]) -> bool:
-    """False: it was there already."""
-    aside = _aside(file, value)
-    try:
-        os.link(aside, file)
-    except FileExistsError:
-        return False
-    finally:
-        aside.unlink()
-    return True
+    return _files.create(file, _json(value))
 
 
 def _replace(file: pathlib.Path, value: Mapping[str, Any]) -> None:
-    _aside(file, value).replace(file)
-    _sync(file.parent)
+    _files.replace(file, _json(value), durable=True)
 
 
-def _sync(folder: pathlib.Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
-def _aside(file: pathlib.Path, value: Mapping[str, Any]) -> pathlib.Path:
-    aside = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
-    with aside.open("w") as out:
-        json.dump(value, out, indent=2, sort_keys=True, ensure_ascii=False)
-        out.write("\n")
-        out.flush()
-        os.fsync(out.fileno())
-    return aside
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def _hash(file: pathlib.Path) -> str:

@@ -29,17 +29,6 @@ class Tracker(Protocol):
     def finish(self, *, failed: bool) -> None: ...
 
 
-def flat(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested names joined by a slash: {"val": {"loss": 1}} is {"val/loss": 1}."""
-    found: dict[str, Any] = {}
-    for name, value in metrics.items():
-        if isinstance(value, Mapping):
-            found.update(flat(value, f"{prefix}{name}/"))
-        else:
-            found[prefix + name] = value
-    return found
-
-
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
 

@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rtrain._nested import flatten
 from rtrain.train._session import _behind
 from rtrain.train._session._records import Facts, ReportCall, Session
-from rtrain.train._workers._tracked_run import TrackedRun, Tracker, flat, numbers, tracked
+from rtrain.train._workers._tracked_run import TrackedRun, Tracker, numbers, tracked
 
 
 class Tracking:
@@ -32,7 +33,7 @@ class Tracking:
 
     def reported(self, metrics: Mapping[str, Any]) -> None:
         self._reports += 1
-        values = flat(metrics)
+        values = {name: value for name, value in flatten(metrics).items() if not isinstance(value, Mapping)}  # no empty dict
         for name, make in list(self.makers.items()):
             try:
                 if name not in self._trackers:

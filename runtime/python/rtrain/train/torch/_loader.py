@@ -17,9 +17,9 @@ from torch.utils.data import (
 )
 
 from rtrain.train.torch import _reproducible
-from rtrain.train.torch._moves import batches_on
 from rtrain.train.torch._place import get_device, place
 from rtrain.train.torch._samplers import EpochSampler, RankShare, is_divided, with_set_epoch
+from rtrain.train.torch._transfer import batches_on
 
 _Batch_co = TypeVar("_Batch_co", covariant=True)
 

@@ -9,45 +9,11 @@ from typing import Any
 
 import torch
 
-
-def moved(batch: Any, device: torch.device, non_blocking: bool) -> Any:
-    """`batch` with every tensor in it on `device`: in dicts, lists, tuples, named tuples and data classes of any
-    depth, and in objects with a `to` method. What holds no tensor is the same object as before."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=non_blocking)
-    if isinstance(batch, Mapping):
-        return _like_mapping(batch, {key: moved(value, device, non_blocking) for key, value in batch.items()})
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(moved(value, device, non_blocking) for value in batch))
-    if isinstance(batch, list | tuple):
-        return type(batch)(moved(value, device, non_blocking) for value in batch)
-    if callable(getattr(batch, "to", None)):
-        return _by_its_own_method(batch, device, non_blocking)
-    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
-        names = [field.name for field in dataclasses.fields(batch) if field.init]
-        return dataclasses.replace(batch, **{name: moved(getattr(batch, name), device, non_blocking) for name in names})
-    return batch
-
-
-def _like_mapping(before: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
-    """A dict stays a dict; another mapping keeps its type where that can be made from a dict."""
-    if type(before) is dict:
-        return values
-    try:
-        return type(before)(values)  # type: ignore[call-arg]
-    except TypeError:
-        return values
-
-
-def _by_its_own_method(batch: Any, device: torch.device, non_blocking: bool) -> Any:
-    try:
-        return batch.to(device, non_blocking=non_blocking)
-    except TypeError:
-        return batch.to(device)
+from rtrain._to_device import to_device
 
 
 def tensors_in(batch: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a batch, wherever they lie in it; of objects that `moved` moves by their own `to`, those in attributes."""
+    """The tensors of a batch, wherever they lie in it; of objects that `to_device` moves by their own `to`, those in attributes."""
     return _tensors_in(batch, set())
 
 
@@ -85,7 +51,7 @@ def batches_on(device: torch.device, batches: Iterable[Any], ahead: bool) -> Ite
     """The batches, moved. `ahead`: on a GPU the next one is copied on a side stream while the present one is used."""
     if device.type != "cuda" or not ahead:
         for batch in batches:
-            yield moved(batch, device, non_blocking=False)
+            yield to_device(batch, device)
         return
     yield from _ahead(device, iter(batches))
 
@@ -99,7 +65,7 @@ def _ahead(device: torch.device, batches: Iterator[Any]) -> Iterator[Any]:
         if batch is end:
             return end
         with torch.cuda.stream(side):
-            return moved(batch, device, non_blocking=True)
+            return to_device(batch, device, non_blocking=True)
 
     following = fetch()
     while following is not end:
