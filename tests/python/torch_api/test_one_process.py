@@ -146,12 +146,13 @@ def test_a_prepared_loader_can_be_pickled():
 
 
 def test_batches_are_moved_however_they_are_nested():
-    from rtrain.train.torch._transfer import moved, tensors_in  # noqa: PLC0415
+    from rtrain._to_device import to_device  # noqa: PLC0415
+    from rtrain.train.torch._transfer import tensors_in  # noqa: PLC0415
 
     meta = torch.device("meta")
     one = torch.ones(2)
     batch = {"a": [one, (one, Named(one, "text"))], "r": Record(one, "seven"), "m": Movable(), "n": None}
-    there = moved(batch, meta, non_blocking=False)
+    there = to_device(batch, meta)
     assert all(tensor.device == meta for tensor in tensors_in(there)) and len(list(tensors_in(there))) == 4
     assert isinstance(there["a"][1][1], Named) and there["r"].name == "seven" and there["m"].where == meta
     assert one.device == CPU
