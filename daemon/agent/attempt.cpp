@@ -174,6 +174,7 @@ void on(Step& step, const CheckpointFetched& input) {
     step.out.push_back(StartWorkers{*attempt->image.launch});
     if (!attempt->coordinates && !attempt->image.prepare.nodes.empty())
         step.out.push_back(DialCoordinator{input.attempt, attempt->image.prepare.nodes.front()});
+    hear_early(step, *attempt);
 }
 
 void on(Step& step, const AttemptFound& input) {

@@ -2,6 +2,7 @@
 // sits beside them are handed over here, without a network.
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "daemon/agent/steps.hpp"
 
@@ -211,7 +212,16 @@ bool from_its_coordinator(const LocalAttempt& attempt, const std::string& node) 
     return node.empty() || (!nodes.empty() && node == nodes.front().node);
 }
 
+bool is_member(const LocalAttempt& attempt, const std::string& node) {
+    const auto& nodes = attempt.image.prepare.nodes;
+    return std::any_of(nodes.begin(), nodes.end(), [&](const PeerNode& one) { return one.node == node; });
+}
+
 }  // namespace
+
+void hear_early(Step& step, LocalAttempt& attempt) {
+    for (const GroupSaid& one : std::exchange(attempt.early, {})) on(step, one);
+}
 
 void on(Step& step, const GroupSaid& input) {
     LocalAttempt* attempt = find(step, input.attempt);
@@ -225,6 +235,11 @@ void on(Step& step, const GroupSaid& input) {
             from_node(*attempt->coordinator, step.now, input.node, input.message, sink);
         } else if (attempt->local && from_its_coordinator(*attempt, input.node)) {
             from_coordinator(*attempt->local, step.now, input.message, sink);
+        } else if (!attempt->local && is_member(*attempt, input.node)) {
+            std::erase_if(attempt->early, [&](const GroupSaid& one) {
+                return one.node == input.node && one.message.index() == input.message.index();
+            });
+            attempt->early.push_back(input);
         }
     });
     settle_end(step, input.attempt);

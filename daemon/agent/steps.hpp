@@ -60,6 +60,7 @@ void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // 
 // ---- group.cpp: workers' words and the report group
 // --------------------------------------------------------------------
 void open_group(LocalAttempt& attempt);
+void hear_early(Step& step, LocalAttempt& attempt);
 void resume_checkpoint(Step& step, LocalAttempt& attempt);  // that was on its way when the agent before died
 void ask(Step& step, const protocol::Ask& order);
 void on(Step& step, const WorkerJoined& input);

@@ -155,17 +155,13 @@ void SimNode::heard(std::uint64_t connection, const protocol::FromHead& message)
 }
 
 // ---- report group -------------------------------------------------------------------------------------------------
-// An agent answers there for attempts that it no longer has, too.
-bool SimNode::accepts_group(AttemptKey key) const {
-    const auto found = state_.attempts.find(key);
-    const bool too_early = found != state_.attempts.end() && !found->second.coordinator;
-    return up_ && !world_.partitioned(name_) && !too_early;
-}
+// An agent answers there for attempts that it does not have yet, or no longer, too.
+bool SimNode::accepts_group() const { return up_ && !world_.partitioned(name_); }
 
 void SimNode::dial_coordinator(AttemptKey key, const std::string& peer) {
     if (!state_.attempts.contains(key)) return;
     SimNode& other = *world_.nodes.at(peer);
-    if (!group_links_.contains({key, peer}) && !world_.partitioned(name_) && other.accepts_group(key)) {
+    if (!group_links_.contains({key, peer}) && !world_.partitioned(name_) && other.accepts_group()) {
         group_links_[{key, peer}] = world_.now();
         other.group_links_[{key, name_}] = world_.now();
         linked_since_[{key, peer}] = world_.now();

@@ -26,7 +26,7 @@ class SimNode {
     void heard(std::uint64_t connection, const protocol::FromHead& message);
     void group_said(agent::AttemptKey key, const std::string& from, const protocol::GroupMessage& message);
     void group_cut(agent::AttemptKey key, const std::string& from);
-    bool accepts_group(agent::AttemptKey key) const;
+    bool accepts_group() const;
     bool kill_some_process(std::int32_t signal);
     bool stores_well(agent::AttemptKey key, const std::string& coordinator) const;
     void drop_groups();

@@ -172,3 +172,30 @@ TEST_CASE("an agent that was restarted goes on with what it finds") {
     CHECK(to_workers<worker::Reported>(passed).size() == 2);
     CHECK(news<protocol::Reported>(passed)[0].index == 8);
 }
+
+TEST_CASE("what a node says before rank 0's node has begun is heard once it has: a report is not lost") {
+    const Shape shape{.nodes = {{0}, {1}}};
+    Machine machine;
+    machine.connect();
+    machine.head(prepare_order(shape));
+    machine.feed(PreparationDone{.attempt = attempt_1, .number = 1});
+    const bool launched = GENERATE(true, false);  // its checkpoint is still being fetched; or the order is on its way
+    if (launched) machine.head(launch_order(shape));
+    const protocol::GroupReport early{.index = 1, .metrics_json = {{1, "{}"}}};
+    for (const std::string node : {"n2", "n9"}) {
+        machine.feed(GroupSaid{attempt_1, node, protocol::GroupJoin{.node = node}});
+        machine.feed(GroupSaid{attempt_1, node, early});
+    }
+    CHECK(machine.state.attempts.at(attempt_1).early.size() == 2);  // n9 is not of this attempt
+    if (!launched) machine.head(launch_order(shape));
+    machine.feed(CheckpointFetched{attempt_1, ""});
+    machine.feed(WorkerStarted_{attempt_1, 0, 100});
+    machine.feed(WorkerJoined{attempt_1, 0, {.attempt = "c0ffee-17-a1", .rank = 0}});
+
+    const Outputs passed = machine.feed(report(0, 1));
+
+    CHECK(to_workers<worker::Reported>(passed).size() == 1);
+    REQUIRE(all<ToGroup>(passed).size() == 1);
+    CHECK(std::get<protocol::GroupReleased>(all<ToGroup>(passed)[0].message).index == 1);
+    CHECK(machine.state.attempts.at(attempt_1).early.empty());
+}
