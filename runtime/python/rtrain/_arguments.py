@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def once(key: str, message: str) -> None:
     """Says it, the first time that this process comes here."""
-    if key not in _said:
-        _said.add(key)
+    if key not in _warned:
+        _warned.add(key)
         warnings.warn(message, DeprecationWarning, stacklevel=4)
         print(f"rtrain: {message}", file=sys.stderr)
 
@@ -133,15 +133,15 @@ def check(caller: str, given: Mapping[str, Any], table: Table) -> None:
     unknown = sorted(set(given) - set(table))
     if unknown:
         raise TypeError(f"{caller}() has no argument {unknown[0]!r}")
-    wanted = {name: value for name, value in given.items() if not any(_is(value, one) for one in table[name].neutral)}
-    refused = [f"{caller}({name}=) cannot be carried out: {table[name].why}" for name in wanted if table[name].refused]
+    without_effect = {name: value for name, value in given.items() if not any(_is(value, one) for one in table[name].neutral)}
+    refused = [f"{caller}({name}=) cannot be carried out: {table[name].why}" for name in without_effect if table[name].refused]
     if refused:
         raise ValueError("\n".join(refused))
-    for name in wanted:
+    for name in without_effect:
         once(f"{caller}.{name}", f"{caller}({name}=) changes nothing: {table[name].why}")
 
 
-def told(caller: str, **given: Any) -> None:
+def check_named(caller: str, **given: Any) -> None:
     """Of parameters in a signature that are in NAMED."""
     check(caller, given, NAMED[caller])
 

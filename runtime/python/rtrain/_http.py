@@ -145,14 +145,14 @@ class Head:
 
     def items(self, path: str, query: Mapping[str, object] | None = None) -> list[Any]:
         """All pages of a list."""
-        found: list[Any] = []
+        items: list[Any] = []
         cursor = None
         while True:
             page = self.get(path, {**(query or {}), **({"cursor": cursor} if cursor else {})})
-            found += page["items"]
+            items += page["items"]
             following = page.get("next_cursor")
             if not following or following == cursor:
-                return found
+                return items
             cursor = following
 
     def exists(self, path: str) -> bool:
@@ -328,8 +328,8 @@ class Head:
         body: Any,
         headers: dict[str, str],
     ) -> http.client.HTTPResponse:
-        asked = {key: _query_text(value) for key, value in (query or {}).items() if value is not None}
-        target = path + ("?" + urllib.parse.urlencode(asked) if asked else "")
+        query_texts = {key: _query_text(value) for key, value in (query or {}).items() if value is not None}
+        target = path + ("?" + urllib.parse.urlencode(query_texts) if query_texts else "")
         try:
             connection.request(method, target, body, {"Authorization": f"Bearer {self.place.token}", **headers})
             return connection.getresponse()
@@ -341,12 +341,12 @@ class Head:
             return b""
         text = answer.read()
         try:
-            said = json.loads(text or b"{}")
+            body = json.loads(text or b"{}")
         except ValueError:
-            said = {}
-        code = said.get("code") or _CODES.get(answer.status, "internal")
-        message = said.get("message") or f"the head at {self.place.address} answered {method} {path} with HTTP {answer.status}"
-        raise _KINDS.get(code, HeadError)(code, message, said.get("next") or "", said.get("problems") or [])
+            body = {}
+        code = body.get("code") or _CODES.get(answer.status, "internal")
+        message = body.get("message") or f"the head at {self.place.address} answered {method} {path} with HTTP {answer.status}"
+        raise _KINDS.get(code, HeadError)(code, message, body.get("next") or "", body.get("problems") or [])
 
     def _unreachable(self, path: str, error: Exception) -> Unreachable:
         why = str(error) or type(error).__name__

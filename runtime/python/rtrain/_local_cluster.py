@@ -76,11 +76,11 @@ class LocalCluster:
         if resources:
             command += ["--resources", ",".join(f"{name}={amount:g}" for name, amount in resources.items())]
         try:
-            told = json.loads(_run(command, _UP_WITHIN_S))
+            answer = json.loads(_run(command, _UP_WITHIN_S))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return cls(program, folder, str(told["address"]), results)
+        return cls(program, folder, str(answer["address"]), results)
 
     def stop(self) -> None:
         """Ends the daemons and their workers, and waits for them. Runs in the storage directory stay."""

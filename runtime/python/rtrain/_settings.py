@@ -54,7 +54,7 @@ def user_file() -> pathlib.Path:
 def current_place(context: str | None = None) -> Place | None:
     """The cluster that is meant now, or None where none is known. `context` names one of the context files."""
     layers = [(path, read_yaml(path)) for path in (user_file(), pathlib.Path(SYSTEM_FILE))]
-    wanted = (
+    context_name = (
         context
         or os.environ.get("RTRAIN_CONTEXT")
         or next((str(layer["current"]) for _, layer in layers if layer.get("current")), "")
@@ -63,16 +63,16 @@ def current_place(context: str | None = None) -> Place | None:
     known = False
     for path, layer in layers:
         contexts = layer.get("contexts") or {}
-        entry = contexts.get(wanted) if isinstance(contexts, dict) else None
+        entry = contexts.get(context_name) if isinstance(contexts, dict) else None
         if entry is None:
             continue
         known = True
         if not isinstance(entry, dict):
-            raise ConfigurationError(f"{path}: contexts.{wanted} must be a map with address, token and ca")
+            raise ConfigurationError(f"{path}: contexts.{context_name} must be a map with address, token and ca")
         for field in _FIELDS:
             values[field] = values[field] or str(entry.get(field) or "")
-    if wanted and not known:
-        raise ConfigurationError(f'there is no context "{wanted}"; `rtrain context list` shows those that are there')
+    if context_name and not known:
+        raise ConfigurationError(f'there is no context "{context_name}"; `rtrain context list` shows those that are there')
     if not values["address"]:
         return None
     if values["ca"] and "-----BEGIN" not in values["ca"]:
@@ -86,12 +86,12 @@ def read_yaml(path: pathlib.Path) -> dict[str, object]:
         lines = path.read_text().splitlines()
     except FileNotFoundError:
         return {}
-    found, _ = _map(path, lines, 0, 0)
-    return found
+    tree, _ = _map(path, lines, 0, 0)
+    return tree
 
 
 def _map(path: pathlib.Path, lines: list[str], at: int, indent: int) -> tuple[dict[str, object], int]:
-    found: dict[str, object] = {}
+    mapping: dict[str, object] = {}
     while at < len(lines):
         text = lines[at].strip()
         depth = len(lines[at]) - len(lines[at].lstrip(" "))
@@ -103,17 +103,17 @@ def _map(path: pathlib.Path, lines: list[str], at: int, indent: int) -> tuple[di
         if depth > indent:
             raise ConfigurationError(f"{path}:{at + 1}: is indented deeper than the lines around it")
         key, rest = _key(path, at, text)
-        if key in found:
+        if key in mapping:
             raise ConfigurationError(f"{path}:{at + 1}: {key} is given twice")
         if rest in ("|", "|-", "|+"):
-            found[key], at = _block(lines, at + 1, indent)
+            mapping[key], at = _block(lines, at + 1, indent)
         elif rest:
-            found[key] = _scalar(path, at, rest)
+            mapping[key] = _scalar(path, at, rest)
             at += 1
         else:
             inner = _next_depth(lines, at + 1)
-            found[key], at = _map(path, lines, at + 1, inner) if inner > indent else ("", at + 1)
-    return found, at
+            mapping[key], at = _map(path, lines, at + 1, inner) if inner > indent else ("", at + 1)
+    return mapping, at
 
 
 def _key(path: pathlib.Path, at: int, text: str) -> tuple[str, str]:

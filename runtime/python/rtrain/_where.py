@@ -201,11 +201,11 @@ def _start_local(wishes: dict[str, float], storage: Any, environment: dict[str, 
 
 def _point_to(address: str) -> None:
     """Makes `address` the cluster meant, with the token and CA of a context that has it, else with those set already."""
-    wanted = split_address(address)
+    address_parts = split_address(address)
     for path in (user_file(), SYSTEM_FILE):
         contexts = read_yaml(type(user_file())(path)).get("contexts")
         for name, entry in contexts.items() if isinstance(contexts, dict) else ():
-            if isinstance(entry, dict) and entry.get("address") and split_address(str(entry["address"])) == wanted:
+            if isinstance(entry, dict) and entry.get("address") and split_address(str(entry["address"])) == address_parts:
                 os.environ["RTRAIN_CONTEXT"] = str(name)
                 os.environ["RTRAIN_ADDRESS"] = address
                 return

@@ -299,7 +299,7 @@ def test_names_of_older_versions_say_what_takes_their_place():
 
 
 def test_older_shapes_are_accepted_and_remarked_upon_once(capfd):
-    _arguments._said.clear()
+    _arguments._warned.clear()
     with pytest.warns(DeprecationWarning, match="verbose"):
         RunConfig(verbose=1, sync_config=train.SyncConfig(upload_dir="x"), local_dir="/tmp/runs")
     RunConfig(verbose=2)
@@ -309,7 +309,7 @@ def test_older_shapes_are_accepted_and_remarked_upon_once(capfd):
 
 
 def test_what_changes_nothing_is_accepted_and_said_once(capfd):
-    _arguments._said.clear()
+    _arguments._warned.clear()
     limits = {
         "controller_failure_limit": 2,
         "max_preemption_failures": 1,

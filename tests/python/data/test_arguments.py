@@ -151,7 +151,7 @@ def sample(rule):
 
 def outcome(call, name, rule, said):
     """Told once, or refused, with the reason; what is neutral is not told of."""
-    _arguments._said.clear()
+    _arguments._warned.clear()
     if rule.refused:
         with pytest.raises(ValueError, match=name) as caught:
             call(sample(rule))
@@ -162,7 +162,7 @@ def outcome(call, name, rule, said):
     told = said()
     assert told.count(f"({name}=) changes nothing: {rule.why}") == 1
     for neutral in rule.neutral:
-        _arguments._said.clear()
+        _arguments._warned.clear()
         call(neutral)
         assert said() == ""
 

@@ -180,7 +180,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     TimeoutError when it is not gone after a minute; Unreachable when the head could not be asked, so that it may live on.
     Actors are not restarted, so `no_restart` is always true.
     """
-    _arguments.told("kill", no_restart=no_restart)
+    _arguments.check_named("kill", no_restart=no_restart)
     if not isinstance(actor, ActorHandle):
         raise TypeError(f"rtrain.kill takes an actor's handle, not {type(actor).__name__}")
     slot = actor._slot

@@ -85,12 +85,12 @@ def dial(address: tuple[str, int], slot: str, key: bytes, timeout_s: float) -> C
     try:
         connection.settimeout(_HANDSHAKE_S)
         stream = Stream(connection, server_side=False)
-        mine = secrets.token_bytes(32)
-        stream.write(memoryview(_MAGIC + slot.encode() + mine))
+        own_nonce = secrets.token_bytes(32)
+        stream.write(memoryview(_MAGIC + slot.encode() + own_nonce))
         theirs, proof = _take(stream, 32), _take(stream, _PROOF_BYTES)
-        if not hmac.compare_digest(proof, _proof(key, b"listener", stream, mine + theirs)):
+        if not hmac.compare_digest(proof, _proof(key, b"listener", stream, own_nonce + theirs)):
             raise ChannelError("the one who listens there does not have this run's key")
-        stream.write(memoryview(_proof(key, b"dialler", stream, mine + theirs)))
+        stream.write(memoryview(_proof(key, b"dialler", stream, own_nonce + theirs)))
         return _opened(connection, stream)
     except BaseException:
         connection.close()
@@ -105,12 +105,12 @@ def answer(connection: socket.socket, key_of: dict[str, bytes]) -> tuple[str, Ch
         if _take(stream, len(_MAGIC)) != _MAGIC:
             raise ChannelError("a stranger dialled")
         slot = _take(stream, SLOT_CHARACTERS).decode("ascii", "replace")
-        theirs, mine = _take(stream, 32), secrets.token_bytes(32)
+        theirs, own_nonce = _take(stream, 32), secrets.token_bytes(32)
         key = key_of.get(slot)
         if key is None:
             raise ChannelError("an unknown slot was dialled")
-        stream.write(memoryview(mine + _proof(key, b"listener", stream, theirs + mine)))
-        if not hmac.compare_digest(_take(stream, _PROOF_BYTES), _proof(key, b"dialler", stream, theirs + mine)):
+        stream.write(memoryview(own_nonce + _proof(key, b"listener", stream, theirs + own_nonce)))
+        if not hmac.compare_digest(_take(stream, _PROOF_BYTES), _proof(key, b"dialler", stream, theirs + own_nonce)):
             raise ChannelError("the one who dialled does not have the run's key")
         return slot, _opened(connection, stream)
     except BaseException:

@@ -44,10 +44,10 @@ class Stream:
     @property
     def binding(self) -> bytes:
         """Known to both ends of this very stream, and different for every stream."""
-        found = self._tls.get_channel_binding("tls-unique")
-        if not found:
+        binding_bytes = self._tls.get_channel_binding("tls-unique")
+        if not binding_bytes:
             raise ChannelError("the stream has no binding")
-        return found
+        return binding_bytes
 
     def write(self, view: memoryview) -> None:
         for at in range(0, view.nbytes, _PIECE):

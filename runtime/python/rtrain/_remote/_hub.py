@@ -29,7 +29,7 @@ from typing import Any
 
 from rtrain import _closing, _where
 from rtrain._http import Head, HeadError, NotFound, Unreachable, part
-from rtrain._remote import _said, _values
+from rtrain._remote import _printed, _values
 from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._refs import ObjectRef, settled
@@ -169,7 +169,7 @@ class Slot:
                 parts = channel.receive()
                 head = pickle.loads(parts[0])
                 if head.get("op") == "said":
-                    _said.show(self.what, head)
+                    _printed.show(self.what, head)
                     continue
                 with self.changed:
                     call = self.sent.pop(head["id"], None) if self.channel is channel else None
@@ -244,7 +244,7 @@ class Hub:
         """Hands the run over; HeadError when the head refuses it."""
         environment = {"RTRAIN_REMOTE_SLOT": slot.name, "RTRAIN_REMOTE_DRIVER": self.address}
         if _where.shows_prints():
-            environment[_said.VARIABLE] = "1"
+            environment[_printed.VARIABLE] = "1"
         job = {**slot.job, "env": {**slot.job.get("env", {}), **environment}, "secrets": ["RTRAIN_REMOTE_KEY"]}
         with self._lock:
             self._slots[slot.name] = slot
@@ -427,10 +427,10 @@ class Hub:
         if time.monotonic() - slot.submitted < _EXPLAIN_AFTER_S:
             return
         try:
-            said = self.head.get(f"/v1/runs/{part(slot.run_id)}/explain")
+            explanation = self.head.get(f"/v1/runs/{part(slot.run_id)}/explain")
         except HeadError:
             return
-        text = why_waits(said)
+        text = why_waits(explanation)
         if without_times(text) != without_times(slot.explained):
             slot.explained = text
             print(f"rtrain: {slot.what} waits: {text} (rtrain explain {slot.run_id})", file=sys.stderr, flush=True)
@@ -508,8 +508,8 @@ def _not_stopped(slots: list[Slot], error: HeadError) -> None:
 def _settle(call: Call, counts: list[int], parts: list[bytearray]) -> None:
     at = 0
     for ref, count in zip(call.refs, counts, strict=True):
-        mine: list[Part] = list(parts[at : at + count])
-        settled(ref, parts=mine)
+        own_parts: list[Part] = list(parts[at : at + count])
+        settled(ref, parts=own_parts)
         at += count
 
 

@@ -103,20 +103,20 @@ def wait(
 ) -> tuple[list[ObjectRef], list[ObjectRef]]:
     """Waits until `num_returns` of the refs have a value or an error, at most `timeout` seconds: those that have, and the
     others, both in the order given. `fetch_local` is there for compatibility."""
-    _arguments.told("wait", fetch_local=fetch_local)
-    asked = list(refs)
-    if isinstance(refs, ObjectRef) or not 1 <= num_returns <= len(asked) or len(set(map(id, asked))) != len(asked):
+    _arguments.check_named("wait", fetch_local=fetch_local)
+    waiting = list(refs)
+    if isinstance(refs, ObjectRef) or not 1 <= num_returns <= len(waiting) or len(set(map(id, waiting))) != len(waiting):
         raise ValueError("rtrain.wait takes a list of different refs, and num_returns between 1 and their number")
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        done = [one for one in asked if one.done()][:num_returns]
+        done = [one for one in waiting if one.done()][:num_returns]
         left = 0.5 if deadline is None else min(0.5, deadline - time.monotonic())
         if len(done) == num_returns or left <= 0:
-            return done, [one for one in asked if one not in done]
+            return done, [one for one in waiting if one not in done]
         with _settled:
-            if sum(one.done() for one in asked) < num_returns:
+            if sum(one.done() for one in waiting) < num_returns:
                 _settled.wait(left)
-        for one in asked:
+        for one in waiting:
             one._check()
 
 

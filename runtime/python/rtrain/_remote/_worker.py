@@ -17,7 +17,7 @@ import traceback
 from typing import Any
 
 from rtrain import _on_cpu
-from rtrain._remote import _said, _values
+from rtrain._remote import _printed, _values
 from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
 
 _DIAL_S = 3.0
@@ -71,7 +71,7 @@ class _Server:
         self._calls: queue.SimpleQueue[list[bytearray] | None] = queue.SimpleQueue()
         self._instance: Any = None
         self._failed = False
-        self._said = _said.Said(channel) if os.environ.get(_said.VARIABLE) else None
+        self._printed = _printed.PrintedLines(channel) if os.environ.get(_printed.VARIABLE) else None
 
     def serve(self) -> int:
         threading.Thread(target=self._read, daemon=True).start()
@@ -117,8 +117,8 @@ class _Server:
         self._channel.send([pickle.dumps({"id": number, "ok": True, "counts": counts}), *flat])
 
     def _tell_prints(self) -> None:
-        if self._said is not None:
-            self._said.told()
+        if self._printed is not None:
+            self._printed.flush()
 
     def _perform(self, head: dict[str, Any], parts: list[bytearray]) -> Any:
         target, arguments, named = _values.unpack(parts)

@@ -81,8 +81,8 @@ class Ahead(Iterator[T]):
         if item is _END:
             self.close()
             raise StopIteration
-        found: T = item
-        return found
+        batch: T = item
+        return batch
 
     def close(self) -> None:
         if not self._closed:

@@ -22,8 +22,8 @@ class Block:
     def __init__(self, columns: dict[str, Any]) -> None:
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
-            said = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-            raise ValueError(f"the columns differ in length: {said}")
+            column_lengths = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+            raise ValueError(f"the columns differ in length: {column_lengths}")
         self.columns = columns
         self.rows: int = next(iter(lengths.values()), 0)
 
@@ -50,8 +50,8 @@ class Block:
     # -- as other types -------------------------------------------------------------------------------------------------
     def numpy(self, *, private: bool = True) -> dict[str, np.ndarray[Any, Any]]:
         """`private`: arrays that the caller may write into."""
-        found = {name: as_numpy(column) for name, column in self.columns.items()}
-        return {name: _private(column) for name, column in found.items()} if private else found
+        arrays = {name: as_numpy(column) for name, column in self.columns.items()}
+        return {name: _private(column) for name, column in arrays.items()} if private else arrays
 
     def arrow(self) -> pa.Table:
         return pa.table({name: as_arrow(column, name) for name, column in self.columns.items()})
@@ -133,9 +133,9 @@ def column_of(values: list[Any]) -> Any:
     """A column of Python values: NumPy for numbers and arrays of one shape, Arrow for texts, lists and gaps, else objects."""
     values = [value.numpy(force=True) if _is_tensor(value) else value for value in values]
     if values and all(isinstance(value, bool | int | float | np.generic) for value in values):
-        found = np.asarray(values)
-        if found.dtype.kind in "biufMmc":
-            return found
+        array = np.asarray(values)
+        if array.dtype.kind in "biufMmc":
+            return array
     if values and all(isinstance(value, np.ndarray) for value in values):
         if len({(value.shape, value.dtype) for value in values}) == 1:
             return np.stack(values)
@@ -147,10 +147,10 @@ def column_of(values: list[Any]) -> Any:
 
 
 def objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    found = np.empty(len(values), dtype=object)
+    array = np.empty(len(values), dtype=object)
     for place, value in enumerate(values):
-        found[place] = value
-    return found
+        array[place] = value
+    return array
 
 
 def _is_tensor(value: Any) -> bool:
@@ -240,8 +240,8 @@ def _combined(column: Any) -> Any:
         return column
     if column.num_chunks == 1:
         return column.chunk(0)
-    found = column.combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+    chunk = column.combine_chunks()
+    return pa.concat_arrays(chunk.chunks) if isinstance(chunk, pa.ChunkedArray) else chunk
 
 
 def _take(column: Any, places: np.ndarray[Any, Any]) -> Any:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rtrain._arguments import WRITERS, check, told
+from rtrain._arguments import WRITERS, check, check_named
 from rtrain.data import _block, _parts, _write
 from rtrain.data._block import Block, check_format
-from rtrain.data._chance import drawn
 from rtrain.data._grouped import Summary, summaries
 from rtrain.data._iterator import DataIterator
 from rtrain.data._joins import Slice
 from rtrain.data._parts import SaveMode
 from rtrain.data._plan import Node, Order, Read, rows_of
+from rtrain.data._seeds import seed_for
 from rtrain.data._share import Share
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Reading:
         n - 1 rows that are over are left out."""
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"streaming_split: n is {n!r}; it is a whole number from 1 on")
-        told("streaming_split", locality_hints=locality_hints)
-        seed = drawn(self._node.says())
+        check_named("streaming_split", locality_hints=locality_hints)
+        seed = seed_for(self._node.says())
         return [DataIterator(Share(self._node, rank, n, equal=equal, seed=seed)) for rank in range(n)]
 
     def _blocks(self) -> Iterator[Block]:
@@ -94,17 +94,17 @@ class Reading:
         """ValueError when there are more than `limit` rows."""
         if limit is None:
             return [row for block in self._blocks() for row in block.dicts()]
-        found = self.take(limit + 1)
-        if len(found) > limit:
+        rows = self.take(limit + 1)
+        if len(rows) > limit:
             raise ValueError(f"take_all: the dataset has more than {limit} rows")
-        return found
+        return rows
 
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Any:
         check_format(batch_format, "take_batch")
-        found = self._first(batch_size)
-        if not found.rows:
+        block = self._first(batch_size)
+        if not block.rows:
             raise ValueError("take_batch: the dataset is empty")
-        return found.batch(batch_format)
+        return block.batch(batch_format)
 
     def show(self, limit: int = 20) -> None:
         for row in self.take(limit):
@@ -182,9 +182,9 @@ class Reading:
     def _summary(self, what: str, on: Any, *, ddof: int = 1, ignore_nulls: bool = True) -> Any:
         """A number where there is one column, else a dict of them by `what(column)`. None: no rows."""
         names = [on] if isinstance(on, str) else list(on) if on is not None else None
-        found: dict[str, Summary] = summaries(self._blocks(), names, what, ignore_nulls=ignore_nulls)
-        said = {f"{what}({name})": one.answer(what, ddof) for name, one in found.items()}
-        return next(iter(said.values()), None) if len(said) < 2 else said
+        by_column: dict[str, Summary] = summaries(self._blocks(), names, what, ignore_nulls=ignore_nulls)
+        answers = {f"{what}({name})": one.answer(what, ddof) for name, one in by_column.items()}
+        return next(iter(answers.values()), None) if len(answers) < 2 else answers
 
     # -- elsewhere ----------------------------------------------------------------------------------------------------
     def to_pandas(self, limit: int | None = None) -> Any:
@@ -254,5 +254,5 @@ def _type_of(name: str, column: Any) -> Any:
 
 def _files_of(node: Node) -> set[str]:
     files = getattr(getattr(node, "source", None), "files", None)
-    found = set(files.paths) if files is not None else set()
-    return found.union(*(_files_of(child) for child in node.children))
+    own_files = set(files.paths) if files is not None else set()
+    return own_files.union(*(_files_of(child) for child in node.children))

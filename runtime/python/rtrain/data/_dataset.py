@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rtrain._arguments import OPERATIONS, check, told
+from rtrain._arguments import OPERATIONS, check, check_named
 from rtrain.data import _block
 from rtrain.data._block import Block, check_format
-from rtrain.data._chance import drawn
 from rtrain.data._consume import Reading, Schema
 from rtrain.data._files import Parquet
 from rtrain.data._grouped import GroupedData
@@ -33,6 +32,7 @@ from rtrain.data._ops import (
 )
 from rtrain.data._orders import WINDOW_BYTES, BlockOrder, Frozen, Shuffled
 from rtrain.data._plan import Mapped, Node, Read, materialized, rows_of
+from rtrain.data._seeds import seed_for
 from rtrain.data._share import Share
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Dataset(Reading):
         """Each row with the chance `fraction`: the same rows in every epoch."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"random_sample: fraction is {fraction}; it lies between 0 and 1")
-        return self._with(Sample(fraction, drawn(self._node.says()) if seed is None else seed))
+        return self._with(Sample(fraction, seed_for(self._node.says()) if seed is None else seed))
 
     # -- columns ------------------------------------------------------------------------------------------------------
     def add_column(self, col: str, fn: Any, *, batch_format: str | None = "pandas", **placing: Unpack[OperationArguments]) -> Dataset:
@@ -154,11 +154,11 @@ class Dataset(Reading):
     def select_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
         """Of Parquet files only these columns are read."""
         check("select_columns", placing, OPERATIONS)
-        wanted = self._named("select_columns", cols)
+        columns = self._named("select_columns", cols)
         source = self._node.source if isinstance(self._node, Read) else None
         if isinstance(source, Parquet) and source.columns is None and not source.include_paths:
-            return Dataset(Read(Parquet(source.files, wanted, include_paths=False)))
-        return self._with(Columns("select_columns", _Selected(wanted), wanted))
+            return Dataset(Read(Parquet(source.files, columns, include_paths=False)))
+        return self._with(Columns("select_columns", _Selected(columns), columns))
 
     def rename_columns(self, names: Mapping[str, str] | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
         """New names by old ones, or a new name for every column."""
@@ -178,16 +178,16 @@ class Dataset(Reading):
 
     def _named(self, caller: str, cols: str | Sequence[str]) -> list[str]:
         """KeyError at once where the columns are known."""
-        found = [cols] if isinstance(cols, str) else list(cols)
-        if not all(isinstance(name, str) for name in found):
+        columns = [cols] if isinstance(cols, str) else list(cols)
+        if not all(isinstance(name, str) for name in columns):
             raise TypeError(f"{caller}: column names are texts")
-        if len(set(found)) < len(found):
-            raise ValueError(f"{caller}: a column is named twice in {found}")
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"{caller}: a column is named twice in {columns}")
         known = self._node.names()
-        missing = [name for name in found if known is not None and name not in known]
+        missing = [name for name in columns if known is not None and name not in known]
         if missing:
             raise KeyError(f"{caller}: there is no column {missing[0]!r}; there are: {', '.join(known or [])}")
-        return found
+        return columns
 
     # -- order, parts ---------------------------------------------------------------------------------------------------
     def random_shuffle(
@@ -199,7 +199,7 @@ class Dataset(Reading):
         permuted within windows of `window_bytes`, which every reader holds in memory.
         """
         check("random_shuffle", placing, OPERATIONS)
-        told("random_shuffle", num_blocks=num_blocks)
+        check_named("random_shuffle", num_blocks=num_blocks)
         if window_bytes < 1:
             raise ValueError(f"random_shuffle: window_bytes is {window_bytes}; it is at least 1")
         return Dataset(Shuffled(self._node, _seed("random_shuffle", seed), window_bytes))
@@ -218,7 +218,7 @@ class Dataset(Reading):
     ) -> Dataset:
         """Accepted, and nothing changes: pieces are as large as memory allows, and every number of ranks shares them evenly."""
         check("repartition", placing, OPERATIONS)
-        told("repartition", num_blocks=num_blocks, target_num_rows_per_block=target_num_rows_per_block)
+        check_named("repartition", num_blocks=num_blocks, target_num_rows_per_block=target_num_rows_per_block)
         return self.random_shuffle() if shuffle else self
 
     def limit(self, limit: int) -> Dataset:
@@ -254,19 +254,19 @@ class Dataset(Reading):
     def unique(self, column: str) -> list[Any]:
         """The values of a column, each once, in the order of their first appearance."""
         self._named("unique", column)
-        found: dict[Any, None] = {}
+        distinct: dict[Any, None] = {}
         for block in self._blocks():
             values = block.column(column, "unique")
             array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-            found.update(dict.fromkeys(_nan if _block.is_nan(one) else one for one in array.unique().to_pylist()))
-        return list(found)
+            distinct.update(dict.fromkeys(_nan if _block.is_nan(one) else one for one in array.unique().to_pylist()))
+        return list(distinct)
 
     def groupby(self, key: str | Sequence[str]) -> GroupedData:
         return GroupedData(self, self._named("groupby", key))
 
     def split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[Dataset]:
         """`n` datasets of neighbouring rows. equal: as many rows each; the up to n - 1 rows that are over are left out."""
-        told("split", locality_hints=locality_hints)
+        check_named("split", locality_hints=locality_hints)
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"split: n is {n!r}; it is a whole number from 1 on")
         whole = self._frozen()
@@ -333,10 +333,10 @@ class Dataset(Reading):
         return Dataset(Mapped(node, (op,)))
 
     def _computed(self, said: str, compute: Callable[[Block], Block]) -> Dataset:
-        return Dataset(Computed(self._node, said, compute, drawn(said)))
+        return Dataset(Computed(self._node, said, compute, seed_for(said)))
 
     def _frozen(self) -> Node:
-        return self._node if self._node.steady else Frozen(self._node, drawn(self._node.says()))
+        return self._node if self._node.steady else Frozen(self._node, seed_for(self._node.says()))
 
 
 class _Dropped:

@@ -100,20 +100,20 @@ class Parquet(OfFiles):
 
     def _bytes(self, group: Any) -> int:
         chunks = [group.column(number) for number in range(group.num_columns)]
-        wanted = None if self.columns is None else set(self.columns)
+        read_columns = None if self.columns is None else set(self.columns)
         return sum(
-            chunk.total_uncompressed_size for chunk in chunks if wanted is None or chunk.path_in_schema.split(".")[0] in wanted
+            chunk.total_uncompressed_size for chunk in chunks if read_columns is None or chunk.path_in_schema.split(".")[0] in read_columns
         )
 
     def schema(self) -> Any:
         self.groups()
-        found = self._footers[0].schema.to_arrow_schema()
+        schema = self._footers[0].schema.to_arrow_schema()
         if self.columns is None:
-            return found
-        missing = [name for name in self.columns if name not in found.names]
+            return schema
+        missing = [name for name in self.columns if name not in schema.names]
         if missing:
-            raise KeyError(f"read_parquet: {self.files.paths[0]} has no column {missing[0]!r}; it has: {', '.join(found.names)}")
-        return pa.schema([found.field(name) for name in self.columns])
+            raise KeyError(f"read_parquet: {self.files.paths[0]} has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
+        return pa.schema([schema.field(name) for name in self.columns])
 
     def names(self) -> list[str]:
         return [*self.schema().names, *(["path"] if self.include_paths else [])]

@@ -35,9 +35,9 @@ class Summary:
         if not rows:
             return
         if what in ("min", "max"):
-            found = pc.min_max(array).as_py()
-            self.least = found["min"] if self.least is None else min(self.least, found["min"])
-            self.most = found["max"] if self.most is None else max(self.most, found["max"])
+            extremes = pc.min_max(array).as_py()
+            self.least = extremes["min"] if self.least is None else min(self.least, extremes["min"])
+            self.most = extremes["max"] if self.most is None else max(self.most, extremes["max"])
         else:
             total = pc.sum(array).as_py()
             self.total = total if self.total is None else self.total + total
@@ -62,18 +62,18 @@ class Summary:
 
 def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ignore_nulls: bool) -> dict[str, Summary]:
     """KeyError and TypeError name the column."""
-    found: dict[str, Summary] = {name: Summary() for name in names or ()}
+    by_column: dict[str, Summary] = {name: Summary() for name in names or ()}
     for block in blocks:
         for name in names if names is not None else block.names:
             try:
-                found.setdefault(name, Summary()).add(block.column(name, what), what)
+                by_column.setdefault(name, Summary()).add(block.column(name, what), what)
             except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
                 raise TypeError(f"{what}: the column {name!r} cannot be taken together: {error}") from error
     if not ignore_nulls:
-        for name, one in found.items():
+        for name, one in by_column.items():
             if one.nulls:
-                found[name] = Summary()
-    return found
+                by_column[name] = Summary()
+    return by_column
 
 
 class GroupedData:
@@ -122,7 +122,7 @@ class GroupedData:
             return [name for name in self._dataset.columns() or [] if name not in self._keys]
         return [on] if isinstance(on, str) else list(on)
 
-    def _aggregated(self, wanted: list[tuple[Any, ...]], needed: list[str]) -> Dataset:
+    def _aggregated(self, aggregations: list[tuple[Any, ...]], needed: list[str]) -> Dataset:
         keys = self._keys
 
         def compute(whole: Block) -> Block:
@@ -131,14 +131,14 @@ class GroupedData:
             table = whole.select(list(dict.fromkeys([*keys, *needed])), "groupby").arrow()
             for name in keys:
                 table = table.set_column(table.column_names.index(name), name, _block.without_negative_zero(table.column(name)))
-            found = table.group_by(keys).aggregate([one[:2] if len(one) == 3 else (one[0], one[1], one[3]) for one in wanted])
-            new = {name: found.column(name) for name in keys}
-            rest = [name for name in found.column_names if name not in keys]
-            new.update({one[2]: found.column(name) for one, name in zip(wanted, rest, strict=True)})
+            grouped = table.group_by(keys).aggregate([one[:2] if len(one) == 3 else (one[0], one[1], one[3]) for one in aggregations])
+            new = {name: grouped.column(name) for name in keys}
+            rest = [name for name in grouped.column_names if name not in keys]
+            new.update({one[2]: grouped.column(name) for one, name in zip(aggregations, rest, strict=True)})
             return _block.from_arrow(pa.table(new).sort_by([(name, "ascending") for name in keys]))
 
-        said = f"groupby({', '.join(keys)}).{', '.join(str(one[2]) for one in wanted)}"
-        return self._dataset._computed(said, compute)
+        text = f"groupby({', '.join(keys)}).{', '.join(str(one[2]) for one in aggregations)}"
+        return self._dataset._computed(text, compute)
 
 
 def _mapped_group(fn: Function, group: Block, batch_format: str | None) -> Block:

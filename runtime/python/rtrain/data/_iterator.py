@@ -245,9 +245,9 @@ class DataIterator:
     def materialize(self) -> Dataset:
         """This share's rows of the next epoch, in memory."""
         progress, blocks = self._share.begin()
-        found = list(blocks)
-        progress.consumed, progress.ended = sum(block.rows for block in found), True
-        return self.dataset_class(materialized(found, self._share.node.says()))
+        in_memory = list(blocks)
+        progress.consumed, progress.ended = sum(block.rows for block in in_memory), True
+        return self.dataset_class(materialized(in_memory, self._share.node.says()))
 
     def stats(self) -> str:
         """The newest complete iteration in words."""
@@ -277,11 +277,11 @@ def _checked_size(batch_size: int | str | None, buffer: int | None, ahead: int) 
 
 
 def _dtypes_of(batch: Mapping[str, Any], label: str | None, label_dtype: Any, features: Any) -> dict[str, Any]:
-    wanted: dict[str, Any] = {}
+    dtypes: dict[str, Any] = {}
     if isinstance(features, Mapping):
-        wanted.update({name: dtype for name, dtype in features.items() if name in batch and not isinstance(dtype, list)})
+        dtypes.update({name: dtype for name, dtype in features.items() if name in batch and not isinstance(dtype, list)})
     elif features is not None and not isinstance(features, list):
-        wanted.update({name: features for name in batch if name != label})
+        dtypes.update({name: features for name in batch if name != label})
     if label is not None and label_dtype is not None and label in batch:
-        wanted[label] = label_dtype
-    return wanted
+        dtypes[label] = label_dtype
+    return dtypes

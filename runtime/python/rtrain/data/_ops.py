@@ -137,10 +137,10 @@ class Filter(Op):
     def apply(self, block: Block, salt: int) -> Block:
         kept = []
         for row in block.dicts():
-            said = self.fn(row)
-            if not isinstance(said, bool | np.bool_ | int):
-                raise self.fn.wrong(f"the function gives True or False, and gave {_kind(said)}")
-            kept.append(bool(said))
+            keeps = self.fn(row)
+            if not isinstance(keeps, bool | np.bool_ | int):
+                raise self.fn.wrong(f"the function gives True or False, and gave {_kind(keeps)}")
+            kept.append(bool(keeps))
         return block.take(np.flatnonzero(np.asarray(kept, dtype=bool)))
 
     def names(self, before: list[str] | None) -> list[str] | None:
@@ -242,8 +242,8 @@ class Sample(Op):
         self.name = f"random_sample({fraction})"
 
     def apply(self, block: Block, salt: int) -> Block:
-        drawn = np.random.default_rng([self.seed, salt]).random(block.rows)
-        return block.take(np.flatnonzero(drawn < self.fraction))
+        numbers = np.random.default_rng([self.seed, salt]).random(block.rows)
+        return block.take(np.flatnonzero(numbers < self.fraction))
 
     def names(self, before: list[str] | None) -> list[str] | None:
         return before

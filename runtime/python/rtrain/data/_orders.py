@@ -168,13 +168,13 @@ class _BlockOrderRun:
     def pieces(self) -> Iterator[Piece]:
         for piece in self.outline():
             if piece.rows != UNKNOWN:
-                found = piece
+                counted = piece
             else:
                 block = self.child.read(piece.key)
-                found = Piece(piece.key, block.rows, piece.group)
-                self.waiting = found, block
-            if found.rows:
-                yield found
+                counted = Piece(piece.key, block.rows, piece.group)
+                self.waiting = counted, block
+            if counted.rows:
+                yield counted
 
     def read(self, piece: Piece) -> Block:
         waiting, self.waiting = self.waiting, None
@@ -216,13 +216,13 @@ def _in_memory(node: Node) -> Source | None:
 
 def _groups(pieces: list[Piece]) -> list[list[Piece]]:
     """Neighbours of one group; a piece without a group is one by itself."""
-    found: list[list[Piece]] = []
+    groups: list[list[Piece]] = []
     for piece in pieces:
-        if found and piece.group is not None and found[-1][-1].group == piece.group:
-            found[-1].append(piece)
+        if groups and piece.group is not None and groups[-1][-1].group == piece.group:
+            groups[-1].append(piece)
         else:
-            found.append([piece])
-    return found
+            groups.append([piece])
+    return groups
 
 
 def _depth(node: Node) -> int:

@@ -70,10 +70,10 @@ class Writer:
         if "RTRAIN_REMOTE_SLOT" in os.environ:  # calls that have returned are not made again when the worker is
             return Writer(_process)
         session = sys.modules.get("rtrain.train._session")
-        found = None if session is None else session.active()
-        if found is not None and found.facts.run_id:
-            facts = found.facts
-            reports = facts.reports_before + found.reports_made
+        session_in_use = None if session is None else session.active()
+        if session_in_use is not None and session_in_use.facts.run_id:
+            facts = session_in_use.facts
+            reports = facts.reports_before + session_in_use.reports_made
             run = facts.writes_as or facts.run_id
             return Writer(_word(run), facts.world_rank, facts.world_size, reports, facts.attempt, _process[-12:])
         if run := _word(os.environ.get("RTRAIN_RUN_ID", "")):
@@ -113,13 +113,13 @@ class Parts:
         """False: nothing is to be written."""
         self._write = self._take_number()
         try:
-            wanted = self._begun()
+            begun = self._begun()
         except BaseException:
             self._give_number_back()
             raise
-        if not wanted:
+        if not begun:
             self._give_number_back()
-        return wanted
+        return begun
 
     def _take_number(self) -> int:
         """The first one that no write of this process has: threads write at a time, and a write that failed took none."""
@@ -184,22 +184,22 @@ class Parts:
     def _of_this_run(self, name: str) -> bool:
         """What this run's other ranks and this rank's other processes write, or an earlier attempt wrote here: no files of others.
         An earlier write is one of another: this process's, or one after fewer reports."""
-        found = _NAME.fullmatch(name)
-        if found is None or found["run"] != self.writer.run:
+        match = _NAME.fullmatch(name)
+        if match is None or match["run"] != self.writer.run:
             return False
-        if not self._is_in_place_of(int(found["rank"])):
+        if not self._is_in_place_of(int(match["rank"])):
             return True
-        if int(found["reports"]) != self.writer.reports:
+        if int(match["reports"]) != self.writer.reports:
             return False
-        same = int(found["attempt"] or 0) == self.writer.attempt and (found["process"] or "") == self.writer.process
-        return not same or int(found["number"]) == self._write
+        same = int(match["attempt"] or 0) == self.writer.attempt and (match["process"] or "") == self.writer.process
+        return not same or int(match["number"]) == self._write
 
     def _is_stale(self, name: str) -> bool:
         """Of an earlier attempt, after as many reports."""
-        found = _NAME.fullmatch(name) if name.endswith(f".{self.suffix}") else None
-        if found is None or (found["run"], int(found["reports"])) != (self.writer.run, self.writer.reports):
+        match = _NAME.fullmatch(name) if name.endswith(f".{self.suffix}") else None
+        if match is None or (match["run"], int(match["reports"])) != (self.writer.run, self.writer.reports):
             return False
-        return int(found["attempt"] or 0) < self.writer.attempt and self._is_in_place_of(int(found["rank"]))
+        return int(match["attempt"] or 0) < self.writer.attempt and self._is_in_place_of(int(match["rank"]))
 
     def _is_in_place_of(self, rank: int) -> bool:
         """Whether what the rank wrote is this one's to replace: its own, and its part of those that are no more."""
@@ -216,19 +216,19 @@ _NAME = re.compile(
 def opened(caller: str, suffix: str, path: Any, filesystem: Any, mode: SaveMode | str) -> Parts:
     """ValueError for a mode that there is not, or that ranks without a run cannot carry out: they do not know each other's files."""
     try:
-        wanted = SaveMode(mode)
+        save_mode = SaveMode(mode)
     except ValueError:
         modes = ", ".join(repr(one.value) for one in SaveMode)
         raise ValueError(f"{caller}: mode is {mode!r}; it is one of {modes}") from None
     writer = Writer.current()
-    if writer.run == _process and writer.world > 1 and wanted is not SaveMode.APPEND:
+    if writer.run == _process and writer.world > 1 and save_mode is not SaveMode.APPEND:
         raise ValueError(
-            f"{caller}: mode={wanted.value!r} in rank {writer.rank} of {writer.world} processes that are no run of rtrain's: each would take "
+            f"{caller}: mode={save_mode.value!r} in rank {writer.rank} of {writer.world} processes that are no run of rtrain's: each would take "
             "the others' files for an earlier write's. Use mode='append' and an empty folder, let one rank write, or train by fit() "
             "(under torchrun too: ScalingConfig(num_workers=0))"
         )
     system, folder = _paths.located(os.fspath(path), filesystem)
-    return Parts(caller, suffix, system, folder.rstrip("/") or folder, writer, wanted)
+    return Parts(caller, suffix, system, folder.rstrip("/") or folder, writer, save_mode)
 
 
 def _say(text: str) -> None:

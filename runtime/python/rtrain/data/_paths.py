@@ -35,17 +35,17 @@ def find(reader: str, paths: Paths, filesystem: Any, suffixes: tuple[str, ...]) 
     if not given:
         raise ValueError(f"{reader}: no path is given")
     system = _system(filesystem)
-    found: list[Any] = []
+    entries: list[Any] = []
     for one in given:
         if not isinstance(one, str | os.PathLike):
             raise TypeError(f"{reader}: a path is a text or a pathlib.Path, not {type(one).__name__}")
         own, path = _located(os.fspath(one), system)
-        if found and type(own) is not type(found[0][0]):
+        if entries and type(own) is not type(entries[0][0]):
             raise ValueError(
                 f"{reader}: {os.fspath(one)} lies on another file system than {os.fspath(given[0])}; read each apart and `union` them"
             )
-        found.extend((own, info) for info in _expanded(reader, own, path, os.fspath(one), suffixes))
-    return Files(found[0][0], [info.path for _, info in found], [info.size or 0 for _, info in found])
+        entries.extend((own, info) for info in _expanded(reader, own, path, os.fspath(one), suffixes))
+    return Files(entries[0][0], [info.path for _, info in entries], [info.size or 0 for _, info in entries])
 
 
 def _system(given: Any) -> Any:
@@ -61,8 +61,8 @@ def _located(path: str, system: Any) -> tuple[Any, str]:
     if system is not None:
         return system, re.sub(r"^[a-z0-9+.-]+://", "", path)
     if re.match(r"^[a-z][a-z0-9+.-]+://", path):
-        found, inner = fs.FileSystem.from_uri(path)
-        return found, str(inner)
+        filesystem, inner = fs.FileSystem.from_uri(path)
+        return filesystem, str(inner)
     return fs.LocalFileSystem(), str(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111
 
 
@@ -89,8 +89,8 @@ def _below(reader: str, system: Any, path: str, given: str, suffixes: tuple[str,
     fitting = [info for info in files if not suffixes or info.path.lower().endswith(suffixes)]
     if not fitting:
         there = f"has {len(files)} other files ({posixpath.basename(files[0].path)} ...)" if files else "is empty"
-        wanted = f" with the suffix {' or '.join(suffixes)}" if suffixes else ""
-        raise FileNotFoundError(f"{reader}: the folder {given} has no file{wanted}; it {there}")
+        suffix_text = f" with the suffix {' or '.join(suffixes)}" if suffixes else ""
+        raise FileNotFoundError(f"{reader}: the folder {given} has no file{suffix_text}; it {there}")
     return sorted(fitting, key=lambda info: str(info.path))
 
 
@@ -104,8 +104,8 @@ def _globbed(system: Any, pattern: str) -> list[Any]:
     base = fixed.rpartition("/")[0] or "/"
     selector = fs.FileSelector(base, recursive="/" in pattern[len(base) + 1 :], allow_not_found=True)
     expression = re.compile("".join(_translated(piece) for piece in re.split(r"(\*\*/|/)", pattern.lstrip("/"))))
-    found = [info for info in system.get_file_info(selector) if expression.fullmatch(info.path.lstrip("/"))]
-    return sorted(found, key=lambda info: str(info.path))
+    entries = [info for info in system.get_file_info(selector) if expression.fullmatch(info.path.lstrip("/"))]
+    return sorted(entries, key=lambda info: str(info.path))
 
 
 def _translated(piece: str) -> str:

@@ -118,20 +118,20 @@ def count_all(node: Node, rank: int = 0, world: int = 1, exchange: Exchange | No
     if exchange is None:
         node.learn(keys, node.count(keys))
         return
-    mine = keys[len(keys) * rank // world : len(keys) * (rank + 1) // world]
-    found = exchange((len(keys), node.count(mine)))
-    for other, (count, _) in enumerate(found):
+    own_keys = keys[len(keys) * rank // world : len(keys) * (rank + 1) // world]
+    counts = exchange((len(keys), node.count(own_keys)))
+    for other, (count, _) in enumerate(counts):
         if count != len(keys):
             raise ValueError(
                 f"rank {other} sees {count} files or pieces of {node.says()} and rank {rank} sees {len(keys)}: the ranks must read the same files"
             )
-    node.learn(keys, [one for _, part in found for one in part])
+    node.learn(keys, [one for _, part in counts for one in part])
 
 
 def undeclared(node: Node) -> list[str]:
     """Functions that are carried out once more to count rows because nobody said that they keep their number."""
-    found = [name for child in node.children for name in undeclared(child)]
-    return [*found, *(op.name for op in node.ops if op.undeclared)] if isinstance(node, Mapped) else found
+    names = [name for child in node.children for name in undeclared(child)]
+    return [*names, *(op.name for op in node.ops if op.undeclared)] if isinstance(node, Mapped) else names
 
 
 def shared_rows(node: Node) -> int:
@@ -215,13 +215,13 @@ class _ReadRun:
             block = self.waiting[1]
             self.waiting = None
             return block
-        found = self._next(*piece.key)
-        if found is None or found.rows != piece.rows:
-            there = 0 if found is None else found.rows
+        next_block = self._next(*piece.key)
+        if next_block is None or next_block.rows != piece.rows:
+            there = 0 if next_block is None else next_block.rows
             raise RuntimeError(
                 f"{self.source.name}: {self.source.where(piece.key[0])} changed while it was read: {piece.rows} rows were there, now {there}"
             )
-        return found
+        return next_block
 
     def _next(self, place: int, number: int) -> Block | None:
         comes, blocks = self.open.pop(place, (-1, iter(())))
@@ -297,9 +297,9 @@ class Mapped(Node):
             return
         self._found_to_keep = all(piece.rows == rows for piece, rows in zip(keys, found, strict=True))
         if not self._found_to_keep:
-            said = " -> ".join(op.name for op in self.ops)
+            functions = " -> ".join(op.name for op in self.ops)
             warnings.warn(
-                f"{said} changes the number of rows behind a shuffle: each rank carries it out on all rows to count them, in each "
+                f"{functions} changes the number of rows behind a shuffle: each rank carries it out on all rows to count them, in each "
                 "epoch. Before the shuffle it is counted once",
                 stacklevel=2,
             )
@@ -348,17 +348,17 @@ class _MappedRun:
         return block
 
     def _refuse(self, piece: Piece, block: Block) -> None:
-        said = " -> ".join(op.name for op in self.node.ops)
+        functions = " -> ".join(op.name for op in self.node.ops)
         if self.node.keeps_rows or self.node._found_to_keep:
             word = (
                 "udf_modifying_row_count=False" if self.node.keeps_rows else "in the epoch that was counted it kept their number"
             )
             raise ValueError(
-                f"{said} made {block.rows} rows of {piece.rows} ({word}). What ranks share, or what is resumed, must be counted first: "
+                f"{functions} made {block.rows} rows of {piece.rows} ({word}). What ranks share, or what is resumed, must be counted first: "
                 "say so by map_batches(..., udf_modifying_row_count=True)"
             )
         raise ValueError(
-            f"{said} made {block.rows} rows where it made {piece.rows} before: a function that changes the number of rows must do so alike each time"
+            f"{functions} made {block.rows} rows where it made {piece.rows} before: a function that changes the number of rows must do so alike each time"
         )
 
 

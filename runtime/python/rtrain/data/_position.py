@@ -51,7 +51,7 @@ def part(ranges: Ranges, start: int, stop: int | None) -> Ranges:
 
 def chosen(ranges: Ranges, wanted: Ranges) -> Ranges:
     """Rows of these ranges, counted from their beginning; `wanted` ascends."""
-    found: Ranges = []
+    ranges_left: Ranges = []
     place = passed = 0  # of the range that is looked at, and the rows before it
     for begin, end in wanted:
         while place < len(ranges):
@@ -60,12 +60,12 @@ def chosen(ranges: Ranges, wanted: Ranges) -> Ranges:
             low = max(begin - passed, 0)
             high = length if end is None else (end - passed if length is None else min(end - passed, length))
             if (length is None or low < length) and (high is None or low < high):
-                found.append((first + low, None if high is None else first + high))
+                ranges_left.append((first + low, None if high is None else first + high))
             if length is None or (end is not None and end - passed < length):
                 break
             passed += length
             place += 1
-    return found
+    return ranges_left
 
 
 def bounds(total: int | None, world: int, rank: int, *, equal: bool) -> tuple[int, int | None]:
@@ -102,11 +102,11 @@ def _left(rest: Ranges, stage: Stage, epoch: int) -> Iterator[tuple[int, int | N
     stop: int | None = 0
     for rank in range(stage.world):
         start, stop = bounds(total, stage.world, rank, equal=stage.equal)
-        mine = part(rest, start, stop)
-        length = size(mine)
+        own_part = part(rest, start, stop)
+        length = size(own_part)
         given = stage.consumed if length is None else min(stage.consumed, length)
         if stage.buffer == 0:
-            yield from part(mine, given, None)
+            yield from part(own_part, given, None)
             continue
         window, inside = divmod(given, stage.buffer)
         begin = window * stage.buffer
@@ -116,17 +116,17 @@ def _left(rest: Ranges, stage: Stage, epoch: int) -> Iterator[tuple[int, int | N
             rows = 0
         order = permutation(stage.seed, epoch, rank, window, rows)
         over: Ranges = [(begin + place, begin + place + 1) for place in sorted(order[inside:].tolist())]
-        yield from chosen(mine, joined([*over, (begin + rows, None)]))
+        yield from chosen(own_part, joined([*over, (begin + rows, None)]))
     if stop is not None:
         yield from part(rest, stop, None)
 
 
 def joined(ranges: Iterator[tuple[int, int | None]] | Ranges) -> Ranges:
     """Neighbours become one."""
-    found: Ranges = []
+    merged: Ranges = []
     for start, stop in ranges:
-        if found and found[-1][1] == start:
-            found[-1] = (found[-1][0], stop)
+        if merged and merged[-1][1] == start:
+            merged[-1] = (merged[-1][0], stop)
         elif stop is None or stop > start:
-            found.append((start, stop))
-    return found
+            merged.append((start, stop))
+    return merged

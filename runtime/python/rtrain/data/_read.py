@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rtrain._arguments import READERS, check, told
+from rtrain._arguments import READERS, check, check_named
 from rtrain.data import _block, _files, _paths
 from rtrain.data._block import Block
 from rtrain.data._dataset import Dataset
@@ -26,7 +26,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
 
 def from_items(items: Sequence[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> Dataset:
     """Dicts are rows; other values become the column `item`."""
-    told("from_items", parallelism=parallelism, override_num_blocks=override_num_blocks)
+    check_named("from_items", parallelism=parallelism, override_num_blocks=override_num_blocks)
     rows = [one if isinstance(one, Mapping) else {"item": one} for one in items]
     return _dataset(InMemory(f"from_items({len(rows)})", _block.from_rows(rows)))
 
@@ -120,10 +120,10 @@ def read_parquet(
 ) -> Dataset:
     """Row group by row group, a few MiB at a time. columns: which to read. Folders of `key=value` give no column of that key."""
     check("read_parquet", ignored, READERS)
-    wanted = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
-    found = _found("read_parquet", paths, filesystem, file_extensions, (".parquet", ".pq"))
-    source = _files.Parquet(found, wanted, include_paths=include_paths)
-    if wanted is not None:
+    names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    files = _found("read_parquet", paths, filesystem, file_extensions, (".parquet", ".pq"))
+    source = _files.Parquet(files, names, include_paths=include_paths)
+    if names is not None:
         source.schema()  # an unknown column is said at once
     return _of_files("read_parquet", shuffle, source)
 
@@ -149,11 +149,11 @@ def read_csv(
         convert_options = convert_options or csv.ConvertOptions()
         convert_options.include_columns = list(columns)
     options = {"read_options": read_options, "parse_options": parse_options, "convert_options": convert_options}
-    found = _found("read_csv", paths, filesystem, file_extensions, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
+    files = _found("read_csv", paths, filesystem, file_extensions, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
     return _of_files(
         "read_csv",
         shuffle,
-        _files.Csv(found, {name: value for name, value in options.items() if value is not None}, include_paths=include_paths),
+        _files.Csv(files, {name: value for name, value in options.items() if value is not None}, include_paths=include_paths),
     )
 
 
@@ -172,13 +172,13 @@ def read_json(
     """An object in each line, or a file that is one list of objects. Types are found anew for each MiB;
     parse_options=pyarrow.json.ParseOptions(explicit_schema=...) fixes them."""
     check("read_json", ignored, READERS)
-    told("read_json", lines=lines)
+    check_named("read_json", lines=lines)
     options = {
         name: value for name, value in (("read_options", read_options), ("parse_options", parse_options)) if value is not None
     }
-    found = _found("read_json", paths, filesystem, file_extensions, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
+    files = _found("read_json", paths, filesystem, file_extensions, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
     parsed = functools.partial(_files.parse_json, options=options)
-    return _of_files("read_json", shuffle, _files.JsonLines("read_json", found, parsed, include_paths=include_paths))
+    return _of_files("read_json", shuffle, _files.JsonLines("read_json", files, parsed, include_paths=include_paths))
 
 
 def read_text(
@@ -198,9 +198,9 @@ def read_text(
         raise ValueError(
             f"read_text: the encoding {encoding} does not end lines with one byte; convert the files, or use read_binary_files"
         )
-    found = _found("read_text", paths, filesystem, file_extensions, ())
+    files = _found("read_text", paths, filesystem, file_extensions, ())
     parsed = functools.partial(_files.parse_text, encoding=encoding, drop_empty_lines=drop_empty_lines)
-    return _of_files("read_text", shuffle, _files.Lines("read_text", found, parsed, include_paths=include_paths))
+    return _of_files("read_text", shuffle, _files.Lines("read_text", files, parsed, include_paths=include_paths))
 
 
 def read_numpy(
@@ -232,9 +232,9 @@ def read_binary_files(
 ) -> Dataset:
     """The column `bytes`, a row for each file."""
     check("read_binary_files", ignored, READERS)
-    found = _found("read_binary_files", paths, filesystem, file_extensions, ())
+    files = _found("read_binary_files", paths, filesystem, file_extensions, ())
     return _of_files(
-        "read_binary_files", shuffle, _files.WholeFiles("read_binary_files", found, _as_bytes, 64, include_paths=include_paths)
+        "read_binary_files", shuffle, _files.WholeFiles("read_binary_files", files, _as_bytes, 64, include_paths=include_paths)
     )
 
 
@@ -261,9 +261,9 @@ def read_images(
         raise ImportError("read_images needs Pillow: pip install pillow") from error
     if size is not None and (len(size) != 2 or any(one < 1 for one in size)):
         raise ValueError(f"read_images: size is {size}; it is (height, width)")
-    found = _found("read_images", paths, filesystem, file_extensions, _IMAGES)
+    files = _found("read_images", paths, filesystem, file_extensions, _IMAGES)
     row = functools.partial(_files.decode_image, size=size, mode=mode)
-    return _of_files("read_images", shuffle, _files.WholeFiles("read_images", found, row, 32, include_paths=include_paths))
+    return _of_files("read_images", shuffle, _files.WholeFiles("read_images", files, row, 32, include_paths=include_paths))
 
 
 def _dataset(source: Source) -> Dataset:

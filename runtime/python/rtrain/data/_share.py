@@ -74,11 +74,11 @@ class Share:
                 "a half-read epoch cannot go on. Load no state, and the epoch starts from its beginning"
             )
         rest = _position.rest_after(rows, self.stages, self.epoch)
-        mine = _position.share(rest, self.world, self.rank, equal=self.equal)
+        own_ranges = _position.share(rest, self.world, self.rank, equal=self.equal)
         stage = Stage(self.world, 0, self.equal, buffer, self.seed % 2**32 if seed is None else seed)
         self.progress = Progress(self.epoch, rows, self.stages, stage)
         self.epoch, self.stages, self.state_rows = self.epoch + 1, [], None
-        return self.progress, read_ranges(self.node.start(order), self._of_this_process(mine))
+        return self.progress, read_ranges(self.node.start(order), self._of_this_process(own_ranges))
 
     def _rows(self, order: Order) -> int | None:
         """Counted where ranks share them, or shared them before a resume; one reader alone reads on to the end."""
@@ -130,21 +130,21 @@ class Share:
 def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
     """The rows at these positions of the run's pieces."""
     coming = iter(ranges)
-    wanted = next(coming, None)
+    current = next(coming, None)
     passed = 0
-    if wanted is None:
+    if current is None:
         return
     for piece in run.pieces():
         block: Block | None = None
         end = passed + piece.rows
-        while wanted is not None and wanted[0] < end:
-            start, stop = wanted
+        while current is not None and current[0] < end:
+            start, stop = current
             block = block if block is not None else run.read(piece)
             yield block.slice(max(start - passed, 0), (end if stop is None else min(stop, end)) - passed)
             if stop is None or stop > end:
                 break
-            wanted = next(coming, None)
-        if wanted is None:
+            current = next(coming, None)
+        if current is None:
             return
         passed = end
 
@@ -165,13 +165,13 @@ def agreed(share: Share, exchange: Exchange) -> None:
         again = ", ".join(undeclared(share.node))
         hint = f"; {again} ran once for that, which udf_modifying_row_count=False spares where the number of rows is kept"
         _tell(f"counting took {time.monotonic() - begun:.1f} s{hint if again else ''}")
-    said = share.node.says()
+    plan_text = share.node.says()
     layout = zlib.crc32(
         repr([piece.rows for piece in share.node.start(Order(strict=True)).pieces()] if share.node.steady else []).encode()
     )
     for rank, (others, their_layout) in enumerate(exchange((rows, layout))):
         if (others, their_layout) != (rows, layout):
             raise ValueError(
-                f"rank {rank} sees {others} rows of {said} and rank {share.rank} sees {rows}: the ranks must read the same files"
+                f"rank {rank} sees {others} rows of {plan_text} and rank {share.rank} sees {rows}: the ranks must read the same files"
                 + ("" if others != rows else " (the rows are as many, and lie otherwise)")
             )

@@ -34,8 +34,8 @@ def tensors(batch: Mapping[str, np.ndarray[Any, Any]], dtypes: Dtypes) -> dict[s
         unknown = sorted(set(dtypes) - set(batch))
         if unknown:
             raise KeyError(f"dtypes: there is no column {unknown[0]!r}; there are: {', '.join(batch)}")
-    wanted = {name: dtypes.get(name) if isinstance(dtypes, Mapping) else dtypes for name in batch}
-    return {name: tensor(name, column, wanted[name]) for name, column in batch.items()}
+    dtype_of = {name: dtypes.get(name) if isinstance(dtypes, Mapping) else dtypes for name in batch}
+    return {name: tensor(name, column, dtype_of[name]) for name, column in batch.items()}
 
 
 def tensor(name: str, column: np.ndarray[Any, Any], dtype: torch.dtype | None) -> torch.Tensor:
@@ -48,8 +48,8 @@ def tensor(name: str, column: np.ndarray[Any, Any], dtype: torch.dtype | None) -
         column = column.astype(f"i{min(8, column.dtype.itemsize * 2)}")
     if not column.dtype.isnative:
         column = column.astype(column.dtype.newbyteorder("="))
-    found = torch.from_numpy(column if column.flags.writeable else column.copy())
-    return found if dtype is None else found.to(dtype)
+    made = torch.from_numpy(column if column.flags.writeable else column.copy())
+    return made if dtype is None else made.to(dtype)
 
 
 class Batches(IterableDataset[Any]):
@@ -72,8 +72,8 @@ class Batches(IterableDataset[Any]):
             self.share.epoch, self.share.stages, self.share.state_rows = epoch, [], None
 
     def state_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.share.state_dict()
-        return found
+        state: dict[str, Any] = self.share.state_dict()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.share.load_state_dict(state)

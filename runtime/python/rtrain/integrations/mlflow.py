@@ -115,9 +115,9 @@ def _tracking_uri(given: str | None, run: TrackedRun) -> str | None:
 
 
 def _experiment(client: Any, name: str, *, create: bool, location: str | None = None) -> str:
-    found = client.get_experiment_by_name(name)
-    if found is not None:
-        return str(found.experiment_id)
+    experiment = client.get_experiment_by_name(name)
+    if experiment is not None:
+        return str(experiment.experiment_id)
     if not create:
         raise ValueError(f"MLflow has no experiment {name!r}; create it, or pass create_experiment_if_not_exists=True")
     return str(client.create_experiment(name, artifact_location=location))
@@ -126,10 +126,10 @@ def _experiment(client: Any, name: str, *, create: bool, location: str | None = 
 def _one_run(client: Any, experiment_id: str, run: TrackedRun, tags: dict[str, str]) -> str:
     """The MLflow run of this run: the one with its tag, else a new one."""
     if run.run_id:
-        found = client.search_runs([experiment_id], f"tags.`{_TAG}` = '{run.run_id}'", max_results=1)
-        if found:
-            client.update_run(found[0].info.run_id, status="RUNNING")
-            return str(found[0].info.run_id)
+        runs = client.search_runs([experiment_id], f"tags.`{_TAG}` = '{run.run_id}'", max_results=1)
+        if runs:
+            client.update_run(runs[0].info.run_id, status="RUNNING")
+            return str(runs[0].info.run_id)
         tags = {**tags, _TAG: run.run_id}
     return str(client.create_run(experiment_id, run_name=run.name, tags=tags).info.run_id)
 

@@ -21,6 +21,7 @@ from rtrain.train._loop import (
     should_checkpoint as should_checkpoint,
 )
 from rtrain.train._session import _worker
+from rtrain.train._session._checkpoint_request import CheckpointWanted as CheckpointWanted, checkpoint_wanted as checkpoint_wanted
 from rtrain.train._session._library import (
     AgentGoneError as AgentGoneError,
     CheckpointUploadError as CheckpointUploadError,
@@ -34,7 +35,6 @@ from rtrain.train._session._records import (
     ReportedCheckpointStatus as ReportedCheckpointStatus,
     ResizeInfo as ResizeInfo,
 )
-from rtrain.train._wanted import CheckpointWanted as CheckpointWanted, checkpoint_wanted as checkpoint_wanted
 
 if TYPE_CHECKING:
     from rtrain.train import (

@@ -185,12 +185,12 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         with self.as_directory() as folder:
             file = pathlib.Path(folder) / METADATA
             try:
-                found = json.loads(file.read_text())
+                metadata = json.loads(file.read_text())
             except FileNotFoundError:
                 return {}
-        if not isinstance(found, dict):
-            raise ValueError(f"{file} holds {type(found).__name__}, not an object; write it with set_metadata")
-        return found
+        if not isinstance(metadata, dict):
+            raise ValueError(f"{file} holds {type(metadata).__name__}, not an object; write it with set_metadata")
+        return metadata
 
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Replaces the metadata, atomically. Call it before the checkpoint is reported."""
@@ -254,8 +254,8 @@ def _load_values(file: pathlib.Path) -> dict[str, Any]:
     if zipped:
         import torch
 
-        found: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=False)
-        return found
+        values: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=False)
+        return values
     return dict(pickle.loads(file.read_bytes()))
 
 
@@ -271,5 +271,5 @@ def _identity(filesystem: Any) -> bytes:
 def _listing(filesystem: Any, path: str) -> bytes:
     import pyarrow.fs
 
-    found = _filesystems.as_pyarrow(filesystem).get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
-    return repr(sorted((one.path, one.size, one.mtime_ns) for one in found if one.is_file)).encode()
+    entries = _filesystems.as_pyarrow(filesystem).get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+    return repr(sorted((one.path, one.size, one.mtime_ns) for one in entries if one.is_file)).encode()

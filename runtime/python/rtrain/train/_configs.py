@@ -65,7 +65,7 @@ class ScalingConfig:
         self.placement_strategy = str(self.placement_strategy).upper()
         if self.placement_strategy not in _PLACEMENTS:
             raise ValueError(f"placement_strategy is {self.placement_strategy!r}; it is one of {', '.join(_PLACEMENTS)}")
-        _arguments.told("ScalingConfig", elastic_resize_monitor_interval_s=self.elastic_resize_monitor_interval_s)
+        _arguments.check_named("ScalingConfig", elastic_resize_monitor_interval_s=self.elastic_resize_monitor_interval_s)
         if self.trainer_resources is not None:
             _arguments.once(
                 "trainer_resources",
@@ -157,25 +157,25 @@ class ScalingConfig:
         """The `scaling` of a job spec."""
         workers = f"{self.min_workers}..{self.max_workers}" if self.elasticity_enabled else self.min_workers
         resources = {"CPU": 0, **self._resources_per_worker_not_none}
-        wanted: dict[str, Any] = {
+        section: dict[str, Any] = {
             "workers": workers,
             "use_gpu": self.use_gpu,
             "resources_per_worker": resources,
             "placement": self.placement_strategy,
         }
         if self.accelerator_type:
-            wanted["accelerator_type"] = self.accelerator_type
+            section["accelerator_type"] = self.accelerator_type
         if not self.wait_for_nodes:
-            wanted["wait_for_nodes"] = False
+            section["wait_for_nodes"] = False
         if self.topology:
-            wanted["topology"] = self.topology
+            section["topology"] = self.topology
         if self.label_selector:
             several = [self.label_selector] if isinstance(self.label_selector, Mapping) else list(self.label_selector)
             if all(one == several[0] for one in several):
-                wanted["label_selector"] = dict(several[0])
+                section["label_selector"] = dict(several[0])
             else:
-                wanted["worker_selectors"] = [dict(one) for one in several]
-        return wanted
+                section["worker_selectors"] = [dict(one) for one in several]
+        return section
 
 
 @dataclass
@@ -204,14 +204,14 @@ class CheckpointConfig:
                 _arguments.once(name, f"CheckpointConfig({name}=) does nothing: the training loop decides when it reports one")
 
     def job(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"score_order": self.checkpoint_score_order}
+        section: dict[str, Any] = {"score_order": self.checkpoint_score_order}
         if self.keep_latest != "always":
-            found["keep_latest"] = self.keep_latest
+            section["keep_latest"] = self.keep_latest
         if self.num_to_keep is not None:
-            found["num_to_keep"] = self.num_to_keep
+            section["num_to_keep"] = self.num_to_keep
         if self.checkpoint_score_attribute:
-            found["score_attribute"] = self.checkpoint_score_attribute
-        return found
+            section["score_attribute"] = self.checkpoint_score_attribute
+        return section
 
 
 @dataclass
@@ -281,7 +281,7 @@ class DataConfig:
             _arguments.once("execution_options", "DataConfig(execution_options=) changes nothing: each rank reads its rows itself")
         self.datasets_to_split = datasets_to_split
         self.execution_options = execution_options
-        _arguments.told("DataConfig", enable_shard_locality=enable_shard_locality)
+        _arguments.check_named("DataConfig", enable_shard_locality=enable_shard_locality)
         self.enable_shard_locality = enable_shard_locality
         self.equal = equal
 
@@ -444,8 +444,8 @@ class RunConfig:
     @property
     def runs_path(self) -> str | None:
         """Where rtrain keeps the runs; None: on the head."""
-        found = self.storage_path if self.elsewhere is None else self.records_path
-        return None if found is None else str(found)
+        path = self.storage_path if self.elsewhere is None else self.records_path
+        return None if path is None else str(path)
 
     def _check_elsewhere(self) -> None:
         if self.storage_path is None:

@@ -113,9 +113,9 @@ def nested(metrics: Mapping[str, Any], name: str) -> Any:
     at = name.find("/")
     while at >= 0:
         inner = metrics.get(name[:at])
-        found = nested(inner, name[at + 1 :]) if isinstance(inner, Mapping) else None
-        if found is not None:
-            return found
+        value = nested(inner, name[at + 1 :]) if isinstance(inner, Mapping) else None
+        if value is not None:
+            return value
         at = name.find("/", at + 1)
     return None
 
@@ -134,24 +134,24 @@ def score(metrics: Mapping[str, Any], name: str, order: str) -> float:
 
 def by_score(checkpoints: list[Checkpoint], name: str | None, order: str) -> list[tuple[Checkpoint, dict[str, Any]]]:
     """From the worst to the best; of equals the newer is better, and what has no score is worse than any."""
-    found = [(one, one.metrics) for one in checkpoints]
+    pairs = [(one, one.metrics) for one in checkpoints]
     if name is None:
-        return found
+        return pairs
 
     def key(place: int) -> tuple[bool, float, int]:
-        metrics = found[place][1]
+        metrics = pairs[place][1]
         return not _missing(nested(metrics, name)), score(metrics, name, order), place
 
-    return [found[place] for place in sorted(range(len(found)), key=key)]
+    return [pairs[place] for place in sorted(range(len(pairs)), key=key)]
 
 
-def best(checkpoints: list[Checkpoint], wanted: Mapping[str, Any]) -> list[tuple[Checkpoint, dict[str, Any]]]:
+def best(checkpoints: list[Checkpoint], rules: Mapping[str, Any]) -> list[tuple[Checkpoint, dict[str, Any]]]:
     """The best first; `wanted`: `checkpoint` of the job. The latest may lie beside its `num_to_keep`; all are given where none
     has the score, since then none is deleted."""
-    name = wanted.get("score_attribute") or None
-    found = by_score(checkpoints, name, wanted.get("score_order") or "max")[::-1]
-    ranked = name is None or any(nested(metrics, name) is not None for _, metrics in found)
-    return found[: wanted.get("num_to_keep")] if ranked else found
+    name = rules.get("score_attribute") or None
+    ordered = by_score(checkpoints, name, rules.get("score_order") or "max")[::-1]
+    ranked = name is None or any(nested(metrics, name) is not None for _, metrics in ordered)
+    return ordered[: rules.get("num_to_keep")] if ranked else ordered
 
 
 def no_score(name: str) -> str:
@@ -167,7 +167,7 @@ def _shown(metrics: Mapping[str, Any]) -> str:
 
 def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
     """Every report in the journals of the run's attempts, in their order. What a killed agent left twice counts once."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     newest: dict[str, int] = {}  # by attempt: the index of its last report
     for name, content in directory.like("attempts/*/metrics-*.jsonl").items():
         attempt = name.rsplit("/", 1)[0]
@@ -183,8 +183,8 @@ def rows_of(directory: _run_directory.RunDirectory, keep: Callable[[str], bool] 
                 newest[attempt] = index
             metrics: Any = _metrics.decode((row.get("metrics") or {}).get("0"))
             if isinstance(metrics, dict):
-                found.append(metrics)
-    return found
+                rows.append(metrics)
+    return rows
 
 
 def _recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
@@ -199,8 +199,8 @@ def _recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
         if "://" not in path and not os.path.isfile(f"{path}/run.json"):  # noqa: PTH113
             return None
         directory = _run_directory.open_directory(path)
-        found = (one for name in _run_directory.manifests(directory) for one in Checkpoint(f"{path}/{name}")._pointers())
-        if (first := next(found, None)) is None:
+        pointers = (one for name in _run_directory.manifests(directory) for one in Checkpoint(f"{path}/{name}")._pointers())
+        if (first := next(pointers, None)) is None:
             return directory
         place = str(first["path"])
     _elsewhere.remember(directory.path, _elsewhere.Elsewhere(filesystem, place))
@@ -210,7 +210,7 @@ def _recorded(path: str, filesystem: Any) -> _run_directory.RunDirectory | None:
 def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Result:
     """filesystem: that this process has, of which the directory is."""
     job = _run_directory.header_of(directory.read("run.json"), directory.path).get("job") or {}
-    wanted = job.get("checkpoint") or {} if isinstance(job, dict) else {}
+    rules = job.get("checkpoint") or {} if isinstance(job, dict) else {}
     kept: list[tuple[int, int, Checkpoint]] = []
     for name, manifest in _run_directory.manifests(directory).items():
         metrics: Any = _metrics.decode(manifest["metrics"])
@@ -222,7 +222,7 @@ def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Re
         metrics=rows[-1] if rows else (in_order[-1].metrics if in_order else None),
         checkpoint=in_order[-1] if in_order else None,
         path=directory.path,
-        best_checkpoints=best(in_order, wanted),
+        best_checkpoints=best(in_order, rules),
         all_metrics=rows,
         _filesystem=filesystem,
     )

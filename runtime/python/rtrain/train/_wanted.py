@@ -1,42 +1,5 @@
-"""Why a checkpoint is wanted, and until when."""
+"""Where loops that earlier versions pickled find these names, which lie in `_session._checkpoint_request`."""
 
-from __future__ import annotations
+from rtrain.train._session._checkpoint_request import CheckpointWanted, checkpoint_wanted
 
-import ctypes
-import dataclasses
-import datetime
-import json
-
-from rtrain.train._session import _worker
-from rtrain.train._session._library import library
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckpointWanted:
-    """What `should_checkpoint()` is true for."""
-
-    reason: str  # "drain", "preemption", "resize", "operator", "stop"; "" when the head did not say
-    deadline: datetime.datetime | None  # a commit until then counts (UTC); None: no deadline
-    new_world_size: int | None  # of a resize: how many workers there will be
-    stopping: bool  # the attempt is being ended already
-
-
-def checkpoint_wanted() -> CheckpointWanted | None:
-    """Why somebody wants a checkpoint now; None when nobody does. RuntimeError outside of a worker."""
-    handle = _worker.handle("checkpoint_wanted")
-    function = getattr(library(), "rtw_wanted_json", None)
-    if function is None:  # a library of an older release: it knows only whether
-        what = int(library().rtw_wanted(handle))
-        return CheckpointWanted("", None, None, what == 2) if what else None
-    function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
-    text = function(handle)
-    if text is None:
-        return None
-    facts = json.loads(text)
-    deadline = facts.get("deadline_wall_ms")
-    return CheckpointWanted(
-        reason=str(facts.get("reason", "")),
-        deadline=None if deadline is None else datetime.datetime.fromtimestamp(deadline / 1000, datetime.timezone.utc),
-        new_world_size=facts.get("workers"),
-        stopping=facts["what"] == "stop",
-    )
+__all__ = ["CheckpointWanted", "checkpoint_wanted"]

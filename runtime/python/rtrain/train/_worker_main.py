@@ -179,8 +179,8 @@ class _Loading(importlib.abc.Loader):
         self._loaded = loaded
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        found: ModuleType | None = self._inner.create_module(spec)
-        return found
+        module: ModuleType | None = self._inner.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         with _no_collections():

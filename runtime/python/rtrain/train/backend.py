@@ -89,13 +89,13 @@ def _answer(session: Session, call: bytes) -> list[tuple[bool, Any]]:
     import traceback
 
     rank, function, arguments, named = pickle.loads(call)
-    mine: tuple[bool, Any] = True, None
+    outcome: tuple[bool, Any] = True, None
     if rank is None or rank == session.facts.world_rank:
         try:
-            mine = True, function(*arguments, **named)
+            outcome = True, function(*arguments, **named)
         except Exception:
-            mine = False, traceback.format_exc()
-    return session.gather_to_rank_zero(mine)
+            outcome = False, traceback.format_exc()
+    return session.gather_to_rank_zero(outcome)
 
 
 class Hooks:

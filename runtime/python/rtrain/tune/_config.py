@@ -96,7 +96,7 @@ class TuneConfig:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        _arguments.told("TuneConfig", reuse_actors=self.reuse_actors, chdir_to_trial_dir=self.chdir_to_trial_dir)
+        _arguments.check_named("TuneConfig", reuse_actors=self.reuse_actors, chdir_to_trial_dir=self.chdir_to_trial_dir)
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode is {self.mode!r}; it is 'min' or 'max'")
         if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
@@ -126,8 +126,8 @@ def stoppers(stop: Any) -> tuple[Stopper | None, Stopper | None]:
         return None, None
     if isinstance(stop, Mapping):
         return DictStopper(dict(stop)), None
-    found = stop if isinstance(stop, Stopper) else FunctionStopper(stop)
-    return (found, None) if found.per_trial else (None, found)
+    stopper = stop if isinstance(stop, Stopper) else FunctionStopper(stop)
+    return (stopper, None) if stopper.per_trial else (None, stopper)
 
 
 def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None, env: Mapping[str, str]) -> _configs.RunConfig:

@@ -39,8 +39,8 @@ class TuneContext(TrainContext):
 def trial_of_environment() -> dict[str, Any]:
     """What the driver says of this trial; empty where this process is none."""
     text = os.environ.get(VARIABLE, "")
-    found = json.loads(text) if text else {}
-    return found if isinstance(found, dict) else {}
+    trial = json.loads(text) if text else {}
+    return trial if isinstance(trial, dict) else {}
 
 
 def get_context() -> TuneContext:
@@ -71,9 +71,9 @@ def report(
 
 
 def _in_a_trial(name: str) -> _session.Session:
-    found = _session.active()
-    if found is None:
+    session = _session.active()
+    if session is None:
         raise RuntimeError(
             f"`rtrain.tune.{name}` cannot be used outside of a trial: call it in the function that is given to tune.Tuner"
         )
-    return found
+    return session

@@ -36,7 +36,7 @@ class SweepFile:
     _written: dict[str, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
     def save(self, sweep: Sweep) -> None:
-        found = {
+        state = {
             "version": _VERSION,
             "name": self.name,
             "storage_path": self.storage_path,
@@ -55,7 +55,7 @@ class SweepFile:
             "stopper": _packed(sweep.stopper),
             "trials": [self._trial_json(one) for one in sweep.trials],
         }
-        _files.replace(self.folder / SWEEP, json.dumps(found, indent=1).encode(), durable=True)
+        _files.replace(self.folder / SWEEP, json.dumps(state, indent=1).encode(), durable=True)
 
     def _trial_json(self, trial: Trial) -> dict[str, Any]:
         """That of the last time where the trial has not changed since."""
@@ -138,38 +138,38 @@ def exists(folder: pathlib.Path) -> bool:
 
 def read_tuner(folder: pathlib.Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = pickle.loads((folder / TUNER).read_bytes())
+        settings: dict[str, Any] = pickle.loads((folder / TUNER).read_bytes())
     except FileNotFoundError as error:
         raise TuneError(f"{folder} is not the directory of a sweep: it has no {TUNER}") from error
     except ModuleNotFoundError as error:
         raise TuneError(
             f"{folder / TUNER} needs the module {error.name!r}, which is not here; start from where it can be imported"
         ) from error
-    return found
+    return settings
 
 
 def read(folder: pathlib.Path) -> dict[str, Any]:
     """sweep.json. TuneError where there is none, or of a later version."""
     try:
-        found = json.loads((folder / SWEEP).read_text())
+        state = json.loads((folder / SWEEP).read_text())
     except FileNotFoundError as error:
         raise TuneError(f"{folder} is not the directory of a sweep: it has no {SWEEP}") from error
     except ValueError as error:
         raise TuneError(f"{folder / SWEEP} cannot be read: {error}") from error
-    if not isinstance(found, dict) or found.get("version") != _VERSION:
+    if not isinstance(state, dict) or state.get("version") != _VERSION:
         raise TuneError(f"{folder / SWEEP} is not of a version that this one reads ({_VERSION})")
-    return found
+    return state
 
 
-def take_over(sweep: Sweep, found: dict[str, Any]) -> None:
+def take_over(sweep: Sweep, state: dict[str, Any]) -> None:
     """What an earlier driver has kept becomes the sweep's state."""
-    sweep.token, sweep.asked, sweep.exhausted = found["token"], found["asked"], found["exhausted"]
-    sweep.elapsed_s, sweep.over = found["elapsed_s"], found["over"]
-    sweep.names_seen = dict.fromkeys(found["names_seen"])
-    sweep.checkpoints = set(found["checkpoints"])
-    sweep.searcher, sweep.scheduler = _unpacked(found["searcher"]), _unpacked(found["scheduler"])
-    sweep.stopper = _unpacked(found["stopper"])
-    sweep.trials = [trial_of(one) for one in found["trials"]]
+    sweep.token, sweep.asked, sweep.exhausted = state["token"], state["asked"], state["exhausted"]
+    sweep.elapsed_s, sweep.over = state["elapsed_s"], state["over"]
+    sweep.names_seen = dict.fromkeys(state["names_seen"])
+    sweep.checkpoints = set(state["checkpoints"])
+    sweep.searcher, sweep.scheduler = _unpacked(state["searcher"]), _unpacked(state["scheduler"])
+    sweep.stopper = _unpacked(state["stopper"])
+    sweep.trials = [trial_of(one) for one in state["trials"]]
 
 
 def _trial_json(trial: Trial) -> dict[str, Any]:
@@ -188,20 +188,20 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
     }
 
 
-def trial_of(found: dict[str, Any]) -> Trial:
-    kept = _unpacked(found["pickle"])
-    legs = [Leg(**{**one, "config": config}) for one, config in zip(found["runs"], kept["configs"], strict=True)]
-    last: Any = _metrics.decode(found["last_result"])
+def trial_of(record: dict[str, Any]) -> Trial:
+    kept = _unpacked(record["pickle"])
+    legs = [Leg(**{**one, "config": config}) for one, config in zip(record["runs"], kept["configs"], strict=True)]
+    last: Any = _metrics.decode(record["last_result"])
     return Trial(
-        found["trial_id"],
-        found["name"],
+        record["trial_id"],
+        record["name"],
         kept["config"],
         kept["drawn"],
         legs,
-        status=found["status"],
+        status=record["status"],
         last_result=last,
-        reports=found["reports"],
-        why=found["why"],
+        reports=record["reports"],
+        why=record["why"],
         error=kept["error"],
     )
 

@@ -36,18 +36,18 @@ class TrialResult(Result):
         return self.metrics or {}
 
 
-def trial_result(trial: Trial, found: list[Result], wanted: Mapping[str, Any]) -> TrialResult:
+def trial_result(trial: Trial, run_results: list[Result], checkpoint_rules: Mapping[str, Any]) -> TrialResult:
     """The Results of the trial's runs, in their order, as one; `wanted`: `checkpoint` of their jobs. Of a trial that did not come to a
     result: what it reported last."""
-    rows = [row for one in found for row in one.all_metrics]
-    last = found[-1] if found else Result(path=trial.leg.run_path or None)
+    rows = [row for one in run_results for row in one.all_metrics]
+    last = run_results[-1] if run_results else Result(path=trial.leg.run_path or None)
     metrics = dict(last.metrics or trial.last_result)
     return TrialResult(
         metrics={**metrics, "config": trial.config},
-        checkpoint=next((one.checkpoint for one in reversed(found) if one.checkpoint is not None), None),
+        checkpoint=next((one.checkpoint for one in reversed(run_results) if one.checkpoint is not None), None),
         error=trial.error if trial.status == ERROR else None,
         path=last.path,
-        best_checkpoints=best([checkpoint for one in found for checkpoint, _ in reversed(one.best_checkpoints)], wanted),
+        best_checkpoints=best([checkpoint for one in run_results for checkpoint, _ in reversed(one.best_checkpoints)], checkpoint_rules),
         return_value=last.return_value,
         all_metrics=rows or ([trial.last_result] if trial.last_result else []),
         trial_id=trial.trial_id,
@@ -180,17 +180,17 @@ def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], 
     """One Result for each of the trial's runs, in their order. Of a run that ended under an earlier driver: from its directory, else by
     the cluster; the last run of a trial that is not over has none yet."""
     ended = {one.path: one for one in known}  # a run that went on has a later one, with all that it reported
-    found: list[Result] = []
+    results: list[Result] = []
     for leg in trial.legs:
         if leg.run_path in ended:
-            found.append(ended.pop(leg.run_path))
+            results.append(ended.pop(leg.run_path))
             continue
         if not leg.run_path or (leg is trial.leg and not trial.finished):
             continue
         try:
-            found.append(Result.from_path(leg.run_path))
+            results.append(Result.from_path(leg.run_path))
         except (RuntimeError, OSError, ValueError):
-            asked = ask(leg.run_id, leg.run_path)
-            if asked is not None:
-                found.append(asked)
-    return [*found, *ended.values()]
+            leg_results = ask(leg.run_id, leg.run_path)
+            if leg_results is not None:
+                results.append(leg_results)
+    return [*results, *ended.values()]

@@ -107,9 +107,9 @@ class TrialRuns:
     def _of_head(self, leg: Leg) -> dict[str, Any] | None:
         for known_as in filter(None, (leg.run_id, leg.run_name)):
             with contextlib.suppress(NotFound):
-                found: dict[str, Any] = self.head.get(f"/v1/runs/{part(known_as)}")
-                if found["name"] == leg.run_name:
-                    return found
+                run: dict[str, Any] = self.head.get(f"/v1/runs/{part(known_as)}")
+                if run["name"] == leg.run_name:
+                    return run
         return None
 
     def _of_directory(self, trial: Trial) -> str:
@@ -136,10 +136,10 @@ class TrialRuns:
         """The donor's newest committed checkpoint, held until the trial has read it; where it was then becomes the leg's base."""
         for leg in reversed(donors):
             for _ in range(_TRIES if leg.run_id else 0):
-                found = [one for one in self.head.items(f"/v1/runs/{part(leg.run_id)}/checkpoints") if not one["deleting"]]
-                if not found:
+                checkpoints = [one for one in self.head.items(f"/v1/runs/{part(leg.run_id)}/checkpoints") if not one["deleting"]]
+                if not checkpoints:
                     break
-                newest = next((one for one in found if one["latest"]), found[-1])
+                newest = next((one for one in checkpoints if one["latest"]), checkpoints[-1])
                 if not self._hold(trial, leg.run_id, newest["directory"]):
                     continue  # removed meanwhile, since a newer one has come
                 metrics: Any = _metrics.decode(newest["metrics"])

@@ -77,34 +77,34 @@ class Sweep:
     # -- starting -----------------------------------------------------------------------------------------------------
     def to_start(self) -> list[Trial]:
         """The trials whose runs are to be submitted now. Each counts as started."""
-        found: list[Trial] = []
+        trials: list[Trial] = []
         while not self.over and len(self.live) < self.limits.max_live:
             trial = next((one for one in self.trials if one.status == PENDING and not one.started), None) or self._suggested()
             if trial is None:
                 break
             trial.started = True
-            found.append(trial)
-        return found
+            trials.append(trial)
+        return trials
 
     def _suggested(self) -> Trial | None:
         if self.exhausted or (self.limits.num_samples != -1 and self._samples_asked()):
             self.exhausted = True
             return None
         trial_id = f"{self.token}_{len(self.trials):05d}"
-        found = self.searcher.suggest(trial_id)
-        if found == Searcher.FINISHED:
+        suggestion = self.searcher.suggest(trial_id)
+        if suggestion == Searcher.FINISHED:
             self.exhausted = True
-        if not isinstance(found, dict | None | str) or (isinstance(found, str) and found != Searcher.FINISHED):
-            raise TuneError(f"{type(self.searcher).__name__}.suggest gave {found!r}; it gives a dict, None, or Searcher.FINISHED")
-        if not isinstance(found, dict):
-            if found is None and not self.live:
+        if not isinstance(suggestion, dict | None | str) or (isinstance(suggestion, str) and suggestion != Searcher.FINISHED):
+            raise TuneError(f"{type(self.searcher).__name__}.suggest gave {suggestion!r}; it gives a dict, None, or Searcher.FINISHED")
+        if not isinstance(suggestion, dict):
+            if suggestion is None and not self.live:
                 raise TuneError(
                     f"{type(self.searcher).__name__}.suggest proposes nothing although no trial is alive; return "
                     "Searcher.FINISHED where there are no more"
                 )
             return None
         self.asked += 1
-        return self._made(trial_id, found)
+        return self._made(trial_id, suggestion)
 
     def _samples_asked(self) -> bool:
         """A searcher is asked `num_samples` times; the variants of a space know their own number."""
@@ -163,8 +163,8 @@ class Sweep:
     def _ends_by_itself(self, result: dict[str, Any]) -> bool:
         """Its worker has seen the scheduler's last time too."""
         name, value = self._last_time()
-        found = nested(result, name) if name else None
-        return isinstance(found, int | float) and found >= value
+        reported_value = nested(result, name) if name else None
+        return isinstance(reported_value, int | float) and reported_value >= value
 
     def tick(self, elapsed_s: float) -> list[Trial]:
         """Time passed. The trials to stop."""
@@ -256,5 +256,5 @@ def variants_of(searcher: Searcher) -> BasicVariantGenerator | None:
 
 def _line(error: Exception | None) -> str:
     lines = [line.strip() for line in str(error or "").splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("Training failed due to", "[Rank"))]
-    return (told or lines or [""])[0]
+    telling_lines = [line for line in lines if not line.startswith(("Training failed due to", "[Rank"))]
+    return (telling_lines or lines or [""])[0]

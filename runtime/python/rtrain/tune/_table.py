@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rtrain._arguments import REPORTER, check, told
+from rtrain._arguments import REPORTER, check, check_named
 from rtrain.train._driver._submission import say
 from rtrain.train._result import nested, score
 from rtrain.tune._sweep import AUTOMATIC, Sweep
@@ -43,7 +43,7 @@ class CLIReporter:
         self.rows, self.every_s = max_progress_rows, float(max_report_frequency)
         self.metric, self.mode = metric, mode
         check("CLIReporter", others, REPORTER)
-        told("CLIReporter", max_error_rows=max_error_rows)
+        check_named("CLIReporter", max_error_rows=max_error_rows)
 
 
 JupyterNotebookReporter = CLIReporter
@@ -95,17 +95,17 @@ def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> lis
         head = f"sweep {name} has ended: {states}; {sweep.elapsed_s:.0f} s" + (f" ({sweep.over})" if sweep.over else "")
     metric, mode = sweep.limits.metric or reporter.metric, sweep.limits.mode or reporter.mode
     order = sorted(sweep.trials, key=lambda one: _place(one, metric, mode))
-    found = [head, *(f"  {line}" for line in _rows(order[: reporter.rows], _headings(sweep, reporter, metric)))]
+    rows = [head, *(f"  {line}" for line in _rows(order[: reporter.rows], _headings(sweep, reporter, metric)))]
     if len(order) > reporter.rows:
-        found.append(f"  ... and {len(order) - reporter.rows} more trials")
-    found += [f"  {one.name} failed: {one.why}" for one in order if final and one.status == ERROR][: reporter.rows]
+        rows.append(f"  ... and {len(order) - reporter.rows} more trials")
+    rows += [f"  {one.name} failed: {one.why}" for one in order if final and one.status == ERROR][: reporter.rows]
     best = best_trial(sweep.trials, metric, mode)
     if final and best is not None and metric:
-        drawn = ", ".join(f"{key}={shown(value)}" for key, value in best.drawn.items())
-        found.append(
-            f"  best: {best.name} with {metric}={shown(nested(best.last_result, metric))}" + (f" ({drawn})" if drawn else "")
+        parameters = ", ".join(f"{key}={shown(value)}" for key, value in best.drawn.items())
+        rows.append(
+            f"  best: {best.name} with {metric}={shown(nested(best.last_result, metric))}" + (f" ({parameters})" if parameters else "")
         )
-    return found
+    return rows
 
 
 def best_trial(trials: list[Trial], metric: str | None, mode: str | None) -> Trial | None:
@@ -135,8 +135,8 @@ def _rows(trials: list[Trial], headings: tuple[dict[str, str], dict[str, str]]) 
     parameters, metrics = headings
     table = [["trial", "status", *parameters.values(), *metrics.values()]]
     for one in trials:
-        drawn = [shown(one.drawn[name] if name in one.drawn else nested(one.config, name)) for name in parameters]
-        table.append([one.name, one.status, *drawn, *(shown(nested(one.last_result, name)) for name in metrics)])
+        cells = [shown(one.drawn[name] if name in one.drawn else nested(one.config, name)) for name in parameters]
+        table.append([one.name, one.status, *cells, *(shown(nested(one.last_result, name)) for name in metrics)])
     widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 

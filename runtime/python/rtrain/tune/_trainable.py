@@ -137,12 +137,12 @@ def resources_of(given: Any, config: dict[str, Any]) -> dict[str, float]:
         return resources_of(given(config), config)
     if not isinstance(given, Mapping):
         raise ValueError(f'with_resources takes a dict such as {{"cpu": 2, "gpu": 1}}, not {given!r}')
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for name, amount in given.items():
         if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
             raise ValueError(f"with_resources: {name!r} is {amount!r}; amounts are numbers from 0 on")
-        found[_KNOWN.get(str(name).lower(), str(name))] = float(amount)
-    return found
+        amounts[_KNOWN.get(str(name).lower(), str(name))] = float(amount)
+    return amounts
 
 
 @dataclass

@@ -87,8 +87,8 @@ def given_parameters() -> dict[str, Any]:
 
     head = Head.current()
     head.patience_s = _HEAD_AWAY_S
-    found: dict[str, Any] = pickle.loads(head.content(f"/v1/blobs/{part(digest)}"))
-    return found
+    parameters: dict[str, Any] = pickle.loads(head.content(f"/v1/blobs/{part(digest)}"))
+    return parameters
 
 
 def takes_config(func: Callable[..., Any], named: Mapping[str, Any]) -> bool:

@@ -93,7 +93,7 @@ class Tuner:
         if resume_errored and restart_errored:
             raise ValueError("resume_errored and restart_errored contradict each other; give one")
         settings = _file.read_tuner(folder)
-        found = _file.read(folder)
+        state = _file.read(folder)
         if trainable is None:
             raise ValueError("Tuner.restore needs the trainable: it is not kept with the sweep")
         made = cls(
@@ -103,7 +103,7 @@ class Tuner:
             run_config=settings["run_config"],
         )
         made._restored = folder
-        made._run_config.name = found["name"]
+        made._run_config.name = state["name"]
         made._run_config.storage_filesystem = storage_filesystem
         made._resume = {"unfinished": resume_unfinished, "errored": resume_errored, "restart": restart_errored}
         return made
@@ -125,8 +125,8 @@ class Tuner:
             raise RuntimeError(
                 "there are no results yet: call fit(), or Tuner.restore(path, trainable) for those of an earlier sweep"
             )
-        found = _file.read(self._restored)
-        return self._grid_of([_file.trial_of(one) for one in found["trials"]], {}, self._restored)
+        state = _file.read(self._restored)
+        return self._grid_of([_file.trial_of(one) for one in state["trials"]], {}, self._restored)
 
     # -- running ------------------------------------------------------------------------------------------------------
     def fit(self) -> ResultGrid:
@@ -257,8 +257,8 @@ class Tuner:
             )
         return f"{sweep_name}-{end}"
 
-    def _take_over(self, sweep: Sweep, found: dict[str, Any]) -> None:
-        _file.take_over(sweep, found)
+    def _take_over(self, sweep: Sweep, state: dict[str, Any]) -> None:
+        _file.take_over(sweep, state)
         if sweep.over in ("interrupted", "the driver failed") or "(fail_fast)" in sweep.over:
             sweep.over = ""
         for trial in sweep.trials:
@@ -277,14 +277,14 @@ class Tuner:
     ) -> ResultGrid:
         def ask(run_id: str, run_path: str) -> Result | None:
             try:
-                asked = head or Head.current()
-                run = asked.get(f"/v1/runs/{part(run_id)}")
-                return result_of(asked, run) if run["run_path"] == run_path else None
+                head_in_use = head or Head.current()
+                run = head_in_use.get(f"/v1/runs/{part(run_id)}")
+                return result_of(head_in_use, run) if run["run_path"] == run_path else None
             except HeadError:
                 return None
 
-        wanted = self._run_config.checkpoint_config.job() if self._run_config.checkpoint_config is not None else {}
-        made = [trial_result(one, stored_results(one, results.get(one.trial_id, []), ask), wanted) for one in trials]
+        checkpoint_rules = self._run_config.checkpoint_config.job() if self._run_config.checkpoint_config is not None else {}
+        made = [trial_result(one, stored_results(one, results.get(one.trial_id, []), ask), checkpoint_rules) for one in trials]
         return ResultGrid(made, str(folder), *self._metric_and_mode)
 
 

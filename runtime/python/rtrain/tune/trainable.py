@@ -96,8 +96,8 @@ class Trainable:
         if not isinstance(session, ClusterSession) or session.stop is None:
             return False
         stop = session.stop.stop if isinstance(session.stop, _Answered) else session.stop
-        asked = {**metrics, "training_iteration": metrics.get("training_iteration", self.iteration)}
-        session.stop = _Answered(stop, answer=bool(stop(session.facts.experiment_name, asked)))
+        result = {**metrics, "training_iteration": metrics.get("training_iteration", self.iteration)}
+        session.stop = _Answered(stop, answer=bool(stop(session.facts.experiment_name, result)))
         return session.stop.answer
 
     @contextlib.contextmanager

@@ -58,8 +58,8 @@ class Elsewhere:
         files = {one.relative_to(source).as_posix(): one for one in sorted(source.rglob("*")) if one.is_file()}
         for folder in sorted({f"{directory}/{name}".rpartition("/")[0] for name in files}):
             there.create_dir(f"{self.path}/{folder}", recursive=True)
-        found = [{"path": name, **self._copied(there, one, f"{directory}/{name}")} for name, one in files.items()]
-        pointer = {"schema_version": 1, "path": self.path, "directory": directory, "files": found}
+        entries = [{"path": name, **self._copied(there, one, f"{directory}/{name}")} for name, one in files.items()]
+        pointer = {"schema_version": 1, "path": self.path, "directory": directory, "files": entries}
         (target / f".rtrain-elsewhere-{facts.world_rank}.json").write_text(json.dumps(pointer, indent=1))
 
     def _copied(self, there: Any, source: pathlib.Path, name: str) -> dict[str, Any]:
@@ -101,11 +101,11 @@ class Elsewhere:
         gone = []
         for info in there.get_file_info(pyarrow.fs.FileSelector(top, allow_not_found=True)):
             name = str(info.path).rstrip("/").rpartition("/")[2]
-            found = _OF_REPORT.fullmatch(name)
-            if found is None or found[3] != facts.run_id or f"{facts.experiment_name}/{name}" in alive:
+            match = _OF_REPORT.fullmatch(name)
+            if match is None or match[3] != facts.run_id or f"{facts.experiment_name}/{name}" in alive:
                 continue
-            if int(found[2]) < facts.attempt or f"{facts.experiment_name}/{name}" in seen:
-                gone.append((int(found[2]), int(found[1]), name))
+            if int(match[2]) < facts.attempt or f"{facts.experiment_name}/{name}" in seen:
+                gone.append((int(match[2]), int(match[1]), name))
         removed = [name for _, _, name in sorted(gone)[:_MOST]]
         for name in removed:
             there.delete_dir(f"{top}/{name}")
@@ -114,11 +114,11 @@ class Elsewhere:
 
 def _files_of(pointers: list[dict[str, Any]]) -> dict[str, tuple[str, dict[str, Any]]]:
     """Name to its directory and entry: of one name from several ranks the lowest rank's."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    by_path: dict[str, tuple[str, dict[str, Any]]] = {}
     for pointer in pointers:
         for entry in pointer["files"]:
-            found.setdefault(str(entry["path"]), (str(pointer["directory"]), entry))
-    return found
+            by_path.setdefault(str(entry["path"]), (str(pointer["directory"]), entry))
+    return by_path
 
 
 def _fetched(there: Any, path: str, entry: dict[str, Any], to_file: pathlib.Path) -> str:
@@ -181,7 +181,7 @@ def pointers(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def fetched(path: str, found: list[dict[str, Any]]) -> Iterator[str]:
+def fetched(path: str, pointer_list: list[dict[str, Any]]) -> Iterator[str]:
     """A directory with the files that the pointers of the checkpoint at `path` name; shared by the readers of this machine."""
     elsewhere = of(path)
     if elsewhere is None:
@@ -189,8 +189,8 @@ def fetched(path: str, found: list[dict[str, Any]]) -> Iterator[str]:
             f"the files of {path} lie on the storage_filesystem of its run, which this process was not given: read the checkpoint through "
             "Result.from_path(path, storage_filesystem=), or in the run's own driver and workers"
         )
-    key = hashlib.sha256(f"{path}|{elsewhere.path}|{json.dumps(found, sort_keys=True)}".encode()).hexdigest()[:32]
-    with shared_copy(key, lambda target: elsewhere.fetch(found, target)) as copy:
+    key = hashlib.sha256(f"{path}|{elsewhere.path}|{json.dumps(pointer_list, sort_keys=True)}".encode()).hexdigest()[:32]
+    with shared_copy(key, lambda target: elsewhere.fetch(pointer_list, target)) as copy:
         yield copy
 
 

@@ -126,8 +126,8 @@ def _of_pyarrow(filesystem: Any) -> dict[str, str]:
     host, scheme = str(given.get("endpoint_override") or ""), str(given.get("scheme") or "https")
     if scheme != "https" and not host:
         _refuse(["scheme"])
-    found = {name: str(given.get(name) or "") for name in (*KEYS.values(), "region")}
-    return {**found, "endpoint": host if "://" in host or not host else f"{scheme}://{host}"}
+    settings = {name: str(given.get(name) or "") for name in (*KEYS.values(), "region")}
+    return {**settings, "endpoint": host if "://" in host or not host else f"{scheme}://{host}"}
 
 
 def _of_s3fs(filesystem: Any) -> dict[str, str]:
@@ -146,10 +146,10 @@ def _of_s3fs(filesystem: Any) -> dict[str, str]:
     odd += ["session"] * ((getattr(filesystem, "storage_options", None) or {}).get("session") is not None)
     odd += ["use_ssl"] * (getattr(filesystem, "use_ssl", True) is False and not endpoint)
     _refuse(odd)
-    found = {option: str(outer[option] or inner[option] or "") for option in _OF_S3FS}
-    if found["access_key"] and not endpoint:  # it asks the server that its environment names
+    settings = {option: str(outer[option] or inner[option] or "") for option in _OF_S3FS}
+    if settings["access_key"] and not endpoint:  # it asks the server that its environment names
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    return {**found, "endpoint": str(endpoint or ""), "region": str(region or "")}
+    return {**settings, "endpoint": str(endpoint or ""), "region": str(region or "")}
 
 
 _OF_S3FS = {"access_key": "key", "secret_key": "secret", "session_token": "token"}
@@ -215,11 +215,11 @@ def filesystem_for(uri: str) -> Any:
             f"{uri} is kept by the head, which no file system of pyarrow reaches: report local directories, and read checkpoints with "
             "as_directory(); or give RunConfig(storage_path=) a path or s3://"
         )
-    found = environment_for(uri)
-    options = {option: found[name] for name, option in KEYS.items() if found.get(name)}
-    if region := found.get("AWS_REGION") or found.get("AWS_DEFAULT_REGION"):
+    variables = environment_for(uri)
+    options = {option: variables[name] for name, option in KEYS.items() if variables.get(name)}
+    if region := variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION"):
         options["region"] = region
-    if endpoint := found.get("AWS_ENDPOINT_URL_S3") or found.get("AWS_ENDPOINT_URL"):
+    if endpoint := variables.get("AWS_ENDPOINT_URL_S3") or variables.get("AWS_ENDPOINT_URL"):
         options["scheme"], _, options["endpoint_override"] = endpoint.rpartition("://")
         options["scheme"] = options["scheme"] or "https"
     return pyarrow.fs.S3FileSystem(**options)

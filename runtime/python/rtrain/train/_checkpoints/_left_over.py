@@ -76,8 +76,8 @@ def may_be_removed(call: ReportCall, run_path: str) -> bool:
     """Whether `report` removes the directory that was reported: never one that is a committed checkpoint, a run's, the copy of a
     checkpoint that this machine's processes share, or in or around one; nor what holds the directory that this process works in,
     its home, its Python or the run's own. False also where that cannot be found out."""
-    wanted = call.removed or call.owned if call.upload_fn is not None else call.removed and not call.owned
-    if not wanted or call.directory is None:
+    removal_allowed = call.removed or call.owned if call.upload_fn is not None else call.removed and not call.owned
+    if not removal_allowed or call.directory is None:
         return False
     try:
         directory = pathlib.Path(call.directory).resolve()

@@ -75,8 +75,8 @@ class RemoteDirectory:
             raise FileNotFoundError(f"{self.path}/{name} does not exist") from error
 
     def names(self, below: str) -> list[str]:
-        found = self.head.get(f"{self.base}/{_quoted(below)}".rstrip("/"), {"list": "1"})["items"]
-        return sorted(str(one["path"]).removeprefix(self.prefix) for one in found)
+        items = self.head.get(f"{self.base}/{_quoted(below)}".rstrip("/"), {"list": "1"})["items"]
+        return sorted(str(one["path"]).removeprefix(self.prefix) for one in items)
 
     def like(self, pattern: str) -> dict[str, bytes]:
         return _each_like(self, pattern)
@@ -103,9 +103,9 @@ class FilesystemDirectory:
         import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
         top = f"{self.path}/{below}".rstrip("/")
-        found = self.filesystem.get_file_info(pyarrow.fs.FileSelector(top, allow_not_found=True, recursive=True))
+        entries = self.filesystem.get_file_info(pyarrow.fs.FileSelector(top, allow_not_found=True, recursive=True))
         prefix = f"{self.path.strip('/')}/"
-        return sorted(one.path.lstrip("/").removeprefix(prefix) for one in found if one.is_file)
+        return sorted(one.path.lstrip("/").removeprefix(prefix) for one in entries if one.is_file)
 
     def like(self, pattern: str) -> dict[str, bytes]:
         return _each_like(self, pattern)
@@ -132,8 +132,8 @@ class BucketDirectory:
             return file.read_bytes()
 
     def names(self, below: str) -> list[str]:
-        found = json.loads(self._rtrain("list", f"{self.path}/{below}"))["items"]
-        return sorted(str(one["path"]).removeprefix(f"{self.path}/") for one in found)
+        items = json.loads(self._rtrain("list", f"{self.path}/{below}"))["items"]
+        return sorted(str(one["path"]).removeprefix(f"{self.path}/") for one in items)
 
     def like(self, pattern: str) -> dict[str, bytes]:
         """One process, which lists once and asks for several objects at a time."""
@@ -155,14 +155,14 @@ class BucketDirectory:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode == _EXIT_NOT_FOUND:
             raise FileNotFoundError(f"{arguments[0]} does not exist")
-        said = done.stderr.strip().removeprefix("rtrain: ")
+        error_text = done.stderr.strip().removeprefix("rtrain: ")
         if done.returncode == _EXIT_UNAUTHORISED and _worker.started_by_agent():
             raise PermissionError(
-                f"{said}\na worker reads S3 with credentials of its job: give it `secrets: [AWS_ACCESS_KEY_ID, "
+                f"{error_text}\na worker reads S3 with credentials of its job: give it `secrets: [AWS_ACCESS_KEY_ID, "
                 "AWS_SECRET_ACCESS_KEY]` (RunConfig(secrets=[...])), and AWS_ENDPOINT_URL and AWS_REGION in its env"
             )
         if done.returncode != 0:
-            raise OSError(said or f"`{' '.join(command)}` ended with {done.returncode}")
+            raise OSError(error_text or f"`{' '.join(command)}` ended with {done.returncode}")
         return done.stdout
 
 
@@ -186,10 +186,10 @@ def open_directory(path: str, head: Head | None = None) -> RunDirectory:
     if scheme == "file":
         return open_directory(rest, head)
     if scheme == "cluster":
-        asked = head or Head.current()
-        found = RemoteDirectory(text, asked, f"/v1/storage/{_quoted(rest)}", f"{rest}/")
-        found.read("run.json")
-        return found
+        head_in_use = head or Head.current()
+        directory = RemoteDirectory(text, head_in_use, f"/v1/storage/{_quoted(rest)}", f"{rest}/")
+        directory.read("run.json")
+        return directory
     if scheme == "s3":
         bucket = BucketDirectory(text)
         bucket.read("run.json")
@@ -200,13 +200,13 @@ def open_directory(path: str, head: Head | None = None) -> RunDirectory:
 def _behind_the_head(path: str, head: Head | None) -> RunDirectory:
     missing = FileNotFoundError(f"Experiment folder {path} doesn't exist.")
     try:
-        asked = head or Head.current()
-        runs = asked.items("/v1/runs", {"name": path.rsplit("/", maxsplit=1)[-1], "all": True})
+        head_in_use = head or Head.current()
+        runs = head_in_use.items("/v1/runs", {"name": path.rsplit("/", maxsplit=1)[-1], "all": True})
     except HeadError as error:
         raise missing from error
     for run in runs:
         if run["run_path"] == path:
-            return RemoteDirectory(path, asked, f"/v1/runs/{part(run['run_id'])}/files")
+            return RemoteDirectory(path, head_in_use, f"/v1/runs/{part(run['run_id'])}/files")
     raise missing
 
 
@@ -215,10 +215,10 @@ def header_of(content: bytes, path: str) -> dict[str, Any]:
     header = json.loads(content)
     if not isinstance(header, dict):
         raise RuntimeError(f"{path}/run.json is damaged: it is no JSON object")
-    found = header.get("format", 1)
-    if not isinstance(found, int) or found > FORMAT:
+    version = header.get("format", 1)
+    if not isinstance(version, int) or version > FORMAT:
         raise RuntimeError(
-            f"{path}/run.json has format {found}; this rtrain reads formats 1 to {FORMAT}: use the rtrain that made the run, or a newer one"
+            f"{path}/run.json has format {version}; this rtrain reads formats 1 to {FORMAT}: use the rtrain that made the run, or a newer one"
         )
     return header
 
@@ -238,10 +238,10 @@ def full_metrics(head: Head, route: str, checkpoint: dict[str, Any], of_bucket: 
     """A checkpoint's metrics as they were reported: the head's record has its numbers, the manifest all of them."""
     try:
         manifest = json.loads(head.content(f"{route}/files/{part(checkpoint['directory'])}/{MANIFEST}"))
-        found = _metrics.decode(manifest["metrics"])
+        metrics = _metrics.decode(manifest["metrics"])
     except (HeadError, ValueError, KeyError):
-        found = of_bucket.metrics(str(checkpoint.get("path") or ""), checkpoint["metrics"])
-    return found if isinstance(found, dict) else {}
+        metrics = of_bucket.metrics(str(checkpoint.get("path") or ""), checkpoint["metrics"])
+    return metrics if isinstance(metrics, dict) else {}
 
 
 class Bucket:
@@ -263,7 +263,7 @@ class Bucket:
 
 def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
     """Committed checkpoints: directory name to manifest."""
-    found = {}
+    by_name = {}
     claims: list[str] | None = None
     for name, content in directory.like(f"*/{MANIFEST}").items():
         folder = name.rpartition("/")[0]
@@ -275,10 +275,10 @@ def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
             if f"names/{folder}" not in claims:
                 continue
         if not folder.startswith("."):
-            found[folder] = json.loads(content)
-            if isinstance(kept := found[folder].get("metrics"), str):  # as their text
-                found[folder]["metrics"] = json.loads(kept)
-    return found
+            by_name[folder] = json.loads(content)
+            if isinstance(kept := by_name[folder].get("metrics"), str):  # as their text
+                by_name[folder]["metrics"] = json.loads(kept)
+    return by_name
 
 
 def _names_in(directory: RunDirectory, folder: str) -> list[str]:

@@ -196,12 +196,12 @@ class Driver:
         """Who comes to a run that hangs is told what its agents said last, and what they say from then on."""
         if self._run["state"] in TERMINAL:
             return sys.maxsize  # its past: `rtrain events`
-        said = []
+        notice_ids = []
         if self._run.get("attempt"):
             with contextlib.suppress(HeadError):
                 events = self.head.items("/v1/events", {"run": self.run_id, "limit": 1000})
-                said = [int(one["id"]) for one in events if one["kind"] == "Notice"]
-        return said[-1] - 1 if said else 0
+                notice_ids = [int(one["id"]) for one in events if one["kind"] == "Notice"]
+        return notice_ids[-1] - 1 if notice_ids else 0
 
     def _tell_notice(self, event: Any) -> None:
         """What an agent has to say of the run: ranks that have not come to a report, a checkpoint that was not written."""
@@ -214,8 +214,8 @@ class Driver:
             self._notices_alike[shape] = now
 
     def _attempts(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.head.items(f"{self.route}/attempts")
-        return found
+        attempts: list[dict[str, Any]] = self.head.items(f"{self.route}/attempts")
+        return attempts
 
     # -- callbacks ----------------------------------------------------------------------------------------------------
     def tell_begin(self) -> None:
@@ -273,10 +273,10 @@ class Driver:
             if attempt["number"] in self._failures_told or not failures or attempt["state"] not in (*TERMINAL, "LOST"):
                 continue
             self._failures_told.add(attempt["number"])
-            told = _raised.exceptions(self.head, self._run, int(attempt["number"]), failures)
+            exceptions = _raised.exceptions(self.head, self._run, int(attempt["number"]), failures)
             with self._ended_by_callbacks():
                 for callback in self.callbacks:
-                    callback.after_exception(self.context, told)
+                    callback.after_exception(self.context, exceptions)
 
     def _stop(self) -> None:
         try:
@@ -299,12 +299,12 @@ def per_rank(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
     """World rank to the cause, of those that failed by themselves."""
-    found = {}
+    failures = {}
     for worker in attempt["workers"]:
         cause = str(worker.get("cause") or "")
         if cause and worker["state"] == "FAILED" and "stopped with its attempt" not in cause:
-            found[int(worker["rank"])] = _EXIT.sub("", cause)
+            failures[int(worker["rank"])] = _EXIT.sub("", cause)
     first = attempt.get("first_failure")
-    if first and int(first["rank"]) not in found:
-        found[int(first["rank"])] = _EXIT.sub("", str(first["cause"]))
-    return found
+    if first and int(first["rank"]) not in failures:
+        failures[int(first["rank"])] = _EXIT.sub("", str(first["cause"]))
+    return failures

@@ -38,20 +38,20 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
     for one in reversed(same):
         route = f"/v1/runs/{part(one['run_id'])}"
         rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
-        said = answers(head, one["run_id"])
+        validations = answers(head, one["run_id"])
         for found in head.items(f"{route}/checkpoints"):
             name = found["directory"]  # a run knows those of the earlier runs as well, not how their validation ended
             if not found["deleting"] and name not in kept:
-                metrics = {**full_metrics(head, route, found, bucket), **_plain(said.get(name, {}).get("metrics"))}
+                metrics = {**full_metrics(head, route, found, bucket), **_plain(validations.get(name, {}).get("metrics"))}
                 kept[name] = Checkpoint(found["path"], metrics=metrics, name=name)
-    wanted = (run.get("job") or {}).get("checkpoint") or {}
+    rules = (run.get("job") or {}).get("checkpoint") or {}
     checkpoints = list(kept.values())
     return Result(
         metrics=rows[-1] if rows else None,
         checkpoint=checkpoints[-1] if checkpoints else None,
         error=_error(head, run),
         path=run["run_path"],
-        best_checkpoints=best(checkpoints, wanted),
+        best_checkpoints=best(checkpoints, rules),
         return_value=_return_value(head, run),
         all_metrics=rows,
     )
@@ -66,17 +66,17 @@ def _before_this_cluster(head: Head, runs: list[dict[str, Any]]) -> tuple[list[d
     try:
         directory = open_directory(runs[0]["run_path"], head)
         rows = rows_of(directory, lambda name: int(name.split("/")[1]) < first)
-        found = {name: one for name, one in manifests(directory).items() if int(one["attempt"]) < first}
+        earlier = {name: one for name, one in manifests(directory).items() if int(one["attempt"]) < first}
     except (OSError, ValueError):
         return [], {}
-    in_order = sorted(found, key=lambda name: (found[name]["attempt"], found[name]["report"]))
+    in_order = sorted(earlier, key=lambda name: (earlier[name]["attempt"], earlier[name]["report"]))
     path = directory.path
-    return rows, {one: Checkpoint(f"{path}/{one}", metrics=_plain(found[one]["metrics"]), name=one) for one in in_order}
+    return rows, {one: Checkpoint(f"{path}/{one}", metrics=_plain(earlier[one]["metrics"]), name=one) for one in in_order}
 
 
 def _plain(metrics: Any) -> dict[str, Any]:
-    found = _metrics.decode(metrics)
-    return found if isinstance(found, dict) else {}
+    plain = _metrics.decode(metrics)
+    return plain if isinstance(plain, dict) else {}
 
 
 def _return_value(head: Head, run: dict[str, Any]) -> Any:

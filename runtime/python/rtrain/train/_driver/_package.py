@@ -114,14 +114,14 @@ def _largest(top: pathlib.Path, files: list[pathlib.Path], size: Callable[[pathl
         inside = path.relative_to(top).parts
         sums[f"{inside[0]}/" if len(inside) > 1 else "the folder itself"] += size(path)  # type: ignore[assignment]
     most = [(name, amount) for name, amount in sums.most_common(3) if amount >= 1]
-    said = ", ".join(f"{name} {amount:.0f}" for name, amount in most)
+    sizes = ", ".join(f"{name} {amount:.0f}" for name, amount in most)
     line = next((name for name, _ in most if name.endswith("/")), "")
     what = (
         f"a line /{line} in {top}/.rtrainignore leaves that one behind"
         if line
         else f"name what stays behind in {top}/.rtrainignore"
     )
-    return f": most {unit} are in {said}; {what}"
+    return f": most {unit} are in {sizes}; {what}"
 
 
 def _bytes_of(path: pathlib.Path) -> int:
@@ -216,7 +216,7 @@ def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None
         secrets.append(str(path.relative_to(top)) + "/" * directory)
         return True
 
-    found: list[pathlib.Path] = []
+    files: list[pathlib.Path] = []
     for folder, folders, names in os.walk(top):
         here = pathlib.Path(folder)
         rules.read(here)
@@ -227,10 +227,10 @@ def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None
         for name in sorted(names):
             path = here / name
             if not rules.ignored(path, directory=False) and path.is_file() and not is_secret(path, directory=False):
-                found.append(path)
-                if len(found) > _COUNTED_MAX:
-                    return found
-    return found
+                files.append(path)
+                if len(files) > _COUNTED_MAX:
+                    return files
+    return files
 
 
 def _is_environment(folder: pathlib.Path) -> bool:
@@ -288,14 +288,14 @@ class _Rules:
 
 def _fits(path: str, pattern: str) -> bool:
     """`**` crosses folders, `*` does not."""
-    parts, wanted = path.split("/"), pattern.split("/")
+    parts, pattern_parts = path.split("/"), pattern.split("/")
 
     def fit(at: int, want: int) -> bool:
-        if want == len(wanted):
+        if want == len(pattern_parts):
             return at == len(parts)
-        if wanted[want] == "**":
+        if pattern_parts[want] == "**":
             return any(fit(later, want + 1) for later in range(at, len(parts) + 1))
-        return at < len(parts) and fnmatch.fnmatchcase(parts[at], wanted[want]) and fit(at + 1, want + 1)
+        return at < len(parts) and fnmatch.fnmatchcase(parts[at], pattern_parts[want]) and fit(at + 1, want + 1)
 
     return fit(0, 0)
 
@@ -402,16 +402,16 @@ def _inside(value: object) -> list[tuple[str, object]]:
     if isinstance(value, list | tuple):
         return [(f"[{place}]", inner) for place, inner in enumerate(value)]
     if isinstance(value, types.FunctionType):
-        found: list[tuple[str, object]] = []
+        values: list[tuple[str, object]] = []
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
             try:
-                found.append((f" -> variable {name}", cell.cell_contents))
+                values.append((f" -> variable {name}", cell.cell_contents))
             except ValueError:
                 continue
         for name in value.__code__.co_names:
             if name in value.__globals__ and not isinstance(value.__globals__[name], types.ModuleType):
-                found.append((f" -> variable {name}", value.__globals__[name]))
-        return found
+                values.append((f" -> variable {name}", value.__globals__[name]))
+        return values
     attributes: dict[str, Any] = getattr(value, "__dict__", {})
     return [] if isinstance(value, type) else [(f".{name}", inner) for name, inner in attributes.items()]
 
@@ -443,8 +443,8 @@ class Payload:
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> Payload:
         try:
-            found = pickle.loads(content)
-            return cls(found["header"], found["parts"])
+            payload = pickle.loads(content)
+            return cls(payload["header"], payload["parts"])
         except Exception as error:
             raise PackingError(f"{where} is not a driver.pkl that this version reads: {type(error).__name__}: {error}") from error
 
@@ -476,21 +476,21 @@ def check_cluster(version: str) -> None:
         )
 
 
-def check_versions(found: Mapping[str, Any], node: str) -> str:
+def check_versions(header_found: Mapping[str, Any], node: str) -> str:
     """RuntimeError where the driver's versions and these cannot work together; a remark where they merely differ."""
     from rtrain import __version__
 
-    theirs, ours = tuple(found["python"][:2]), tuple(sys.version_info[:2])
+    theirs, ours = tuple(header_found["python"][:2]), tuple(sys.version_info[:2])
     if theirs != ours:
         raise RuntimeError(
             f"the driver runs Python {theirs[0]}.{theirs[1]} and node {node} Python {ours[0]}.{ours[1]} ({sys.executable}): a pickled "
             f"function does not survive that. Run the driver with Python {ours[0]}.{ours[1]}, or install Python "
             f"{theirs[0]}.{theirs[1]} with rtrain on the nodes"
         )
-    if str(found["rtrain"]).split(".", maxsplit=1)[0] != __version__.split(".", maxsplit=1)[0]:
+    if str(header_found["rtrain"]).split(".", maxsplit=1)[0] != __version__.split(".", maxsplit=1)[0]:
         raise RuntimeError(
-            f"the driver has rtrain {found['rtrain']} and node {node} has {__version__}; install the same major version on both"
+            f"the driver has rtrain {header_found['rtrain']} and node {node} has {__version__}; install the same major version on both"
         )
-    if found["rtrain"] != __version__:
-        return f"the driver has rtrain {found['rtrain']}, node {node} has {__version__}"
+    if header_found["rtrain"] != __version__:
+        return f"the driver has rtrain {header_found['rtrain']}, node {node} has {__version__}"
     return ""

@@ -52,19 +52,19 @@ def is_own(head: Head, run: Mapping[str, Any]) -> bool:
 def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int, str]) -> dict[int, Exception]:
     """Of an attempt's failed ranks and their texts: what the loop raised, with the worker's traceback as its cause, or what stands
     for the text."""
-    found = {rank: worker_exception(text) for rank, text in failures.items()}
+    by_rank = {rank: worker_exception(text) for rank, text in failures.items()}
     route = f"/v1/runs/{part(run['run_id'])}/values"
     try:
         kept = {str(one["key"]) for one in head.items(route)}
-        if not any(f"error-{rank}" in kept for rank in found) or not is_own(head, run):
-            return found
-        contents = {rank: head.content(f"{route}/error-{rank}") for rank in found if f"error-{rank}" in kept}
+        if not any(f"error-{rank}" in kept for rank in by_rank) or not is_own(head, run):
+            return by_rank
+        contents = {rank: head.content(f"{route}/error-{rank}") for rank in by_rank if f"error-{rank}" in kept}
     except HeadError:
-        return found
+        return by_rank
     for rank, content in contents.items():
         number, _, text = content.partition(b"\n")
         with contextlib.suppress(Exception):  # its class is not here
             if int(number) == attempt and isinstance(error := pickle.loads(text), Exception):
                 error.__cause__ = UserExceptionWithTraceback(failures[rank])
-                found[rank] = error
-    return found
+                by_rank[rank] = error
+    return by_rank

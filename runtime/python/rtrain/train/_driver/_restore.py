@@ -69,8 +69,8 @@ class Origin:
         """Its newest committed checkpoint, where this machine sees the directory."""
         from rtrain.train._local._directory import Directory
 
-        found = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
-        return found[-1].name if found else ""
+        checkpoints = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
+        return checkpoints[-1].name if checkpoints else ""
 
 
 def _same_directory(one: str, other: str) -> bool:
@@ -111,10 +111,10 @@ def restored(kind: type[_Trainer], path: str, overrides: RestoreArguments) -> _T
         ) from error
     _package.check_versions(payload.header, "of the run's directory")
     rest = payload.part("trainer")
-    found = Origin.of(directory, rest["run_config"])
+    origin = Origin.of(directory, rest["run_config"])
     run_config = copy.copy(given or rest["run_config"])
-    run_config.name = given.name if given and given.is_named else found.name
-    runs_path = (given.runs_path if given else None) or found.storage_path
+    run_config.name = given.name if given and given.is_named else origin.name
+    runs_path = (given.runs_path if given else None) or origin.storage_path
     elsewhere = given.elsewhere if given is not None and given.storage_path is not None else None
     if elsewhere is None and "elsewhere" in payload.parts and (given is None or given.storage_path is None):
         elsewhere = payload.part("elsewhere")
@@ -147,7 +147,7 @@ def restored(kind: type[_Trainer], path: str, overrides: RestoreArguments) -> _T
             trainer._kept[name] = kept[name]
     if overrides.get("train_loop_per_worker") is None:
         trainer._code = _code_of(directory, payload.header.get("code") or "")
-    trainer._origin = found
+    trainer._origin = origin
     trainer.resume_from_checkpoint = _began_with(payload.header.get("resume_from"))
     return trainer
 
@@ -177,22 +177,22 @@ def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], c
     """What a run that goes on does otherwise than before: fields of the job, keys of the config (pickled as the workers get it). The
     config of another user's run is not looked at: that would run their code."""
     old, new = before.get("job") or {}, now.get("job") or {}
-    found = []
+    changes = []
     for group in ("scaling", "failure", "checkpoint", "backend"):
-        found += _changed(group, old.get(group) or {}, new.get(group) or {})
+        changes += _changed(group, old.get(group) or {}, new.get(group) or {})
     digest = (old.get("env") or {}).get("RTRAIN_DRIVER_SHA256")
     try:
         if not _raised.is_own(head, before):
-            return found
+            return changes
         then = _package.Payload.from_bytes(head.content(f"/v1/blobs/{digest}"), "the earlier driver.pkl").parts["config"]
         if then == config:
-            return found
+            return changes
         earlier, later = (_package.Pickled("config", one).load() for one in (then, config))
     except (HeadError, ImportError, ValueError, AttributeError, KeyError):
-        return found
+        return changes
     if isinstance(earlier, Mapping) or isinstance(later, Mapping):
-        found += _changed("train_loop_config", earlier or {}, later or {})
-    return found
+        changes += _changed("train_loop_config", earlier or {}, later or {})
+    return changes
 
 
 def _changed(where: str, old: Any, new: Any) -> list[str]:

@@ -200,7 +200,7 @@ class Submission:
             job["storage_path"] = storage_path
             self._add_place(job)
         if config.tracking:
-            job["tracking"] = {name: bool(wanted) for name, wanted in config.tracking.items()}
+            job["tracking"] = {name: bool(enabled) for name, enabled in config.tracking.items()}
         if config.secrets:
             job["secrets"] = [*job.get("secrets", []), *config.secrets]
         if config.queue is not None:
@@ -265,10 +265,10 @@ class Submission:
 
     def _check_elsewhere(self) -> None:
         """ValueError for what needs the files where other processes than the workers can read them."""
-        found = self.trainer.run_config.elsewhere
-        if found is None:
+        elsewhere = self.trainer.run_config.elsewhere
+        if elsewhere is None:
             return
-        if _filesystems.kind_of(found.filesystem) == "memory":
+        if _filesystems.kind_of(elsewhere.filesystem) == "memory":
             raise ValueError("storage_filesystem is the memory of this process, and a run has processes of its own: num_workers=0 can use it")
         if self.trainer.validation_config is not None:
             raise ValueError(
@@ -312,35 +312,35 @@ class Submission:
         Without a name of its own the first `fit()` of a config takes the next one then, and goes on from nobody else's checkpoint."""
         config = self.trainer.run_config
         unnamed = not config.is_named and config._fits == 0  # the name says which config of this program it is, in any attempt
-        while (found := self._found()) is not None:
-            same_path = same_storage(found["storage_path"], job.get("storage_path"))
-            mine = same_path and _driver_of(found) == job["env"]["RTRAIN_DRIVER_ID"]
-            if unnamed and not mine:
+        while (run := self._found()) is not None:
+            same_path = same_storage(run["storage_path"], job.get("storage_path"))
+            by_this_driver = same_path and _driver_of(run) == job["env"]["RTRAIN_DRIVER_ID"]
+            if unnamed and not by_this_driver:
                 self.name = _names.run_name(None)
                 config.take_name(self.name)
                 continue
-            if found["state"] in TERMINAL and not (unnamed and found["state"] == "SUCCEEDED"):
-                self.before = found
+            if run["state"] in TERMINAL and not (unnamed and run["state"] == "SUCCEEDED"):
+                self.before = run
                 return None
-            if not mine:
-                raise self._conflict(found, same_path=same_path)
-            say(f"run {self.name} is {found['state']}: this driver joins it")
-            return found
+            if not by_this_driver:
+                raise self._conflict(run, same_path=same_path)
+            say(f"run {self.name} is {run['state']}: this driver joins it")
+            return run
         return None
 
     def _found(self) -> dict[str, Any] | None:
         """The newest run of this name."""
         try:
-            found: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
+            run: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
         except NotFound:
             return None
-        return found if found["name"] == self.name else None
+        return run if run["name"] == self.name else None
 
-    def _conflict(self, found: dict[str, Any], *, same_path: bool) -> Conflict:
-        unlike = "training function or config" if same_path else f"storage path ({found['storage_path']})"
+    def _conflict(self, run: dict[str, Any], *, same_path: bool) -> Conflict:
+        unlike = "training function or config" if same_path else f"storage path ({run['storage_path']})"
         return Conflict(
             "conflict",
-            f"a run named {self.name} of {found['user']} is {found['state']}, with another {unlike}",
+            f"a run named {self.name} of {run['user']} is {run['state']}, with another {unlike}",
             f"rtrain.train.attach({self.name!r}) waits for it, `rtrain stop {self.name}` ends it, or take another name",
         )
 
@@ -383,9 +383,9 @@ class Submission:
         """Of the run whose submission was not answered; the head may still be at it."""
         deadline = time.monotonic() + _TAKEN_WITHIN_S
         while time.monotonic() < deadline:
-            found = self._found()
-            if found is not None and found["state"] not in TERMINAL and _driver_of(found) == self.asked:
-                return str(found["run_id"])
+            run = self._found()
+            if run is not None and run["state"] not in TERMINAL and _driver_of(run) == self.asked:
+                return str(run["run_id"])
             time.sleep(0.1)
         return ""
 

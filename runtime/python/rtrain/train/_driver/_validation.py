@@ -55,12 +55,12 @@ def ask(head: Head, run_id: str, directory: str, task: object) -> None:
 def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
     """Checkpoint directory to what is known of its validation."""
     route = f"/v1/runs/{part(run_id)}/values"
-    found = {}
+    by_checkpoint = {}
     for one in head.get(route)["items"]:
         if str(one["key"]).startswith(_PREFIX):
             with contextlib.suppress(NotFound):  # removed with its checkpoint in between
-                found[one["key"][len(_PREFIX) :]] = json.loads(head.content(f"{route}/{part(one['key'])}"))
-    return found
+                by_checkpoint[one["key"][len(_PREFIX) :]] = json.loads(head.content(f"{route}/{part(one['key'])}"))
+    return by_checkpoint
 
 
 def _put(head: Head, run_id: str, directory: str, what: Mapping[str, Any]) -> None:
@@ -144,13 +144,13 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
             process.wait(_AFTER_KILL_S)
             return _too_long(timeout_s)
         err.seek(max(0, err.seek(0, os.SEEK_END) - _ERROR_MOST))
-        said = err.read().decode("utf-8", "replace").strip()
+        error_text = err.read().decode("utf-8", "replace").strip()
     if process.returncode == 0 and answer.is_file():
         return _answered(answer.read_text())
     ended = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
-    if process.returncode == 1 and said:
-        return _failed(said)  # its traceback
-    return _failed(f"{said}\nthe validation function ended its process ({ended}) before it gave metrics; return them".strip())
+    if process.returncode == 1 and error_text:
+        return _failed(error_text)  # its traceback
+    return _failed(f"{error_text}\nthe validation function ended its process ({ended}) before it gave metrics; return them".strip())
 
 
 def _run_there(config: ValidationConfig, path: str, arguments: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:

@@ -94,10 +94,10 @@ class Directory:
             before = self._begin_of(attempt)
             self.reports_before = int((before or {}).get("reports_before") or 0) + report
             begin.update({"from": self.start.name, "attempt": attempt, "report": report, "reports_before": self.reports_before})
-        mine = claims / f"{self.attempt:06d}"
-        mine.mkdir(exist_ok=True)
-        _create(mine / "from.json", begin)
-        self._journal = (mine / "metrics-000001.jsonl").open("a")
+        attempt_folder = claims / f"{self.attempt:06d}"
+        attempt_folder.mkdir(exist_ok=True)
+        _create(attempt_folder / "from.json", begin)
+        self._journal = (attempt_folder / "metrics-000001.jsonl").open("a")
 
     def _succeeded(self, attempt: int) -> bool:
         try:
@@ -107,10 +107,10 @@ class Directory:
 
     def _begin_of(self, attempt: int) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = json.loads((self.path / "attempts" / f"{attempt:06d}" / "from.json").read_text())
+            start: dict[str, Any] = json.loads((self.path / "attempts" / f"{attempt:06d}" / "from.json").read_text())
         except (OSError, ValueError):
             return None
-        return found
+        return start
 
     # -- checkpoints ----------------------------------------------------------------------------------------------------
     def claim_name(self, name: str, report: int) -> bool:
@@ -119,11 +119,11 @@ class Directory:
     def committed(self) -> list[Found]:
         """All committed checkpoints on the live branch, the oldest first: from the highest attempt that began back along
         what each one started from."""
-        found = [one for one in map(_read_manifest, self.path.glob(f"*/{MANIFEST}")) if one is not None and self._is_its_own(one)]
+        checkpoints = [one for one in map(_read_manifest, self.path.glob(f"*/{MANIFEST}")) if one is not None and self._is_its_own(one)]
         numbers = [int(one.stem) for one in (self.path / "attempts").glob("??????.json")]
         live, attempt, last = [], max((n for n in numbers if self._begin_of(n) is not None), default=0), None
         while attempt:
-            live += [one for one in found if one.place[0] == attempt and (last is None or one.place[1] <= last)]
+            live += [one for one in checkpoints if one.place[0] == attempt and (last is None or one.place[1] <= last)]
             begin = self._begin_of(attempt) or {}
             following, last = int(begin.get("attempt") or 0), int(begin.get("report") or 0)
             attempt = following if following < attempt else 0
@@ -182,10 +182,10 @@ class Directory:
 
     def end(self, state: str, cause: str, started_ms: int, metrics_json: str) -> None:
         last = self.committed()
-        mine = self.path / "attempts" / f"{self.attempt:06d}"
+        attempt_folder = self.path / "attempts" / f"{self.attempt:06d}"
         attempt = {"schema_version": 1, "attempt": self.attempt, "state": state, "cause": cause}
         attempt.update(first_failure_rank=None, started_wall_ms=started_ms, ended_wall_ms=_now())
-        _replace(mine / "end.json", attempt)
+        _replace(attempt_folder / "end.json", attempt)
         result: dict[str, Any] = {"schema_version": 1, "name": self.name, "cluster_id": "local", "run_id": self.run_id}
         result.update(state=state, reason=cause, attempts=self.attempt, failures=int(state == "FAILED"))
         result.update(checkpoint=last[-1].name if last else None, metrics=json.loads(metrics_json or "null"))

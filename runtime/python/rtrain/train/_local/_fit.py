@@ -79,30 +79,30 @@ class _Fit:
     def _directory(self) -> Directory:
         """Rank 0 makes or opens it, and tells the others which it is."""
         config = self.trainer.run_config
-        told: dict[str, Any] = {}
+        opening: dict[str, Any] = {}
         opened: Directory | None = None
         if self.root:
             try:
                 name = torchruns_own_name() if not config.is_named and under_torchrun() else _names.run_name(config.name)
                 opened = Directory(_storage(config.runs_path) / name, name)
                 opened.open(self._job(name), self.ranks.world_size, [node_name()])
-                told = {"path": str(opened.path), "run_id": opened.run_id, "attempt": opened.attempt, "start": opened.start}
-                told.update(name=name, reports_before=opened.reports_before, writes_as=opened.writes_as)
+                opening = {"path": str(opened.path), "run_id": opened.run_id, "attempt": opened.attempt, "start": opened.start}
+                opening.update(name=name, reports_before=opened.reports_before, writes_as=opened.writes_as)
                 self._keep_driver(opened)
                 for warning in opened.warnings:
                     _say(f"{name}: {warning}")
             except (OSError, ValueError, RuntimeError) as error:
-                told = {"error": error}
+                opening = {"error": error}
                 if opened is not None:
                     opened.close()
-        told = self.ranks.broadcast(told, "opening the run's directory")
-        if "error" in told:
-            raise told["error"]
+        opening = self.ranks.broadcast(opening, "opening the run's directory")
+        if "error" in opening:
+            raise opening["error"]
         if not config.is_named:
-            config.take_name(told["name"])  # rank 0's
-        directory = opened or Directory(pathlib.Path(told["path"]), told["name"])
-        directory.run_id, directory.attempt = told["run_id"], told["attempt"]
-        directory.start, directory.reports_before, directory.writes_as = told["start"], told["reports_before"], told["writes_as"]
+            config.take_name(opening["name"])  # rank 0's
+        directory = opened or Directory(pathlib.Path(opening["path"]), opening["name"])
+        directory.run_id, directory.attempt = opening["run_id"], opening["attempt"]
+        directory.start, directory.reports_before, directory.writes_as = opening["start"], opening["reports_before"], opening["writes_as"]
         seen = self.ranks.gather((directory.path / "run.json").is_file(), "looking for the run's directory")
         missing = [rank for rank, there in enumerate(seen) if not there]
         if missing:
@@ -257,20 +257,20 @@ def _loaded(value: Any) -> Any:
 
 
 def _validation(config: Any) -> Callable[[Checkpoint, object], Mapping[str, Any]]:
-    def validate(checkpoint: Checkpoint, asked: object) -> Mapping[str, Any]:
+    def validate(checkpoint: Checkpoint, request: object) -> Mapping[str, Any]:
         arguments: dict[str, Any] = {}
-        for task in (config.task_config, asked):
+        for task in (config.task_config, request):
             arguments.update(getattr(task, "fn_kwargs", None) or {})
-        found = config.fn(checkpoint, **arguments)
-        if not isinstance(found, Mapping):
-            raise TypeError(f"the validation function gave a {type(found).__name__}; it gives a dict of metrics")
-        return found
+        metrics = config.fn(checkpoint, **arguments)
+        if not isinstance(metrics, Mapping):
+            raise TypeError(f"the validation function gave a {type(metrics).__name__}; it gives a dict of metrics")
+        return metrics
 
     return validate
 
 
 def _trackers(config: Any) -> list[str]:
-    return [name for name, wanted in config.tracking.items() if wanted]
+    return [name for name, enabled in config.tracking.items() if enabled]
 
 
 def _storage(given: str | os.PathLike[str] | None) -> pathlib.Path:

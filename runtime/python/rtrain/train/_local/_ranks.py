@@ -58,10 +58,10 @@ class UnderTorchrun:
     def gather(self, mine: Any, doing: str) -> list[Any]:
         if self._group is None:
             return [mine]
-        found: list[Any] = [None] * self.world_size
-        self._dist.all_gather_object(found, (doing, mine), group=self._group)
-        _check_together([one for one, _ in found])
-        return [value for _, value in found]
+        objects: list[Any] = [None] * self.world_size
+        self._dist.all_gather_object(objects, (doing, mine), group=self._group)
+        _check_together([one for one, _ in objects])
+        return [value for _, value in objects]
 
     def broadcast(self, value: Any, doing: str) -> Any:
         if self._group is None:
@@ -84,9 +84,9 @@ def _check_together(doing: list[str]) -> None:
     ranks: dict[str, list[int]] = {}
     for rank, what in enumerate(doing):
         ranks.setdefault(what, []).append(rank)
-    said = "; ".join(f"rank{'s' * (len(them) > 1)} {', '.join(map(str, them))}: {what}" for what, them in ranks.items())
+    ranks_and_calls = "; ".join(f"rank{'s' * (len(them) > 1)} {', '.join(map(str, them))}: {what}" for what, them in ranks.items())
     raise RuntimeError(
-        f"the ranks have parted ({said}): every rank must call report() the same number of times, and the collectives of rtrain.train in "
+        f"the ranks have parted ({ranks_and_calls}): every rank must call report() the same number of times, and the collectives of rtrain.train in "
         "the same order"
     )
 

@@ -89,17 +89,17 @@ class LocalSession:
     def _report(self, call: ReportCall) -> None:
         late = call.upload_fn is not None
         place = self._place_in_run(call)
-        mine = (call.metrics_json, call.directory_name, [] if late else self._names(call), late, place)
-        told = self._ranks.gather(mine, f"in report {self._index}")
-        name = self._place(told)
+        own_call = (call.metrics_json, call.directory_name, [] if late else self._names(call), late, place)
+        calls = self._ranks.gather(own_call, f"in report {self._index}")
+        name = self._place(calls)
         if call.goes_behind:
             what = f"report {self._index}, {name}"
             if call.directory in self._own_directories:
                 self._reported_directories.add(str(call.directory))
                 call = dataclasses.replace(call, left_over=LeftOver(str(call.directory)))
-            _behind.start(what, lambda: self._brought(call, name), lambda brought: self._store(brought, name, told))
+            _behind.start(what, lambda: self._brought(call, name), lambda brought: self._store(brought, name, calls))
         else:
-            self._store(self._brought(call, name), name, told)
+            self._store(self._brought(call, name), name, calls)
 
     def _brought(self, call: ReportCall, name: str) -> ReportCall:
         """The caller's own function has put the files where the directory of the call is then."""
@@ -108,22 +108,22 @@ class LocalSession:
         call = dataclasses.replace(call, left_over=call.left_over or left_over_of(call, self.facts.run_path))
         return call if call.upload_fn is None else dataclasses.replace(call, directory=brought_by_fn(call, name).path)
 
-    def _store(self, call: ReportCall, name: str, told: list[Any]) -> None:
+    def _store(self, call: ReportCall, name: str, calls: list[Any]) -> None:
         root = self._facts.world_rank == 0
-        if any(late for _, _, _, late, _ in told):
+        if any(late for _, _, _, late, _ in calls):
             files = self._ranks.gather(self._names(call), f"bringing the files of report {self._index}")
-            told = [(*one[:2], names, False, one[4]) for one, names in zip(told, files, strict=True)]
-        entries, fault = self._bring(call, name, told) if name else ([], "")
-        checkpoint = self._commit(call, name, entries, fault, told) if name else None
+            calls = [(*one[:2], names, False, one[4]) for one, names in zip(calls, files, strict=True)]
+        entries, fault = self._bring(call, name, calls) if name else ([], "")
+        checkpoint = self._commit(call, name, entries, fault, calls) if name else None
         if checkpoint is not None:
             self._latest = checkpoint
             self.sweep()
             if call.left_over is not None and not one_in_the_other(call.left_over.path, checkpoint.path):
                 call.left_over.remove()
-        self.last_metrics = [one[0] for one in told]
+        self.last_metrics = [one[0] for one in calls]
         if root:
             self._directory.journal(self._index, self.last_metrics)
-        metrics = [ReportCall(one[0]).metrics for one in told]
+        metrics = [ReportCall(one[0]).metrics for one in calls]
         if root:
             self._reported(metrics, checkpoint)
         if self.stop is not None:
@@ -161,20 +161,20 @@ class LocalSession:
             return None
         return files_below(pathlib.Path(call.directory))
 
-    def _place(self, told: list[Any]) -> str:
+    def _place(self, calls: list[Any]) -> str:
         """The checkpoint's directory; empty: no rank brings files."""
-        if all(names is None for _, _, names, _, _ in told):
+        if all(names is None for _, _, names, _, _ in calls):
             return ""
-        places = sorted({place for *_, place in told if place})
+        places = sorted({place for *_, place in calls if place})
         if len(places) > 1:
             raise ValueError(f"ranks bring the directories {' and '.join(places)} of the run; of one report all bring the same")
         if places:
             if not self._ranks.broadcast(self._claims(places[0], in_place=True), f"claiming the name {places[0]!r} in report {self._index}"):
                 raise ValueError(taken(f"{self._directory.path}/{places[0]}"))
             self._names_given.given(places[0].removesuffix(f"-a{self._facts.attempt:03d}"))
-            found: str = places[0]
-            return found
-        wish: str | None = told[0][1]
+            chosen_place: str = places[0]
+            return chosen_place
+        wish: str | None = calls[0][1]
         if wish and self._ranks.broadcast(self._claims(wish), f"claiming the name {wish!r} in report {self._index}"):
             self._names_given.given(wish)
             return wish
@@ -201,14 +201,14 @@ class LocalSession:
             print(f"rtrain: the name {wish!r} of a checkpoint could not be claimed: {error}", file=sys.stderr)
             return False
 
-    def _bring(self, call: ReportCall, name: str, told: list[Any]) -> tuple[list[dict[str, Any]], str]:
+    def _bring(self, call: ReportCall, name: str, calls: list[Any]) -> tuple[list[dict[str, Any]], str]:
         """This rank's files into the directory that all share: one name from several ranks is the lowest rank's."""
         rank, source = self._facts.world_rank, call.directory
         if source is None:
             return [], ""
-        lower = {file for _, _, names, _, _ in told[:rank] for file in names or []}
-        mine = [file for file in told[rank][2] if file not in lower]
-        if not told[rank][4] and (twice := sorted(lower.intersection(told[rank][2]))):
+        lower = {file for _, _, names, _, _ in calls[:rank] for file in names or []}
+        own_files = [file for file in calls[rank][2] if file not in lower]
+        if not calls[rank][4] and (twice := sorted(lower.intersection(calls[rank][2]))):
             print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
         target = self._directory.path / name
         try:
@@ -216,12 +216,12 @@ class LocalSession:
                 given = pathlib.Path(source)
                 if given.resolve() != target.resolve():
                     return [], f"checkpoint_upload_fn put the files into {given}; in local mode they belong into {target}"
-                return take_files(given, target, mine, rank, move=False), ""
-            return take_files(pathlib.Path(source), target, mine, rank, move=call.owned), ""
+                return take_files(given, target, own_files, rank, move=False), ""
+            return take_files(pathlib.Path(source), target, own_files, rank, move=call.owned), ""
         except OSError as error:
             return [], f"rank {rank}: {error}"
 
-    def _commit(self, call: ReportCall, name: str, entries: list[dict[str, Any]], fault: str, told: list[Any]) -> Checkpoint:
+    def _commit(self, call: ReportCall, name: str, entries: list[dict[str, Any]], fault: str, calls: list[Any]) -> Checkpoint:
         """Every rank's files are there: rank 0 writes the manifest. All ranks raise when one could not bring its own."""
         from rtrain.train._session._library import CheckpointUploadError
 
@@ -233,11 +233,11 @@ class LocalSession:
         if self._facts.world_rank == 0 and not faults:
             files = [entry for part, _ in brought for entry in part]
             try:
-                found = self._directory.write_manifest(name, self._index, files, told[0][0], self._facts.world_size)
+                new_checkpoint = self._directory.write_manifest(name, self._index, files, calls[0][0], self._facts.world_size)
             except OSError as error:
                 committed = f"rank 0: {error}"
             else:
-                status, metrics = self._after_commit(call, found)
+                status, metrics = self._after_commit(call, new_checkpoint)
         refused, metrics, status = self._ranks.broadcast(
             (committed, metrics, status), f"committing the checkpoint of report {self._index}"
         )
@@ -250,20 +250,20 @@ class LocalSession:
             raise CheckpointUploadError(f"checkpoint {name} could not be kept in {self._directory.path}: {'; '.join(faults)}")
         if status is not None:
             self._statuses[name] = status
-        return Checkpoint(self._directory.path / name, metrics={**ReportCall(told[0][0]).metrics, **metrics}, name=name)
+        return Checkpoint(self._directory.path / name, metrics={**ReportCall(calls[0][0]).metrics, **metrics}, name=name)
 
-    def _after_commit(self, call: ReportCall, found: Found) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
+    def _after_commit(self, call: ReportCall, committed: Found) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
         """What is committed stays so, whatever goes wrong from here on."""
         status: ReportedCheckpointStatus | None = None
         metrics: dict[str, Any] = {}
         try:
-            status, metrics = self._validation(call, found.name)
+            status, metrics = self._validation(call, committed.name)
             if metrics:  # what a validation said counts from now on, also in later starts
-                joined = _metrics.encode({**ReportCall(found.manifest["metrics"]).metrics, **metrics})
-                self._directory.write_manifest(found.name, self._index, found.manifest["files"], joined, self._facts.world_size)
+                joined = _metrics.encode({**ReportCall(committed.manifest["metrics"]).metrics, **metrics})
+                self._directory.write_manifest(committed.name, self._index, committed.manifest["files"], joined, self._facts.world_size)
             self.forget_worse()
         except OSError as error:
-            print(f"rtrain: checkpoint {found.name} is committed; what was to follow failed: {error}", file=sys.stderr)
+            print(f"rtrain: checkpoint {committed.name} is committed; what was to follow failed: {error}", file=sys.stderr)
         return status, metrics
 
     def _validation(self, call: ReportCall, name: str) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
@@ -271,13 +271,13 @@ class LocalSession:
         if not call.validation or self.validate is None:
             return None, {}
         try:
-            found = _metrics.decode(
+            metrics = _metrics.decode(
                 json.loads(_metrics.encode(self.validate(Checkpoint(self._directory.path / name), call.validation)))
             )
         except Exception:
             print(f"rtrain: the validation of {name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
             return ReportedCheckpointStatus.VALIDATION_FAILED, {}
-        return ReportedCheckpointStatus.VALIDATED, found if isinstance(found, dict) else {}
+        return ReportedCheckpointStatus.VALIDATED, metrics if isinstance(metrics, dict) else {}
 
     def forget_worse(self, *, succeeded: bool = False) -> None:
         """Beside the k best the latest is kept, and the one that this attempt started from until the first of its own."""
@@ -390,5 +390,5 @@ class LocalSession:
 
 
 def _decoded(metrics: dict[str, Any]) -> dict[str, Any]:
-    found = _metrics.decode(metrics)
-    return found if isinstance(found, dict) else {}
+    decoded = _metrics.decode(metrics)
+    return decoded if isinstance(decoded, dict) else {}

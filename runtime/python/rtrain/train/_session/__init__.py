@@ -54,14 +54,14 @@ def active() -> Session | None:
 
 def current(caller: str) -> Session:
     """The session of this process. RuntimeError that names `caller` where there is none."""
-    found = _session if _session is not None else active()
-    if found is None:
+    session = _session if _session is not None else active()
+    if session is None:
         raise RuntimeError(
             f"`rtrain.train.{caller}` cannot be used outside of an rtrain training function: this process was not "
             "started by an agent (RTRAIN_WORKER_SOCKET is not set); call it in the function given to TorchTrainer, or "
             "start the script with `rtrain submit`"
         )
-    return found
+    return session
 
 
 @contextlib.contextmanager

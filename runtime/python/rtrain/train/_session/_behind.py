@@ -102,8 +102,8 @@ def _stream() -> contextlib.AbstractContextManager[Any]:
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return contextlib.nullcontext()
-    found: contextlib.AbstractContextManager[Any] = torch.cuda.stream(torch.cuda.current_stream())
-    return found
+    stream: contextlib.AbstractContextManager[Any] = torch.cuda.stream(torch.cuda.current_stream())
+    return stream
 
 
 # -- a script that ends without flush() -------------------------------------------------------------------------------------

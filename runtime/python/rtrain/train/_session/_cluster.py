@@ -45,7 +45,7 @@ class ClusterSession:
         # What a worker of `fit()` has beyond a bare one; set by its main.
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
-        self.joined: Callable[[ReportCall], ReportCall] | None = None  # what a trial adds to its reports
+        self.add_to_report: Callable[[ReportCall], ReportCall] | None = None  # what a trial adds to its reports
         self.validates = False
         self._reports = 0
         self._gathered = self._exchanged = 0
@@ -72,8 +72,8 @@ class ClusterSession:
     def report(self, call: ReportCall) -> None:
         handle = _worker.handle("report")
         self._reports += 1
-        if self.joined is not None:
-            call = self.joined(call)
+        if self.add_to_report is not None:
+            call = self.add_to_report(call)
         if call.directory is not None and call.validation and not self.validates:
             raise ValueError("report(validation=...) needs a trainer with validation_config")
         _elsewhere.check_call(call, self.facts)
@@ -174,12 +174,12 @@ class ClusterSession:
         text = library().rtw_checkpoint_json(_worker.handle("get_checkpoint"))
         if text is None:
             return self._given_checkpoint()
-        found = json.loads(text)
-        metrics = _metrics.decode(found["metrics"])
-        path = found["path"] or f"{self.facts.run_path}/{found['directory']}"  # on the head alone: read through it
+        newest = json.loads(text)
+        metrics = _metrics.decode(newest["metrics"])
+        path = newest["path"] or f"{self.facts.run_path}/{newest['directory']}"  # on the head alone: read through it
         if (elsewhere := _elsewhere.of(self.facts.run_path)) is not None and _elsewhere.of(path) is None:
             _elsewhere.remember(path, elsewhere)  # that of the agent's copy
-        return Checkpoint(path, metrics=metrics if isinstance(metrics, dict) else None, name=found["directory"])
+        return Checkpoint(path, metrics=metrics if isinstance(metrics, dict) else None, name=newest["directory"])
 
     def goes_on(self) -> bool:
         """Whether the run has a checkpoint of its own."""
@@ -208,8 +208,8 @@ class ClusterSession:
         return _reported.of_run(self.facts, consistency, timeout_s, newest.name if newest else "")
 
     def should_checkpoint(self) -> bool:
-        wanted = int(library().rtw_wanted(_worker.handle("should_checkpoint")))
-        return wanted == _STOPS or (wanted != 0 and not _behind.under_way())  # that one is being brought
+        request = int(library().rtw_wanted(_worker.handle("should_checkpoint")))
+        return request == _STOPS or (request != 0 and not _behind.under_way())  # that one is being brought
 
     def resize_info(self) -> ResizeInfo:
         from rtrain.train._session import _reported
@@ -222,11 +222,10 @@ class ClusterSession:
         return _reported.resources(self.facts)
 
     def preemption_info(self) -> PreemptionInfo | None:
-        from rtrain.train import _wanted
-        from rtrain.train._session import _reported
+        from rtrain.train._session import _checkpoint_request, _reported
 
-        found = _reported.preemption_info(self.facts, _wanted.checkpoint_wanted()) if self.facts.world_rank == 0 else None
-        answer: PreemptionInfo | None = self.broadcast_from_rank_zero(found, "get_preemption_info()")
+        preemption = _reported.preemption_info(self.facts, _checkpoint_request.checkpoint_wanted()) if self.facts.world_rank == 0 else None
+        answer: PreemptionInfo | None = self.broadcast_from_rank_zero(preemption, "get_preemption_info()")
         return answer
 
     def barrier(self, caller: str = "collective.barrier()") -> None:
@@ -284,8 +283,8 @@ class ClusterSession:
         self.barrier(caller)
         self._exchanged += 1
         gathered = _gather.to_rank_zero(self.facts, "all", mine, self._exchanged)
-        found: list[Any] = self.broadcast_from_rank_zero(gathered, caller)
-        return found
+        objects: list[Any] = self.broadcast_from_rank_zero(gathered, caller)
+        return objects
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
         if self.shards is None:
@@ -328,20 +327,20 @@ def _read_facts() -> Facts:
     text = library().rtw_context_json(_worker.handle("get_context"))
     if text is None:
         check(6, "get_context")
-    found: dict[str, Any] = json.loads(text)
+    record: dict[str, Any] = json.loads(text)
     return Facts(
-        world_size=int(found["world_size"]),
-        world_rank=int(found["world_rank"]),
-        local_rank=int(found["local_rank"]),
-        local_world_size=int(found["local_world_size"]),
-        node_rank=int(found["node_rank"]),
-        node=str(found.get("node") or ""),
-        experiment_name=str(found.get("run_name") or ""),
-        run_id=str(found.get("run_id") or ""),
-        attempt=int(found["attempt"]),
-        previous_world_size=found.get("previous_world_size"),
-        reports_before=int(found.get("reports_before") or 0),
-        storage_path=str(found.get("storage_path") or ""),
-        run_path=str(found.get("run_path") or ""),
-        user=str(found.get("user") or ""),
+        world_size=int(record["world_size"]),
+        world_rank=int(record["world_rank"]),
+        local_rank=int(record["local_rank"]),
+        local_world_size=int(record["local_world_size"]),
+        node_rank=int(record["node_rank"]),
+        node=str(record.get("node") or ""),
+        experiment_name=str(record.get("run_name") or ""),
+        run_id=str(record.get("run_id") or ""),
+        attempt=int(record["attempt"]),
+        previous_world_size=record.get("previous_world_size"),
+        reports_before=int(record.get("reports_before") or 0),
+        storage_path=str(record.get("storage_path") or ""),
+        run_path=str(record.get("run_path") or ""),
+        user=str(record.get("user") or ""),
     )

@@ -64,12 +64,12 @@ class Coming:
 def within(limit_s: float, call: Callable[[], T], coming: Coming) -> T:
     """What `call` gives. BroadcastCollectiveTimeoutError when ranks have not come to it within the limit; the rank then leaves its
     loop, so nobody waits for the call's end. Once all have come it takes as long as it takes: one may be copying a checkpoint."""
-    found: list[T] = []
+    values: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            found.append(call())
+            values.append(call())
         except BaseException as error:
             errors.append(error)
 
@@ -90,7 +90,7 @@ def within(limit_s: float, call: Callable[[], T], coming: Coming) -> T:
         thread.join(limit_s)
     if errors:
         raise errors[0]
-    return found[0]
+    return values[0]
 
 
 class Watch:
@@ -122,9 +122,9 @@ class Watch:
         seen: Coming | None = None
         told_at = 0.0
         while not never.wait(pause):
-            if (found := self._waiting) is None:
+            if (waiting := self._waiting) is None:
                 continue
-            coming, since = found
+            coming, since = waiting
             waited = time.monotonic() - since
             if coming is not seen and waited > pause:
                 seen, told_at = coming, self._every_s

@@ -27,23 +27,23 @@ def to_rank_zero(facts: Facts, which: str, mine: Any, turn: int = 0) -> list[Any
     if facts.world_rank != 0:
         head.put(f"{route}-{facts.world_rank}", dumps((facts.attempt, turn, mine), "what a rank gives to rank 0"))
         return []
-    found: dict[int, Any] = {0: mine}
+    by_rank: dict[int, Any] = {0: mine}
     deadline, pause = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
-    while len(found) < facts.world_size:
+    while len(by_rank) < facts.world_size:
         for rank in range(facts.world_size):
-            if rank not in found:
+            if rank not in by_rank:
                 try:
                     attempt, at, given = pickle.loads(head.content(f"{route}-{rank}"))
                 except NotFound:
                     break
                 if (attempt, at) != (facts.attempt, turn):
                     break
-                found[rank] = given
-        if len(found) == facts.world_size:
+                by_rank[rank] = given
+        if len(by_rank) == facts.world_size:
             break
         if time.monotonic() > deadline:
-            missing = sorted(set(range(facts.world_size)) - set(found))
+            missing = sorted(set(range(facts.world_size)) - set(by_rank))
             raise TimeoutError(f"ranks {missing} gave rank 0 nothing within {_PATIENCE_S:.0f} s")
         time.sleep(pause)
         pause = min(pause * 2, _LAST_PAUSE_S)
-    return [found[rank] for rank in range(facts.world_size)]
+    return [by_rank[rank] for rank in range(facts.world_size)]

@@ -87,8 +87,8 @@ class ReportCall:
     @property
     def metrics(self) -> dict[str, Any]:
         """Plain JSON values, floats that are not finite among them."""
-        found = _metrics.decode(json.loads(self.metrics_json))
-        return found if isinstance(found, dict) else {}
+        metrics = _metrics.decode(json.loads(self.metrics_json))
+        return metrics if isinstance(metrics, dict) else {}
 
 
 @dataclass(frozen=True)

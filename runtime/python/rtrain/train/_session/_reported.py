@@ -15,6 +15,7 @@ from rtrain.train._checkpoints._run_directory import Bucket, full_metrics
 from rtrain.train._driver import _validation
 from rtrain.train._result import by_score
 from rtrain.train._session import _worker
+from rtrain.train._session._checkpoint_request import CheckpointWanted
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
     Facts,
@@ -23,7 +24,6 @@ from rtrain.train._session._records import (
     ReportedCheckpointStatus,
     ResizeInfo,
 )
-from rtrain.train._wanted import CheckpointWanted
 
 _KNOWN_S = 10.0  # the newest one may be removed by retention before the head is asked
 _PAUSE_S = 0.25
@@ -40,17 +40,17 @@ def of_run(
     run = head.get(f"/v1/runs/{part(facts.run_id)}")
     earlier = _before(head, run)
     begun = time.monotonic()
-    said = begun + _SAY_AFTER_S - _SAY_AGAIN_S
+    last_notice = begun + _SAY_AFTER_S - _SAY_AGAIN_S
     while True:
-        found = _listed(head, run, earlier)
-        known = not newest or any(one.checkpoint.name == newest for one in found) or time.monotonic() - begun > _KNOWN_S
-        pending = [one for one in found if one.status is ReportedCheckpointStatus.PENDING_VALIDATION]
+        checkpoints = _listed(head, run, earlier)
+        known = not newest or any(one.checkpoint.name == newest for one in checkpoints) or time.monotonic() - begun > _KNOWN_S
+        pending = [one for one in checkpoints if one.status is ReportedCheckpointStatus.PENDING_VALIDATION]
         if consistency is not CheckpointConsistencyMode.VALIDATED:
             pending = []
         if (known and not pending) or (timeout_s is not None and time.monotonic() - begun > timeout_s):
-            return found
-        if pending and time.monotonic() - said > _SAY_AGAIN_S:
-            said = time.monotonic()
+            return checkpoints
+        if pending and time.monotonic() - last_notice > _SAY_AGAIN_S:
+            last_notice = time.monotonic()
             _say_pending(facts, pending)
         time.sleep(_PAUSE_S)
 
@@ -68,14 +68,14 @@ def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
 
 
 def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) -> list[ReportedCheckpoint]:
-    wanted = run["job"].get("checkpoint") or {}
-    found = {one.checkpoint.name: one for one in earlier}  # those of the earlier runs know how their validation ended
+    rules = run["job"].get("checkpoint") or {}
+    by_name = {one.checkpoint.name: one for one in earlier}  # those of the earlier runs know how their validation ended
     for one in _kept(head, run):
-        found.setdefault(one.checkpoint.name, one)
+        by_name.setdefault(one.checkpoint.name, one)
     in_order = by_score(
-        [one.checkpoint for one in found.values()], wanted.get("score_attribute"), wanted.get("score_order") or "max"
+        [one.checkpoint for one in by_name.values()], rules.get("score_attribute"), rules.get("score_order") or "max"
     )
-    return [found[one.name] for one, _ in in_order]
+    return [by_name[one.name] for one, _ in in_order]
 
 
 def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
@@ -101,18 +101,18 @@ def _same(head: Head, run: dict[str, Any]) -> list[dict[str, Any]]:
 def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
     """The oldest first."""
     route = f"/v1/runs/{part(run['run_id'])}"
-    said = _validation.answers(head, run["run_id"])
-    found: list[ReportedCheckpoint] = []
+    validations = _validation.answers(head, run["run_id"])
+    checkpoints: list[ReportedCheckpoint] = []
     bucket = Bucket()
     for one in head.items(f"{route}/checkpoints"):
         if not one["deleting"]:
-            answer = said.get(one["directory"])
+            answer = validations.get(one["directory"])
             joined: Any = _metrics.decode((answer or {}).get("metrics", {}))
             checkpoint = Checkpoint(
                 one["path"], metrics={**full_metrics(head, route, one, bucket), **joined}, name=one["directory"]
             )
-            found.append(ReportedCheckpoint(checkpoint, checkpoint.metrics, _status(answer)))
-    return found
+            checkpoints.append(ReportedCheckpoint(checkpoint, checkpoint.metrics, _status(answer)))
+    return checkpoints
 
 
 def _status(answer: dict[str, Any] | None) -> ReportedCheckpointStatus:
@@ -147,28 +147,28 @@ def limits(workers: object) -> tuple[int, int]:
     return int(least), int(most or least)
 
 
-def preemption_info(facts: Facts, wanted: CheckpointWanted | None) -> PreemptionInfo | None:
+def preemption_info(facts: Facts, request: CheckpointWanted | None) -> PreemptionInfo | None:
     """What of this attempt is about to go: the nodes that drain, or all of them when another run takes their place
     (`wanted` says so). None when nothing goes or the head is away."""
     try:
         head = Head.current()
         attempts = head.items(f"/v1/runs/{part(facts.run_id)}/attempts")
-        mine = next((one for one in attempts if one["number"] == facts.attempt), None)
-        if mine is None:
+        own_attempt = next((one for one in attempts if one["number"] == facts.attempt), None)
+        if own_attempt is None:
             return None
         nodes = {one["node"]: one for one in head.items("/v1/nodes")}
     except HeadError:
         return None
     ranks: dict[str, list[int]] = {}
-    for worker in mine["workers"]:
+    for worker in own_attempt["workers"]:
         ranks.setdefault(worker["node"], []).append(worker["rank"])
-    taken = wanted is not None and wanted.reason == "preemption"
+    taken = request is not None and request.reason == "preemption"
     going = {node: sorted(them) for node, them in ranks.items() if taken or nodes.get(node, {}).get("state") in _LEAVING}
     if not going:
         return None
     until = [_unix_ms(nodes[node]["drain_deadline"]) for node in going if nodes.get(node, {}).get("drain_deadline")]
-    if wanted is not None and wanted.deadline is not None and wanted.reason in ("drain", "preemption"):
-        until.append(int(wanted.deadline.timestamp() * 1000))
+    if request is not None and request.deadline is not None and request.reason in ("drain", "preemption"):
+        until.append(int(request.deadline.timestamp() * 1000))
     return PreemptionInfo(min(until, default=None), going)
 
 

@@ -52,9 +52,9 @@ def head(patience_s: float = HEAD_AWAY_S) -> Head:
     """For what a rank asks of the head: one that restarts is asked again until it is back, so its restart ends no training."""
     from rtrain._http import Head
 
-    found = Head.current()
-    found.patience_s = patience_s
-    return found
+    current = Head.current()
+    current.patience_s = patience_s
+    return current
 
 
 def close() -> None:

@@ -27,23 +27,23 @@ class Shards:
         self._configured: list[dict[str, Any]] | None = None
 
     def shard(self, name: str | None, state_dict: Mapping[str, Any] | None = None) -> Any:
-        found = self._found(name)
+        share = self._found(name)
         if state_dict is not None:
-            if not hasattr(found, "load_state_dict"):
+            if not hasattr(share, "load_state_dict"):
                 raise TypeError(
-                    f"get_dataset_shard(state_dict=): a share of type {type(found).__name__} has no load_state_dict; rtrain.data's have"
+                    f"get_dataset_shard(state_dict=): a share of type {type(share).__name__} has no load_state_dict; rtrain.data's have"
                 )
-            found.load_state_dict(state_dict)
-        return found
+            share.load_state_dict(state_dict)
+        return share
 
     def _found(self, name: str | None) -> Any:
-        asked = name or ("train" if "train" in self._datasets or len(self._datasets) != 1 else next(iter(self._datasets)))
-        if asked not in self._datasets:
+        dataset_name = name or ("train" if "train" in self._datasets or len(self._datasets) != 1 else next(iter(self._datasets)))
+        if dataset_name not in self._datasets:
             there = ", ".join(sorted(self._datasets)) or "none"
-            raise KeyError(f"there is no dataset {asked!r}; the trainer was given: {there}")
-        if asked not in self._made:
-            self._made[asked] = self._make(asked)
-        return self._made[asked]
+            raise KeyError(f"there is no dataset {dataset_name!r}; the trainer was given: {there}")
+        if dataset_name not in self._made:
+            self._made[dataset_name] = self._make(dataset_name)
+        return self._made[dataset_name]
 
     def _make(self, name: str) -> Any:
         if type(self._config).configure is not DataConfig.configure:

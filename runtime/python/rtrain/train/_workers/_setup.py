@@ -38,9 +38,9 @@ def prepare(session: Session, payload: Payload) -> None:
             "mount and restore that"
         )
     if os.environ.get("RTRAIN_TUNE_TRIAL"):
-        from rtrain.tune import _joined
+        from rtrain.tune import _trial_reports
 
-        _joined.join(session)
+        _trial_reports.join(session)
 
 
 def finish(session: Session) -> None:
@@ -54,13 +54,13 @@ def finish(session: Session) -> None:
 def _stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:
     """`{"metric": value}` is reached when any metric is at its value or above."""
     if not isinstance(stop, Mapping):
-        asked: Callable[[str, dict[str, Any]], bool] = stop
-        return asked
+        users_function: Callable[[str, dict[str, Any]], bool] = stop
+        return users_function
 
     from rtrain.train._result import nested
 
     def reached(_name: str, metrics: dict[str, Any]) -> bool:
-        found = ((nested(metrics, key), value) for key, value in stop.items())
-        return any(isinstance(one, int | float) and not isinstance(one, bool) and one >= value for one, value in found)
+        values_and_limits = ((nested(metrics, key), value) for key, value in stop.items())
+        return any(isinstance(one, int | float) and not isinstance(one, bool) and one >= value for one, value in values_and_limits)
 
     return reached

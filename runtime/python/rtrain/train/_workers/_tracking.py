@@ -115,7 +115,7 @@ def _wandb(run: TrackedRun) -> Tracker:
     return WandbTracker(run)
 
 
-def wanted() -> list[str]:
+def names_of_job() -> list[str]:
     """The trackers that the job's `tracking` names, as the agent passes them on."""
     return [name for name in os.environ.get("RTRAIN_TRACKING", "").split(",") if name]
 
@@ -132,7 +132,7 @@ def reported(session: Session, call: ReportCall) -> None:
 
 def _begin(facts: Facts) -> Tracking:
     global _of_process
-    _of_process = Tracking(tracked(facts), makers(wanted()) if facts.world_rank == 0 else {})
+    _of_process = Tracking(tracked(facts), makers(names_of_job()) if facts.world_rank == 0 else {})
     atexit.register(_finish_at_exit)
     _behind.before_failed_exit["trackers"] = functools.partial(finish, failed=True)
     return _of_process

@@ -43,12 +43,12 @@ class RTrainReportCallback(TrainerCallback):
         saved = pathlib.Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         metrics = _newest(state)
         self._reported = True
-        mine = _mine(saved)
-        if not mine:
+        own_files = _mine(saved)
+        if not own_files:
             train.report(metrics)
             return control
         with train.checkpoint_dir() as directory:
-            _copy(saved, mine, pathlib.Path(directory) / self.CHECKPOINT_NAME)
+            _copy(saved, own_files, pathlib.Path(directory) / self.CHECKPOINT_NAME)
             train.report(metrics, checkpoint=train.Checkpoint.from_directory(directory))
         return control
 

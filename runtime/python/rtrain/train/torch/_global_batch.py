@@ -102,11 +102,11 @@ class GlobalBatches(Sampler[list[int]]):
     def _micro(self, step: int) -> list[range]:
         """This rank's samples of a step, in equally many parts on every rank (sharded models need that)."""
         whole = self._samples_of(step)
-        first, mine = _part(whole, self.rank, self.num_replicas)
+        first, own_rows = _part(whole, self.rank, self.num_replicas)
         largest = -(-len(whole) // self.num_replicas)
         parts = -(-largest // self.micro_batch)
-        starts = [first + _part(range(mine), number, parts)[0] for number in range(parts)]
-        return [range(start, stop) for start, stop in zip(starts, [*starts[1:], first + mine], strict=True)]
+        starts = [first + _part(range(own_rows), number, parts)[0] for number in range(parts)]
+        return [range(start, stop) for start, stop in zip(starts, [*starts[1:], first + own_rows], strict=True)]
 
     def _order(self) -> list[int]:
         if not self.shuffle:

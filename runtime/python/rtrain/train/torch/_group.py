@@ -20,9 +20,9 @@ _SHUTDOWN_S = 30.0
 def chosen_backend(config: TorchConfig) -> str:
     """The backend's name: the config's, else the job's `backend.name`, else nccl where this worker has a GPU, else
     gloo."""
-    asked = config.backend or os.environ.get("RTRAIN_BACKEND") or "auto"
-    if asked in ("nccl", "gloo") or (config.backend and asked != "auto"):
-        return asked
+    requested = config.backend or os.environ.get("RTRAIN_BACKEND") or "auto"
+    if requested in ("nccl", "gloo") or (config.backend and requested != "auto"):
+        return requested
     return "nccl" if get_device().type == "cuda" else "gloo"
 
 

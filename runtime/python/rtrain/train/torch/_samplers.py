@@ -45,11 +45,11 @@ class RankShare(Sampler[Any]):
             return itertools.islice(iter(self.whole), self.rank, None, self.num_replicas)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed + self.epoch)
-            drawn = list(self.whole)
-        if drawn:
-            missing = -len(drawn) % self.num_replicas
-            drawn += list(itertools.islice(itertools.cycle(drawn), missing))
-        return iter(drawn[self.rank :: self.num_replicas])
+            items = list(self.whole)
+        if items:
+            missing = -len(items) % self.num_replicas
+            items += list(itertools.islice(itertools.cycle(items), missing))
+        return iter(items[self.rank :: self.num_replicas])
 
     def __len__(self) -> int:
         if not isinstance(self.whole, Sized):

@@ -32,12 +32,12 @@ class TorchCheckpoint(Checkpoint):
         import torch
 
         with self.as_directory() as folder:
-            found = torch.load(pathlib.Path(folder) / _FILE, map_location="cpu", weights_only=False)
-        if isinstance(found, torch.nn.Module):
-            return found
+            model_or_state = torch.load(pathlib.Path(folder) / _FILE, map_location="cpu", weights_only=False)
+        if isinstance(model_or_state, torch.nn.Module):
+            return model_or_state
         if model is None:
             raise ValueError("this checkpoint has a state dict: give get_model(model=) the model that takes it")
-        plain = {name.removeprefix("module."): value for name, value in found.items()}
+        plain = {name.removeprefix("module."): value for name, value in model_or_state.items()}
         model.load_state_dict(plain)
         return model
 

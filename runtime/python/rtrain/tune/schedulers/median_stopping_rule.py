@@ -40,8 +40,8 @@ class MedianStoppingRule(TrialScheduler):
         time, score = time_of(result, self._time_attr), self.score(result)
         if time is None or score is None:
             return self.CONTINUE
-        mine = self._reports.setdefault(trial.trial_id, [])
-        mine.append((time, score))
+        reports = self._reports.setdefault(trial.trial_id, [])
+        reports.append((time, score))
         since = self._judged.get(trial.trial_id)
         if time < self._grace or (since is not None and time - since < self._slice):
             return self.CONTINUE
@@ -49,7 +49,7 @@ class MedianStoppingRule(TrialScheduler):
         if len(means) < self._required:
             return self.CONTINUE
         self._judged[trial.trial_id] = time
-        if max(one for _, one in mine) >= statistics.median(means):
+        if max(one for _, one in reports) >= statistics.median(means):
             return self.CONTINUE
         self.stopped += 1
         return self.STOP

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rtrain._arguments import told
+from rtrain._arguments import check_named
 from rtrain.tune.schedulers._scheduler import Exploit, TrialFacts, Trials, TrialScheduler, checked_number, time_of
 from rtrain.tune.search.sample import Domain
 
@@ -64,7 +64,7 @@ class PopulationBasedTraining(TrialScheduler):
         self._time_attr, self._interval, self._burn_in = time_attr, perturbation_interval, burn_in_period
         self._mutations = dict(hyperparam_mutations or {})
         self._fraction, self._resample, self._factors = quantile_fraction, resample_probability, tuple(perturbation_factors)
-        told("PopulationBasedTraining", log_config=log_config)
+        check_named("PopulationBasedTraining", log_config=log_config)
         self._explore_fn, self._require = custom_explore_fn, require_attrs
         self._rng = random.Random(seed)
         self._judged: dict[str, float] = {}

@@ -52,11 +52,11 @@ class ConcurrencyLimiter(Searcher):
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         if self._full or len(self._live) >= self.max_concurrent:
             return None
-        found = self.searcher.suggest(trial_id)
-        if isinstance(found, dict):
+        suggestion = self.searcher.suggest(trial_id)
+        if isinstance(suggestion, dict):
             self._live.add(trial_id)
             self._full = self.batch and len(self._live) >= self.max_concurrent
-        return found
+        return suggestion
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         self.searcher.on_trial_result(trial_id, result)

@@ -52,10 +52,10 @@ class _View(Mapping[str, Any]):
         self._values = values
 
     def __getitem__(self, name: str) -> Any:
-        found = self._values[name]
-        if isinstance(found, _Open):
+        value = self._values[name]
+        if isinstance(value, _Open):
             raise _NotYet(name)
-        return _View(found) if isinstance(found, dict) else found
+        return _View(value) if isinstance(value, dict) else value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -120,11 +120,11 @@ def variant(space: Mapping[str, Any], seed: int, index: int, *, constant_grid_se
     size = grid_size(space)
     draws_by = index // size if constant_grid_search else index
     rng = random.Random(f"{seed}-{draws_by}")
-    drawn: dict[str, Any] = {}
+    differing: dict[str, Any] = {}
     point = _grid_point(space, index % size)
-    config = _opened(space, (), point, drawn)
-    _draw(config, rng, drawn)
-    return Variant(config, drawn)
+    config = _opened(space, (), point, differing)
+    _draw(config, rng, differing)
+    return Variant(config, differing)
 
 
 def _grid_point(space: Any, number: int) -> dict[Path, Any]:
@@ -136,25 +136,25 @@ def _grid_point(space: Any, number: int) -> dict[Path, Any]:
     return dict(reversed(point.items()))
 
 
-def _opened(space: Any, path: Path, point: Mapping[Path, Any], drawn: dict[str, Any]) -> Any:
+def _opened(space: Any, path: Path, point: Mapping[Path, Any], differing: dict[str, Any]) -> Any:
     """The space as a config of its own, the grid's values in their places, the rest open."""
     if path in point:
-        drawn[name_of(path)] = point[path]
-        return _opened(point[path], (*path, "grid_search"), {}, drawn)
+        differing[name_of(path)] = point[path]
+        return _opened(point[path], (*path, "grid_search"), {}, differing)
     if isinstance(space, Domain):
         return _Open(space)
     if is_grid(space):
         raise SpaceError(f"{name_of(path)}: a grid_search inside of a value that is drawn; name it beside that value")
     if isinstance(space, Mapping):
-        return {key: _opened(inner, (*path, key), point, drawn) for key, inner in space.items()}
+        return {key: _opened(inner, (*path, key), point, differing) for key, inner in space.items()}
     if isinstance(space, list):
-        return [_opened(inner, (*path, place), point, drawn) for place, inner in enumerate(space)]
+        return [_opened(inner, (*path, place), point, differing) for place, inner in enumerate(space)]
     if type(space) is tuple:
-        return tuple(_opened(inner, (*path, place), point, drawn) for place, inner in enumerate(space))
+        return tuple(_opened(inner, (*path, place), point, differing) for place, inner in enumerate(space))
     return space
 
 
-def _draw(config: dict[str, Any], rng: random.Random, drawn: dict[str, Any]) -> None:
+def _draw(config: dict[str, Any], rng: random.Random, differing: dict[str, Any]) -> None:
     """Fills what is open: first what draws by itself, then functions, each once what it reads is there."""
     while todo := list(_open_leaves(config, ())):
         plain = [one for one in todo if not isinstance(one[1].domain, Function)]
@@ -167,8 +167,8 @@ def _draw(config: dict[str, Any], rng: random.Random, drawn: dict[str, Any]) -> 
             except Exception as error:
                 raise SpaceError(f"{name_of(path)} cannot be drawn: {type(error).__name__}: {error}") from error
             done = True
-            drawn[name_of(path)] = value
-            _put(config, path, _opened(value, path, {}, drawn))
+            differing[name_of(path)] = value
+            _put(config, path, _opened(value, path, {}, differing))
         if not done:
             names = ", ".join(name_of(path) for path, _ in todo)
             raise SpaceError(f"sample_from: {names} wait for each other's value; break the circle")

@@ -66,10 +66,10 @@ class BasicVariantGenerator(Searcher):
             space = _variants.merged(_without_grids(space), self._points[index])
         else:
             index -= len(self._points)
-        found = _variants.variant(space, self.seed, index, constant_grid_search=self._constant_grid)
+        next_variant = _variants.variant(space, self.seed, index, constant_grid_search=self._constant_grid)
         self._at += 1
-        self.drawn = found.drawn
-        return found.config
+        self.drawn = next_variant.drawn
+        return next_variant.config
 
 
 def _without_grids(space: Any) -> Any:

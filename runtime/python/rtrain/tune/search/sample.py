@@ -35,10 +35,10 @@ class Float(Domain):
     def sample(self, rng: random.Random | None = None, spec: Any = None) -> float:
         chance = rng or random.Random()
         if self.log:
-            drawn = math.exp(chance.uniform(math.log(self.lower), math.log(self.upper)))
+            number = math.exp(chance.uniform(math.log(self.lower), math.log(self.upper)))
         else:
-            drawn = chance.uniform(self.lower, self.upper)
-        return _to_step(min(max(drawn, self.lower), self.upper), self.lower, self.upper, self.q)
+            number = chance.uniform(self.lower, self.upper)
+        return _to_step(min(max(number, self.lower), self.upper), self.lower, self.upper, self.q)
 
     def is_valid(self, value: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool) and self.lower <= value <= self.upper
@@ -60,10 +60,10 @@ class Integer(Domain):
     def sample(self, rng: random.Random | None = None, spec: Any = None) -> int:
         chance = rng or random.Random()
         if self.log:
-            drawn = int(math.exp(chance.uniform(math.log(self.lower), math.log(self._largest + 1))))
+            number = int(math.exp(chance.uniform(math.log(self.lower), math.log(self._largest + 1))))
         else:
-            drawn = chance.randint(self.lower, self._largest)
-        return int(_to_step(min(max(drawn, self.lower), self._largest), self.lower, self._largest, self.q))
+            number = chance.randint(self.lower, self._largest)
+        return int(_to_step(min(max(number, self.lower), self._largest), self.lower, self._largest, self.q))
 
     def is_valid(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and self.lower <= value <= self._largest
@@ -79,8 +79,8 @@ class Normal(Domain):
         self.mean, self.sd, self.q = float(mean), float(sd), q
 
     def sample(self, rng: random.Random | None = None, spec: Any = None) -> float:
-        drawn = (rng or random.Random()).gauss(self.mean, self.sd)
-        return drawn if self.q is None else round(drawn / self.q) * self.q
+        number = (rng or random.Random()).gauss(self.mean, self.sd)
+        return number if self.q is None else round(number / self.q) * self.q
 
     def is_valid(self, value: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool)
@@ -239,10 +239,10 @@ def sample_from(func: Callable[..., Any]) -> Function:
 
 
 def _check_numbers(name: str, values: Mapping[str, Any], *, whole: bool = False) -> None:
-    wanted, kind = ("a whole number", numbers.Integral) if whole else ("a number", numbers.Real)  # NumPy's scalars are such
+    description, kind = ("a whole number", numbers.Integral) if whole else ("a number", numbers.Real)  # NumPy's scalars are such
     for parameter, value in values.items():
         if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(float(value)):
-            raise ValueError(f"{name}: {parameter} is {value!r}; it is {wanted}")
+            raise ValueError(f"{name}: {parameter} is {value!r}; it is {description}")
 
 
 def _check_bounds(

@@ -202,8 +202,8 @@ class DictStopper(Stopper):
         self.limits = limits
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        found = ((nested(result, name), limit) for name, limit in self.limits.items())
-        return any(isinstance(one, int | float) and one >= limit for one, limit in found)
+        values_and_limits = ((nested(result, name), limit) for name, limit in self.limits.items())
+        return any(isinstance(one, int | float) and one >= limit for one, limit in values_and_limits)
 
 
 __all__ = [

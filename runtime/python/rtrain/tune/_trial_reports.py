@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from rtrain.train._session._records import ReportCall
 
 
-class Joined:
+class TrialReports:
+    """Adds what a sweep reads to each report of a trial."""
+
     def __init__(self, session: ClusterSession) -> None:
         trial = trial_of_environment()
         self._trial_id = str(trial["trial_id"])
@@ -30,7 +32,7 @@ class Joined:
         self._iteration += 1
         self._total_s += passed
         given = call.metrics
-        found: dict[str, Any] = {
+        metrics: dict[str, Any] = {
             **given,
             "training_iteration": given.get("training_iteration", self._iteration),
             "time_this_iter_s": given.get("time_this_iter_s", passed),
@@ -38,8 +40,8 @@ class Joined:
             "timestamp": given.get("timestamp", int(time.time())),
             "trial_id": self._trial_id,
         }
-        return dataclasses.replace(call, metrics_json=_metrics.encode(found))
+        return dataclasses.replace(call, metrics_json=_metrics.encode(metrics))
 
 
 def join(session: ClusterSession) -> None:
-    session.joined = Joined(session)
+    session.add_to_report = TrialReports(session)

@@ -8,10 +8,10 @@ import sys
 import zlib
 
 
-def drawn(said: str) -> int:
-    """`said`: the plan in words."""
+def seed_for(plan: str) -> int:
+    """A seed for the plan, which is given in words. Every rank of a run has the same one; elsewhere it is random."""
     module = sys.modules.get("rtrain.train._session")
     session = module.active() if module is not None else None
     if session is None:
         return secrets.randbits(32)
-    return zlib.crc32(f"{session.facts.run_id} {said}".encode())
+    return zlib.crc32(f"{session.facts.run_id} {plan}".encode())

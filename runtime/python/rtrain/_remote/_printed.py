@@ -17,10 +17,10 @@ VARIABLE = "RTRAIN_REMOTE_PRINTS"  # set by a driver that shows them
 _WAITING_MOST = 10_000  # lines; those beyond are counted
 _LINE_MOST = 16 << 10
 _BATCH = 500
-_TOLD_WITHIN_S = 5.0
+_SENT_WITHIN_S = 5.0
 
 
-class Said:
+class PrintedLines:
     """Takes the place of sys.stdout and sys.stderr. A write only puts lines aside, with a queue that a destructor or a signal handler
     may use in the middle of another write; a thread sends them."""
 
@@ -49,13 +49,13 @@ class Said:
             else:
                 self._left_out += 1
 
-    def told(self) -> None:
+    def flush(self) -> None:
         """Returns once all of it is sent, or cannot be: an answer comes after what was printed before it."""
         for place in list(self._begun):
             self._put(place[1], [self._begun.pop(place, "")])
         sent = threading.Event()
         self._lines.put(sent)
-        sent.wait(_TOLD_WITHIN_S)
+        sent.wait(_SENT_WITHIN_S)
 
     def _send_all(self) -> None:
         while True:
@@ -75,12 +75,12 @@ class Said:
 
 
 class _Copied:
-    def __init__(self, stream: Any, name: str, said: Said) -> None:
-        self._stream, self._name, self._said = stream, name, said
+    def __init__(self, stream: Any, name: str, printed: PrintedLines) -> None:
+        self._stream, self._name, self._printed = stream, name, printed
 
     def write(self, text: str) -> int:
         count: int = self._stream.write(text)
-        self._said.add(self._name, text)
+        self._printed.add(self._name, text)
         return count
 
     def writelines(self, lines: Any) -> None:
