@@ -1,7 +1,7 @@
 """What happens to an argument that rtrain does not carry out: it is told of once, or refused. No argument is dropped.
 
 Functions that take arguments of the incumbent's by `**` name the tables that those may be in and call `check`; ones that have
-them in their signature call `told`. What is in no table is a TypeError. A test goes over all public signatures: a parameter is
+them in their signature call `check_named`, configs `check_fields`. What is in no table is a TypeError. A test goes over all public signatures: a parameter is
 used by its function, or stands here.
 """
 
@@ -115,8 +115,33 @@ NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scrip
     "streaming_split": {"locality_hints": _HINT},
     "from_items": {"parallelism": Rule(_PIECES, (None, -1)), "override_num_blocks": _BLOCKS},
     "read_json": {"lines": Rule("a file of lines and one that is a list are told apart by what they hold", (None, True, False))},
-    "DataConfig": {"enable_shard_locality": Rule("each rank reads its own part from where it lies", (None, True))},
-    "ScalingConfig": {"elastic_resize_monitor_interval_s": Rule("the head looks whenever resources change", (None, 60.0, 60))},
+    "DataConfig": {
+        "execution_options": Rule("each rank reads its rows itself"),
+        "enable_shard_locality": Rule("each rank reads its own part from where it lies", (None, True)),
+    },
+    "ScalingConfig": {
+        "elastic_resize_monitor_interval_s": Rule("the head looks whenever resources change", (None, 60.0, 60)),
+        "trainer_resources": Rule("the driver needs none"),
+    },
+    "RunConfig": {
+        "verbose": Rule("a driver shows what its run does, and `rtrain logs` has what workers print"),
+        "sync_config": Rule("checkpoints are uploaded behind the loop"),
+        "progress_reporter": Rule("a single run has no table of trials"),
+    },
+    "CheckpointConfig": {
+        name: Rule("the training loop decides when it reports one", (None, False, 0))
+        for name in ("checkpoint_frequency", "checkpoint_at_end")
+    },
+    "FailureConfig": {
+        "controller_failure_limit": Rule("attempts that could not be begun do not count, and five in a row end the run", (-1,)),
+        "max_preemption_failures": Rule("an attempt that a preemption or a drain ended does not count, however often", (-1,)),
+        "relax_collectives_on_preemption": Rule(
+            "reports stay barriers over all ranks; should_checkpoint() says when one is wanted", (False,)
+        ),
+        "preemption_grace_s": Rule(
+            "how long a run has is the cluster's to say: `preemption_grace` of its queues, or a drain's deadline", (0.0, 0)
+        ),
+    },
     "TuneConfig": {
         "reuse_actors": Rule("each trial has processes of its own", (None, False)),
         "chdir_to_trial_dir": Rule("a trial runs where its worker starts"),
@@ -144,6 +169,11 @@ def check(caller: str, given: Mapping[str, Any], table: Table) -> None:
 def check_named(caller: str, **given: Any) -> None:
     """Of parameters in a signature that are in NAMED."""
     check(caller, given, NAMED[caller])
+
+
+def check_fields(caller: str, config: object) -> None:
+    """The same of a config's fields."""
+    check(caller, {name: getattr(config, name) for name in NAMED[caller]}, NAMED[caller])
 
 
 def _is(value: Any, one: Any) -> bool:

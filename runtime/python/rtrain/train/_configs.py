@@ -16,18 +16,6 @@ from rtrain.train._ingest import ExecutionOptions
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 _TRACKERS = ("mlflow", "tensorboard", "wandb")
-_UNLIMITED: dict[str, tuple[float, str]] = {  # of FailureConfig: the default, and why another value changes nothing
-    "controller_failure_limit": (-1, "attempts that could not be begun do not count, and five in a row end the run"),
-    "max_preemption_failures": (-1, "an attempt that a preemption or a drain ended does not count, however often"),
-    "relax_collectives_on_preemption": (
-        False,
-        "reports stay barriers over all ranks; should_checkpoint() says when one is wanted",
-    ),
-    "preemption_grace_s": (
-        0.0,
-        "how long a run has is the cluster's to say: `preemption_grace` of its queues, or a drain's deadline",
-    ),
-}
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -65,12 +53,7 @@ class ScalingConfig:
         self.placement_strategy = str(self.placement_strategy).upper()
         if self.placement_strategy not in _PLACEMENTS:
             raise ValueError(f"placement_strategy is {self.placement_strategy!r}; it is one of {', '.join(_PLACEMENTS)}")
-        _arguments.check_named("ScalingConfig", elastic_resize_monitor_interval_s=self.elastic_resize_monitor_interval_s)
-        if self.trainer_resources is not None:
-            _arguments.once(
-                "trainer_resources",
-                "ScalingConfig(trainer_resources=) is kept for older scripts: the driver needs none",
-            )
+        _arguments.check_fields("ScalingConfig", self)
 
     def _check_types(self) -> None:
         for name, (kind, what) in _OF_SCALING.items():
@@ -199,9 +182,7 @@ class CheckpointConfig:
             raise ValueError(f"checkpoint_score_order is {self.checkpoint_score_order!r}; it is 'max' or 'min'")
         if self.keep_latest not in ("always", "until_success"):
             raise ValueError(f"keep_latest is {self.keep_latest!r}; it is 'always' or 'until_success'")
-        for name in ("checkpoint_frequency", "checkpoint_at_end"):
-            if getattr(self, name):
-                _arguments.once(name, f"CheckpointConfig({name}=) does nothing: the training loop decides when it reports one")
+        _arguments.check_fields("CheckpointConfig", self)
 
     def job(self) -> dict[str, Any]:
         section: dict[str, Any] = {"score_order": self.checkpoint_score_order}
@@ -236,9 +217,7 @@ class FailureConfig:
             )
             if self.max_failures:
                 raise ValueError("fail_fast and max_failures contradict each other; give one")
-        for name, (default, why) in _UNLIMITED.items():
-            if getattr(self, name) != default:
-                _arguments.once(name, f"FailureConfig({name}=) changes nothing: {why}")
+        _arguments.check_fields("FailureConfig", self)
 
 
 @dataclass
@@ -277,11 +256,9 @@ class DataConfig:
             isinstance(datasets_to_split, list | tuple) and all(isinstance(name, str) for name in datasets_to_split)
         ):
             raise TypeError(f"datasets_to_split is {datasets_to_split!r}; it is 'all' or a list of names")
-        if execution_options is not None:
-            _arguments.once("execution_options", "DataConfig(execution_options=) changes nothing: each rank reads its rows itself")
         self.datasets_to_split = datasets_to_split
         self.execution_options = execution_options
-        _arguments.check_named("DataConfig", enable_shard_locality=enable_shard_locality)
+        _arguments.check_named("DataConfig", execution_options=execution_options, enable_shard_locality=enable_shard_locality)
         self.enable_shard_locality = enable_shard_locality
         self.equal = equal
 
@@ -405,9 +382,7 @@ class RunConfig:
         if self.local_dir is not None:
             _arguments.once("local_dir", "RunConfig(local_dir=) is an older name of storage_path")
             self.storage_path = self.storage_path or self.local_dir
-        for name in ("verbose", "sync_config", "progress_reporter"):
-            if getattr(self, name) is not None:
-                _arguments.once(name, f"RunConfig({name}=) is accepted for older scripts and changes nothing")
+        _arguments.check_fields("RunConfig", self)
         if self.stop is not None and not callable(self.stop):
             self._check_stop(self.stop)
         if unknown := sorted(set(self.tracking) - set(_TRACKERS)):
