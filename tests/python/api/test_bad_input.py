@@ -343,7 +343,8 @@ def test_what_lies_on_this_machine_has_pyarrow_s_file_system(tmp_path, monkeypat
 
 
 def test_the_package_has_what_it_names():
-    assert {name: importlib.import_module(f"rtrain.{name}").__name__ for name in rtrain._MODULES}
+    for name in ("data", "exceptions", "integrations", "train", "tune"):
+        assert name in dir(rtrain) and getattr(rtrain, name) is importlib.import_module(f"rtrain.{name}")
     with pytest.raises(AttributeError, match="no attribute 'util'"):
         _ = rtrain.util
 
