@@ -1,8 +1,8 @@
 // The rtrain binary: head, agent, shim and command line in one.
 #include <cstring>
 
-#include "cmd/invocation.hpp"
-#include "daemon/agent/shim.h"
+#include "cmd/dispatch/dispatch.hpp"
+#include "daemon/agent/workers/shim.h"
 
 int main(int argc, char** argv) {
     // A worker's parent is started once for each rank: it takes no detour through the command table.

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "scheduler/machine.hpp"
+#include "scheduler/cycle/scheduling_cycle.hpp"
+#include "scheduler/lifecycle/handlers.hpp"
 
 namespace rtrain {
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "scheduler/machine.hpp"
+#include "scheduler/controller.hpp"
+#include "scheduler/model/derived.hpp"
 
 namespace rtrain {
 namespace {

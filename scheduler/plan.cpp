@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "scheduler/explain.hpp"
-#include "scheduler/machine.hpp"
+#include "scheduler/controller.hpp"
+#include "scheduler/explain/parts.hpp"
+#include "scheduler/model/derived.hpp"
 
 namespace rtrain {
 namespace {

@@ -1,7 +1,8 @@
 // "What if I submitted this?": the submission is decided on a copy, and what became of it is explained.
 #pragma once
 
-#include "scheduler/controller.hpp"
+#include "scheduler/explain/explain.hpp"
+#include "scheduler/model/events.hpp"
 
 namespace rtrain {
 

@@ -9,16 +9,17 @@
 #include <chrono>
 #include <filesystem>
 
-#include "daemon/agent/cluster_store.hpp"
-#include "daemon/agent/environment.hpp"
-#include "daemon/agent/nvidia_nodes.hpp"
-#include "daemon/agent/places.hpp"
-#include "daemon/agent/say.hpp"
-#include "daemon/agent/storage_access.hpp"
-#include "daemon/agent/uploads.hpp"
+#include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/delivery/uploads.hpp"
+#include "daemon/agent/hardware/nvidia_nodes.hpp"
+#include "daemon/agent/peers/cluster_store.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "daemon/agent/preparation/storage_access.hpp"
+#include "daemon/agent/workers/environment.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/uri/removal.hpp"
-#include "storage/uri/s3.hpp"
+#include "storage/uri/files/removal.hpp"
+#include "storage/uri/s3/s3.hpp"
 
 extern char** environ;
 
@@ -29,12 +30,6 @@ constexpr std::chrono::seconds last_requests(5);  // to object stores, of an age
 constexpr std::int64_t reconnect_first_ms = 100, reconnect_last_ms = 2'000, refused_wait_ms = 30'000;
 constexpr std::int64_t clear_patience_ms = 10'000, clear_again_ms = 50;
 constexpr std::int64_t renew_margin_ms = 30LL * 24 * 3600 * 1000, renew_every_ms = 12LL * 3600 * 1000;
-
-std::int64_t clock_ms(clockid_t clock) {
-    timespec now{};
-    ::clock_gettime(clock, &now);
-    return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
 
 std::map<std::string, std::string> own_environment() {
     std::map<std::string, std::string> out;
@@ -76,9 +71,6 @@ Result<Inventory> own_inventory(const AgentOptions& options) {
 }
 
 }  // namespace
-
-std::int64_t boot_ms() { return clock_ms(CLOCK_BOOTTIME); }
-std::int64_t wall_ms() { return clock_ms(CLOCK_REALTIME); }
 
 Service::Service(AgentOptions options, Identity identity, DirectoryLock lock, Outbox outbox)
     : options_(std::move(options)),
@@ -134,6 +126,16 @@ Status Service::start() {
     std::set<std::string> revoked;
     for (const auto& [serial, word] : read_words(files_.revoked())) revoked.insert(serial);
     links_->refuse(std::move(revoked));
+    start_parts(program);
+    fill_state();
+    resume();
+    say("node " + identity_.node + " serves cluster " + identity_.cluster_id + ", agents' port " +
+        std::to_string(links_->port()));
+    return Done{};
+}
+
+// What workers are started, set up and followed with.
+void Service::start_parts(const std::string& program) {
     launcher_ = std::make_unique<Launcher>(
         loop_, program,
         WorkerEvents{.started = [this](AttemptKey key, std::uint32_t rank,
@@ -153,6 +155,10 @@ Status Service::start() {
                head_->send(protocol::encode(protocol::FromAgent{chunk}));
     });
     logs_->on_complete = [this](AttemptKey key) { let_go(key); };
+}
+
+// What this node is, and has to tell the head.
+void Service::fill_state() {
     state_.node = identity_.node;
     state_.boot_id = boot_id();
     Labels labels = inventory_.labels;
@@ -169,6 +175,10 @@ Status Service::start() {
     state_.scratch_quota = options_.scratch_quota;
     state_.next_news = outbox_.next();
     for (auto& [seq, news] : outbox_.kept()) keep_unacknowledged(state_, std::move(news));
+}
+
+// The attempts that an agent before this one has left.
+void Service::resume() {
     std::vector<std::string> damaged;
     for (const AttemptImage& image : kept_attempts(files_, live_image, damaged)) adopt(image);
     for (const AttemptImage& image : kept_attempts(files_, ended_image, damaged)) {
@@ -176,9 +186,6 @@ Status Service::start() {
         ship_rest(image);
     }
     for (const std::string& text : damaged) warn("left alone: " + text);
-    say("node " + identity_.node + " serves cluster " + identity_.cluster_id + ", agents' port " +
-        std::to_string(links_->port()));
-    return Done{};
 }
 
 // An attempt of before a restart: its workers may be running, or have ended meanwhile.

@@ -8,25 +8,24 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <type_traits>
-#include <utility>
 
-#include "daemon/agent/beginning.hpp"
-#include "daemon/agent/cgroup.hpp"
-#include "daemon/agent/group_links.hpp"
-#include "daemon/agent/identity.hpp"
-#include "daemon/agent/inventory.hpp"
-#include "daemon/agent/journal.hpp"
-#include "daemon/agent/launcher.hpp"
-#include "daemon/agent/log_shipper.hpp"
-#include "daemon/agent/machine.hpp"
-#include "daemon/agent/ports.hpp"
-#include "daemon/agent/preparation.hpp"
-#include "daemon/agent/undelivered.hpp"
-#include "daemon/agent/worker_server.hpp"
+#include "daemon/agent/delivery/log_shipper.hpp"
+#include "daemon/agent/delivery/undelivered.hpp"
+#include "daemon/agent/disk/journal.hpp"
+#include "daemon/agent/disk/start_state.hpp"
+#include "daemon/agent/hardware/cgroup.hpp"
+#include "daemon/agent/hardware/inventory.hpp"
+#include "daemon/agent/hardware/ports.hpp"
+#include "daemon/agent/machine/machine.hpp"
+#include "daemon/agent/peers/group_links.hpp"
+#include "daemon/agent/peers/identity.hpp"
+#include "daemon/agent/preparation/preparation.hpp"
+#include "daemon/agent/worker_link/worker_server.hpp"
+#include "daemon/agent/workers/launcher.hpp"
 
 namespace rtrain::agent {
 
+struct WorkerPlace;
 class Service {
   public:
     static Result<std::unique_ptr<Service>> open(const AgentOptions& options, DirectoryLock lock);
@@ -48,6 +47,9 @@ class Service {
 
     Service(AgentOptions options, Identity identity, DirectoryLock lock, Outbox outbox);
     Status start();
+    void start_parts(const std::string& program);
+    void fill_state();
+    void resume();
     void adopt(const AttemptImage& image);
     void ship_rest(const AttemptImage& image);
 
@@ -127,6 +129,7 @@ class Service {
     Status listen_to_workers();
     void admit(AttemptKey key, const Held& one);
     Status start_worker(const Held& held, const protocol::LaunchWorker& worker);
+    WorkerPlace place_of(const Held& held, const WorkerStart& start) const;
     std::string context_json(const Held& held, std::uint32_t rank) const;
     void flush_journal(AttemptKey key);
     void flush_journal_in(AttemptKey key, std::int64_t ms);
@@ -180,9 +183,6 @@ class Service {
 
 // The place of what is short and waited for: on the same storage, with threads that uploads and copies cannot fill.
 inline std::string apart_from_uploads(const std::string& storage_path) { return "short " + storage_path; }
-
-std::int64_t boot_ms();  // CLOCK_BOOTTIME
-std::int64_t wall_ms();
 
 template <class Work, class Then>
 void Service::offload_at(const std::string& place, Work work, Then then) {

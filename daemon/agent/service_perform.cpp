@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "daemon/agent/environment.hpp"
-#include "daemon/agent/gpu_pulse.hpp"
-#include "daemon/agent/named_logs.hpp"
-#include "daemon/agent/places.hpp"
-#include "daemon/agent/say.hpp"
+#include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/delivery/named_logs.hpp"
+#include "daemon/agent/delivery/uploads.hpp"
+#include "daemon/agent/hardware/gpu_heartbeat.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/service.hpp"
-#include "daemon/agent/start_directory.hpp"
-#include "daemon/agent/uploads.hpp"
+#include "daemon/agent/workers/environment.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 
 namespace rtrain::agent {

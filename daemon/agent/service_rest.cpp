@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/agent/environment.hpp"
-#include "daemon/agent/say.hpp"
+#include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/log.hpp"
 #include "daemon/agent/service.hpp"
-#include "storage/uri/removal.hpp"
+#include "daemon/agent/workers/environment.hpp"
+#include "storage/uri/files/removal.hpp"
 
 namespace rtrain::agent {
 namespace {

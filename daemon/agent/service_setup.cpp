@@ -1,9 +1,10 @@
 // `setup:` within a preparation: its lines are shipped as they come, its failure is the attempt's and permanent.
 #include <filesystem>
 
-#include "daemon/agent/places.hpp"
+#include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "daemon/agent/preparation/unused.hpp"
 #include "daemon/agent/service.hpp"
-#include "daemon/agent/unused.hpp"
 
 namespace rtrain::agent {
 

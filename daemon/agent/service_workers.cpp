@@ -9,20 +9,21 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "daemon/agent/affinity.hpp"
-#include "daemon/agent/entrypoint.hpp"
-#include "daemon/agent/environment.hpp"
-#include "daemon/agent/nvidia_nodes.hpp"
-#include "daemon/agent/places.hpp"
-#include "daemon/agent/say.hpp"
+#include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/delivery/staged_files.hpp"
+#include "daemon/agent/delivery/uploads.hpp"
+#include "daemon/agent/hardware/affinity.hpp"
+#include "daemon/agent/hardware/nvidia_nodes.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/service.hpp"
-#include "daemon/agent/stacks.hpp"
-#include "daemon/agent/staged_files.hpp"
-#include "daemon/agent/start_directory.hpp"
-#include "daemon/agent/uploads.hpp"
-#include "daemon/agent/user_rights.hpp"
+#include "daemon/agent/workers/entrypoint.hpp"
+#include "daemon/agent/workers/environment.hpp"
+#include "daemon/agent/workers/stacks.hpp"
+#include "daemon/agent/workers/user_rights.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/uri/tree.hpp"
+#include "storage/uri/files/tree.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -136,14 +137,34 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
     auto cwd = start_directory(gear, facts(), worker.rank);
     if (!cwd) return cwd.error();
     start.cwd = *cwd;
-    const std::string scratch = files_.scratch(key);
-    if (Status made = make_scratch(scratch, gear.user); !made) return made;
+    if (Status made = make_scratch(files_.scratch(key), gear.user); !made) return made;
+    const WorkerPlace place = place_of(one, start);
+    {
+        const UserRights::Worn worn(UserRights(gear.user));  // venv/bin is the user's
+        if (worn.taken()) start.program = without_shell_layer(std::move(start.program), place.tool_path);
+    }
+    start.environment = worker_environment(gear.prepare, one.launch, worker, gear.job, place);
+    if (gear.setup && !gear.setup->virtual_env.empty()) start.environment["VIRTUAL_ENV"] = gear.setup->virtual_env;
+    for (const auto& [name, value] : user_variables(gear.user))
+        if (!gear.job.env.contains(name)) start.environment[name] = value;
+    start.processors =
+        processor_list(processors_for(gear.job.cpu_affinity, worker, one.launch.workers.size(), inventory_));
+    if (cgroups_)
+        if (const auto group = cgroups_->make(key)) start.cgroup = *group;
+    launcher_->start(start);
+    return Done{};
+}
+
+// Where the worker finds what it is told of in its environment.
+WorkerPlace Service::place_of(const Held& one, const WorkerStart& start) const {
+    const AttemptGear& gear = *one.gear;
+    const AttemptKey key = start.attempt;
     WorkerPlace place{.node = identity_.node,
                       .run_path = run_path_of(gear),
                       .socket = socket_path_,
                       .key = gear.key,
                       .worker_library = worker_library_,
-                      .scratch = scratch,
+                      .scratch = files_.scratch(key),
                       .working_dir = gear.setup ? gear.working_dir : "",
                       .start_dir = start.cwd,
                       .code_list = start.directory + code_list_name,
@@ -163,20 +184,7 @@ Status Service::start_worker(const Held& one, const protocol::LaunchWorker& work
     if (!venv.empty()) place.tool_path = venv + "/bin:" + place.tool_path;  // it has a `python`
     if (venv.empty())
         place.tool_path = path_with_python(place.tool_path, gear.job.interpreter, files_.attempt(key) + "/bin");
-    {
-        const UserRights::Worn worn(UserRights(gear.user));  // venv/bin is the user's
-        if (worn.taken()) start.program = without_shell_layer(std::move(start.program), place.tool_path);
-    }
-    start.environment = worker_environment(gear.prepare, one.launch, worker, gear.job, place);
-    if (!venv.empty()) start.environment["VIRTUAL_ENV"] = venv;
-    for (const auto& [name, value] : user_variables(gear.user))
-        if (!gear.job.env.contains(name)) start.environment[name] = value;
-    start.processors =
-        processor_list(processors_for(gear.job.cpu_affinity, worker, one.launch.workers.size(), inventory_));
-    if (cgroups_)
-        if (const auto group = cgroups_->make(key)) start.cgroup = *group;
-    launcher_->start(start);
-    return Done{};
+    return place;
 }
 
 // As long as there are attempts: a walk over their scratch directories, on the pool, with a pause after it.

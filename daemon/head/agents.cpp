@@ -8,7 +8,7 @@
 #include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {
 namespace {

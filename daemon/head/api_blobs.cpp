@@ -8,7 +8,7 @@
 #include "daemon/head/ownership.hpp"
 #include "daemon/head/view_json.hpp"
 #include "storage/checkpoint/run_directory.hpp"
-#include "storage/uri/disk.hpp"
+#include "storage/uri/files/disk.hpp"
 
 namespace rtrain::head {
 namespace {

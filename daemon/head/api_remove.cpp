@@ -13,10 +13,10 @@
 #include "daemon/head/ownership.hpp"
 #include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"
-#include "storage/uri/beneath.hpp"
-#include "storage/uri/file_rights.hpp"
-#include "storage/uri/removal.hpp"
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/beneath.hpp"
+#include "storage/uri/files/file_rights.hpp"
+#include "storage/uri/files/removal.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -11,8 +11,8 @@
 #include "daemon/head/view_json.hpp"
 #include "daemon/head/words.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
-#include "storage/uri/file_rights.hpp"
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/file_rights.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {
 namespace {

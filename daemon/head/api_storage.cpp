@@ -11,7 +11,7 @@
 #include "daemon/head/plain_files.hpp"
 #include "daemon/head/reach.hpp"
 #include "daemon/head/view_json.hpp"
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -9,7 +9,7 @@
 #include "daemon/head/view_json.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/spec/limits.hpp"
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -105,30 +105,21 @@ void with_request(Ask& ask, Then then) {
     on_pool(ask, [kept = ask] { return read_request(kept); }, go_on);
 }
 
-// All that is wrong with the request, at once.
-Submission read_submission(const Ask& ask, ReadRequest read, For use, Problems& problems) {
-    const json& body = read.body;
-    spec::ReadAnswer& job = read.job;
-    Submission out;
-    problems.insert(problems.begin(), job.problems.begin(), job.problems.end());
-    const bool job_is_read = job.job.has_value();
-    if (job_is_read) out.job = std::move(*job.job);
-    out.key = text_field(body, "key", problems);
-    out.code_sha256 = text_field(body, "code_sha256", problems);
-    out.restore_from = text_field(body, "restore_from", problems);
-    out.resume = flag_field(body, "resume", problems);
-    out.fresh_name = flag_field(body, "new", problems);
+// Secrets, and the lines of the job's file that messages name.
+void read_objects(const json& body, Submission& out, Problems& problems) {
+    constexpr std::size_t lines_most = 64;
     if (body.contains("secrets") && body["secrets"].is_object()) out.secrets = body["secrets"];
     if (body.contains("secrets") && !body["secrets"].is_object() && !body["secrets"].is_null())
         problems.push_back({.path = "secrets", .message = "must be an object of names and values"});
-    constexpr std::size_t lines_most = 64;
     if (body.contains("lines") && body["lines"].is_object() && body["lines"].value("at", json()).is_object() &&
         body["lines"]["at"].size() <= lines_most)
         out.lines = body["lines"];
     if (text_of(out.lines).size() > spec::request_lines_most)
         problems.push_back(
             {.path = "lines", .message = "is longer than " + std::to_string(spec::request_lines_most) + " bytes"});
-    if (use == For::submit) check_secrets(out, problems);
+}
+
+void read_array(const json& body, bool job_is_read, Submission& out, Problems& problems) {
     if (const std::string array = text_field(body, "array", problems); !array.empty()) {
         auto parsed = parse_array(array);
         if (parsed) out.array = *std::move(parsed);
@@ -137,10 +128,10 @@ Submission read_submission(const Ask& ask, ReadRequest read, For use, Problems& 
             problems.push_back({.path = "array", .message = parsed.error().message, .suggestion = parsed.error().next});
     }
     if (body.contains("array_member")) out.member = array_member(body["array_member"], problems);
-    if (out.restore_from.size() > spec::request_text_most)
-        problems.push_back({.path = "restore_from",
-                            .message = "is longer than " + std::to_string(spec::request_text_most) + " bytes"});
-    if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
+}
+
+// The archives of the job's code and of its driver: they were uploaded, by this caller.
+void check_archives(const Ask& ask, const Submission& out, Problems& problems) {
     if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
         problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
     else if (!out.code_sha256.empty() &&
@@ -157,6 +148,29 @@ Submission read_submission(const Ask& ask, ReadRequest read, For use, Problems& 
         problems.push_back({.path = "env.RTRAIN_DRIVER_SHA256",
                             .message = "this blob was not uploaded by " + ask.caller.user,
                             .suggestion = "PUT /v1/blobs/" + driver->second + " first"});
+}
+
+// All that is wrong with the request, at once.
+Submission read_submission(const Ask& ask, ReadRequest read, For use, Problems& problems) {
+    const json& body = read.body;
+    spec::ReadAnswer& job = read.job;
+    Submission out;
+    problems.insert(problems.begin(), job.problems.begin(), job.problems.end());
+    const bool job_is_read = job.job.has_value();
+    if (job_is_read) out.job = std::move(*job.job);
+    out.key = text_field(body, "key", problems);
+    out.code_sha256 = text_field(body, "code_sha256", problems);
+    out.restore_from = text_field(body, "restore_from", problems);
+    out.resume = flag_field(body, "resume", problems);
+    out.fresh_name = flag_field(body, "new", problems);
+    read_objects(body, out, problems);
+    if (use == For::submit) check_secrets(out, problems);
+    read_array(body, job_is_read, out, problems);
+    if (out.restore_from.size() > spec::request_text_most)
+        problems.push_back({.path = "restore_from",
+                            .message = "is longer than " + std::to_string(spec::request_text_most) + " bytes"});
+    if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
+    check_archives(ask, out, problems);
     if (use == For::submit && out.job.name.empty() && problems.empty())
         problems.push_back({.path = "name", .message = "is missing"});
     return out;

@@ -85,42 +85,67 @@ void get_tokens(Ask& ask) {
     reply_list(ask, rows.size(), [rows](std::size_t i) { return token_json(rows[i]); });
 }
 
+namespace {
+
+// What a token that was asked for is to be.
+struct TokenWish {
+    Role role = Role::user;
+    std::string user;
+    std::optional<std::int64_t> expires_ms;  // from now; 0: never; none: as long as the role's tokens do
+    std::int64_t uses = 1;
+};
+
+Status read_expiry(const json& body, TokenWish& wish) {
+    const json expires = body.value("expires_ms", json());
+    if (expires.is_null()) return Done{};
+    const bool number = expires.is_number_integer() && expires.get<std::int64_t>() >= 0 &&
+                        expires.get<std::int64_t>() <= expires_at_most_ms;
+    if (!number || (expires.get<std::int64_t>() == 0 && wish.role == Role::node))
+        return Error{ErrorCode::usage,
+                     "expires_ms is a number of milliseconds from now, at most 100 years; 0: never, for people", ""};
+    wish.expires_ms = expires.get<std::int64_t>();
+    return Done{};
+}
+
+Status read_uses(const json& body, TokenWish& wish) {
+    const json uses = body.value("uses", json(1));
+    wish.uses = uses.is_number_integer() ? uses.get<std::int64_t>() : 0;
+    if (wish.uses < 1 || wish.uses > uses_at_most || (wish.uses > 1 && wish.role != Role::node))
+        return Error{ErrorCode::usage,
+                     "uses is 1 to " + std::to_string(uses_at_most) + ", and more than 1 only for role node", ""};
+    return Done{};
+}
+
+Result<TokenWish> read_token_wish(const json& body) {
+    const json role_text = body.value("role", json("user")), user = body.value("user", json(""));
+    const auto role = role_of(role_text.is_string() ? role_text.get<std::string>() : "");
+    if (!role)
+        return Error{ErrorCode::usage, "role is one of admin, user, viewer, node", "rtrain token create --role user"};
+    if (!user.is_string() || (user.get<std::string>().empty() && *role != Role::node))
+        return Error{ErrorCode::usage, "user is missing: whom the token is for", "rtrain token create --user NAME"};
+    TokenWish wish{.role = *role, .user = user.get<std::string>()};
+    if (!wish.user.empty() && !is_user_name(wish.user)) return bad_user_name();
+    if (Status read = read_expiry(body, wish); !read) return read.error();
+    if (Status read = read_uses(body, wish); !read) return read.error();
+    return wish;
+}
+
+}  // namespace
+
 void post_token(Ask& ask) {
     const auto body = body_of(ask);
     if (!body) return refuse(ask, body.error());
-    const json role_text = body->value("role", json("user")), user = body->value("user", json("")),
-               expires = body->value("expires_ms", json());
-    const auto role = role_of(role_text.is_string() ? role_text.get<std::string>() : "");
-    if (!role)
-        return refuse(
-            ask, {ErrorCode::usage, "role is one of admin, user, viewer, node", "rtrain token create --role user"});
-    if (!user.is_string() || (user.get<std::string>().empty() && *role != Role::node))
-        return refuse(ask,
-                      {ErrorCode::usage, "user is missing: whom the token is for", "rtrain token create --user NAME"});
-    if (!user.get<std::string>().empty() && !is_user_name(user.get<std::string>())) return refuse(ask, bad_user_name());
-    const bool lasts = expires.is_null();
-    const bool number = expires.is_number_integer() && expires.get<std::int64_t>() >= 0 &&
-                        expires.get<std::int64_t>() <= expires_at_most_ms;
-    const bool never = number && expires.get<std::int64_t>() == 0;
-    if ((!lasts && !number) || (never && *role == Role::node))
-        return refuse(ask,
-                      {ErrorCode::usage,
-                       "expires_ms is a number of milliseconds from now, at most 100 years; 0: never, for people", ""});
-    const json uses = body->value("uses", json(1));
-    const bool several = uses.is_number_integer() && uses.get<std::int64_t>() > 1;
-    if (!uses.is_number_integer() || uses.get<std::int64_t>() < 1 || uses.get<std::int64_t>() > uses_at_most ||
-        (several && *role != Role::node))
-        return refuse(ask,
-                      {ErrorCode::usage,
-                       "uses is 1 to " + std::to_string(uses_at_most) + ", and more than 1 only for role node", ""});
+    const auto wish = read_token_wish(*body);
+    if (!wish) return refuse(ask, wish.error());
+    const bool for_node = wish->role == Role::node;
     const std::int64_t now = wall_ms();
-    std::int64_t until = now + (*role == Role::node ? join_token_ms : person_token_ms);
-    if (!lasts) until = never ? 0 : now + expires.get<std::int64_t>();
-    const FreshToken fresh = make_token({.role = *role,
-                                         .user = user.get<std::string>(),
+    std::int64_t until = now + wish->expires_ms.value_or(for_node ? join_token_ms : person_token_ms);
+    if (wish->expires_ms == 0) until = 0;
+    const FreshToken fresh = make_token({.role = wish->role,
+                                         .user = wish->user,
                                          .now_wall_ms = now,
                                          .expires_wall_ms = until,
-                                         .uses_left = *role == Role::node ? uses.get<std::int64_t>() : -1,
+                                         .uses_left = for_node ? wish->uses : -1,
                                          .ca_fingerprint = ask.head.identity.ca_fingerprint});
     ask.head.tokens.set(fresh.row);
     json out = token_json(fresh.row);

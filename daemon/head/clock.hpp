@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "scheduler/ids.hpp"
+#include "scheduler/model/ids.hpp"
 
 namespace rtrain::head {
 

@@ -5,7 +5,7 @@
 
 #include "daemon/head/counting.hpp"
 #include "daemon/head/shell.hpp"
-#include "daemon/net/posted.hpp"
+#include "daemon/net/loop/posted.hpp"
 
 namespace rtrain::head {
 namespace {

@@ -91,7 +91,8 @@ void count_placed(Head& head, const Attempt& attempt) {
                             static_cast<double>((attempt.placed_at - run->second.submitted).ms) / 1e3);
 }
 
-// Words of the agent's coordinator (daemon/agent/coordinator.cpp): one notice for each kind of trouble of a checkpoint.
+// Words of the agent's coordinator (daemon/agent/machine/coordinator.cpp): one notice for each kind of trouble of a
+// checkpoint.
 bool tells_of_a_lost_checkpoint(const std::string& reason) {
     return reason.starts_with("storage_") || reason == "ranks_ended" || reason == "checkpoint_given_up";
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

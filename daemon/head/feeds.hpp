@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/net/loop.hpp"
+#include "daemon/net/loop/loop.hpp"
 #include "daemon/net/server.hpp"
 
 namespace rtrain::head {

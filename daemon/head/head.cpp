@@ -11,7 +11,7 @@
 
 #include "daemon/head/routes.hpp"
 #include "daemon/head/shell.hpp"
-#include "daemon/net/descriptors.hpp"
+#include "daemon/net/loop/descriptors.hpp"
 
 namespace rtrain {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/queues.hpp"
-#include "scheduler/result.hpp"
+#include "scheduler/model/queues.hpp"
+#include "scheduler/model/result.hpp"
 #include "storage/spec/limits.hpp"
 
 namespace rtrain {

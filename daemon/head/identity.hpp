@@ -5,7 +5,7 @@
 
 #include "daemon/net/server.hpp"
 #include "daemon/security/security.hpp"
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

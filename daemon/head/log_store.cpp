@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "storage/uri/descriptor.hpp"
+#include "storage/uri/files/descriptor.hpp"
 
 namespace rtrain::head {
 namespace {

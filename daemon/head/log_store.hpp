@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/ids.hpp"
-#include "scheduler/result.hpp"
+#include "scheduler/model/ids.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::head {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/net/loop/work_thread.hpp"
 #include "daemon/net/server.hpp"
-#include "daemon/net/work_thread.hpp"
 
 namespace rtrain::head {
 

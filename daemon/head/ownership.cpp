@@ -6,7 +6,7 @@
 
 #include "daemon/head/plain_files.hpp"
 #include "daemon/head/view_json.hpp"
-#include "storage/uri/removal.hpp"
+#include "storage/uri/files/removal.hpp"
 
 namespace rtrain::head {
 bool is_admin(const Caller& caller) { return caller.role == Role::admin; }

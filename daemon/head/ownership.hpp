@@ -9,7 +9,7 @@
 
 #include "daemon/head/shell.hpp"
 #include "daemon/head/view_json.hpp"
-#include "storage/uri/descriptor.hpp"
+#include "storage/uri/files/descriptor.hpp"
 
 namespace rtrain::head {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/head/routes.hpp"
-#include "storage/uri/beneath.hpp"
+#include "storage/uri/files/beneath.hpp"
 
 namespace rtrain::head {
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "daemon/head/turn.hpp"
-#include "daemon/net/loop.hpp"
-#include "daemon/net/work_thread.hpp"
+#include "daemon/net/loop/loop.hpp"
+#include "daemon/net/loop/work_thread.hpp"
 #include "scheduler/plan.hpp"
 
 namespace rtrain::head {

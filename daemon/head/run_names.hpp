@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "scheduler/records.hpp"
+#include "scheduler/model/records.hpp"
 
 namespace rtrain::head {
 

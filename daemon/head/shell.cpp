@@ -9,8 +9,8 @@
 
 #include "daemon/head/dropped_tokens.hpp"
 #include "daemon/head/routes.hpp"
-#include "storage/uri/removal.hpp"
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/removal.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {
 namespace {

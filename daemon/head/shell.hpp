@@ -30,8 +30,8 @@
 #include "daemon/head/run_names.hpp"
 #include "daemon/head/tokens.hpp"
 #include "daemon/metrics/metrics.hpp"
+#include "daemon/net/loop/work_thread.hpp"
 #include "daemon/net/server.hpp"
-#include "daemon/net/work_thread.hpp"
 #include "storage/state/journal.hpp"
 
 namespace rtrain::head {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "daemon/net/loop.hpp"
+#include "daemon/net/loop/loop.hpp"
 
 namespace rtrain::head {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "daemon/head/view_json.hpp"
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {
 namespace {

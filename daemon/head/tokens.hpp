@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "daemon/net/server.hpp"
-#include "scheduler/ids.hpp"
-#include "scheduler/result.hpp"
+#include "scheduler/model/ids.hpp"
+#include "scheduler/model/result.hpp"
 #include "storage/state/journal.hpp"
 
 namespace rtrain::head {

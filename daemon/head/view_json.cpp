@@ -7,7 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "scheduler/elastic.hpp"
+#include "scheduler/model/derived.hpp"
+#include "scheduler/placement/largest.hpp"
 
 namespace rtrain::head {
 namespace {

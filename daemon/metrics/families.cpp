@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::metrics {
 namespace {

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/net/asio.hpp"
 #include "daemon/net/connection_table.hpp"
-#include "daemon/net/place_pools.hpp"
+#include "daemon/net/loop/asio.hpp"
+#include "daemon/net/loop/place_pools.hpp"
 #include "daemon/net/server.hpp"
 
 namespace rtrain::net {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "daemon/net/lanes.hpp"
-#include "daemon/net/port_owner.hpp"
+#include "daemon/net/loop/port_owner.hpp"
+#include "daemon/net/loop/side_thread.hpp"
 #include "daemon/net/session.hpp"
-#include "daemon/net/side_thread.hpp"
 #include "daemon/net/tls.hpp"
 
 namespace rtrain::net {

@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "daemon/net/connection_table.hpp"
-#include "daemon/net/loop.hpp"
-#include "scheduler/result.hpp"
+#include "daemon/net/loop/loop.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::net {
 

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "daemon/net/target.hpp"
+#include "daemon/net/http/target.hpp"
 
 namespace rtrain::net {
 namespace {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <mutex>
 
-#include "daemon/net/http_parser.hpp"
+#include "daemon/net/http/http_parser.hpp"
 #include "daemon/net/lanes.hpp"
 #include "daemon/net/served_files.hpp"
 #include "daemon/net/tls.hpp"

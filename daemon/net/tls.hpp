@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "daemon/net/asio.hpp"
 #include "daemon/net/client.hpp"
+#include "daemon/net/loop/asio.hpp"
 #include "daemon/net/server.hpp"
 
 namespace rtrain::net {

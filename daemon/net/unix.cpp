@@ -18,7 +18,7 @@
 #include <set>
 #include <utility>
 
-#include "daemon/net/asio.hpp"
+#include "daemon/net/loop/asio.hpp"
 
 namespace rtrain::net {
 namespace {

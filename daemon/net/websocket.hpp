@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "daemon/net/asio.hpp"
-#include "daemon/net/http_parser.hpp"
+#include "daemon/net/http/http_parser.hpp"
 #include "daemon/net/lanes.hpp"
+#include "daemon/net/loop/asio.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/net/wire.hpp"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/net/asio.hpp"
+#include "daemon/net/loop/asio.hpp"
 
 namespace rtrain::net {
 

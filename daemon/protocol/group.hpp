@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/protocol/attempt_ref.hpp"
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::protocol {
 

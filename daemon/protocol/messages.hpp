@@ -15,8 +15,8 @@
 #include "daemon/protocol/group.hpp"
 #include "daemon/protocol/orders.hpp"
 #include "daemon/protocol/pulse.hpp"
-#include "scheduler/records.hpp"
-#include "scheduler/result.hpp"
+#include "scheduler/model/records.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::protocol {
 
@@ -95,7 +95,7 @@ struct Deleted {
     std::uint64_t run = 0; std::string directory{};
     bool operator==(const Deleted&) const = default;
 };
-// reason: missing_ranks, storage_full and others of daemon/agent/coordinator.cpp
+// reason: missing_ranks, storage_full and others of daemon/agent/machine/coordinator.cpp
 struct Notice {
     AttemptRef attempt{}; std::string text{}; std::string reason{};
     bool operator==(const Notice&) const = default;

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::security {
 

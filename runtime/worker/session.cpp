@@ -113,6 +113,16 @@ Session::~Session() {
 
 bool Session::foreign_process() const { return ::getpid() != process_; }
 
+// Returns why the agent did not welcome this rank.
+std::string Session::give_up_dialling() {
+    std::string why = link_.open() ? "it does not answer" : link_.why_closed();
+    link_.close();
+    // An agent that has just come back may not have found its workers yet: its first refusals are not its last word.
+    if (!refused_.empty() && welcomed_ && lost_at_ && Clock::now() - *lost_at_ < refusal_patience)
+        why = "it refused: " + std::exchange(refused_, {});
+    return why;
+}
+
 std::string Session::dial(Place place) {
     holder_ = 0;
     if (board_) kept_.erase(kept_.begin(), kept_.upper_bound(board_->heard()));
@@ -138,16 +148,7 @@ std::string Session::dial(Place place) {
             hear(std::move(message));
         });
     }
-    if (!welcome) {
-        std::string why = link_.open() ? "it does not answer" : link_.why_closed();
-        link_.close();
-        // An agent that has just come back may not have found its workers yet: its first refusals are not its last
-        // word.
-        if (!refused_.empty() && welcomed_ && lost_at_ && Clock::now() - *lost_at_ < refusal_patience) {
-            why = "it refused: " + std::exchange(refused_, {});
-        }
-        return why;
-    }
+    if (!welcome) return give_up_dialling();
     if (place == Place::not_wanted && holder_ == 0) holder_ = -1;  // an agent that has not heard of places
     if (holder_ != 0) {
         link_.close();

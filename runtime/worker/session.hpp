@@ -75,6 +75,7 @@ class Session {  // every int is an RTW_ code
     Session(Settings settings, Place place) : settings_(std::move(settings)), opened_for_(place) {}
 
     std::string dial(Place);  // empty: welcome was heard
+    std::string give_up_dialling();
     int take_place(Lock&, const char* doing);
     int not_ours() const;
     int wrong_process() const;

@@ -7,7 +7,7 @@
 
 #include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/listing.hpp"
-#include "storage/uri/tree.hpp"
+#include "storage/uri/files/tree.hpp"
 
 namespace rtrain::storage {
 namespace {

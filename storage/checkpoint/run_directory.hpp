@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/result.hpp"
-#include "storage/uri/store.hpp"
+#include "scheduler/model/result.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::storage {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/records.hpp"
-#include "scheduler/result.hpp"
+#include "scheduler/model/records.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::spec {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "storage/spec/file_reader.hpp"
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::spec {
 namespace {

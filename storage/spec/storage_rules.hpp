@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::spec {
 

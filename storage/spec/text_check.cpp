@@ -7,6 +7,14 @@
 namespace rtrain::spec {
 namespace {
 
+// Whether `second` may follow `first` in a character of three or four bytes (RFC 3629, section 4): neither an overlong
+// form, nor a surrogate, nor beyond U+10FFFF.
+bool is_second_byte(unsigned first, unsigned second) {
+    const unsigned least = first == 0xE0 ? 0xA0U : first == 0xF0 ? 0x90U : 0x80U;
+    const unsigned most = first == 0xED ? 0x9FU : first == 0xF4 ? 0x8FU : 0xBFU;
+    return first >= 0xE0 && first <= 0xF4 && second >= least && second <= most;
+}
+
 // Bytes of the UTF-8 character at `at`; 0 when it is not one.
 std::size_t character_bytes(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
@@ -14,17 +22,9 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
     const auto tail = [&](std::size_t i) { return (byte(at + i) & 0xC0U) == 0x80U; };
     if (first < 0x80) return 1;
     if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
-    if (first >= 0xE0 && first <= 0xEF) {
-        const unsigned second = byte(at + 1);
-        if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F)) return 0;
-        return tail(1) && tail(2) ? 3 : 0;
-    }
-    if (first >= 0xF0 && first <= 0xF4) {
-        const unsigned second = byte(at + 1);
-        if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F)) return 0;
-        return tail(1) && tail(2) && tail(3) ? 4 : 0;
-    }
-    return 0;
+    if (!is_second_byte(first, byte(at + 1)) || !tail(2)) return 0;
+    if (first <= 0xEF) return 3;
+    return tail(3) ? 4 : 0;
 }
 
 std::string byte_text(char c) {

@@ -1,7 +1,7 @@
 # cmake -DFOLDER=<scheduler> -DOUT=<file> -P decider.cmake
 # Writes a header with the hash of all that decides: events replayed by another decider need not give the records that
 # they gave, also where its version is the same.
-file(GLOB sources ${FOLDER}/*.cpp ${FOLDER}/*.hpp)
+file(GLOB_RECURSE sources ${FOLDER}/*.cpp ${FOLDER}/*.hpp)
 list(SORT sources)
 set(all "")
 foreach(source ${sources})

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "scheduler/controller.hpp"
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 #include "storage/state/audit.hpp"
+#include "storage/state/codec/text.hpp"
 
 namespace rtrain::state {
 
@@ -121,12 +122,5 @@ class SqliteJournal : public Journal {
     struct Body;
     std::unique_ptr<Body> body_;
 };
-
-// JSON with a version; unknown fields of a newer minor are kept. Deterministic: equal values give equal bytes.
-std::string encode(const Record& record);
-Result<Record> decode_record(const std::string& text);
-std::string encode(const Event& event);
-Result<Event> decode_event(const std::string& text);
-std::string event_kind(const Event& event);
 
 }  // namespace rtrain::state

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::state {
 

@@ -1,6 +1,8 @@
 // How long a gang's verdict and seats take: `bench_placement [nodes]` prints one JSON object of p50 and p99 in
 // microseconds. Nodes have 8 GPUs and are 60-85 % full, from a fixed generator, so that two runs measure the same
 // thing. Each round places a gang (timed), takes its room and settles the index (timed apart), and gives it back.
+#include "scheduler/placement/placement.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

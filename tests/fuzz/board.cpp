@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "daemon/agent/boards.hpp"
+#include "daemon/agent/worker_link/boards.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;

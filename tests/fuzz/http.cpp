@@ -1,6 +1,6 @@
 // HTTP: a request or an answer in two pieces, cut anywhere, and the target of a request.
-#include "daemon/net/http_parser.hpp"
-#include "daemon/net/target.hpp"
+#include "daemon/net/http/http_parser.hpp"
+#include "daemon/net/http/target.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;

@@ -1,6 +1,5 @@
 // The answers of a server that claims to be S3.
-#include "storage/uri/s3_xml.hpp"
-
+#include "storage/uri/s3/xml.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain::storage;

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cmd/plan_case.hpp"
+#include "cmd/plan/plan_case.hpp"
 #include "tests/oracle/oracle.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-"""Names that programs give to checkpoints, as Python reads and claims them; tests/unit/checkpoint_names.cpp has the same rules."""
+"""Names that programs give to checkpoints, as Python reads and claims them; tests/unit/checkpoint/names.cpp has the same rules."""
 
 from __future__ import annotations
 

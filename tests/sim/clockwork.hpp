@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "scheduler/ids.hpp"
+#include "scheduler/model/ids.hpp"
 
 namespace rtrain::sim {
 

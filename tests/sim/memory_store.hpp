@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "storage/uri/store.hpp"
+#include "storage/uri/files/store.hpp"
 
 namespace rtrain::sim {
 

@@ -2,7 +2,7 @@
 // two outputs; its processes live on (their shims write the exit files), until the node itself reboots.
 #pragma once
 
-#include "daemon/agent/machine.hpp"
+#include "daemon/agent/machine/machine.hpp"
 #include "tests/sim/world.hpp"
 
 namespace rtrain::sim {

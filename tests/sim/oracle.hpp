@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/agent/words.hpp"
+#include "daemon/agent/machine/messages.hpp"
 #include "scheduler/controller.hpp"
 #include "tests/sim/clockwork.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/agent/machine.hpp"
+#include "daemon/agent/machine/machine.hpp"
 #include "tests/unit/folder.hpp"
 
 namespace rtrain::agent::setup {

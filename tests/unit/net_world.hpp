@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/net/client.hpp"
-#include "daemon/net/loop.hpp"
+#include "daemon/net/loop/loop.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/security/security.hpp"
 #include "tests/unit/catch.hpp"

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "storage/uri/s3.hpp"
-#include "storage/uri/s3_client.hpp"
+#include "storage/uri/s3/client.hpp"
+#include "storage/uri/s3/s3.hpp"
 #include "tests/unit/catch.hpp"
 
 namespace rtrain::storage {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <random>
 
-#include "storage/state/event_fields.hpp"
-#include "storage/state/record_fields.hpp"
+#include "storage/state/codec/event_fields.hpp"
+#include "storage/state/codec/record_fields.hpp"
 
 namespace rtrain::state {
 

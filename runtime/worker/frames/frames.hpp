@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "scheduler/result.hpp"
+#include "scheduler/model/result.hpp"
 
 namespace rtrain::worker {
 

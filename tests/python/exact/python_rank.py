@@ -1,4 +1,4 @@
-"""The same training as tests/unit/torch_probe.cpp, by PyTorch's own DistributedDataParallel: one rank of a mixed group.
+"""The same training as tests/unit/torch/probe.cpp, by PyTorch's own DistributedDataParallel: one rank of a mixed group.
 
 usage: python_rank.py OUT LAST
 """

@@ -1,5 +1,5 @@
 # Breaks invariant 7, 12: a renumbered attempt is not erased from the records.
-set(PLANT_FILE scheduler/change.cpp)
+set(PLANT_FILE scheduler/index/change.cpp)
 set(PLANT_FROM [==[    erased_attempts_.insert(from);
 ]==])
 set(PLANT_TO [==[]==])

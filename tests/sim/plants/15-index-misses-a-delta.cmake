@@ -1,5 +1,5 @@
 # Breaks the index of free slots: what an attempt takes or gives back is shown, but the index is not told.
-set(PLANT_FILE scheduler/ledger_nodes.cpp)
+set(PLANT_FILE scheduler/index/ledger_nodes.cpp)
 set(PLANT_FROM [==[    if (more) gains_.add(id);
     index_.put_free(view);
 }

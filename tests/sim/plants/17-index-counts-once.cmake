@@ -1,5 +1,5 @@
 # Breaks the index of free slots: a node that it knows already is not counted again for the shapes that it keeps.
-set(PLANT_FILE scheduler/free_index.cpp)
+set(PLANT_FILE scheduler/placement/free_index.cpp)
 set(PLANT_FROM [==[    nodes_[found->second] = node;
     changed(found->second, What::all);
 ]==])

@@ -25,7 +25,7 @@ from typing import Any
 from rtrain._by_value import by_value
 
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-# These .gitignore patterns leave secrets out of a folder that nobody named. storage/spec/pack.cpp has the same list.
+# These .gitignore patterns leave secrets out of a folder that nobody named. storage/spec/archive/pack.cpp has the same list.
 SECRET_FILES = (
     *(".env", ".env.*", "*.env", ".envrc", ".ssh", ".aws", ".azure", ".kube", ".gnupg", ".docker", ".config/gcloud"),
     *(".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials.json"),

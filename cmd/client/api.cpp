@@ -1,0 +1,270 @@
+// Calls to the head; the only file of cmd/ that speaks HTTP.
+#include "cmd/client/api.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "cmd/line/settings.hpp"
+#include "daemon/net/client.hpp"
+
+namespace rtrain::cmd {
+
+using nlohmann::json;
+
+struct Api::Body {
+    Body(Invocation& invocation, net::Endpoint endpoint, std::string shown_address)
+        : call(invocation), client(std::move(endpoint)), address(std::move(shown_address)) {}
+    Invocation& call;
+    net::Client client;
+    std::string address;
+
+    Result<net::Response> send(const net::Call& request);
+    Result<json> send_json(const net::Call& request);
+    Error refused(const net::Response& response, const net::Call& request);
+};
+
+namespace {
+
+// Pieces of a stream to events: blocks of lines, ended by an empty one.
+class EventReader {
+  public:
+    explicit EventReader(const std::function<bool(const StreamEvent&)>& on_event) : on_event_(on_event) {}
+
+    bool piece(std::string_view text) {
+        rest_ += text;
+        std::size_t start = 0;
+        for (std::size_t end; (end = rest_.find('\n', start)) != rest_.npos; start = end + 1) {
+            std::string_view line(rest_.data() + start, end - start);
+            if (line.ends_with('\r')) line.remove_suffix(1);
+            if (!this->line(line)) return false;
+        }
+        rest_.erase(0, start);
+        return true;
+    }
+
+  private:
+    bool line(std::string_view line) {
+        if (line.empty()) {
+            const bool something = !event_.data.empty() || !event_.name.empty();
+            const StreamEvent event = std::exchange(event_, {});
+            return !something || on_event_(event);
+        }
+        const auto colon = line.find(':');
+        std::string_view value = colon == line.npos ? std::string_view() : line.substr(colon + 1);
+        if (value.starts_with(' ')) value.remove_prefix(1);
+        const std::string_view field = line.substr(0, colon);
+        if (field == "data") event_.data += (event_.data.empty() ? "" : "\n") + std::string(value);
+        if (field == "event") event_.name = value;
+        if (field == "id") event_.id = value;
+        return true;
+    }
+
+    const std::function<bool(const StreamEvent&)>& on_event_;
+    std::string rest_;
+    StreamEvent event_;
+};
+
+void abort_call(void* client) { static_cast<net::Client*>(client)->abort(); }
+
+}  // namespace
+
+Api::Api(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+Api::~Api() = default;
+Api::Api(Api&&) noexcept = default;
+const std::string& Api::address() const { return body_->address; }
+
+Result<Api> Api::open(Invocation& call) {
+    Result<Settings> settings = Settings::load(call.arguments);
+    if (!settings) return settings.error();
+    const Place place{.address = settings->value("address"),
+                      .token = settings->value("token"),
+                      .ca = settings->value("ca"),
+                      .ca_fingerprint = settings->value("ca_fingerprint")};
+    return open(call, place, 5'000);
+}
+
+Result<Api> Api::open(Invocation& call, const Place& place, std::int64_t connect_timeout_ms) {
+    if (place.address.empty())
+        return Error{.code = ErrorCode::unreachable,
+                     .message = "no cluster is known: there is no context, no RTRAIN_ADDRESS and no --address",
+                     .next =
+                         "rtrain up (a cluster on this machine), or rtrain context add NAME --address HOST:PORT "
+                         "--token T --ca FILE"};
+    if (place.ca.empty() && place.ca_fingerprint.empty())
+        return Error{.code = ErrorCode::unauthorised,
+                     .message = "the CA of the cluster at " + place.address +
+                                " is not known, so it cannot be told from an impostor",
+                     .next = "give --ca FILE (on the head: <data>/ca.crt), or RTRAIN_CA, or use a context"};
+    Result<HostPort> where = parse_host_port(place.address, 7433);
+    if (!where) return where.error();
+    net::Endpoint endpoint;
+    endpoint.host = where->host;
+    endpoint.port = where->port;
+    endpoint.ca = place.ca;
+    endpoint.ca_fingerprint = place.ca.empty() ? place.ca_fingerprint : "";
+    endpoint.bearer = place.token;
+    endpoint.connect_timeout_ms = connect_timeout_ms;
+    return Api(std::make_unique<Body>(call, std::move(endpoint), host_port_text(where->host, where->port)));
+}
+
+Error Api::Body::refused(const net::Response& response, const net::Call& request) {
+    const json body = json::parse(response.body, nullptr, false);
+    Error error{.code = code_from("", response.status),
+                .message = "the head at " + address + " answered " + request.method + " " + request.target +
+                           " with HTTP " + std::to_string(response.status),
+                .next = "rtrain doctor"};
+    if (!body.is_object()) return error;
+    error.code = code_from(body.value("code", ""), response.status);
+    error.message = body.value("message", error.message);
+    error.next = body.value("next", "");
+    for (const json& p : body.value("problems", json::array())) {
+        call.problems.push_back({.path = p.value("path", ""),
+                                 .line = p.value("line", 0),
+                                 .column = p.value("column", 0),
+                                 .message = p.value("message", ""),
+                                 .suggestion = p.value("suggestion", "")});
+        call.out.talk(p.value("path", "") + ": " + p.value("message", ""));
+    }
+    if (error.code == ErrorCode::unauthorised && error.next.empty())
+        error.next = "rtrain context list, or rtrain token create on the head";
+    return error;
+}
+
+Result<net::Response> Api::Body::send(const net::Call& request) {
+    Result<net::Response> response = client.call(request);
+    if (!response) {
+        Error error = response.error();
+        if (error.next.empty() && error.code == ErrorCode::unreachable)
+            error.next = "rtrain head start, or name the head with --address or --context";
+        return error;
+    }
+    if (response->status >= 400) return refused(*response, request);
+    return response;
+}
+
+Result<json> Api::Body::send_json(const net::Call& request) {
+    Result<net::Response> response = send(request);
+    if (!response) return response.error();
+    json value = json::parse(response->body.empty() ? "{}" : response->body, nullptr, false);
+    if (value.is_discarded())
+        return Error{
+            .code = ErrorCode::internal,
+            .message = "the head at " + address + " answered " + request.target + " with something that is not JSON",
+            .next = "rtrain version here and rtrain status: do the versions match?"};
+    return value;
+}
+
+Result<json> Api::get(const std::string& target) {
+    net::Call request;
+    request.target = target;
+    return body_->send_json(request);
+}
+
+Result<json> Api::list(const std::string& target) {
+    json all = {{"items", json::array()}};
+    std::string cursor;
+    for (;;) {
+        const std::string more =
+            cursor.empty() ? "" : (target.find('?') == target.npos ? "?" : "&") + ("cursor=" + url_part(cursor));
+        Result<json> page = get(target + more);
+        if (!page) return page;
+        for (json& item : (*page)["items"]) all["items"].push_back(std::move(item));
+        const json next = page->value("next_cursor", json());
+        if (next.is_null() || next == "") return all;
+        const std::string following = next.is_string() ? next.get<std::string>() : next.dump();
+        if (following == cursor) return all;
+        cursor = following;
+    }
+}
+
+Result<json> Api::post(const std::string& target, const json& body) {
+    net::Call request;
+    request.method = "POST";
+    request.target = target;
+    request.body = body.dump();
+    request.headers["content-type"] = "application/json";
+    return body_->send_json(request);
+}
+
+Result<json> Api::remove(const std::string& target) {
+    net::Call request;
+    request.method = "DELETE";
+    request.target = target;
+    return body_->send_json(request);
+}
+
+Result<bool> Api::exists(const std::string& target) {
+    net::Call request;
+    request.method = "HEAD";
+    request.target = target;
+    Result<net::Response> response = body_->client.call(request);
+    if (!response) return response.error();
+    if (response->status == 404) return false;
+    if (response->status >= 400) return body_->refused(*response, request);
+    return true;
+}
+
+Result<std::string> Api::bytes(const std::string& target) {
+    net::Call request;
+    request.target = target;
+    Result<net::Response> response = body_->send(request);
+    if (!response) return response.error();
+    return std::move(response->body);
+}
+
+Status Api::save(const std::string& target, const std::string& to_file) {
+    net::Call request;
+    request.target = target;
+    request.save_to = to_file;
+    Result<net::Response> response = body_->send(request);
+    if (!response) return response.error();
+    return Done{};
+}
+
+Status Api::put_file(const std::string& target, const std::string& file, const ByteProgress& progress) {
+    net::Call request;
+    request.method = "PUT";
+    request.target = target;
+    request.body_file = file;
+    request.on_progress = progress;
+    Result<net::Response> response = body_->send(request);
+    if (!response) return response.error();
+    return Done{};
+}
+
+Status Api::follow(const std::string& target, const std::function<bool(const StreamEvent&)>& on_event) {
+    EventReader reader(on_event);
+    bool ended_by_us = false;
+    net::Call request;
+    request.target = target;
+    request.headers["accept"] = "text/event-stream";
+    request.on_piece = [&](std::string_view piece) {
+        const bool go_on = !interrupted() && reader.piece(piece);
+        ended_by_us = ended_by_us || !go_on;
+        return go_on;
+    };
+    watch_interrupts(abort_call, &body_->client);
+    Result<net::Response> response = body_->send(request);
+    watch_interrupts(nullptr, nullptr);
+    if (response || ended_by_us || interrupted()) return Done{};
+    return response.error();
+}
+
+std::string url_part(std::string_view text) {
+    static const char digits[] = "0123456789ABCDEF";
+    std::string out;
+    for (const char c : text) {
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                           c == '_' || c == '.' || c == '~';
+        if (plain) {
+            out += c;
+        } else {
+            const auto byte = static_cast<unsigned char>(c);
+            out += '%';
+            out += digits[byte >> 4];
+            out += digits[byte & 15];
+        }
+    }
+    return out;
+}
+
+}  // namespace rtrain::cmd

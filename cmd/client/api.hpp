@@ -1,0 +1,51 @@
+// The head's HTTP API (docs/http-api.md), as calls that give JSON or an error with the head's own words.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "cmd/line/invocation.hpp"
+
+namespace rtrain::net {
+class Client;
+}
+
+namespace rtrain::cmd {
+
+struct Place;
+struct StreamEvent {
+    std::string id, name, data;
+};  // of server-sent events
+using ByteProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+class Api {
+  public:
+    static Result<Api> open(Invocation& call);  // the cluster that flags, environment and context name
+    static Result<Api> open(Invocation& call, const Place& place, std::int64_t connect_timeout_ms);
+    ~Api();
+    Api(Api&&) noexcept;
+
+    Result<nlohmann::json> get(const std::string& target);
+    Result<nlohmann::json> list(const std::string& target);  // all pages: {"items": [...]}
+    Result<nlohmann::json> post(const std::string& target, const nlohmann::json& body);
+    Result<nlohmann::json> remove(const std::string& target);
+    Result<bool> exists(const std::string& target);        // HEAD
+    Result<std::string> bytes(const std::string& target);  // a body that is not JSON
+    Status save(const std::string& target, const std::string& to_file);
+    Status put_file(const std::string& target, const std::string& file, const ByteProgress& progress);
+    // Follows until the stream ends, `on_event` says false, or Ctrl-C (then `interrupted()`).
+    Status follow(const std::string& target, const std::function<bool(const StreamEvent&)>& on_event);
+    const std::string& address() const;
+
+  private:
+    struct Body;
+    explicit Api(std::unique_ptr<Body> body);
+    std::unique_ptr<Body> body_;
+};
+
+std::string url_part(std::string_view text);  // percent-encoded
+
+}  // namespace rtrain::cmd

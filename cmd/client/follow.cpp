@@ -1,0 +1,245 @@
+// Lines of a run, live. The stream carries no resume id: after a break it is asked for anew, and as many lines of each
+// rank's file as were seen are passed over.
+#include "cmd/client/follow.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/terminal.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t shown_at_most = 16;  // ranks
+constexpr std::int64_t failed_lines = 100;
+constexpr std::int64_t clocks_apart_ms = 60'000;
+constexpr std::int64_t alike_within_ms = 20'000;  // notices that differ in numbers alone: missing ranks come every 30 s
+
+std::string file_of(const json& line) {
+    return line.value("attempt", json(0)).dump() + "/" + line.value("rank", json(0)).dump() + "/" +
+           string_of(line, "stream");
+}
+
+std::string without_digits(std::string text) {
+    std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+    return text;
+}
+
+class Follower {
+  public:
+    Follower(Invocation& call, const LogWish& wish, std::uint64_t notices_after)
+        : call_(call), wish_(wish), last_notice_(notices_after) {}
+
+    std::uint64_t last_notice() const { return last_notice_; }
+
+    // A stream that began with the last lines cannot be counted from its start: each file goes on behind the time of
+    // its last line. Times are the nodes', which may differ a little, and lines may have waited for the head.
+    void begin_stream(LogWish& asked) {
+        in_stream_.clear();
+        if (asked.tail < 0 && !by_time_) return;
+        if (last_wall_ms_ == 0) return;
+        by_time_ = true;
+        seen_.clear();
+        shown_until_ = last_of_file_;
+        others_until_ = last_wall_ms_;
+        asked.tail = -1;
+        asked.since_wall_ms = last_wall_ms_ - clocks_apart_ms;
+    }
+
+    bool on_event(const StreamEvent& event) {
+        json value = json::parse(event.data.empty() ? "{}" : event.data, nullptr, false);
+        if (event.name == "end") {
+            if (value.is_object() && value.contains("run") && value["run"].is_object()) value = value["run"];
+            if (value.is_object()) end_ = std::move(value);
+            return false;
+        }
+        if (event.name == "notice" && value.is_object()) return on_notice(value);
+        if (!value.is_object() || !value.contains("line")) return true;
+        const std::string file = file_of(value);
+        const std::int64_t time = parse_time(string_of(value, "time")).value_or(0);
+        const auto until = shown_until_.find(file);
+        if (by_time_ && time <= (until == shown_until_.end() ? others_until_ : until->second)) return true;
+        if (++in_stream_[file] <= seen_[file]) return true;
+        seen_[file] = in_stream_[file];
+        last_of_file_[file] = time;
+        last_wall_ms_ = std::max(last_wall_ms_, time);
+        if (wish_.show == LogWish::Show::as_they_come) print_line(call_, wish_, value);
+        return true;
+    }
+
+    const std::optional<json>& end() const { return end_; }
+
+  private:
+    bool on_notice(const json& notice) {
+        last_notice_ = std::max(last_notice_, notice.value("id", std::uint64_t{0}));
+        const std::int64_t time = parse_time(string_of(notice, "time")).value_or(0);
+        const auto [told, fresh] = told_.try_emplace(without_digits(string_of(notice, "text")), time);
+        if (!fresh && time - std::exchange(told->second, std::max(told->second, time)) < alike_within_ms) return true;
+        call_.out.talk("rtrain: " + shown_line(string_of(notice, "text")));
+        return true;
+    }
+
+    Invocation& call_;
+    const LogWish& wish_;
+    std::uint64_t last_notice_;                 // its event's id
+    std::map<std::string, std::int64_t> told_;  // notices, and when such a one came last
+    std::map<std::string, std::uint64_t> seen_, in_stream_;
+    std::map<std::string, std::int64_t> last_of_file_, shown_until_;
+    std::int64_t last_wall_ms_ = 0, others_until_ = 0;
+    bool by_time_ = false;
+    std::optional<json> end_;
+};
+
+// Who comes while it hangs is told the newest notice, and what comes then. Without an answer all of them come again.
+std::uint64_t before_newest_notice(Api& api, const std::string& run) {
+    const Result<json> newest = newest_notice(api, run);
+    if (!newest || newest->is_null()) return 0;
+    return std::max<std::uint64_t>(newest->value("id", std::uint64_t{1}), 1) - 1;
+}
+
+// The last lines of the ranks that failed.
+void print_failed(Invocation& call, Api& api, LogWish wish, const std::string& id) {
+    wish.rank = "failed";
+    wish.tail = failed_lines;
+    Result<std::string> lines = api.bytes(log_target(id, wish, false));
+    if (!lines) return call.out.talk("the failed ranks' lines: " + lines.error().message);
+    for (const std::string& text : split(*lines, '\n')) {
+        const json line = json::parse(text, nullptr, false);
+        if (line.is_object()) print_line(call, wish, line);
+    }
+}
+
+}  // namespace
+
+Result<json> newest_notice(Api& api, const std::string& run) {
+    Result<json> events = api.list("/v1/events?limit=1000&run=" + url_part(run));
+    if (!events) return events.error();
+    json newest;
+    for (json& event : (*events)["items"])
+        if (string_of(event, "kind") == "Notice") newest = std::move(event);
+    return newest;
+}
+
+void choose_shown(LogWish& wish, const json& run) {
+    if (!wish.rank.empty()) return;
+    const json logs = run.value("job", json::object()).value("logs", json::object());
+    const std::string show = string_of(logs, "show");
+    const json workers = run.value("workers", json(0));
+    if (show == "none") {
+        wish.show = LogWish::Show::never;
+        wish.tail = 0;
+    } else if (show == "failed") {
+        wish.show = LogWish::Show::at_the_end;
+        wish.tail = 0;
+    } else if (show == "auto" || show.empty()) {
+        if (workers.is_number() && workers.get<std::int64_t>() > shown_at_most) wish.rank = "0";
+    } else {
+        wish.rank = show;
+    }
+}
+
+std::string log_target(const std::string& run, const LogWish& wish, bool follow) {
+    std::string target = "/v1/runs/" + url_part(run) + "/logs?follow=" + (follow ? "true" : "false");
+    if (!wish.rank.empty()) target += "&rank=" + url_part(wish.rank);
+    if (!wish.attempt.empty()) target += "&attempt=" + url_part(wish.attempt);
+    if (!wish.stream.empty()) target += "&stream=" + url_part(wish.stream);
+    if (wish.since_wall_ms > 0)
+        target += "&since_ms=" + std::to_string(std::max<std::int64_t>(wall_now_ms() - wish.since_wall_ms, 0));
+    if (wish.tail >= 0) target += "&tail=" + std::to_string(wish.tail);
+    return target;
+}
+
+void print_line(Invocation& call, const LogWish& wish, const json& line) {
+    const std::string text = string_of(line, "line");
+    if (wish.grep && !wish.grep->found_in(text)) return;
+    const json rank = line.value("rank", json(0));
+    std::string prefix = wish.prefix && rank.is_number() ? "rank " + rank.dump() + " | " : "";
+    if (wish.timestamps) prefix = string_of(line, "time") + " " + prefix;
+    call.out.each(line, "line", prefix + shown_line(text) + "\n");
+}
+
+// For people as they follow; for programs a list like any other verb's.
+void print_lines(Invocation& call, const LogWish& wish, std::vector<json> lines) {
+    if (call.out.for_people()) {
+        for (const json& line : lines) print_line(call, wish, line);
+        return;
+    }
+    json items = json::array();
+    for (json& line : lines)
+        if (!wish.grep || wish.grep->found_in(string_of(line, "line"))) items.push_back(std::move(line));
+    call.out.list({{"items", std::move(items)}}, {}, "line", "");
+}
+
+int detached(Invocation& call, const std::string& run) {
+    call.out.talk("\ndetached; " + run + " goes on. Stop it with: rtrain stop " + run);
+    return 130;
+}
+
+bool may_come_back(const Error& error) { return error.code == ErrorCode::unreachable || error.code == ErrorCode::io; }
+
+Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& run, const LogWish& wish) {
+    constexpr std::int64_t pause_ms = 500;
+    constexpr std::int64_t away_at_most_ms = 600'000;  // then nobody is coming back: exit 5
+    constexpr std::int64_t was_there_ms = 30'000;      // a call that lasted longer had found the head
+    std::int64_t away_since_ms = 0;
+    const std::string id = string_of(run, "run_id");
+    const bool lives = !is_terminal(run);  // else its notices are its past: rtrain events
+    Follower follower(call, wish, lives ? before_newest_notice(api, id) : 0);
+    LogWish asked = wish;
+    bool told = false;
+    while (!interrupted()) {
+        follower.begin_stream(asked);
+        const std::int64_t begun_ms = wall_now_ms();
+        const std::string notices = lives ? "&notices_after=" + std::to_string(follower.last_notice()) : "";
+        const Status followed = api.follow(log_target(id, asked, true) + notices, [&](const StreamEvent& event) {
+            told = false;
+            away_since_ms = 0;
+            return follower.on_event(event);
+        });
+        if (interrupted()) break;
+        if (follower.end()) {
+            if (wish.show == LogWish::Show::at_the_end) print_failed(call, api, wish, id);
+            return std::optional<json>(*follower.end());
+        }
+        if (!followed && !may_come_back(followed.error())) return followed.error();
+        if (followed || away_since_ms == 0 || wall_now_ms() - begun_ms > was_there_ms) away_since_ms = wall_now_ms();
+        if (!followed && wall_now_ms() - away_since_ms > away_at_most_ms) return followed.error();
+        if (!followed && !told)
+            call.out.talk("the head is away (" + followed.error().message +
+                          "); the run goes on, and so will its lines");
+        told = !followed;
+        if (followed) {
+            Result<json> now = api.get("/v1/runs/" + url_part(id));
+            if (now && is_terminal(*now)) return std::optional<json>(std::move(*now));
+        }
+        if (wait_or_interrupt(pause_ms)) break;
+    }
+    return std::optional<json>();
+}
+
+int followed_exit(Api& api, const json& run, bool propagate) {
+    if (string_of(run, "state") == "SUCCEEDED") return 0;
+    if (!propagate) return 1;
+    Result<json> attempts = api.list("/v1/runs/" + url_part(string_of(run, "run_id")) + "/attempts");
+    if (!attempts || (*attempts)["items"].empty()) return 1;
+    json last;
+    for (const json& attempt : (*attempts)["items"])
+        if (last.is_null() || attempt.value("number", 0) > last.value("number", 0)) last = attempt;
+    const json failure = last.value("first_failure", json());
+    if (!failure.is_object()) return 1;
+    for (const json& worker : last.value("workers", json::array())) {
+        if (worker.value("rank", json(-1)) != failure.value("rank", json(0))) continue;
+        if (worker.contains("exit_code") && worker["exit_code"].is_number() && worker["exit_code"] != 0)
+            return worker["exit_code"].get<int>();
+        if (worker.contains("signal") && worker["signal"].is_number() && worker["signal"] != 0)
+            return 128 + worker["signal"].get<int>();
+    }
+    return 1;
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,157 @@
+// Finds a run's directory: on this machine's file systems, or on the head through its API.
+#include "cmd/client/run_store.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cmd/line/settings.hpp"
+#include "cmd/text/status_text.hpp"
+#include "daemon/agent/peers/cluster_store.hpp"
+#include "daemon/net/client.hpp"
+#include "storage/uri/open_store.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::string_view cluster_scheme = "cluster://";
+
+Result<RunStore> on_cluster(Invocation& call, const std::string& run_name, const std::string& checkpoint) {
+    Result<Settings> settings = Settings::load(call.arguments);
+    if (!settings) return settings.error();
+    Result<Api> api = Api::open(call);  // says what is missing, in words
+    if (!api) return api.error();
+    Result<HostPort> where = parse_host_port(settings->value("address"), 7433);
+    if (!where) return where.error();
+    net::Endpoint endpoint;
+    endpoint.host = where->host;
+    endpoint.port = where->port;
+    endpoint.ca = settings->value("ca");
+    endpoint.ca_fingerprint = endpoint.ca.empty() ? settings->value("ca_fingerprint") : "";
+    endpoint.bearer = settings->value("token");
+    return RunStore{.store = agent::open_cluster_store(std::move(endpoint)),
+                    .storage_path = "",
+                    .run_name = run_name,
+                    .checkpoint = checkpoint,
+                    .shown = "cluster://" + run_name};
+}
+
+Result<RunStore> on_disk(const fs::path& run_directory, const std::string& checkpoint) {
+    std::error_code failed;
+    if (!fs::exists(run_directory / "run.json", failed))
+        return Error{.code = ErrorCode::not_found,
+                     .message = run_directory.string() + (fs::exists(run_directory, failed)
+                                                              ? " is no run's directory: it has no run.json"
+                                                              : " is not there"),
+                     .next = "give <storage_path>/<run name>, on a machine that sees that storage"};
+    Result<std::unique_ptr<storage::Store>> store = storage::open_file_store(run_directory.parent_path().string());
+    if (!store) return store.error();
+    return RunStore{.store = std::move(*store),
+                    .storage_path = run_directory.parent_path().string(),
+                    .run_name = run_directory.filename().string(),
+                    .checkpoint = checkpoint,
+                    .shown = run_directory.string()};
+}
+
+Result<bool> holds(storage::Store& store, const std::string& path) {
+    const Result<std::string> text = store.get(path);
+    if (!text && text.error().code != ErrorCode::not_found) return text.error();
+    return text.ok();
+}
+
+// `path`: bucket/prefix/run, or with a checkpoint's name behind it.
+Result<RunStore> in_bucket(const std::string& path, const std::string& checkpoint) {
+    const auto slash = path.rfind('/');
+    const std::string shown = "s3://" + path;
+    if (slash == path.npos)
+        return Error{.code = ErrorCode::usage,
+                     .message = shown + " names a bucket, and no run in it",
+                     .next = "give s3://BUCKET/PREFIX/RUN"};
+    const std::string above = path.substr(0, slash), name = path.substr(slash + 1);
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store("s3://" + above);
+    if (!store) return store.error();
+    const Result<bool> run = holds(**store, name + "/run.json");
+    if (!run) return run.error();
+    if (*run)
+        return RunStore{.store = std::move(*store),
+                        .storage_path = "s3://" + above,
+                        .run_name = name,
+                        .checkpoint = checkpoint,
+                        .shown = shown};
+    const Result<bool> committed = holds(**store, name + "/.manifest.json");
+    if (!committed) return committed.error();
+    if (*committed && checkpoint.empty()) return in_bucket(above, name);
+    return Error{.code = ErrorCode::not_found,
+                 .message = shown + " is no run's directory: it has no run.json",
+                 .next = "give <storage_path>/<run name>"};
+}
+
+Result<RunStore> from_path(const std::string& text, const std::string& checkpoint) {
+    Result<storage::StorageUri> uri =
+        storage::parse_uri(text.find("://") == text.npos ? fs::absolute(text).string() : text);
+    if (!uri) return uri.error();
+    if (uri->scheme == storage::Scheme::s3) return in_bucket(uri->path, checkpoint);
+    if (uri->scheme != storage::Scheme::file)
+        return Error{.code = ErrorCode::invalid,
+                     .message = text + ": this version reads runs from file systems, s3:// and cluster:// only",
+                     .next = "mount or copy it, then give its path"};
+    fs::path path = fs::path(uri->path).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    std::error_code failed;
+    const bool is_checkpoint = checkpoint.empty() && fs::exists(path / ".manifest.json", failed);
+    return is_checkpoint ? on_disk(path.parent_path(), path.filename().string()) : on_disk(path, checkpoint);
+}
+
+Result<RunStore> from_name(Invocation& call, const std::string& name, const std::string& checkpoint) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> run = api->get("/v1/runs/" + url_part(name));
+    if (!run) return run.error();
+    const std::string storage = string_of(*run, "storage_path");
+    if (storage.empty() || storage.starts_with(cluster_scheme))
+        return on_cluster(call, string_of(*run, "name"), checkpoint);
+    return from_path(storage + "/" + string_of(*run, "name"), checkpoint);
+}
+
+}  // namespace
+
+Result<StoredPath> open_stored_path(Invocation& call, const std::string& text) {
+    if (text.starts_with(cluster_scheme)) {
+        Result<RunStore> opened = on_cluster(call, text.substr(cluster_scheme.size()), "");
+        if (!opened) return opened.error();
+        return StoredPath{.store = std::move(opened->store), .root = "cluster://", .path = opened->run_name};
+    }
+    Result<storage::StorageUri> uri =
+        storage::parse_uri(text.find("://") == text.npos ? fs::absolute(text).string() : text);
+    if (!uri) return uri.error();
+    const bool bucket = uri->scheme == storage::Scheme::s3;
+    const auto slash = bucket ? uri->path.find('/') : std::string::size_type{0};
+    std::string root = bucket ? "s3://" + uri->path.substr(0, slash) : "/";
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store(bucket                                 ? root
+                                                                        : uri->scheme == storage::Scheme::file ? "/"
+                                                                                                               : text);
+    if (!store) return store.error();
+    return StoredPath{.store = std::move(*store),
+                      .root = bucket ? root + "/" : root,
+                      .path = slash == uri->path.npos ? "" : uri->path.substr(slash + 1)};
+}
+
+bool is_path(const std::string& text) {
+    std::error_code failed;
+    return text.find('/') != text.npos || text == "." || fs::exists(fs::path(text) / "run.json", failed);
+}
+
+Result<RunStore> open_run_store(Invocation& call, const std::string& text) {
+    const auto at = text.rfind('@');
+    std::error_code failed;
+    const bool split =
+        at != text.npos && text.find('/', at) == text.npos && !(is_path(text) && fs::exists(text, failed));
+    const std::string place = split ? text.substr(0, at) : text;
+    const std::string checkpoint = split ? text.substr(at + 1) : "";
+    if (place.starts_with(cluster_scheme)) return on_cluster(call, place.substr(cluster_scheme.size()), checkpoint);
+    return is_path(place) ? from_path(place, checkpoint) : from_name(call, place, checkpoint);
+}
+
+}  // namespace rtrain::cmd

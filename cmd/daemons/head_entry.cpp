@@ -1,0 +1,112 @@
+// From flags to a serving head, in the foreground or behind.
+#include "cmd/daemons/head_entry.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "cmd/line/settings.hpp"
+#include "cmd/text/process.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+
+using nlohmann::json;
+
+std::string head_data(const Arguments& arguments) { return absolute(arguments.text("data", data_home() + "/head")); }
+
+std::string reachable_host(const std::string& bound) {
+    if (bound != "0.0.0.0" && bound != "::") return bound;
+    ifaddrs* first = nullptr;
+    std::string found = "127.0.0.1";
+    if (getifaddrs(&first) != 0) return found;
+    for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
+        const bool candidate = at->ifa_addr != nullptr && at->ifa_addr->sa_family == AF_INET &&
+                               (at->ifa_flags & IFF_LOOPBACK) == 0 && (at->ifa_flags & IFF_UP) != 0;
+        if (!candidate) continue;
+        char text[INET_ADDRSTRLEN] = "";
+        inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr, text, sizeof text);
+        found = text;
+        break;
+    }
+    freeifaddrs(first);
+    return found;
+}
+
+json started_json(const HeadOptions& options, const HeadStarted_& started) {
+    const std::string address = host_port_text(reachable_host(options.host), started.port);
+    json value = {{"address", address},
+                  {"host", options.host},
+                  {"port", started.port},
+                  {"pid", getpid()},
+                  {"data", options.data_dir},
+                  {"cluster_id", started.cluster_id},
+                  {"name", started.name},
+                  {"ca", started.ca},
+                  {"ca_fingerprint", started.ca_fingerprint},
+                  {"admin_token", started.admin_token},
+                  {"warnings", started.warnings}};
+    if (!started.join_token.empty()) {
+        value["join_token"] = started.join_token;
+        value["join_token_expires"] = time_text(started.join_token_expires_wall_ms);
+        value["join_command"] = "rtrain node join " + address + " --token " + started.join_token + " --name node-1";
+    }
+    return value;
+}
+
+Status serve(const HeadOptions& options, const std::function<void(const json&)>& ready) {
+    const std::string pid_file = options.data_dir + head_pid_file;
+    Status known = Done{};
+    const Status served = serve_head(options, [&](const HeadStarted_& started) {
+        const json told = started_json(options, started);
+        known = write_pid_file(pid_file, told["address"].get<std::string>());
+        if (known) return ready(told);
+        std::raise(SIGTERM);  // nobody would find it to end it
+    });
+    remove_pid_file(pid_file);
+    return served ? known : served;
+}
+
+Result<json> serve_detached(const HeadOptions& options, int until_pid) {
+    constexpr std::int64_t wait_ms = 30'000;
+    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) -> Result<int> {
+        const Status served = serve(options, [&](const json& told) {
+            hand_over(told.dump());
+            end_with(until_pid);
+        });
+        if (!served) return served.error();
+        return 0;
+    };
+    Result<Detached> started = detach(options.data_dir + "/head.log", wait_ms, daemon);
+    if (!started) return started.error();
+    return json::parse(started->handed_over);
+}
+
+Result<std::string> keep_context(Invocation& call, const json& started) {
+    const std::string path = user_config_path(call.arguments);
+    Result<ConfigFile> config = read_config(path);
+    if (!config) return config.error();
+    Place place{
+        .address = started["address"], .token = started["admin_token"], .ca = started["ca"], .ca_fingerprint = ""};
+    std::string name;
+    for (const auto& [known, other] : config->contexts)
+        if (other.ca == place.ca) name = known;
+    const bool first_start = !place.token.empty();
+    if (!first_start && name.empty()) return std::string();  // somebody else's cluster: he has the token
+    if (!name.empty() && !first_start) place.token = config->contexts[name].token;
+    for (int number = 1; name.empty(); ++number) {
+        const std::string wanted = started.value("name", "rtrain") + (number == 1 ? "" : "-" + std::to_string(number));
+        if (config->contexts.find(wanted) == config->contexts.end()) name = wanted;
+    }
+    const bool make_current = first_start || config->current.empty();
+    if (Status changed = change_config(path, {{name, place}}, {}, make_current ? std::optional(name) : std::nullopt);
+        !changed)
+        return changed.error();
+    return name;
+}
+
+}  // namespace rtrain::cmd

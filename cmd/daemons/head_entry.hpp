@@ -1,0 +1,25 @@
+// Starting a head from the command line: options from flags, the pid file, and what is told once it listens.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "cmd/line/invocation.hpp"
+#include "daemon/head/head.hpp"
+
+namespace rtrain::cmd {
+
+std::string head_data(const Arguments& arguments);  // --data, else <data home>/head
+inline const char* head_pid_file = "/head.pid";
+
+// What people and programs are told of a started head; the text of a detached one's hand-over.
+nlohmann::json started_json(const HeadOptions& options, const HeadStarted_& started);
+// Serves in this process, with a pid file; `ready` is given started_json.
+Status serve(const HeadOptions& options, const std::function<void(const nlohmann::json&)>& ready);
+Result<nlohmann::json> serve_detached(const HeadOptions& options, int until_pid = 0);  // ends with that process
+// Puts the cluster into the user's configuration: a new context on the first start, its address on later ones.
+// Returns the context's name.
+Result<std::string> keep_context(Invocation& call, const nlohmann::json& started);
+std::string reachable_host(const std::string& bound);  // of "0.0.0.0": this machine's own address
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,317 @@
+// rtrain up and down: a head and N agents on this machine, on loopback, as real daemons with TLS and tokens.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/api.hpp"
+#include "cmd/daemons/head_entry.hpp"
+#include "cmd/daemons/node_entry.hpp"
+#include "cmd/line/settings.hpp"
+#include "cmd/text/process.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::int64_t ready_within_ms = 30'000;
+constexpr std::int64_t end_within_ms = 30'000;
+
+std::string base_directory(const Arguments& arguments) { return absolute(arguments.text("data", data_home() + "/up")); }
+
+int until_pid(const Arguments& arguments) { return static_cast<int>(arguments.number("until-pid", 0)); }
+
+// The head: started, or the one that runs already.
+Result<json> head_of(Invocation& call, const std::string& base) {
+    HeadOptions options;
+    options.data_dir = base + "/head";
+    options.name = call.arguments.text("name", "local");
+    options.port = static_cast<std::uint16_t>(call.arguments.number("port", options.port));
+    if (call.arguments.has("storage-root")) options.storage_root = absolute(call.arguments.text("storage-root"));
+    if (Status made = make_directory(options.data_dir); !made) return made.error();
+    Result<json> told = serve_detached(options, until_pid(call.arguments));
+    if (!told) return told;
+    for (const json& warning : (*told)["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
+    Result<std::string> context = keep_context(call, *told);
+    if (!context) return context.error();
+    if (context->empty())
+        return Error{.code = ErrorCode::unauthorised,
+                     .message = "the cluster in " + base + " exists, but " + user_config_path(call.arguments) +
+                                " has no context of it",
+                     .next = "use the configuration it was made with, or `rtrain up --data` another directory"};
+    if (Status used = change_config(user_config_path(call.arguments), {}, {}, *context); !used) return used.error();
+    (*told)["context"] = *context;
+    told->erase("admin_token");
+    return told;
+}
+
+Result<Api> api_of(Invocation& call, const std::string& context) {
+    Result<ConfigFile> config = read_config(user_config_path(call.arguments));
+    if (!config) return config.error();
+    return Api::open(call, config->contexts[context], 5'000);
+}
+
+Result<json> start_node(Invocation& call, Api& api, const std::string& base, const std::string& head,
+                        std::int64_t number) {
+    NodeOptions options;
+    options.name = "node-" + std::to_string(number);
+    options.data = base + "/" + options.name;
+    options.head = head;
+    options.peer_port = 0;
+    options.resources = call.arguments.text("resources");
+    options.fake_gpus = call.arguments.text("fake-gpus");
+    options.allow_root_workers = true;
+    auto passed = parse_pass_env(call.arguments.list("pass-env"));
+    if (!passed) return passed.error();
+    options.pass_env = std::move(*passed);
+    options.allow_setuid = call.arguments.has("allow-setuid");
+    options.until_pid = until_pid(call.arguments);
+    if (Status made = make_directory(options.data); !made) return made.error();
+    Result<json> token = api.post("/v1/tokens", {{"role", "node"}, {"user", options.name}});
+    if (!token) return token.error();
+    options.token = string_of(*token, "token");
+    return run_node_detached(options);
+}
+
+// What the log ends with: why its daemon ended, when it did so by itself.
+std::string last_line(const std::string& file) {
+    std::ifstream in(file);
+    std::string line, last;
+    while (std::getline(in, line))
+        if (!line.empty()) last = line;
+    return last;
+}
+
+Status none_has_ended(const std::string& base, std::int64_t nodes) {
+    for (std::int64_t number = 1; number <= nodes; ++number) {
+        const std::string name = "node-" + std::to_string(number), log = base + "/" + name + "/agent.log";
+        if (!read_pid_file(base + "/" + name + node_pid_file))
+            return Error{.code = ErrorCode::io, .message = name + " has ended: " + last_line(log), .next = log};
+    }
+    return Done{};
+}
+
+Status wait_ready(Api& api, const std::string& base, std::int64_t wanted) {
+    const std::int64_t deadline = wall_now_ms() + ready_within_ms;
+    for (;;) {
+        Result<json> nodes = api.list("/v1/nodes");
+        if (!nodes) return nodes.error();
+        std::int64_t ready = 0;
+        for (const json& node : (*nodes)["items"]) ready += string_of(node, "state") == "READY" ? 1 : 0;
+        if (ready >= wanted) return Done{};
+        if (Status alive = none_has_ended(base, wanted); !alive) return alive;
+        if (wall_now_ms() > deadline)
+            return Error{
+                .code = ErrorCode::timed_out,
+                .message = std::to_string(ready) + " of " + std::to_string(wanted) + " nodes are READY after 30 s",
+                .next = "rtrain nodes, and " + base + "/node-1/agent.log"};
+        if (wait_or_interrupt(50))
+            return Error{.code = ErrorCode::timed_out, .message = "interrupted", .next = "rtrain down"};
+    }
+}
+
+struct Daemon {
+    std::string what, pid_file;
+};
+std::vector<Daemon> daemons_of(const std::string& base) {  // agents first: the head hears them leave
+    std::vector<Daemon> found;
+    std::error_code failed;
+    for (fs::directory_iterator at(base, failed), end; !failed && at != end; at.increment(failed))
+        if (at->path().filename().string().starts_with("node-"))
+            found.push_back({at->path().filename().string(), at->path().string() + node_pid_file});
+    found.push_back({"head", base + "/head" + head_pid_file});
+    return found;
+}
+
+Result<json> end_all(const std::string& base) {
+    json ended = json::array();
+    for (const Daemon& daemon : daemons_of(base)) {
+        const auto running = read_pid_file(daemon.pid_file);
+        if (!running) continue;
+        Result<bool> gentle = end_process(*running, daemon.pid_file, end_within_ms);
+        if (!gentle) return gentle.error();
+        ended.push_back({{"name", daemon.what}, {"pid", running->pid}, {"killed", !*gentle}});
+    }
+    return ended;
+}
+
+Result<int> up(Invocation& call) {
+    const std::string base = base_directory(call.arguments);
+    const std::int64_t nodes = call.arguments.number("nodes", 1);
+    if (nodes < 1 || nodes > 64 || call.arguments.number("port", 0) > 65535)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--nodes is 1 to 64, --port at most 65535",
+                     .next = usage_line(call.command)};
+    for (const Daemon& daemon : daemons_of(base))
+        if (const auto running = read_pid_file(daemon.pid_file))
+            return Error{.code = ErrorCode::conflict,
+                         .message = "the cluster in " + base + " is up: " + daemon.what + " has pid " +
+                                    std::to_string(running->pid),
+                         .next = "rtrain status, or rtrain down"};
+    Result<json> told = head_of(call, base);
+    if (!told) {
+        if (Result<json> ended = end_all(base); !ended) call.out.talk("warning: " + ended.error().message);
+        return told.error();
+    }
+    Result<Api> api = api_of(call, string_of(*told, "context"));
+    Status done = api ? Status(Done{}) : Status(api.error());
+    json joined = json::array();
+    for (std::int64_t number = 1; done && number <= nodes; ++number) {
+        Result<json> node = start_node(call, *api, base, string_of(*told, "address"), number);
+        if (node)
+            joined.push_back(*node);
+        else
+            done = node.error();
+    }
+    if (done) done = wait_ready(*api, base, nodes);
+    if (!done) {
+        Result<json> ended = end_all(base);  // nothing is left half up
+        if (!ended) call.out.talk("warning: " + ended.error().message);
+        return done.error();
+    }
+    (*told)["nodes"] = joined;
+    told->erase("join_token");
+    told->erase("join_command");
+    call.out.one(*told, "name",
+                 "head at " + string_of(*told, "address") + " and " + std::to_string(nodes) +
+                     (nodes == 1 ? " node" : " nodes") + " are up; context \"" + string_of(*told, "context") +
+                     "\" is in use; data in " + base + "\nnext: rtrain submit job.yaml    to end it: rtrain down\n");
+    return 0;
+}
+
+// The head of this cluster, when it serves and the configuration knows it.
+std::optional<Api> head_below(Invocation& call, const std::string& base) {
+    Result<ConfigFile> config = read_config(user_config_path(call.arguments));
+    const auto running = read_pid_file(base + "/head" + head_pid_file);
+    std::ifstream file(base + "/head/ca.crt");
+    const std::string ca{std::istreambuf_iterator<char>(file), {}};
+    if (!config || !running || ca.empty()) return std::nullopt;
+    for (const auto& [name, place] : config->contexts) {
+        if (place.ca != ca) continue;
+        Result<Api> api = Api::open(call, place, 5'000);
+        if (api) return std::move(*api);
+    }
+    return std::nullopt;
+}
+
+std::vector<std::string> runs_with_workers(Api& api) {
+    std::vector<std::string> names;
+    const Result<json> runs = api.list("/v1/runs");
+    if (!runs) return names;
+    for (const json& run : (*runs)["items"]) {
+        const std::string state = string_of(run, "state");
+        const bool ended = state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
+        if (!ended && state != "QUEUED") names.push_back(string_of(run, "name"));
+    }
+    return names;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+    std::string out;
+    for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+    return out;
+}
+
+// Agents leave their workers to the next agent. Who ends a cluster means its trainings too, unless he says otherwise.
+Status stop_runs(Invocation& call, Api& api, const std::vector<std::string>& names) {
+    if (Status sure =
+            confirm(call, "Running: " + joined(names) +
+                              ". They will be stopped (--keep-runs: they train on until the next `rtrain up`).");
+        !sure)
+        return sure;
+    for (const std::string& name : names) {
+        const Result<json> asked = api.post("/v1/runs/" + url_part(name) + "/stop", json::object());
+        if (!asked && asked.error().code != ErrorCode::conflict && asked.error().code != ErrorCode::not_found)
+            return asked.error();
+    }
+    const std::int64_t deadline = wall_now_ms() + end_within_ms;
+    std::vector<std::string> left = runs_with_workers(api);
+    for (; !left.empty() && wall_now_ms() < deadline; left = runs_with_workers(api))
+        if (wait_or_interrupt(50))
+            return Error{.code = ErrorCode::timed_out, .message = "interrupted", .next = "rtrain down"};
+    if (left.empty()) return Done{};
+    return Error{.code = ErrorCode::timed_out,
+                 .message = joined(left) + " did not stop within 30 s",
+                 .next = "rtrain describe " + left.front() + ", or rtrain down --keep-runs"};
+}
+
+Result<int> down(Invocation& call) {
+    const std::string base = base_directory(call.arguments);
+    std::optional<Api> api = head_below(call, base);
+    const std::vector<std::string> busy = api ? runs_with_workers(*api) : std::vector<std::string>{};
+    if (call.arguments.has("dry-run")) {
+        json items = json::array();
+        for (const Daemon& daemon : daemons_of(base))
+            if (const auto running = read_pid_file(daemon.pid_file))
+                items.push_back({{"name", daemon.what}, {"pid", running->pid}});
+        call.out.list({{"items", items}, {"dry_run", true}, {"runs", busy}}, {{"NAME", "name"}, {"PID", "pid"}}, "name",
+                      "nothing runs there");
+        if (!busy.empty()) call.out.talk("running: " + joined(busy));
+        return 0;
+    }
+    if (!busy.empty() && call.arguments.has("keep-runs"))
+        call.out.talk(joined(busy) + ": the workers train on by themselves until the next `rtrain up`");
+    else if (!busy.empty())
+        if (Status stopped = stop_runs(call, *api, busy); !stopped) return stopped.error();
+    Result<json> ended = end_all(base);
+    if (!ended) return ended.error();
+    if (ended->empty())
+        return Error{.code = ErrorCode::not_found, .message = "nothing runs in " + base, .next = "rtrain up"};
+    call.out.list({{"items", *ended}}, {{"ENDED", "name"}, {"PID", "pid"}, {"KILLED", "killed"}}, "name", "");
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> local_cluster_commands() {
+    const char* group = "Cluster";
+    const Flag data{.name = "data",
+                    .takes = Value::file,
+                    .shown = "DIR",
+                    .help = "where it keeps everything (default: <data home>/up)"};
+    return {
+        {.words = "up",
+         .group = group,
+         .help = "start a head and agents on this machine, on loopback",
+         .flags =
+             {{.name = "nodes", .takes = Value::number, .shown = "N", .help = "how many agents (default 1)"},
+              data,
+              {.name = "port", .takes = Value::number, .shown = "PORT", .help = "of the head (default 7433; 0: any)"},
+              {.name = "name",
+               .takes = Value::text,
+               .shown = "NAME",
+               .help = "of the cluster and its context (default local)"},
+              {.name = "resources", .takes = Value::text, .shown = "LIST", .help = "of each agent: CPU=2"},
+              {.name = "fake-gpus", .takes = Value::text, .shown = "NxTYPE", .help = "of each agent: 8xA100"},
+              {.name = "storage-root",
+               .takes = Value::file,
+               .shown = "DIR",
+               .help = "where cluster:// lies (default: <data>/head/storage)"},
+              {.name = "pass-env",
+               .takes = Value::text,
+               .shown = "NAME,PREFIX*",
+               .help = "of this environment, what jobs get besides PATH, HOME, language and proxies",
+               .repeated = true},
+              {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
+              {.name = "until-pid",
+               .takes = Value::number,
+               .shown = "PID",
+               .help = "end, with all workers, when that process has ended"}},
+         .handler = up},
+        {.words = "down",
+         .group = group,
+         .help = "end what `rtrain up` started; the data stays",
+         .flags = {data,
+                   {.name = "keep-runs",
+                    .help = "leave the workers at their training; the next `rtrain up` finds them"},
+                   {.name = "dry-run", .help = "list what would be ended"}},
+         .handler = down,
+         .details =
+             "Runs that have workers are stopped first, after a question. Exit code 8: one did not stop within 30 s."}};
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,113 @@
+// From flags to a serving agent, in the foreground or behind.
+#include "cmd/daemons/node_entry.hpp"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cmd/line/settings.hpp"
+#include "cmd/text/process.hpp"
+#include "daemon/agent/agent.hpp"
+#include "daemon/agent/hardware/inventory.hpp"
+#include "daemon/agent/preparation/storage_access.hpp"
+#include "daemon/agent/workers/environment.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+Result<AgentOptions> agent_options(const NodeOptions& options) {
+    Result<HostPort> where = parse_host_port(options.head, 7433);
+    if (!where) return where.error();
+    AgentOptions agent;
+    agent.data_dir = options.data;
+    agent.head_host = where->host;
+    agent.head_port = where->port;
+    agent.node = options.name;
+    agent.address = options.address;
+    agent.peer_port = options.peer_port;
+    agent.allow_root_workers = options.allow_root_workers;
+    agent.storage_rules = options.storage_rules;
+    if (!agent.storage_rules.empty())  // before a join token is spent
+        if (auto rules = agent::load_storage_rules(agent.storage_rules); !rules) return rules.error();
+    agent.pass_env = options.pass_env;
+    agent.allow_setuid = options.allow_setuid;
+    agent.end_workers = options.until_pid != 0;
+    agent.scratch = options.scratch;
+    agent.scratch_quota = options.scratch_quota;
+    agent.fake_gpus = options.fake_gpus;
+    agent.accelerator_type = options.accelerator_type;
+    for (const auto& [key, value] : options.labels) agent.labels[key] = value;
+    if (options.resources.empty()) return agent;
+    Result<Resources> resources = agent::parse_resources(options.resources);
+    if (!resources) return resources.error();
+    agent.resources = std::move(*resources);
+    return agent;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& lists) {
+    std::vector<std::string> names;
+    for (const std::string& list : lists) {
+        std::istringstream words(list + (list.empty() ? "," : ""));
+        for (std::string name; std::getline(words, name, ',');) {
+            if (const std::string why = agent::wrong_pass_env(name); !why.empty())
+                return Error{.code = ErrorCode::usage,
+                             .message = "--pass-env: " + why,
+                             .next = "for example --pass-env LD_LIBRARY_PATH,NCCL_*"};
+            names.push_back(name);
+        }
+    }
+    return names;
+}
+
+std::string default_node_name() {
+    char name[256] = "node";
+    gethostname(name, sizeof name - 1);
+    const std::string whole = name;
+    return whole.substr(0, whole.find('.'));
+}
+
+std::string node_data(const std::string& name) { return data_home() + "/nodes/" + name; }
+
+json node_json(const NodeOptions& options, int pid) {
+    return {{"node", options.name}, {"head", options.head}, {"pid", pid}, {"data", options.data}};
+}
+
+Status join_node(const NodeOptions& options) {
+    Result<AgentOptions> agent = agent_options(options);
+    if (!agent) return agent.error();
+    return join(*agent, options.token);
+}
+
+Status run_node(const NodeOptions& options, const std::function<void()>& ready) {
+    Result<AgentOptions> agent = agent_options(options);
+    if (!agent) return agent.error();
+    const std::string pid_file = options.data + node_pid_file;
+    const Status served = run_agent(*agent, [&]() -> Status {
+        if (Status written = write_pid_file(pid_file, options.head); !written) return written;
+        ready();
+        end_with(options.until_pid);
+        return Done{};
+    });
+    remove_pid_file(pid_file);
+    return served;
+}
+
+Result<json> run_node_detached(const NodeOptions& options) {
+    constexpr std::int64_t wait_ms = 30'000;
+    const auto daemon = [&](const std::function<void(const std::string&)>& hand_over) -> Result<int> {
+        if (Status joined = join_node(options); !joined) return joined.error();
+        const Status served = run_node(options, [&] { hand_over(node_json(options, getpid()).dump()); });
+        if (!served) return served.error();
+        return 0;
+    };
+    Result<Detached> started = detach(options.data + "/agent.log", wait_ms, daemon);
+    if (!started) return started.error();
+    return json::parse(started->handed_over);
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,41 @@
+// Starting an agent from the command line: joining with a token, running in the foreground or behind.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::cmd {
+
+struct NodeOptions {
+    std::string data;   // the agent's directory; holds its certificate after the first join
+    std::string head;   // HOST:PORT
+    std::string token;  // may be empty when the node has joined before
+    std::string name;
+    std::string address;  // other agents reach it there; empty: its end of the connection to the head
+    std::uint16_t peer_port = 7434;
+    std::vector<std::string> pass_env{};
+    std::string resources, fake_gpus, accelerator_type, scratch;
+    std::int64_t scratch_quota = 0;  // bytes; 0: none
+    std::map<std::string, std::string> labels;
+    bool allow_root_workers = false, allow_setuid = false;
+    std::string storage_rules;  // a file; empty: none
+    int until_pid = 0;          // the agent ends with that process, and its workers with it; 0: it stays
+};
+inline const char* node_pid_file = "/agent.pid";
+
+// "NAME,PREFIX*", given once or more.
+Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& lists);
+std::string default_node_name();                 // the host's short name
+std::string node_data(const std::string& name);  // <data home>/nodes/<name>
+Status join_node(const NodeOptions& options);    // gets the certificate, unless there is one
+// Runs the agent in this process, with a pid file, until SIGTERM or `node leave`. `ready`: it serves.
+Status run_node(const NodeOptions& options, const std::function<void()>& ready);
+Result<nlohmann::json> run_node_detached(const NodeOptions& options);
+nlohmann::json node_json(const NodeOptions& options, int pid);
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,187 @@
+// What could come next on the command line.
+#include "cmd/dispatch/completion.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/api.hpp"
+#include "cmd/dispatch/dispatch.hpp"
+#include "cmd/line/settings.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t patience_ms = 1'000;  // a key press should not wait for a head that is away
+
+std::vector<std::string> contexts() {
+    std::vector<std::string> names;
+    Result<ConfigFile> config = read_config(user_config_path({}));
+    if (config)
+        for (const auto& [name, place] : config->contexts) names.push_back(name);
+    return names;
+}
+
+std::vector<std::string> live(Invocation& call, const std::string& target, const char* field) {
+    std::vector<std::string> names;
+    Result<Settings> settings = Settings::load({});
+    if (!settings) return names;
+    const Place place{.address = settings->value("address"),
+                      .token = settings->value("token"),
+                      .ca = settings->value("ca"),
+                      .ca_fingerprint = settings->value("ca_fingerprint")};
+    Result<Api> api = Api::open(call, place, patience_ms);
+    if (!api) return names;
+    Result<json> answer = api->get(target);
+    if (!answer) return names;
+    for (const json& item : answer->value("items", json::array())) names.push_back(item.value(field, ""));
+    return names;
+}
+
+std::vector<std::string> values(Invocation& call, Value value, const char* choices) {
+    switch (value) {
+        case Value::choice:
+            return split(choices, '|');
+        case Value::context:
+            return contexts();
+        case Value::run:
+        case Value::checkpoint:
+            return live(call, "/v1/runs?all=true&limit=200", "name");
+        case Value::node:
+            return live(call, "/v1/nodes?limit=200", "node");
+        case Value::run_or_node: {
+            std::vector<std::string> both = live(call, "/v1/runs?all=true&limit=200", "name");
+            const std::vector<std::string> nodes = live(call, "/v1/nodes?limit=200", "node");
+            both.insert(both.end(), nodes.begin(), nodes.end());
+            return both;
+        }
+        case Value::verb:
+        case Value::none:
+        case Value::text:
+        case Value::number:
+        case Value::duration:
+        case Value::file:
+            return {};
+    }
+    return {};
+}
+
+// How far the typed words lead into the table.
+struct Progress_ {
+    std::string group;  // a first word that wants a second
+    const Command* command = nullptr;
+    std::size_t positional = 0;
+    const Flag* open_flag = nullptr;  // waits for its value
+};
+
+Progress_ walk(const std::vector<std::string>& words) {
+    Progress_ at;
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+        const std::string& word = words[i];
+        if (at.open_flag != nullptr) {
+            at.open_flag = nullptr;
+        } else if (word.starts_with("--") && word.find('=') == word.npos) {
+            const Flag* flag = find_flag(at.command, word.substr(2));
+            if (flag != nullptr && flag->takes != Value::none) at.open_flag = flag;
+        } else if (word.size() == 2 && word[0] == '-') {
+            const Flag* flag = find_letter(at.command, word[1]);
+            if (flag != nullptr && flag->takes != Value::none) at.open_flag = flag;
+        } else if (!word.starts_with("-")) {
+            const Command* longer = find_command(at.group + " " + word);
+            const Command* alone = at.group.empty() ? find_command(word) : nullptr;
+            if (longer != nullptr && at.positional == 0)
+                at.command = longer;
+            else if (alone != nullptr)
+                at.command = alone;
+            else if (at.command != nullptr)
+                ++at.positional;
+            if (at.group.empty()) at.group = word;
+        }
+    }
+    return at;
+}
+
+std::vector<std::string> verbs_after(const std::string& group) {
+    std::vector<std::string> words;
+    const std::string prefix = group.empty() ? "" : group + " ";
+    for (const Command& command : commands()) {
+        const std::string all = command.words;
+        if (command.hidden || !all.starts_with(prefix)) continue;
+        words.push_back(split(all.substr(prefix.size()), ' ')[0]);
+    }
+    return words;
+}
+
+std::vector<std::string> flag_words(const Command* command) {
+    std::vector<std::string> words;
+    if (command != nullptr)
+        for (const Flag& flag : command->flags) words.push_back(std::string("--") + flag.name);
+    for (const Flag& flag : global_flags()) words.push_back(std::string("--") + flag.name);
+    return words;
+}
+
+std::vector<std::string> candidates(Invocation& call, const Progress_& at, const std::string& last) {
+    if (at.open_flag != nullptr) return values(call, at.open_flag->takes, at.open_flag->choices);
+    if (last.starts_with("-")) return flag_words(at.command);
+    std::vector<std::string> words;
+    if (at.command == nullptr || at.positional == 0)
+        words =
+            at.command != nullptr && at.group != at.command->words ? std::vector<std::string>{} : verbs_after(at.group);
+    if (at.command == nullptr) return words;
+    if (at.positional >= at.command->arguments.size()) return words;
+    const Argument& argument = at.command->arguments[at.positional];
+    if (std::string_view(at.command->words) == "completion") return {"bash", "zsh", "fish"};
+    const std::vector<std::string> more =
+        argument.value == Value::verb ? verbs_after("") : values(call, argument.value, "");
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+}  // namespace
+
+std::vector<std::string> completions(Invocation& call, const std::vector<std::string>& given) {
+    std::vector<std::string> words = given;
+    if (!words.empty() && words.front() == "--") words.erase(words.begin());
+    if (words.empty()) words.emplace_back();
+    const std::string last = words.back();
+    std::vector<std::string> found;
+    for (const std::string& word : candidates(call, walk(words), last)) {
+        const bool safe = word.find_first_of(" \t\n\\'\"$`;&|<>()") == word.npos;
+        if (!word.empty() && safe && word.starts_with(last)) found.push_back(word);
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+}
+
+std::string completion_script(const std::string& shell) {
+    if (shell == "bash")
+        return R"(_rtrain() {
+    local IFS=$'\n'
+    COMPREPLY=($(rtrain __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _rtrain rtrain
+)";
+    if (shell == "zsh")
+        return R"(#compdef rtrain
+_rtrain() {
+    local -a found
+    found=("${(@f)$(rtrain __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    found=(${found:#})
+    if (( ${#found} )); then compadd -a found; else _files; fi
+}
+compdef _rtrain rtrain
+)";
+    if (shell == "fish")
+        return R"(function __rtrain_complete
+    set -l words (commandline -opc) (commandline -ct)
+    rtrain __complete -- $words[2..-1] 2>/dev/null
+end
+complete -c rtrain -a '(__rtrain_complete)'
+)";
+    return "";
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,51 @@
+// From argv to a verb: the table of all verbs, what was typed, and help.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cmd/line/command.hpp"
+
+namespace rtrain::cmd {
+
+int run(int argc, char** argv);  // main, without static initialisation to wait for
+
+const std::vector<Command>& commands();
+const std::vector<Flag>& global_flags();
+const Command* find_command(std::string_view words);
+const Flag* find_flag(const Command* command, std::string_view name);  // null command: global flags only
+const Flag* find_letter(const Command* command, char letter);
+
+struct Parsed {
+    const Command* command = nullptr;  // null: no verb was given
+    Arguments arguments;
+};
+Result<Parsed> parse(const std::vector<std::string>& words);
+
+// `rtrain help`, `rtrain head --help`, `rtrain submit --help`.
+std::string help_all();
+std::string help_group(std::string_view first_word);
+std::string help_command(const Command& command);
+
+// The rows, one function per file of verbs.
+std::vector<Command> offline_commands();
+std::vector<Command> plan_commands();
+std::vector<Command> head_commands();
+std::vector<Command> local_cluster_commands();
+std::vector<Command> node_commands();
+std::vector<Command> node_use_commands();
+std::vector<Command> token_commands();
+std::vector<Command> context_commands();
+std::vector<Command> submit_commands();
+std::vector<Command> run_commands();
+std::vector<Command> ask_commands();
+std::vector<Command> stack_commands();
+std::vector<Command> describe_commands();
+std::vector<Command> follow_commands();
+std::vector<Command> checkpoint_commands();
+std::vector<Command> restore_commands();
+std::vector<Command> storage_commands();
+std::vector<Command> doctor_commands();
+
+}  // namespace rtrain::cmd

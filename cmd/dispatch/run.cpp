@@ -1,0 +1,108 @@
+// From argv to a verb and back to an exit code; --watch and questions.
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+#include "cmd/dispatch/dispatch.hpp"
+#include "cmd/line/invocation.hpp"
+#include "cmd/line/settings.hpp"
+#include "cmd/text/terminal.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+// The format must be known even when the rest cannot be parsed: errors have it too.
+std::string output_choice(const std::vector<std::string>& words) {
+    std::string choice = environment("RTRAIN_OUTPUT");
+    for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+        const std::string& word = words[i];
+        const bool apart = word == "-o" || word == "--output";
+        if (apart && i + 1 < words.size())
+            choice = words[i + 1];
+        else if (word.starts_with("--output="))
+            choice = word.substr(9);
+        else if (word.starts_with("-o") && !apart)
+            choice = word.substr(word[2] == '=' ? 3 : 2);
+    }
+    return choice;
+}
+
+int help(Output& out, const Parsed& parsed, const std::vector<std::string>& words) {
+    std::string text = help_all();
+    if (parsed.command != nullptr) {
+        text = help_command(*parsed.command);
+    } else {
+        for (const std::string& word : words)
+            if (!word.starts_with("-") && !help_group(word).empty()) text = help_group(word);
+    }
+    out.raw(text);
+    return out.flush() ? 0 : exit_code(ErrorCode::io);
+}
+
+int finish(Invocation& call, const Result<int>& result) {
+    if (!result) {
+        call.out.error(result.error(), call.problems);
+        return exit_code(result.error().code);
+    }
+    if (call.out.flush()) return *result;
+    call.out.error(
+        {.code = ErrorCode::io, .message = "standard output does not take what was to be written", .next = ""}, {});
+    return exit_code(ErrorCode::io);
+}
+
+// --watch: once a second or as told; without a terminal only what has changed.
+int watch(Invocation& call, std::int64_t every_ms) {
+    watch_interrupts(nullptr, nullptr);
+    const bool terminal = isatty(STDOUT_FILENO) != 0 && call.out.for_people();
+    std::string before;
+    for (;;) {
+        call.problems.clear();
+        const Result<int> result = call.command.handler(call);
+        if (!result) return finish(call, result);
+        const std::string now = call.out.take();
+        if (terminal)
+            call.out.raw("\x1b[H\x1b[2J" + now);
+        else if (now != before)
+            call.out.raw(now);
+        if (!call.out.flush()) return exit_code(ErrorCode::io);
+        before = now;
+        if (wait_or_interrupt(every_ms)) return 130;
+    }
+}
+
+int perform(const Parsed& parsed, Output& out) {
+    Invocation call{.command = *parsed.command, .arguments = parsed.arguments, .out = out, .problems = {}};
+    if (parsed.arguments.has("watch")) return watch(call, parsed.arguments.duration_ms("interval", 1'000));
+    return finish(call, parsed.command->handler(call));
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const bool raw = !words.empty() && words[0].starts_with("__");
+    Output early(format_from(raw ? "" : output_choice(words)), environment("RTRAIN_COLOR"));
+    const Result<Parsed> parsed = parse(words);
+    if (!parsed) {
+        early.error(parsed.error(), {});
+        return exit_code(parsed.error().code);
+    }
+    const Arguments& arguments = parsed->arguments;
+    Output out(early.format(), arguments.text("color", environment("RTRAIN_COLOR")));
+    if (parsed->command == nullptr || (arguments.has("help") && !parsed->command->raw))
+        return help(out, *parsed, words);
+    try {
+        return perform(*parsed, out);
+    } catch (const std::exception& error) {
+        out.error({.code = ErrorCode::internal,
+                   .message = std::string("rtrain ") + parsed->command->words + ": " + error.what(),
+                   .next = "rtrain doctor"},
+                  {});
+        return exit_code(ErrorCode::internal);
+    }
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,23 @@
+// A question before what cannot be undone.
+#include <iostream>
+#include <string>
+
+#include "cmd/line/invocation.hpp"
+#include "cmd/text/terminal.hpp"
+
+namespace rtrain::cmd {
+
+Status confirm(Invocation& call, const std::string& question) {
+    if (call.arguments.has("yes")) return Done{};
+    if (!interactive())
+        return Error{.code = ErrorCode::usage,
+                     .message = question + " There is no terminal to ask on",
+                     .next = "say --yes, or look first with --dry-run"};
+    call.out.talk(question + " [y/N]");
+    std::string answer;
+    std::getline(std::cin, answer);
+    if (answer == "y" || answer == "Y" || answer == "yes") return Done{};
+    return Error{.code = ErrorCode::usage, .message = "nothing was done", .next = ""};
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,82 @@
+// Ctrl-C while something is followed: one thread waits for SIGINT, so that a blocking call can be ended from outside.
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "cmd/line/invocation.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+struct Watcher {
+    std::atomic<bool> seen{false}, ending{false};
+    std::mutex mutex;
+    std::condition_variable changed;
+    void (*also)(void*) = nullptr;
+    void* argument = nullptr;
+    std::thread thread;
+};
+
+Watcher& watcher() {
+    static Watcher* one = new Watcher;  // never destroyed: its thread may outlive main's statics
+    return *one;
+}
+
+void wait_for_signal() {
+    Watcher& w = watcher();
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    for (;;) {
+        int signal = 0;
+        sigwait(&set, &signal);
+        if (w.ending) return;
+        std::lock_guard lock(w.mutex);
+        w.seen = true;
+        w.changed.notify_all();
+        if (w.also != nullptr) w.also(w.argument);
+    }
+}
+
+}  // namespace
+
+bool interrupted() { return watcher().seen; }
+
+void watch_interrupts(void (*also)(void*), void* argument) {
+    Watcher& w = watcher();
+    std::lock_guard lock(w.mutex);
+    w.also = also;
+    w.argument = argument;
+    if (w.thread.joinable()) return;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);  // threads started later have it blocked too
+    w.thread = std::thread(wait_for_signal);
+}
+
+void unwatch_interrupts() {
+    Watcher& w = watcher();
+    if (!w.thread.joinable()) return;
+    w.ending = true;
+    pthread_kill(w.thread.native_handle(), SIGINT);
+    w.thread.join();
+    w.ending = false;
+    w.also = nullptr;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+bool wait_or_interrupt(std::int64_t ms) {
+    Watcher& w = watcher();
+    std::unique_lock lock(w.mutex);
+    return w.changed.wait_for(lock, std::chrono::milliseconds(ms), [&] { return w.seen.load(); });
+}
+
+}  // namespace rtrain::cmd

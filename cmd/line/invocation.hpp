@@ -1,0 +1,27 @@
+// What a verb's function is given: its arguments, where to print, how to reach the cluster.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cmd/line/command.hpp"
+#include "cmd/text/output.hpp"
+
+namespace rtrain::cmd {
+
+struct Invocation {
+    const Command& command;
+    const Arguments& arguments;
+    Output& out;
+    Problems problems;  // shown with the error that the verb returns
+};
+
+// A destructive verb asks, where there is somebody to ask; without a terminal it wants --yes (usage).
+Status confirm(Invocation& call, const std::string& question);
+// SIGINT since the program's start? While following, the first one detaches.
+bool interrupted();
+void watch_interrupts(void (*also)(void*), void* argument);  // `also` is called on a thread of its own at SIGINT
+void unwatch_interrupts();
+bool wait_or_interrupt(std::int64_t ms);  // true: interrupted
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,39 @@
+// Daemons on this machine: started in the background, found by their pid file, ended through a pidfd, never by name.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::cmd {
+
+struct Running {
+    int pid = 0;
+    std::string facts;  // what the daemon wrote beside its pid: "127.0.0.1:7433"
+};
+
+// <data>/<name>.pid: pid, the process's start time (so that a reused pid is not taken for it) and facts.
+Status write_pid_file(const std::string& path, const std::string& facts);
+void remove_pid_file(const std::string& path);                  // only our own
+std::optional<Running> read_pid_file(const std::string& path);  // none: nobody runs
+// SIGTERM, then a wait; false: it had not ended in time and got SIGKILL.
+Result<bool> end_process(const Running& running, const std::string& pid_file, std::int64_t wait_ms);
+
+// Forks `daemon` into a session of its own, its output appended to `log_file`. The daemon tells what to hand over by
+// calling its argument once; this returns that text, or, when it ended before, its error or the log's last lines.
+using Background = std::function<Result<int>(const std::function<void(const std::string&)>& hand_over)>;
+struct Detached {
+    int pid = 0;
+    std::string handed_over;
+};
+Result<Detached> detach(const std::string& log_file, std::int64_t wait_ms, const Background& daemon);
+
+// From now on this process gets SIGTERM when process `pid` has ended, however it did (0: nobody is watched).
+void end_with(int pid);
+
+Status make_directory(const std::string& path);  // 0700 when it has to be made
+std::string absolute(const std::string& path);
+
+}  // namespace rtrain::cmd

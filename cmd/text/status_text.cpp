@@ -1,0 +1,215 @@
+// How a status, a run and a node read.
+#include "cmd/text/status_text.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cmd/text/output.hpp"
+#include "cmd/text/terminal.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+std::string plain(const json& value) {
+    if (value.is_number_float()) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%.6g", value.get<double>());
+        return text;
+    }
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+json object_of(const json& value, const char* field) {
+    return value.contains(field) && value[field].is_object() ? value[field] : json::object();
+}
+json list_of(const json& value, const char* field) {
+    return value.contains(field) && value[field].is_array() ? value[field] : json::array();
+}
+std::int64_t number_of(const json& value, const char* field) {
+    return value.contains(field) && value[field].is_number() ? value[field].get<std::int64_t>() : 0;
+}
+
+std::string row(const std::string& title, const std::string& text) {
+    std::string shown_title = title;
+    shown_title.resize(std::max<std::size_t>(title.size() + 1, 13), ' ');
+    return text.empty() ? "" : shown_title + shown_line(text) + "\n";
+}
+
+std::string pairs(const json& object) {
+    std::string text;
+    for (const auto& [key, value] : object.items()) {
+        const bool bytes = key == "memory" && value.is_string() && value.get<std::string>().size() < 18;
+        text += (text.empty() ? "" : "  ") + key + "=" +
+                (bytes ? bytes_text(std::atoll(plain(value).c_str())) : plain(value));
+    }
+    return text;
+}
+
+std::string counts(const json& by_state) {
+    std::string text;
+    for (const auto& [state, count] : by_state.items())
+        if (count != 0) text += (text.empty() ? "" : ", ") + plain(count) + " " + state;
+    return text.empty() ? "none" : text;
+}
+
+std::string names(const json& list) {
+    std::string text;
+    for (const json& name : list) text += (text.empty() ? "" : " ") + plain(name);
+    return text;
+}
+
+std::string last_report(const json& run) {
+    const json report = object_of(run, "last_report");
+    if (report.empty()) return "";
+    const auto when = parse_time(string_of(report, "time"));
+    return plain(report.value("index", json(0))) + (when ? ", " + duration_text(wall_now_ms() - *when) + " ago" : "") +
+           ": " + pairs(object_of(report, "metrics"));
+}
+
+// Of a cause of several lines the first, the place in the user's files that follows it, and what the head adds at the
+// end.
+std::string brief(const std::string& cause) {
+    const auto end = cause.find('\n');
+    if (end == std::string::npos) return cause;
+    std::string text = cause.substr(0, end);
+    if (constexpr std::string_view at = "\n  at "; cause.compare(end, at.size(), at) == 0)
+        text += cause.substr(end + 2, cause.find('\n', end + 1) - end - 2);
+    const auto tail = cause.rfind(") (failure ");
+    if (tail != std::string::npos && tail > end) return text + cause.substr(tail);
+    return text + (cause.ends_with(')') && text.find('(') != std::string::npos ? ")" : "");
+}
+
+std::string attempts_table(const json& attempts) {
+    json rows = json::array();
+    for (const json& attempt : attempts) {
+        json row = attempt;
+        row["at"] = clock_text(string_of(attempt, string_of(attempt, "started").empty() ? "placed" : "started"));
+        if (string_of(attempt, "from").empty()) row["from"] = "-";
+        row["cause"] = brief(string_of(attempt, "cause"));
+        rows.push_back(row);
+    }
+    const std::vector<Column> columns{{"ATT", "number"}, {"STATE", "state"},
+                                      {"STARTED", "at"}, {"LASTED", "lasted_ms", Shape::duration},
+                                      {"FROM", "from"},  {"NODES", "nodes", Shape::list},
+                                      {"CAUSE", "cause"}};
+    return table_text(rows, columns, Format::table, false);
+}
+
+std::string first_failure(const std::string& run, const json& attempt) {
+    const json failure = object_of(attempt, "first_failure");
+    if (failure.empty()) return "";
+    const std::string number = plain(attempt.value("number", json(0)));
+    std::string text = "First failure, attempt " + number + ": rank " + plain(failure.value("rank", json(0))) + ", " +
+                       string_of(failure, "node");
+    const std::int64_t lead_us = number_of(failure, "lead_us");
+    if (lead_us > 0)
+        text += ", " + (lead_us < 1000 ? std::to_string(lead_us) + " us" : duration_text(lead_us / 1000)) +
+                " before any other";
+    const std::string cause = string_of(failure, "cause");
+    return text + ". " + cause + (cause.find('\n') == std::string::npos ? ". " : "\n") + "Last lines: rtrain logs " +
+           run + " --attempt " + number + " --rank failed\n";
+}
+
+}  // namespace
+
+std::string string_of(const json& value, const char* field) {
+    return value.is_object() && value.contains(field) && value[field].is_string() ? value[field].get<std::string>()
+                                                                                  : "";
+}
+
+bool is_terminal(const json& run) {
+    const std::string state = string_of(run, "state");
+    return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
+}
+
+std::string clock_text(const std::string& iso) {
+    if (iso.size() < 16) return "-";
+    const std::string today = time_text(wall_now_ms()).substr(0, 10);
+    return iso.substr(0, 10) == today ? iso.substr(11, 5) : iso.substr(0, 10) + " " + iso.substr(11, 5);
+}
+
+std::string status_text(const json& status) {
+    const json gpus = object_of(status, "gpus");
+    const json cpus = object_of(status, "cpus");
+    const auto used = [](const json& of) {
+        return plain(of.value("allocated", json("0"))) + " of " + plain(of.value("total", json("0"))) + " allocated";
+    };
+    const auto started = parse_time(string_of(status, "started"));
+    std::string text = row("cluster", string_of(status, "name") + " (" + string_of(status, "cluster_id") + ")");
+    text += row("head", string_of(status, "address") + ", version " + string_of(status, "version") +
+                            (started ? ", up " + duration_text(wall_now_ms() - *started) : ""));
+    text += row("nodes", counts(object_of(status, "nodes")));
+    text += row("runs", counts(object_of(status, "runs")));
+    text += row("CPUs", used(cpus)) + row("GPUs", used(gpus));
+    text += row("storage", string_of(status, "storage_root"));
+    text += row("warning", string_of(status, "storage_warning"));
+    return text;
+}
+
+std::string run_line(const json& run) {
+    const std::string reason = brief(string_of(run, "reason"));
+    return string_of(run, "name") + " (" + string_of(run, "run_id") + ") " + string_of(run, "state") +
+           (reason.empty() ? "" : ": " + reason);
+}
+
+std::string run_text(const json& run, const json& attempts) {
+    const std::string name = string_of(run, "name");
+    const auto started = parse_time(string_of(run, "started"));
+    const auto ended = parse_time(string_of(run, "ended"));
+    std::string text = row("run", name + " (" + string_of(run, "run_id") + ") of " + string_of(run, "user"));
+    const std::string reason = brief(string_of(run, "reason"));
+    text += row("state", string_of(run, "state") + (reason.empty() ? "" : ": " + reason));
+    text += row("submitted", string_of(run, "submitted"));
+    if (started)
+        text += row("started",
+                    string_of(run, "started") + (ended ? ", lasted " + duration_text(*ended - *started)
+                                                       : ", " + duration_text(wall_now_ms() - *started) + " ago"));
+    text += row("workers", plain(run.value("workers", json(0))) + ", needs " + string_of(run, "needs"));
+    text += row("queue", string_of(run, "queue") + ", priority " + plain(run.value("priority", json(50))));
+    text += row("nodes", names(list_of(run, "nodes")));
+    text += row("failures",
+                plain(run.value("failures", json(0))) +
+                    (number_of(run, "max_failures") < 0 ? ", no limit"
+                                                        : " of at most " + plain(run.value("max_failures", json(0)))));
+    text += row("storage",
+                string_of(run, "run_path").empty() ? string_of(run, "storage_path") : string_of(run, "run_path"));
+    text += row("report", last_report(run));
+    if (number_of(run, "checkpoints") > 0)
+        text += row("checkpoints", plain(run["checkpoints"]) + ", latest " + string_of(run, "latest_checkpoint"));
+    text += row("restored", string_of(run, "restored_from"));
+    if (!object_of(run, "labels").empty()) text += row("labels", pairs(run["labels"]));
+    for (const json& warning : list_of(run, "warnings")) text += row("warning", plain(warning));
+    if (const json notice = object_of(run, "notice"); !notice.empty())
+        text += row("notice", clock_text(string_of(notice, "time")) + ", " + string_of(notice, "node") + ": " +
+                                  string_of(notice, "text"));
+    if (attempts.empty()) return text;
+    text += "\n" + attempts_table(attempts);
+    for (const json& attempt : attempts) text += first_failure(name, attempt);
+    return text;
+}
+
+std::string node_text(const json& node) {
+    const std::string reason = string_of(node, "reason");
+    std::string text = row("node", string_of(node, "node"));
+    text += row("state", string_of(node, "state") + (reason.empty() ? "" : ": " + reason));
+    text += row("address", string_of(node, "address") + ":" + plain(node.value("port", json(0))));
+    for (const json& warning : list_of(node, "warnings")) text += row("warning", plain(warning));
+    text += row("resources", pairs(object_of(node, "resources"))) + row("free", pairs(object_of(node, "free")));
+    text += row("GPUs", plain(node.value("gpus", json(0))) + " " + string_of(node, "gpu_model"));
+    text += row("labels", pairs(object_of(node, "labels")));
+    text += row("registered", string_of(node, "registered"));
+    if (node.contains("last_heartbeat_ms") && node["last_heartbeat_ms"].is_number())
+        text += row("heartbeat", duration_text(number_of(node, "last_heartbeat_ms")) + " ago");
+    if (number_of(node, "memory_total") > 0)
+        text += row("memory",
+                    bytes_text(number_of(node, "memory_used")) + " of " + bytes_text(number_of(node, "memory_total")));
+    text += row("runs", names(list_of(node, "runs")));
+    const json facts = object_of(node, "facts");
+    for (const auto& [fact, value] : facts.items()) text += row(fact, plain(value));
+    return text;
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,259 @@
+// rtrain doctor: one line for each thing that can be wrong, with what to do. Exit 1 when something is.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/api.hpp"
+#include "cmd/daemons/head_entry.hpp"
+#include "cmd/line/settings.hpp"
+#include "cmd/text/process.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+#include "daemon/security/security.hpp"
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+class Findings {
+  public:
+    void ok(const std::string& check, const std::string& text) { add("ok", check, text, ""); }
+    void warn(const std::string& check, const std::string& text, const std::string& next) {
+        add("warn", check, text, next);
+    }
+    void fail(const std::string& check, const std::string& text, const std::string& next) {
+        failed_ = true;
+        add("fail", check, text, next);
+    }
+    json items = json::array();
+    bool failed() const { return failed_; }
+
+  private:
+    void add(const char* state, const std::string& check, const std::string& text, const std::string& next) {
+        items.push_back({{"check", check}, {"state", state}, {"text", text}, {"next", next}});
+    }
+    bool failed_ = false;
+};
+
+void check_config(const Arguments& arguments, Findings& found) {
+    const std::string path = user_config_path(arguments);
+    struct stat facts{};
+    if (stat(path.c_str(), &facts) != 0)
+        return found.warn("configuration", "there is no " + path, "rtrain up, or rtrain context add");
+    if ((facts.st_mode & 077) != 0)
+        return found.fail("configuration", path + " holds tokens and can be read by others", "chmod 600 " + path);
+    Result<ConfigFile> config = read_config(path);
+    if (!config) return found.fail("configuration", config.error().message, config.error().next);
+    found.ok("configuration", path + ", " + std::to_string(config->contexts.size()) + " contexts");
+}
+
+void check_ca(const Settings& settings, Findings& found) {
+    constexpr std::int64_t month_ms = 30LL * 86'400'000;
+    if (settings.value("ca").empty()) return;
+    Result<std::int64_t> expires = security::expires_wall_ms(settings.value("ca"));
+    if (!expires)
+        return found.fail("CA", "the pinned CA is not a certificate: " + expires.error().message,
+                          "rtrain context add again, with the head's <data>/ca.crt");
+    if (*expires < wall_now_ms() + month_ms)
+        return found.warn("CA", "the cluster's CA ends at " + time_text(*expires),
+                          "start a new cluster, and restore its runs there");
+    found.ok("CA", "pinned, until " + time_text(*expires).substr(0, 10));
+}
+
+void check_clock(const json& status, std::int64_t asked_ms, Findings& found) {
+    constexpr std::int64_t most_ms = 5'000;
+    const auto theirs = parse_time(string_of(status, "now"));
+    if (!theirs) return;
+    const std::int64_t apart = *theirs - (asked_ms + wall_now_ms()) / 2;
+    const std::string text =
+        duration_text(apart < 0 ? -apart : apart) + (apart < 0 ? " behind" : " ahead of") + " this machine";
+    if (apart > most_ms || apart < -most_ms)
+        return found.warn("clock", "the head's clock is " + text,
+                          "set both by NTP; certificates and times in logs depend on it");
+    found.ok("clock", "the head's is within " + duration_text(most_ms));
+}
+
+// Can this machine open a connection there? Agents must reach each other in the same way.
+std::string dial(const std::string& host, int port) {
+    constexpr int patience_ms = 2'000;
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* list = nullptr;
+    if (const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list); error != 0)
+        return gai_strerror(error);
+    const int handle = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = handle < 0 || connect(handle, list->ai_addr, list->ai_addrlen) != 0 ? errno : 0;
+    if (handle >= 0 && error == EINPROGRESS) {
+        pollfd waiting{.fd = handle, .events = POLLOUT, .revents = 0};
+        socklen_t size = sizeof error;
+        if (poll(&waiting, 1, patience_ms) <= 0)
+            error = ETIMEDOUT;
+        else
+            getsockopt(handle, SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+    if (handle >= 0) close(handle);
+    freeaddrinfo(list);
+    return error == 0 ? "" : std::strerror(error);
+}
+
+void check_node(const json& node, Findings& found) {
+    constexpr std::int64_t late_ms = 5'000;
+    const std::string name = "node " + string_of(node, "node");
+    const std::string state = string_of(node, "state");
+    if (state == "LOST")
+        return found.fail(name, "lost: " + string_of(node, "reason"),
+                          "look at the agent's log there; rtrain node leave " + string_of(node, "node") +
+                              " when it is gone for good");
+    const std::int64_t silent =
+        node.value("last_heartbeat_ms", json(0)).is_number() ? node["last_heartbeat_ms"].get<std::int64_t>() : 0;
+    if (silent > late_ms)
+        found.warn(name, "no heartbeat for " + duration_text(silent), "is the machine overloaded, or the network cut?");
+    if (state != "READY")
+        found.warn(name, state + ": " + string_of(node, "reason"), "rtrain node undrain " + string_of(node, "node"));
+    const int port = node.value("port", json(0)).is_number() ? node["port"].get<int>() : 0;
+    const std::string address = string_of(node, "address");
+    if (port != 0) {
+        const std::string why = dial(address, port);
+        if (!why.empty())
+            found.warn(
+                name,
+                host_port_text(address, static_cast<std::uint16_t>(port)) + " cannot be reached from here: " + why,
+                "the other agents must reach it; behind NAT only single-node runs work. rtrain node join --address "
+                "gives another");
+    }
+    for (const json& warning : node.value("warnings", json::array()))
+        found.warn(
+            name, warning.get<std::string>(),
+            "end its agent and start it again with rtrain node join --address, one that the other nodes can dial");
+    const json facts = node.value("facts", json::object());
+    for (const auto& [fact, value] : facts.items()) {
+        const bool interpreter = fact.find("python") != fact.npos || fact.find("interpreter") != fact.npos;
+        if (interpreter && value.is_string()) found.ok(name, fact + ": " + value.get<std::string>());
+    }
+    if (string_of(facts, "jobs_run_as") == "one user")
+        found.warn(name, "its agent is not root: all jobs there run as one user, who can read the node's key",
+                   "run the agent as root where users must be separated");
+    if (state == "READY" && silent <= late_ms) found.ok(name, "READY, heartbeat " + duration_text(silent) + " ago");
+}
+
+void check_disk(const std::string& what, const std::string& directory, Findings& found) {
+    constexpr std::uint64_t reserve = 2ull << 30;
+    struct statvfs facts{};
+    if (statvfs(directory.c_str(), &facts) != 0) return;
+    const std::uint64_t free_bytes = static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
+    const std::string text = bytes_text(static_cast<std::int64_t>(free_bytes)) + " free on " + directory;
+    if (free_bytes < reserve)
+        found.fail(what, text, "make room, or rtrain storage gc " + directory);
+    else
+        found.ok(what, text);
+}
+
+constexpr std::int64_t token_warning_ms = 14LL * 86'400'000;
+
+// Warns of tokens that expire within two weeks: the caller's own, and for an admin those of all people.
+void check_tokens(Api& api, const json& status, Findings& found) {
+    const json own = status.value("token", json::object());
+    const auto soon = [](const json& token) {
+        const auto until = parse_time(string_of(token, "expires"));
+        return until && *until > wall_now_ms() && *until < wall_now_ms() + token_warning_ms;
+    };
+    const auto whose = [](const json& token) {
+        return string_of(token, "id") + " (" + string_of(token, "role") + " " + string_of(token, "user") +
+               ") expires " + string_of(token, "expires");
+    };
+    const std::string until = string_of(own, "expires");
+    if (soon(own))
+        found.warn("token", "the one in use, " + whose(own),
+                   "ask an admin for a new one; on the head's machine: rtrain token create --data DIR");
+    else if (!own.empty())
+        found.ok("token", until.empty() ? "without end" : "until " + until.substr(0, 10));
+    if (string_of(own, "role") != "admin") return;
+    Result<json> all = api.list("/v1/tokens");
+    if (!all) return found.fail("tokens", all.error().message, all.error().next);
+    for (const json& token : (*all)["items"]) {
+        const bool counts = string_of(token, "role") != "node" && !token.value("revoked", false);
+        if (counts && soon(token) && string_of(token, "id") != string_of(own, "id"))
+            found.warn(
+                "token", whose(token),
+                "rtrain token create --role " + string_of(token, "role") + " --user " + string_of(token, "user"));
+    }
+}
+
+void check_head(Invocation& call, Findings& found) {
+    Result<Settings> settings = Settings::load(call.arguments);
+    if (!settings) return found.fail("configuration", settings.error().message, settings.error().next);
+    check_ca(*settings, found);
+    Result<Api> api = Api::open(call);
+    if (!api) return found.fail("head", api.error().message, api.error().next);
+    const std::int64_t asked_ms = wall_now_ms();
+    Result<json> status = api->get("/v1/status");
+    if (!status) return found.fail("head", status.error().message, status.error().next);
+    found.ok("head", api->address() + " answers, version " + string_of(*status, "version"));
+    if (string_of(*status, "version") != RTRAIN_VERSION)
+        found.warn("version", "this command is " RTRAIN_VERSION ", the head " + string_of(*status, "version"),
+                   "install the same version");
+    check_clock(*status, asked_ms, found);
+    check_tokens(*api, *status, found);
+    if (const std::string warning = string_of(*status, "storage_warning"); !warning.empty())
+        found.warn("storage", warning, "rtrain head start --storage-root DIR on a disk that lasts");
+    else
+        found.ok("storage", string_of(*status, "storage_root"));
+    Result<json> nodes = api->list("/v1/nodes");
+    if (!nodes) return found.fail("nodes", nodes.error().message, nodes.error().next);
+    if ((*nodes)["items"].empty()) found.warn("nodes", "no node has joined", "rtrain token create --role node");
+    for (const json& node : (*nodes)["items"]) check_node(node, found);
+}
+
+void check_this_machine(const Arguments& arguments, Findings& found) {
+    const std::string data = head_data(arguments);
+    const auto running = read_pid_file(data + head_pid_file);
+    if (running) {
+        found.ok("head process", "pid " + std::to_string(running->pid) + " at " + running->facts + ", data in " + data);
+        check_disk("disk", data, found);
+        if (const std::string type = storage::volatile_filesystem(data); !type.empty())
+            found.warn("disk", data + " is on " + type + ": it does not outlive the machine",
+                       "rtrain head start --data on a disk");
+    }
+    std::string python;
+    for (const std::string& folder : split(environment("PATH"), ':'))
+        if (python.empty() && access((folder + "/python3").c_str(), X_OK) == 0) python = folder + "/python3";
+    if (python.empty())
+        found.warn("interpreter", "there is no python3 on the PATH of this shell",
+                   "jobs name theirs with python.interpreter");
+    else
+        found.ok("interpreter", python);
+}
+
+Result<int> doctor(Invocation& call) {
+    Findings found;
+    check_config(call.arguments, found);
+    check_this_machine(call.arguments, found);
+    check_head(call, found);
+    call.out.list({{"items", found.items}, {"healthy", !found.failed()}},
+                  {{"CHECK", "check"}, {"STATE", "state", Shape::state}, {"FINDING", "text"}, {"DO", "next"}}, "check",
+                  "");
+    return found.failed() ? 1 : 0;
+}
+
+}  // namespace
+
+std::vector<Command> doctor_commands() {
+    return {{.words = "doctor",
+             .group = "Tools",
+             .help = "check this machine, the head and the nodes; exit 1 when something is wrong",
+             .flags =
+                 {{.name = "data", .takes = Value::file, .shown = "DIR", .help = "the head's data, when it runs here"}},
+             .handler = doctor}};
+}
+
+}  // namespace rtrain::cmd

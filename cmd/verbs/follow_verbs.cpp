@@ -1,0 +1,247 @@
+// rtrain logs|events|metrics: what a run said, what happened, what it measured.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cmd/client/follow.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+bool one_rank(const std::string& rank, const json& run) {
+    const bool number = !rank.empty() && rank.find_first_not_of("0123456789") == rank.npos;
+    return number || run.value("workers", json(0)) == 1;
+}
+
+Result<LogWish> log_wish(const Arguments& arguments) {
+    LogWish wish{.rank = arguments.text("rank"),
+                 .attempt = arguments.text("attempt"),
+                 .stream = arguments.text("stream"),
+                 .since_wall_ms = 0,
+                 .tail = arguments.number("tail", -1),
+                 .grep = std::nullopt,
+                 .prefix = true};
+    if (wish.rank.find_first_not_of("0123456789,-") != wish.rank.npos && wish.rank != "all" && wish.rank != "failed")
+        return Error{.code = ErrorCode::usage,
+                     .message = "--rank: \"" + wish.rank + "\" is not a list such as 0,3-5, nor failed, nor all",
+                     .next = "rtrain logs --help"};
+    if (wish.attempt.find_first_not_of("0123456789") != wish.attempt.npos && wish.attempt != "all")
+        return Error{.code = ErrorCode::usage,
+                     .message = "--attempt: \"" + wish.attempt + "\" is not a number, nor all",
+                     .next = "rtrain logs --help"};
+    if (arguments.has("since")) wish.since_wall_ms = wall_now_ms() - arguments.duration_ms("since", 0);
+    wish.timestamps = arguments.has("timestamps");
+    if (!arguments.has("grep")) return wish;
+    Result<LinePattern> pattern = LinePattern::compile(arguments.text("grep"));
+    if (!pattern) return pattern.error();
+    wish.grep = *std::move(pattern);
+    return wish;
+}
+
+Result<int> logs(Invocation& call) {
+    Result<LogWish> wish = log_wish(call.arguments);
+    if (!wish) return wish.error();
+    if (call.arguments.has("follow")) watch_interrupts(nullptr, nullptr);
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> run = api->get("/v1/runs/" + url_part(call.arguments.argument(0)));
+    if (!run) return run.error();
+    if (call.arguments.has("follow")) choose_shown(*wish, *run);
+    wish->prefix = !one_rank(wish->rank, *run);
+    if (call.arguments.has("follow")) {
+        Result<std::optional<json>> end = follow_run(call, *api, *run, *wish);
+        if (!end) return end.error();
+        if (!end->has_value()) return detached(call, string_of(*run, "name"));
+        call.out.talk(run_line(**end));
+        return 0;
+    }
+    Result<std::string> lines = api->bytes(log_target(string_of(*run, "run_id"), *wish, false));
+    if (!lines) return lines.error();
+    std::vector<json> found;
+    for (const std::string& text : split(*lines, '\n'))
+        if (json line = json::parse(text, nullptr, false); line.is_object()) found.push_back(std::move(line));
+    const bool any = !found.empty();
+    print_lines(call, *wish, std::move(found));
+    if (!any)
+        call.out.talk("no line of " + run_line(*run) + " was written that was asked for; it has " +
+                      std::to_string(run->value("attempts", 0)) + " attempts, of " +
+                      std::to_string(run->value("workers", 0)) + " ranks from 0");
+    return 0;
+}
+
+void print_event(Invocation& call, const json& event) {
+    const std::string about =
+        string_of(event, "run_name").empty() ? string_of(event, "node") : string_of(event, "run_name");
+    std::string text = string_of(event, "time");
+    if (text.size() >= 19) text = text.substr(0, 10) + " " + text.substr(11, 8);
+    call.out.each(event, "id", text + "  " + (about.empty() ? "" : about + ": ") + string_of(event, "text") + "\n");
+}
+
+Result<int> follow_events(Invocation& call, Api& api, const std::string& filter, std::string after) {
+    constexpr std::int64_t pause_ms = 500;
+    bool told = false;
+    while (!interrupted()) {
+        const Status followed =
+            api.follow("/v1/events?follow=true&after=" + url_part(after) + filter, [&](const StreamEvent& event) {
+                const json value = json::parse(event.data.empty() ? "{}" : event.data, nullptr, false);
+                if (!value.is_object() || value.empty()) return true;
+                if (!event.id.empty()) after = event.id;
+                told = false;
+                print_event(call, value);
+                return true;
+            });
+        if (interrupted()) break;
+        if (!followed && followed.error().code != ErrorCode::unreachable && followed.error().code != ErrorCode::io)
+            return followed.error();
+        if (!followed && !told) call.out.talk("the head is away (" + followed.error().message + "); waiting for it");
+        told = !followed;
+        if (wait_or_interrupt(pause_ms)) break;
+    }
+    return 130;
+}
+
+Result<int> events(Invocation& call) {
+    if (call.arguments.has("follow")) watch_interrupts(nullptr, nullptr);
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string filter = call.arguments.has("run") ? "&run=" + url_part(call.arguments.text("run")) : "";
+    const std::string after = call.arguments.text("after", "0");
+    Result<json> past = api->list("/v1/events?limit=1000&after=" + url_part(after) + filter);
+    if (!past) return past.error();
+    json& items = (*past)["items"];
+    const std::size_t wanted =
+        static_cast<std::size_t>(call.arguments.number("tail", call.arguments.has("after") ? 1'000'000 : 200));
+    if (items.size() > wanted) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(wanted));
+    std::string last = after;
+    for (const json& event : items)
+        last = event["id"].is_string() ? event["id"].get<std::string>() : event["id"].dump();
+    if (call.arguments.has("follow") || call.out.for_people()) {
+        for (const json& event : items) print_event(call, event);
+    } else {
+        call.out.list(*past, {}, "id", "");
+    }
+    if (!call.arguments.has("follow")) return 0;
+    return follow_events(call, *api, filter, last);
+}
+
+// A report of several ranks becomes a line per rank.
+void one_line_per_rank(json& items) {
+    json lines = json::array();
+    for (json& item : items) {
+        const json by_rank = item.value("metrics_by_rank", json::object());
+        item.erase("metrics_by_rank");
+        std::vector<std::uint32_t> ranks;
+        for (const auto& [rank, metrics] : by_rank.items())
+            ranks.push_back(static_cast<std::uint32_t>(std::strtoul(rank.c_str(), nullptr, 10)));
+        std::sort(ranks.begin(), ranks.end());
+        for (const std::uint32_t rank : ranks) {
+            lines.push_back(item);
+            lines.back()["rank"] = rank;
+            lines.back()["metrics"] = by_rank[std::to_string(rank)];
+        }
+    }
+    items = std::move(lines);
+}
+
+Result<int> metrics(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    std::string target = "/v1/runs/" + url_part(call.arguments.argument(0)) + "/metrics?limit=1000";
+    const std::vector<std::string> wanted = call.arguments.list("key");
+    for (const char* filter : {"after", "rank"})
+        if (call.arguments.has(filter))
+            target += std::string("&") + filter + "=" + url_part(call.arguments.text(filter));
+    Result<json> answer = api->list(target);
+    if (!answer) return answer.error();
+    json& items = (*answer)["items"];
+    const bool several = call.arguments.text("rank").find_first_not_of("0123456789") != std::string::npos;
+    if (several) one_line_per_rank(items);
+    const std::size_t most = static_cast<std::size_t>(call.arguments.number("tail", 1'000'000));
+    if (items.size() > most) items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(most));
+    std::set<std::string> keys(wanted.begin(), wanted.end()), told;
+    for (json& item : items) {
+        json kept = json::object();
+        const json all = item.value("metrics", json::object());
+        for (const auto& [key, value] : all.items())
+            if (told.insert(key); wanted.empty() || keys.count(key) != 0) kept[key] = value;
+        item["metrics"] = kept;
+        if (wanted.empty())
+            for (const auto& [key, value] : kept.items()) keys.insert(key);
+    }
+    std::vector<Column> columns{{"REPORT", "index"}, {"ATT", "attempt"}, {"TIME", "time", Shape::time, true}};
+    if (several) columns.push_back({"RANK", "rank"});
+    std::vector<std::string> fields;
+    fields.reserve(keys.size());
+    for (const std::string& key : keys) fields.push_back("metrics." + key);
+    std::size_t at = 0;
+    for (const std::string& key : keys) columns.push_back({key.c_str(), fields[at++].c_str()});
+    call.out.list(*answer, columns, "index", "no report has come yet");
+    for (const std::string& key : wanted)
+        if (!items.empty() && told.count(key) == 0)
+            call.out.talk("no report has \"" + key + "\"; `rtrain metrics " + call.arguments.argument(0) +
+                          "` shows all");
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> follow_commands() {
+    const Argument run{.name = "RUN", .value = Value::run};
+    const Flag follow{.name = "follow", .help = "go on as they come; Ctrl-C leaves the run alone", .letter = 'f'};
+    const Flag tail{.name = "tail", .takes = Value::number, .shown = "N", .help = "only the last N"};
+    return {
+        {.words = "logs",
+         .group = "Runs",
+         .help = "print what the ranks of a run wrote",
+         .arguments = {run},
+         .flags =
+             {follow,
+              {.name = "rank", .takes = Value::text, .shown = "RANKS", .help = "0,3-5, failed or all"},
+              {.name = "attempt",
+               .takes = Value::text,
+               .shown = "N",
+               .help = "which try: a number or all (default: the last)"},
+              {.name = "stream",
+               .takes = Value::choice,
+               .shown = "STREAM",
+               .help = "out, err or setup",
+               .choices = "out|err|setup|out,err"},
+              {.name = "since", .takes = Value::duration, .shown = "TIME", .help = "only lines of the last 5m, say"},
+              {.name = "grep",
+               .takes = Value::text,
+               .shown = "RE",
+               .help = "only lines in which the regular expression is found"},
+              {.name = "timestamps", .help = "each line's time, as its node saw it"},
+              tail},
+         .handler = logs},
+        {.words = "events",
+         .group = "Runs",
+         .help = "list what happened in the cluster",
+         .flags = {follow,
+                   {.name = "run", .takes = Value::run, .shown = "RUN", .help = "only of this run"},
+                   {.name = "after", .takes = Value::number, .shown = "ID", .help = "only those after this one"},
+                   tail},
+         .handler = events},
+        {.words = "metrics",
+         .group = "Runs",
+         .help = "list what a run reported",
+         .arguments = {run},
+         .flags = {{.name = "key",
+                    .takes = Value::text,
+                    .shown = "NAME",
+                    .help = "only this metric",
+                    .letter = 'k',
+                    .repeated = true},
+                   {.name = "rank", .takes = Value::text, .shown = "RANKS", .help = "3, 0,3-5 or all (default 0)"},
+                   {.name = "after", .takes = Value::number, .shown = "N", .help = "only reports after this one"},
+                   tail,
+                   {.name = "watch", .help = "again and again, until Ctrl-C", .letter = 'w'},
+                   {.name = "interval", .takes = Value::duration, .shown = "TIME", .help = "of --watch (default 1s)"}},
+         .handler = metrics}};
+}
+
+}  // namespace rtrain::cmd

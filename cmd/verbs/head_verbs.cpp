@@ -1,0 +1,267 @@
+// rtrain head start|stop|status|verify|backup|restore-backup.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/api.hpp"
+#include "cmd/client/job_file.hpp"
+#include "cmd/daemons/head_entry.hpp"
+#include "cmd/line/settings.hpp"
+#include "cmd/text/process.hpp"
+#include "cmd/text/status_text.hpp"
+#include "storage/spec/fields/queues.hpp"
+#include "storage/state/journal.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+// Nothing of a file with a problem is taken; all problems are told with their lines.
+Status take_queues(Invocation& call, const std::string& path, HeadOptions& options) {
+    Result<std::string> text = read_text(path);
+    if (!text) return text.error();
+    spec::QueuesAnswer answer = spec::read_queues(*text);
+    for (const Problem& problem : answer.problems) call.out.talk(spec::problem_text(problem, path, *text));
+    call.problems = answer.problems;
+    if (!answer.queues)
+        return Error{.code = ErrorCode::invalid,
+                     .message = path + " has " + std::to_string(answer.problems.size()) +
+                                (answer.problems.size() == 1 ? " problem" : " problems") + "; the head was not started",
+                     .next = "configs/queues.yaml shows every field"};
+    options.queues = std::move(answer.queues);
+    options.queues_file = path;
+    return Done{};
+}
+
+Result<HeadOptions> head_options(Invocation& call) {
+    const Arguments& arguments = call.arguments;
+    HeadOptions options;
+    options.data_dir = head_data(arguments);
+    options.host = arguments.text("host", options.host);
+    const std::int64_t port = arguments.number("port", options.port);
+    if (port > 65535)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--port: " + std::to_string(port) + " is above 65535",
+                     .next = "rtrain head start --help"};
+    options.port = static_cast<std::uint16_t>(port);
+    if (arguments.has("storage-root")) options.storage_root = absolute(arguments.text("storage-root"));
+    options.name = arguments.text("name");
+    options.node_timeout_ms = arguments.duration_ms("node-timeout", options.node_timeout_ms);
+    if (arguments.has("queues"))
+        if (Status taken = take_queues(call, arguments.text("queues"), options); !taken) return taken.error();
+    return options;
+}
+
+// Tells of a started head: the context is kept, the CA lies beside the data, the join line is complete.
+void announce(Invocation& call, json told) {
+    Result<std::string> context = keep_context(call, told);
+    if (!context)
+        call.out.talk("warning: the context was not kept: " + context.error().message +
+                      "\n  next: once it can be written, stop the head and start it again; until somebody has used the "
+                      "admin token, each start makes it anew");
+    const std::string name = context ? *context : "";
+    std::string text = "head \"" + told.value("name", "") + "\" (cluster " + told.value("cluster_id", "").substr(0, 6) +
+                       ") serves at " + told.value("address", "") + ", pid " + std::to_string(told.value("pid", 0)) +
+                       ", data in " + told.value("data", "") + "\n";
+    if (!name.empty()) text += "context \"" + name + "\" is in " + user_config_path(call.arguments) + "\n";
+    if (told.contains("join_command"))
+        text += "to join a node, once, before " + told.value("join_token_expires", "") + ":\n  " +
+                told.value("join_command", "") + "\n";
+    for (const json& warning : told["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
+    told["context"] = name;
+    told.erase("admin_token");  // it is in the context; never in a log
+    call.out.one(told, "address", text);
+    call.out.flush();
+}
+
+Result<int> head_start(Invocation& call) {
+    Result<HeadOptions> options = head_options(call);
+    if (!options) return options.error();
+    if (Status made = make_directory(options->data_dir); !made) return made.error();
+    if (const auto running = read_pid_file(options->data_dir + head_pid_file))
+        return Error{.code = ErrorCode::conflict,
+                     .message = "a head runs on " + options->data_dir + " already: pid " +
+                                std::to_string(running->pid) + " at " + running->facts,
+                     .next = "rtrain head stop --data " + options->data_dir};
+    if (call.arguments.has("detach")) {
+        Result<json> told = serve_detached(*options);
+        if (!told) return told.error();
+        announce(call, *told);
+        return 0;
+    }
+    if (Status served = serve(*options, [&](const json& told) { announce(call, told); }); !served)
+        return served.error();
+    return 0;
+}
+
+bool names_a_cluster(const Arguments& arguments) { return arguments.has("address") || arguments.has("context"); }
+
+Result<int> head_stop(Invocation& call) {
+    constexpr std::int64_t wait_ms = 30'000;
+    const std::string data = head_data(call.arguments);
+    const std::string pid_file = data + head_pid_file;
+    const auto running = names_a_cluster(call.arguments) ? std::nullopt : read_pid_file(pid_file);
+    if (running) {
+        Result<bool> ended = end_process(*running, pid_file, wait_ms);
+        if (!ended) return ended.error();
+        call.out.one(
+            {{"stopped", true}, {"pid", running->pid}, {"killed", !*ended}}, "pid",
+            "head " + std::to_string(running->pid) + (*ended ? " stopped\n" : " did not end in 30 s and was killed\n"));
+        return 0;
+    }
+    if (call.arguments.has("data"))
+        return Error{.code = ErrorCode::not_found,
+                     .message = "no head runs on " + data,
+                     .next = "rtrain head start --data " + data};
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> answer = api->post("/v1/head/stop", json::object());
+    if (!answer) return answer.error();
+    call.out.one({{"stopped", true}, {"address", api->address()}}, "address",
+                 "the head at " + api->address() + " stops\n");
+    return 0;
+}
+
+Result<int> head_status(Invocation& call) {
+    const std::string data = head_data(call.arguments);
+    const auto running = names_a_cluster(call.arguments) ? std::nullopt : read_pid_file(data + head_pid_file);
+    if (call.arguments.has("data") && !running)
+        return Error{.code = ErrorCode::unreachable,
+                     .message = "no head runs on " + data,
+                     .next = "rtrain head start --data " + data};
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> status = api->get("/v1/status");
+    if (!status) return status.error();
+    if (running) {
+        (*status)["pid"] = running->pid;
+        (*status)["data"] = data;
+    }
+    call.out.one(*status, "name",
+                 status_text(*status) +
+                     (running ? "process   pid " + std::to_string(running->pid) + ", data in " + data + "\n" : ""));
+    return 0;
+}
+
+Result<int> head_verify(Invocation& call) {
+    const std::string data = head_data(call.arguments);
+    Result<std::string> verified = state::SqliteJournal::verify(data);
+    if (!verified) return verified.error();
+    call.out.one({{"sound", true}, {"data", data}, {"summary", *verified}}, "data", *verified + "\n");
+    return 0;
+}
+
+Result<int> head_backup(Invocation& call) {
+    const std::string file = absolute(call.arguments.argument(0));
+    std::error_code failed;
+    if (std::filesystem::exists(file, failed) && !call.arguments.has("yes"))
+        return Error{.code = ErrorCode::conflict,
+                     .message = file + " exists",
+                     .next = "name another file, or say --yes to replace it"};
+    const std::string data = head_data(call.arguments);
+    const bool here = call.arguments.has("data") ||
+                      (!names_a_cluster(call.arguments) && read_pid_file(data + head_pid_file).has_value());
+    if (here) {
+        if (Status done = state::SqliteJournal::backup(data, file); !done) return done.error();
+    } else {
+        Result<Api> api = Api::open(call);
+        if (!api) return api.error();
+        if (Result<json> done = api->post("/v1/head/backup", {{"file", file}}); !done) return done.error();
+    }
+    call.out.one({{"file", file}}, "file",
+                 "the head's state is in " + file + (here ? "" : " on the head's machine") +
+                     "; restore it with `rtrain head restore-backup`\n");
+    return 0;
+}
+
+Result<int> head_restore_backup(Invocation& call) {
+    const std::string file = absolute(call.arguments.argument(0));
+    const std::string data = head_data(call.arguments);
+    std::error_code failed;
+    if (!std::filesystem::exists(file, failed))
+        return Error{.code = ErrorCode::not_found,
+                     .message = "there is no backup " + file,
+                     .next = "rtrain head backup FILE makes one"};
+    if (const auto running = read_pid_file(data + head_pid_file))
+        return Error{.code = ErrorCode::conflict,
+                     .message = "the head of " + data + " runs: pid " + std::to_string(running->pid),
+                     .next = "rtrain head stop --data " + data};
+    const bool present = std::filesystem::exists(data, failed) && !std::filesystem::is_empty(data, failed);
+    if (call.arguments.has("dry-run")) {
+        call.out.one(
+            {{"file", file}, {"data", data}, {"replaces", present}, {"dry_run", true}}, "data",
+            "would " + std::string(present ? "replace the state in " : "make ") + data + " from " + file + "\n");
+        return 0;
+    }
+    if (present)
+        if (Status sure = confirm(call, "The state in " + data + " will be replaced by " + file + "."); !sure)
+            return sure.error();
+    if (Status made = make_directory(data); !made) return made.error();
+    if (Status done = state::SqliteJournal::restore_backup(file, data); !done) return done.error();
+    call.out.one({{"file", file}, {"data", data}}, "data",
+                 "restored into " + data + "; start it with `rtrain head start --data " + data + "`\n");
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> head_commands() {
+    const char* group = "Cluster";
+    const Flag data{
+        .name = "data", .takes = Value::file, .shown = "DIR", .help = "the head's data (default: <data home>/head)"};
+    const Argument file{.name = "FILE", .value = Value::file};
+    return {
+        {.words = "head start",
+         .group = group,
+         .help = "start the head of a cluster; prints the line that joins a node",
+         .flags = {{.name = "host",
+                    .takes = Value::text,
+                    .shown = "ADDRESS",
+                    .help = "listen there (default: loopback only)"},
+                   {.name = "port", .takes = Value::number, .shown = "PORT", .help = "default 7433; 0: any"},
+                   data,
+                   {.name = "name", .takes = Value::text, .shown = "NAME", .help = "the cluster's name, for people"},
+                   {.name = "storage-root",
+                    .takes = Value::file,
+                    .shown = "DIR",
+                    .help = "where cluster:// lies (default: below the data)"},
+                   {.name = "node-timeout",
+                    .takes = Value::duration,
+                    .shown = "TIME",
+                    .help = "silence after which a node counts as lost (default 10s)"},
+                   {.name = "queues",
+                    .takes = Value::file,
+                    .shown = "FILE",
+                    .help = "the cluster's queues, as in configs/queues.yaml (default: those it has)"},
+                   {.name = "detach", .help = "return once it serves; its log is <data>/head.log"}},
+         .handler = head_start},
+        {.words = "head stop",
+         .group = group,
+         .help = "stop the head; workers go on training",
+         .flags = {data},
+         .handler = head_stop},
+        {.words = "head status",
+         .group = group,
+         .help = "say whether the head serves, and what it holds",
+         .flags = {data},
+         .handler = head_status},
+        {.words = "head verify",
+         .group = group,
+         .help = "replay the journal and compare it with the records",
+         .flags = {data},
+         .handler = head_verify},
+        {.words = "head backup",
+         .group = group,
+         .help = "copy the head's state while it serves",
+         .arguments = {file},
+         .flags = {data},
+         .handler = head_backup},
+        {.words = "head restore-backup",
+         .group = group,
+         .help = "put a backup in the place of the head's state",
+         .arguments = {file},
+         .flags = {data, {.name = "dry-run", .help = "say what would be replaced"}},
+         .handler = head_restore_backup}};
+}
+
+}  // namespace rtrain::cmd

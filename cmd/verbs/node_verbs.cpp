@@ -1,0 +1,242 @@
+// rtrain node join|leave|drain|undrain.
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/api.hpp"
+#include "cmd/daemons/node_entry.hpp"
+#include "cmd/line/settings.hpp"
+#include "cmd/text/process.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+#include "daemon/agent/agent.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+Result<NodeOptions> node_options(const Arguments& arguments) {
+    NodeOptions options;
+    options.head = arguments.argument(0);
+    if (Result<HostPort> where = parse_host_port(options.head, 7433); !where) return where.error();
+    options.name = arguments.text("name", default_node_name());
+    options.data = absolute(arguments.text("data", node_data(options.name)));
+    options.token = arguments.text("token", environment("RTRAIN_JOIN_TOKEN"));
+    options.address = arguments.text("address");
+    const std::int64_t port = arguments.number("peer-port", options.peer_port);
+    if (port > 65535)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--peer-port: " + std::to_string(port) + " is above 65535",
+                     .next = "rtrain node join --help"};
+    options.peer_port = static_cast<std::uint16_t>(port);
+    options.resources = arguments.text("resources");
+    options.fake_gpus = arguments.text("fake-gpus");
+    options.accelerator_type = arguments.text("accelerator-type");
+    if (arguments.has("scratch")) options.scratch = absolute(arguments.text("scratch"));
+    if (arguments.has("scratch-quota")) {
+        const auto quota = parse_bytes(arguments.text("scratch-quota"));
+        if (!quota)
+            return Error{
+                .code = ErrorCode::usage,
+                .message = "--scratch-quota: \"" + arguments.text("scratch-quota") + "\" is not an amount of bytes",
+                .next = "for example --scratch-quota 100GiB"};
+        options.scratch_quota = *quota;
+    }
+    options.allow_root_workers = arguments.has("allow-root-workers");
+    if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
+    options.allow_setuid = arguments.has("allow-setuid");
+    auto labels = parse_labels(arguments.list("label"));
+    if (!labels) return labels.error();
+    options.labels = std::move(*labels);
+    auto passed = parse_pass_env(arguments.list("pass-env"));
+    if (!passed) return passed.error();
+    options.pass_env = std::move(*passed);
+    return options;
+}
+
+Result<int> node_join(Invocation& call) {
+    Result<NodeOptions> options = node_options(call.arguments);
+    if (!options) return options.error();
+    if (Status made = make_directory(options->data); !made) return made.error();
+    if (const auto running = read_pid_file(options->data + node_pid_file))
+        return Error{.code = ErrorCode::conflict,
+                     .message = "an agent runs on " + options->data + " already: pid " + std::to_string(running->pid),
+                     .next = "give this one another --name"};
+    if (::geteuid() != 0)
+        call.out.talk("this agent is not root: all jobs on this node run as its user, who can read the node's key in " +
+                      options->data + " and the files of every job");
+    const auto joined_text = [](const json& told) {
+        return "node \"" + told.value("node", "") + "\" joined " + told.value("head", "") + ", pid " +
+               std::to_string(told.value("pid", 0)) + ", data in " + told.value("data", "") + "\n";
+    };
+    if (call.arguments.has("detach")) {
+        Result<json> told = run_node_detached(*options);
+        if (!told) return told.error();
+        call.out.one(*told, "node", joined_text(*told));
+        return 0;
+    }
+    if (Status joined = join_node(*options); !joined) return joined.error();
+    const Status served = run_node(*options, [&] {
+        const json told = node_json(*options, getpid());
+        call.out.one(told, "node", joined_text(told));
+        call.out.flush();
+    });
+    if (!served) return served.error();
+    return 0;
+}
+
+Result<int> on_node(Invocation& call, const std::string& node, const std::string& verb, const json& body,
+                    const std::string& text) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> answer = api->post("/v1/nodes/" + url_part(node) + "/" + verb, body);
+    if (!answer) return answer.error();
+    call.out.one(*answer, "node", node + " " + text + "\n");
+    return 0;
+}
+
+// The head forgets the node; an agent of that name on this machine is ended.
+Result<int> node_leave(Invocation& call) {
+    constexpr std::int64_t wait_ms = 20'000;
+    const std::string name = call.arguments.argument(0).empty() ? default_node_name() : call.arguments.argument(0);
+    const std::string data = absolute(call.arguments.text("data", node_data(name)));
+    if (call.arguments.has("dry-run")) {
+        Result<Api> api = Api::open(call);
+        if (!api) return api.error();
+        Result<json> node = api->get("/v1/nodes/" + url_part(name));
+        if (!node) return node.error();
+        const std::string runs = cell_text(*node, {"", "runs", Shape::list});
+        call.out.one(*node, "node", name + " would leave; runs on it: " + runs + "\n");
+        return 0;
+    }
+    if (Status sure = confirm(call, "The node " + name + " will leave the cluster; what runs on it is stopped."); !sure)
+        return sure.error();
+    Result<int> left = on_node(call, name, "leave", json::object(), "has left the cluster");
+    if (!left) return left;
+    if (const auto running = read_pid_file(data + node_pid_file)) {
+        Result<bool> ended = end_process(*running, data + node_pid_file, wait_ms);
+        if (!ended) return ended.error();
+    }
+    std::error_code unknown;
+    if (std::filesystem::exists(data + "/identity", unknown))
+        if (Status forgotten = forget_identity(data); !forgotten) return forgotten.error();
+    return 0;
+}
+
+Result<int> node_drain(Invocation& call) {
+    json body = {{"reason", call.arguments.text("reason")}};
+    const bool deadline = call.arguments.has("deadline");
+    if (deadline) body["deadline_ms"] = call.arguments.duration_ms("deadline", 0);
+    return on_node(call, call.arguments.argument(0), "drain", body,
+                   deadline ? "takes no new workers; its runs are asked to checkpoint and move, until the deadline"
+                            : "takes no new workers; its runs move at their next checkpoint when there is room");
+}
+
+Result<int> node_undrain(Invocation& call) {
+    return on_node(call, call.arguments.argument(0), "undrain", json::object(), "takes workers again");
+}
+
+const Flag scratch_quota{.name = "scratch-quota",
+                         .takes = Value::text,
+                         .shown = "SIZE",
+                         .help = "name the runs when their scratch holds more: 100GiB"};
+
+Flag data_flag() {
+    return {.name = "data",
+            .takes = Value::file,
+            .shown = "DIR",
+            .help = "the agent's data (default: <data home>/nodes/<name>)"};
+}
+
+}  // namespace
+
+std::vector<Command> node_commands() {
+    const char* group = "Nodes";
+    const Flag data = data_flag();
+    return {
+        {.words = "node join",
+         .group = group,
+         .help = "make this machine a node of the cluster",
+         .arguments = {{.name = "HOST:PORT"}},
+         .flags = {{.name = "token",
+                    .takes = Value::text,
+                    .shown = "TOKEN",
+                    .help = "from `rtrain head start` or `rtrain token create` (RTRAIN_JOIN_TOKEN)"},
+                   {.name = "name", .takes = Value::text, .shown = "NAME", .help = "of the node (default: the host's)"},
+                   {.name = "address",
+                    .takes = Value::text,
+                    .shown = "ADDRESS",
+                    .help = "where other nodes reach it (default: its end of the connection)"},
+                   {.name = "peer-port",
+                    .takes = Value::number,
+                    .shown = "PORT",
+                    .help = "where it listens for other agents (default 7434; 0: any)"},
+                   {.name = "resources",
+                    .takes = Value::text,
+                    .shown = "LIST",
+                    .help = "instead of what is found: CPU=8,memory=16Gi,GPU=2"},
+                   {.name = "fake-gpus",
+                    .takes = Value::text,
+                    .shown = "NxTYPE",
+                    .help = "offer GPUs that are not there: 8xA100"},
+                   {.name = "accelerator-type",
+                    .takes = Value::text,
+                    .shown = "TYPE",
+                    .help = "instead of the type read from the GPU's name"},
+                   {.name = "label",
+                    .takes = Value::text,
+                    .shown = "KEY=VALUE",
+                    .help = "for label_selector and topology",
+                    .repeated = true},
+                   {.name = "allow-root-workers", .help = "workers may run as root, when the agent does"},
+                   {.name = "storage-rules",
+                    .takes = Value::file,
+                    .shown = "FILE",
+                    .help = "which users and queues may use which storage paths, as in configs/storage-rules.yaml"},
+                   {.name = "pass-env",
+                    .takes = Value::text,
+                    .shown = "NAME,PREFIX*",
+                    .help = "of the agent's environment, what jobs get besides PATH, HOME, language and proxies",
+                    .repeated = true},
+                   {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
+                   {.name = "scratch",
+                    .takes = Value::file,
+                    .shown = "DIR",
+                    .help = "fast disk of this node, for the workers' TMPDIR"},
+                   scratch_quota,
+                   data,
+                   {.name = "detach", .help = "return once it has joined; its log is <data>/agent.log"}},
+         .handler = node_join}};
+}
+
+// Those that take a node out of use and back.
+std::vector<Command> node_use_commands() {
+    const char* group = "Nodes";
+    const Argument node{.name = "NODE", .value = Value::node};
+    const Flag data = data_flag();
+    return {{.words = "node leave",
+             .group = group,
+             .help = "take a node out of the cluster (default: this machine)",
+             .arguments = {{.name = "NODE", .value = Value::node, .optional = true}},
+             .flags = {data, {.name = "dry-run", .help = "say what runs on it"}},
+             .handler = node_leave},
+            {.words = "node drain",
+             .group = group,
+             .help = "place nothing new on a node, and move its runs at their next checkpoint",
+             .arguments = {node},
+             .flags = {{.name = "deadline",
+                        .takes = Value::duration,
+                        .shown = "TIME",
+                        .help = "then what is still there is stopped and moved, from its last checkpoint"},
+                       {.name = "reason", .takes = Value::text, .shown = "TEXT", .help = "for the others to read"}},
+             .handler = node_drain},
+            {.words = "node undrain",
+             .group = group,
+             .help = "place on it again; also lifts a quarantine",
+             .arguments = {node},
+             .handler = node_undrain}};
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,140 @@
+// rtrain restore: a run goes on, from nothing but its storage path.
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/job_file.hpp"
+#include "cmd/client/run_store.hpp"
+#include "cmd/client/submission.hpp"
+#include "cmd/text/status_text.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+// The spec and the code in force: the newest claim's, else what the run began with. It has begun before: it waits for
+// no predecessor, which this cluster may never have seen.
+struct InForce {
+    std::string job_json, code_sha256;
+    ArrayMember member;
+};
+InForce in_force(const RunStore& place, const storage::RunHeader& header) {
+    const auto claim = storage::newest_claim(*place.store, place.run_name);
+    InForce found{.job_json = claim ? claim->job_json : header.job_json,
+                  .code_sha256 = claim ? claim->code_sha256.value_or(header.code_sha256) : header.code_sha256,
+                  .member = {}};
+    if (claim) found.member = {.array = claim->array, .index = claim->array_index};
+    json job = json::parse(found.job_json, nullptr, false);
+    if (job.is_object() && job.erase("after") > 0) found.job_json = job.dump();
+    return found;
+}
+
+// The run's own copy of its code goes to the head, unless the head has it.
+Status ship_stored_code(Invocation& call, Api& api, const RunStore& place, const std::string& sha256) {
+    if (sha256.empty()) return Done{};
+    Result<bool> there = api.exists("/v1/blobs/" + sha256);
+    if (!there) return there.error();
+    if (*there) return Done{};
+    const TemporaryDirectory temporary;
+    const std::string archive = temporary.path() + "/code.tar.zst";
+    const std::string stored = place.run_name + "/code/" + sha256 + ".tar.zst";
+    if (Status got = place.store->get_file(stored, archive, {}); !got)
+        return Error{.code = got.error().code,
+                     .message = "the run's code is not readable: " + got.error().message,
+                     .next = "submit the job from its sources with `rtrain submit --resume`"};
+    return ship_archive(call, api, archive, sha256);
+}
+
+// How the last attempt ended, for who did not see it; what says so may be damaged, and is not needed.
+void tell_last_end(Invocation& call, const RunStore& place) {
+    const Result<std::vector<storage::Claim>> claims = storage::read_claims(*place.store, place.run_name);
+    if (!claims || claims->empty()) return;
+    const std::string attempt = "its last attempt, " + std::to_string(claims->back().number) + ", ";
+    const Result<storage::AttemptEnd> end = storage::read_end(*place.store, place.run_name, claims->back().number);
+    if (end)
+        call.out.talk(attempt + "ended " + end->state + (end->cause.empty() ? "" : ": " + end->cause));
+    else if (end.error().code == ErrorCode::not_found)
+        call.out.talk(attempt + "left no word of its end: it may live on, or was cut off");
+    else
+        call.out.talk(attempt + "has ended; how cannot be read: " + end.error().message);
+}
+
+// The checkpoint it will start from; a name that is not committed is an error, none at all is only said.
+Status check_checkpoint(Invocation& call, const RunStore& place) {
+    Result<std::vector<storage::CommittedCheckpoint>> all = storage::list_checkpoints(*place.store, place.run_name);
+    if (!all) return all.error();
+    std::string newest;
+    bool found = place.checkpoint.empty();
+    for (const auto& checkpoint : *all) {
+        if (checkpoint.live && checkpoint.damage.empty()) newest = checkpoint.manifest.directory;
+        if (!checkpoint.damage.empty())
+            call.out.talk("passed over: " + checkpoint.manifest.directory + " is damaged: " + checkpoint.damage);
+        found = found || checkpoint.manifest.directory == place.checkpoint;
+    }
+    if (!found)
+        return Error{.code = ErrorCode::not_found,
+                     .message = place.shown + " has no committed checkpoint " + place.checkpoint,
+                     .next = "rtrain checkpoints list " + place.shown};
+    const std::string from = place.checkpoint.empty() ? newest : place.checkpoint;
+    call.out.talk(from.empty() ? place.shown + " has no committed checkpoint: the run starts from the beginning"
+                               : "restoring from " + place.shown + "/" + from);
+    return Done{};
+}
+
+Result<int> restore(Invocation& call) {
+    Result<RunStore> place = open_run_store(call, call.arguments.argument(0));
+    if (!place) return place.error();
+    Result<storage::RunHeader> header = storage::read_run(*place->store, place->run_name);
+    if (!header) return header.error();
+    const InForce newest = in_force(*place, *header);
+    Result<spec::Job> job = with_sets(call, newest.job_json, call.arguments.list("set"));
+    if (!job) return job.error();
+    job->name = place->run_name;  // the directory is the run: it may have been moved or renamed
+    job->storage_path = place->storage_path;
+    tell_last_end(call, *place);
+    if (Status checked = check_checkpoint(call, *place); !checked) return checked.error();
+    if (call.arguments.has("dry-run")) {
+        call.out.one({{"dry_run", true},
+                      {"name", job->name},
+                      {"job", json::parse(spec::to_json(*job))},
+                      {"code_sha256", newest.code_sha256}},
+                     "name", "would restore " + place->shown + "\n");
+        return 0;
+    }
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    if (Status shipped = ship_stored_code(call, *api, *place, newest.code_sha256); !shipped) return shipped.error();
+    Result<json> run = hand_over(*api, {.job = *job,
+                                        .code_sha256 = newest.code_sha256,
+                                        .restore_from = place->checkpoint,
+                                        .resume = true,
+                                        .make_new = false,
+                                        .array = {},
+                                        .lines = {},
+                                        .member = newest.member});
+    if (!run) return run.error();
+    return told_and_followed(call, *api, *run);
+}
+
+}  // namespace
+
+std::vector<Command> restore_commands() {
+    return {
+        {.words = "restore",
+         .group = "Checkpoints",
+         .help = "go on with a run from its last checkpoint, on any cluster",
+         .arguments = {{.name = "PATH|RUN[@CHECKPOINT]", .value = Value::checkpoint}},
+         .flags = {{.name = "set",
+                    .takes = Value::text,
+                    .shown = "FIELD=VALUE",
+                    .help = "change the spec",
+                    .repeated = true},
+                   {.name = "follow", .help = "print its lines until it ends; Ctrl-C leaves it running", .letter = 'f'},
+                   {.name = "propagate-exit", .help = "with -f: exit with the first failed rank's code"},
+                   {.name = "dry-run", .help = "say what would be restored; send nothing"}},
+         .handler = restore,
+         .details = "A path needs nothing else: the spec, the code and the checkpoints lie there. Secrets are asked "
+                    "from your environment again."}};
+}
+
+}  // namespace rtrain::cmd

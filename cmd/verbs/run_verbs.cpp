@@ -1,0 +1,170 @@
+// rtrain status|runs|runs rm|queue|nodes: what the cluster holds.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/api.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+Result<int> status(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> value = api->get("/v1/status");
+    if (!value) return value.error();
+    call.out.one(*value, "name", status_text(*value));
+    return 0;
+}
+
+Result<int> runs(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    std::string target = "/v1/runs?limit=500";
+    for (const char* filter : {"state", "user", "name"})
+        if (call.arguments.has(filter))
+            target += std::string("&") + filter + "=" + url_part(call.arguments.text(filter));
+    if (call.arguments.has("all") || call.arguments.has("state")) target += "&all=true";
+    Result<json> answer = api->list(target);
+    if (!answer) return answer.error();
+    call.out.list(*answer,
+                  {{"NAME", "name"},
+                   {"RUN", "run_id"},
+                   {"STATE", "state", Shape::state},
+                   {"WORKERS", "workers"},
+                   {"ATT", "attempt"},
+                   {"AGE", "submitted", Shape::age},
+                   {"REPORT", "last_report.index"},
+                   {"CHECKPOINT", "latest_checkpoint"},
+                   {"USER", "user", Shape::text, true},
+                   {"NODES", "nodes", Shape::list, true},
+                   {"METRICS", "last_report.metrics", Shape::pairs, true},
+                   {"SUBMITTED", "submitted", Shape::time, true},
+                   {"STORAGE", "run_path", Shape::text, true},
+                   {"REASON", "reason"}},
+                  "name",
+                  call.arguments.has("all")
+                      ? "there are no runs"
+                      : "no run lives, and none ended within a day; rtrain runs --all shows older ones");
+    return 0;
+}
+
+Result<int> runs_rm(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string name = call.arguments.argument(0);
+    const bool dry = call.arguments.has("dry-run");
+    const std::string files = call.arguments.has("files") ? "true" : "false";
+    if (!dry)
+        if (Status sure = confirm(call, "The run " + name +
+                                            (files == "true" ? " and its files, checkpoints as well, will be removed."
+                                                             : " will be removed from the records."));
+            !sure)
+            return sure.error();
+    Result<json> answer =
+        api->remove("/v1/runs/" + url_part(name) + "?files=" + files + "&dry_run=" + (dry ? "true" : "false"));
+    if (!answer) return answer.error();
+    (*answer)["name"] = answer->value("name", name);
+    const std::string directory = string_of(*answer, "files"), stay = string_of(*answer, "files_error");
+    call.out.one(*answer, "name",
+                 (dry ? "would remove " : "removed ") + name +
+                     (directory.empty() || !stay.empty() ? "" : " and its files, " + directory) + "\n");
+    if (!stay.empty()) call.out.talk("its files stay: " + stay);
+    return stay.empty() ? 0 : 1;
+}
+
+Result<int> queue(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> answer = api->list("/v1/queue");
+    if (!answer) return answer.error();
+    call.out.list(*answer,
+                  {{"POS", "position"},
+                   {"NAME", "name"},
+                   {"RUN", "run_id", Shape::text, true},
+                   {"QUEUE", "queue"},
+                   {"PRIORITY", "priority"},
+                   {"WAITING", "waiting_ms", Shape::duration},
+                   {"STARTS IN", "starts_in_ms", Shape::duration},
+                   {"NEEDS", "needs"},
+                   {"WHY", "why"}},
+                  "name", "nothing waits");
+    return 0;
+}
+
+Result<int> nodes(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> answer = api->list("/v1/nodes");
+    if (!answer) return answer.error();
+    std::vector<Column> columns = {{"NODE", "node"},
+                                   {"STATE", "state", Shape::state},
+                                   {"GPUS", "gpus"},
+                                   {"FREE GPUS", "gpus_free", Shape::list, true},
+                                   {"MODEL", "gpu_model"},
+                                   {"FREE", "free", Shape::pairs},
+                                   {"TOTAL", "resources", Shape::pairs, true},
+                                   {"HEARTBEAT", "last_heartbeat_ms", Shape::duration},
+                                   {"ADDRESS", "address", Shape::text, true},
+                                   {"PORT", "port", Shape::text, true},
+                                   {"LABELS", "labels", Shape::pairs, true},
+                                   {"RUNS", "runs", Shape::list},
+                                   {"REASON", "reason"}};
+    const json& items = (*answer)["items"];
+    if (std::any_of(items.begin(), items.end(),
+                    [](const json& node) { return !node.value("warnings", json::array()).empty(); }))
+        columns.push_back({"WARNING", "warnings", Shape::list});
+    call.out.list(*answer, columns, "node",
+                  "no node has joined; rtrain token create --role node prints the line that joins one");
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> run_commands() {
+    const Argument run{.name = "RUN", .value = Value::run};
+    const Flag watch{.name = "watch", .help = "again and again, until Ctrl-C", .letter = 'w'};
+    const Flag interval{
+        .name = "interval", .takes = Value::duration, .shown = "TIME", .help = "of --watch (default 1s)"};
+    return {{.words = "status",
+             .group = "Cluster",
+             .help = "show the cluster at a glance",
+             .flags = {watch, interval},
+             .handler = status},
+            {.words = "nodes",
+             .group = "Nodes",
+             .help = "list the nodes, what they have and what is free",
+             .flags = {watch, interval},
+             .handler = nodes},
+            {.words = "runs",
+             .group = "Runs",
+             .help = "list the runs that live or ended within a day, or all",
+             .flags = {{.name = "all", .help = "older ones as well", .letter = 'a'},
+                       {.name = "state",
+                        .takes = Value::choice,
+                        .shown = "STATE",
+                        .help = "only these",
+                        .choices = "QUEUED|STARTING|RUNNING|RECOVERING|RESIZING|STOPPING|SUCCEEDED|FAILED|STOPPED"},
+                       {.name = "user", .takes = Value::text, .shown = "USER", .help = "only this user's"},
+                       {.name = "name", .takes = Value::text, .shown = "NAME", .help = "only those of this name"},
+                       watch,
+                       interval},
+             .handler = runs},
+            {.words = "runs rm",
+             .group = "Runs",
+             .help = "remove a run that has ended",
+             .arguments = {run},
+             .flags = {{.name = "files", .help = "its directory on storage too, with all checkpoints"},
+                       {.name = "dry-run", .help = "say what would go"}},
+             .handler = runs_rm},
+            {.words = "queue",
+             .group = "Runs",
+             .help = "list the waiting runs in their order, with the reason",
+             .flags = {watch, interval},
+             .handler = queue}};
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,129 @@
+// rtrain stack RUN: where its Python ranks are. The head asks their agents, who signal them; the stacks come as lines
+// of their logs, behind one that holds the marker of this very question.
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cmd/client/follow.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t look_again_ms = 100;
+constexpr std::int64_t quiet_ms = 700;  // no further line: the stacks are whole
+constexpr std::int64_t clocks_apart_ms = 60'000;
+
+struct Shown {
+    std::vector<json> lines;  // from the marker on, of all ranks
+    std::set<json> told;      // ranks that have answered
+};
+
+// The marker's line is the agent's. What faulthandler writes begins so for each thread; where no process can answer,
+// the agent says so.
+bool tells(const std::string& line) {
+    return line.find("(most recent call first)") != std::string::npos ||
+           line.find("where it is cannot be told") != std::string::npos;
+}
+
+Result<Shown> answered(Api& api, const std::string& run, const LogWish& wish, const std::string& marker) {
+    Result<std::string> text = api.bytes(log_target(run, wish, false));
+    if (!text) return text.error();
+    Shown out;
+    std::set<json> begun;
+    for (const std::string& one : split(*text, '\n')) {
+        json line = json::parse(one, nullptr, false);
+        if (!line.is_object()) continue;
+        const json rank = line.value("rank", json(0));
+        const std::string words = string_of(line, "line");
+        if (!begun.contains(rank) && words.find(marker) == std::string::npos) continue;
+        begun.insert(rank);
+        if (tells(words)) out.told.insert(rank);
+        out.lines.push_back(std::move(line));
+    }
+    return out;
+}
+
+// Until every rank has answered and no further line comes, or the time is over.
+Result<Shown> waited_for(Api& api, const std::string& run, const LogWish& wish, const json& asked,
+                         std::int64_t patience_ms) {
+    const std::int64_t give_up_ms = wall_now_ms() + patience_ms;
+    std::int64_t grown_ms = wall_now_ms();
+    Shown last;
+    for (;;) {
+        Result<Shown> now = answered(api, run, wish, string_of(asked, "marker"));
+        if (!now) return now.error();
+        if (now->lines.size() != last.lines.size()) grown_ms = wall_now_ms();
+        last = *std::move(now);
+        const bool whole = last.told.size() >= asked["ranks"].size() && wall_now_ms() - grown_ms > quiet_ms;
+        if (whole || wall_now_ms() > give_up_ms || wait_or_interrupt(look_again_ms)) return last;
+    }
+}
+
+void print(Invocation& call, const LogWish& wish, const json& asked, const json& silent, std::vector<json> lines) {
+    if (call.out.for_people())
+        for (const json& line : lines) print_line(call, wish, line);
+    else
+        call.out.list({{"items", std::move(lines)}, {"silent", silent}, {"away", asked["away"]}}, {}, "line", "");
+    for (const json& node : asked["away"])
+        call.out.talk("node " + node.get<std::string>() + " is away: its ranks were not asked");
+}
+
+Error not_in_time(const Invocation& call, const json& silent) {
+    std::string ranks;
+    for (const json& one : silent) ranks += (ranks.empty() ? "" : ", ") + one.dump();
+    const bool many = silent.size() > 1;
+    return {.code = ErrorCode::timed_out,
+            .message = std::string(many ? "ranks " : "rank ") + ranks + (many ? " have" : " has") +
+                       " not answered in time: a process that is stopped (SIGSTOP), or waits in the kernel, cannot",
+            .next = "rtrain logs " + call.arguments.argument(0) + " --stream err shows what comes later"};
+}
+
+Result<int> stack(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string rank = call.arguments.text("rank", "all");
+    Result<json> asked =
+        api->post("/v1/runs/" + url_part(call.arguments.argument(0)) + "/stack?rank=" + url_part(rank), json::object());
+    if (!asked) return asked.error();
+    watch_interrupts(nullptr, nullptr);
+    LogWish wish;
+    wish.rank = rank;
+    wish.stream = "err";
+    wish.since_wall_ms = wall_now_ms() - clocks_apart_ms;
+    wish.prefix = (*asked)["ranks"].size() != 1;
+    Result<Shown> shown =
+        waited_for(*api, string_of(*asked, "run_id"), wish, *asked, call.arguments.duration_ms("timeout", 10'000));
+    if (!shown) return shown.error();
+    json silent = json::array();
+    for (const json& one : (*asked)["ranks"])
+        if (!shown->told.contains(one)) silent.push_back(one);
+    print(call, wish, *asked, silent, std::move(shown->lines));
+    if (silent.empty()) return 0;
+    const Error late = not_in_time(call, silent);
+    if (call.out.for_people()) return late;
+    call.out.talk("error: " + late.message + "\n  next: " + late.next);  // stdout has its one document
+    return exit_code(late.code);
+}
+
+}  // namespace
+
+std::vector<Command> stack_commands() {
+    return {{.words = "stack",
+             .group = "Runs",
+             .help = "print where the Python ranks of a run are: the stacks of all their threads",
+             .arguments = {{.name = "RUN", .value = Value::run}},
+             .flags = {{.name = "rank", .takes = Value::text, .shown = "RANKS", .help = "0,3-5 or all (default)"},
+                       {.name = "timeout",
+                        .takes = Value::duration,
+                        .shown = "TIME",
+                        .help = "how long to wait for them (default 10s)"}},
+             .handler = stack,
+             .details =
+                 "Nobody is ended by it. A rank answers once it has imported rtrain.train; of others the log says "
+                 "that they cannot tell."}};
+}
+
+}  // namespace rtrain::cmd

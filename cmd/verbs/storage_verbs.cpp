@@ -1,0 +1,293 @@
+// rtrain storage gc: removes what no run will ever read again. Never of a run that has not ended, never what is
+// committed on the live branch; storage/checkpoint decides what that is, and the head is asked for what storage does
+// not say yet. `list` and `get` show and copy what lies on any storage, for machines that have no mount of it.
+#include <fnmatch.h>
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "cmd/client/run_store.hpp"
+#include "cmd/line/invocation.hpp"
+#include "cmd/text/process.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/open_store.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+constexpr std::size_t bucket_at_once = 8;
+
+struct Found {
+    std::shared_ptr<storage::Store> store;
+    std::string root;
+    std::map<std::string, std::vector<storage::Garbage>> by_run;
+    std::int64_t bytes = 0;
+    std::size_t count = 0;
+};
+
+struct Place {
+    std::shared_ptr<storage::Store> store;
+    std::string root, run;  // run empty: all of them
+};
+
+// On the head: cluster://, or cluster://NAME.
+Result<Place> on_head(Invocation& call, const std::string& text) {
+    Result<RunStore> opened = open_run_store(call, text);
+    if (!opened) return opened.error();
+    return Place{.store = std::move(opened->store), .root = "cluster:/", .run = opened->run_name};
+}
+
+// A storage path, or one run's directory below it.
+Result<Place> on_disk(fs::path path) {
+    if (!path.has_filename()) path = path.parent_path();
+    std::error_code failed;
+    if (!fs::is_directory(path, failed))
+        return Error{.code = ErrorCode::not_found,
+                     .message = path.string() + " is not a directory on this machine",
+                     .next =
+                         "run it where that storage is mounted, on a node for example; a whole run's files are "
+                         "removed by the agents: rtrain runs rm NAME --files"};
+    const bool one_run = fs::exists(path / "run.json", failed);
+    const std::string root = (one_run ? path.parent_path() : path).string();
+    Result<std::unique_ptr<storage::Store>> store = storage::open_file_store(root);
+    if (!store) return store.error();
+    return Place{.store = std::move(*store), .root = root, .run = one_run ? path.filename().string() : std::string()};
+}
+
+// In a bucket: a storage path, or one run's directory.
+Result<Place> in_bucket(std::string root) {
+    while (root.ends_with('/')) root.pop_back();
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store(root);
+    if (!store) return store.error();
+    const Result<std::string> header = (*store)->get("run.json");
+    if (!header && header.error().code != ErrorCode::not_found) return header.error();
+    const auto slash = root.rfind('/');
+    if (!header || slash <= std::string("s3://").size())
+        return Place{.store = std::move(*store), .root = root, .run = {}};
+    Result<std::unique_ptr<storage::Store>> above = storage::open_store(root.substr(0, slash));
+    if (!above) return above.error();
+    return Place{.store = std::move(*above), .root = root.substr(0, slash), .run = root.substr(slash + 1)};
+}
+
+Result<Place> place_of(Invocation& call, const std::string& text) {
+    if (text.starts_with("cluster://")) return on_head(call, text);
+    if (text.starts_with("s3://")) return in_bucket(text);
+    return on_disk(absolute(text));
+}
+
+struct Live {
+    bool asked = false;
+    std::string head;                          // its address
+    std::map<std::string, std::string> names;  // and what is told of the run that has it
+};
+
+// A run that was resumed or restored claims its attempt when it is prepared: until then an old result.json is all that
+// storage says, and the head alone knows that a checkpoint of a dead branch is wanted. By name, not by path: one
+// storage has another path on each machine, and below cluster:// yet another.
+Result<Live> ask_for_live_runs(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    Result<json> answer = api ? api->list("/v1/runs?limit=500") : Result<json>(api.error());
+    if (!answer && answer.error().code == ErrorCode::unreachable) {
+        call.out.talk(
+            "no head could be asked which runs live (" + answer.error().message +
+            "): going by what lies on storage alone, which does not show a run that waits to go on from there");
+        return Live{};
+    }
+    if (!answer) return answer.error();
+    Live live{.asked = true, .head = api->address(), .names = {}};
+    for (const json& run : (*answer)["items"]) {
+        if (is_terminal(run)) continue;
+        const std::string from = string_of(run, "restored_from");
+        live.names[string_of(run, "name")] = "run " + string_of(run, "run_id") + " is " + string_of(run, "state") +
+                                             ", in " + string_of(run, "run_path") +
+                                             (from.empty() ? "" : ", from " + from);
+    }
+    return live;
+}
+
+bool leave_alone(Invocation& call, const Live& live, const std::string& path, const std::string& name) {
+    const auto lives = live.names.find(name);
+    if (lives == live.names.end()) return false;
+    call.out.talk("left alone: " + path + ": the head at " + live.head + " says that " + lives->second);
+    return true;
+}
+
+Result<Found> look(Invocation& call, const Place& place, const Live& live) {
+    Found found;
+    found.root = place.root;
+    found.store = place.store;
+    Result<std::vector<std::string>> runs =
+        place.run.empty() ? storage::list_runs(*found.store) : Result<std::vector<std::string>>(std::vector{place.run});
+    if (!runs) return runs.error();
+    for (const std::string& run : *runs) {
+        if (leave_alone(call, live, found.root + "/" + run, run)) continue;
+        Result<storage::GarbagePlan> plan = storage::plan_garbage(*found.store, run);
+        if (!plan) return plan.error();
+        if (!plan->terminal) {
+            call.out.talk("left alone: " + found.root + "/" + run + " has not ended");
+            continue;
+        }
+        for (const storage::Garbage& one : plan->items) {
+            found.bytes += one.bytes;
+            ++found.count;
+        }
+        found.by_run[run] = std::move(plan->items);
+    }
+    return found;
+}
+
+// Between the look and the answer to the question a run may have been resumed.
+Status look_again(Invocation& call, const Live& before, Found& found) {
+    if (!before.asked || found.count == 0) return Done{};
+    Result<Live> now = ask_for_live_runs(call);
+    if (!now) return now.error();
+    if (!now->asked)
+        return Error{.code = ErrorCode::unreachable,
+                     .message = "the head at " + before.head + " went away meanwhile: nothing was removed",
+                     .next = "run it again: without a head it goes by what lies on storage"};
+    std::erase_if(found.by_run,
+                  [&](const auto& one) { return leave_alone(call, *now, found.root + "/" + one.first, one.first); });
+    return Done{};
+}
+
+Result<int> gc(Invocation& call) {
+    const std::string path = call.arguments.argument(0);
+    const Result<Place> place = place_of(call, path);
+    if (!place) return place.error();
+    const Result<Live> live = ask_for_live_runs(call);
+    if (!live) return live.error();
+    Result<Found> found = look(call, *place, *live);
+    if (!found) return found.error();
+    const bool dry = call.arguments.has("dry-run");
+    if (!dry && found->count > 0) {
+        if (Status sure = confirm(call, std::to_string(found->count) + " entries, " + bytes_text(found->bytes) +
+                                            ", will be removed below " + path + ".");
+            !sure)
+            return sure.error();
+        if (Status looked = look_again(call, *live, *found); !looked) return looked.error();
+    }
+    json items = json::array();
+    std::int64_t bytes = 0;
+    for (const auto& [run, list] : found->by_run)
+        for (const storage::Garbage& one : list) {
+            if (!dry)
+                if (Status gone = storage::remove_garbage(*found->store, run, one); !gone) return gone.error();
+            bytes += one.bytes;
+            items.push_back({{"path", found->root + "/" + one.path},
+                             {"run", run},
+                             {"bytes", one.bytes},
+                             {"why", one.why},
+                             {"removed", !dry}});
+        }
+    call.out.list({{"items", items}, {"bytes", bytes}, {"dry_run", dry}},
+                  {{"PATH", "path"}, {"SIZE", "bytes", Shape::bytes}, {"WHY", "why"}, {"REMOVED", "removed"}}, "path",
+                  "there is nothing to remove");
+    return 0;
+}
+
+Result<int> list(Invocation& call) {
+    Result<StoredPath> place = open_stored_path(call, call.arguments.argument(0));
+    if (!place) return place.error();
+    Result<std::vector<storage::StoreEntry>> entries = place->store->list(place->path);
+    if (!entries) return entries.error();
+    json items = json::array();
+    for (const storage::StoreEntry& one : *entries)
+        items.push_back({{"path", place->root + one.path}, {"bytes", one.bytes}});
+    call.out.list({{"items", items}}, {{"PATH", "path"}, {"SIZE", "bytes", Shape::bytes}}, "path",
+                  "there are no files");
+    return 0;
+}
+
+struct Copy {
+    std::string from, to;
+    std::int64_t bytes = 0;
+};
+
+// A bucket answers each request late and many at once; a disk is quick.
+Status copy_all(storage::Store& store, const std::vector<Copy>& copies, bool bucket) {
+    std::atomic<std::size_t> next = 0;
+    std::mutex turn;
+    std::optional<Error> failed;
+    const auto work = [&] {
+        for (std::size_t mine = next++; mine < copies.size(); mine = next++) {
+            const Status got = store.get_file(copies[mine].from, copies[mine].to, {});
+            if (got) continue;
+            const std::lock_guard lock(turn);
+            if (!failed) failed = got.error();
+            next = copies.size();
+        }
+    };
+    std::vector<std::thread> helpers;
+    const std::size_t wanted = bucket ? std::min<std::size_t>(bucket_at_once, copies.size()) : 1;
+    while (helpers.size() + 1 < wanted) helpers.emplace_back(work);
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (failed) return *failed;
+    return Done{};
+}
+
+// One file, or all of a directory, or those of it whose path is like `--only`.
+Result<int> get(Invocation& call) {
+    const std::string from = call.arguments.argument(0), to = absolute(call.arguments.argument(1));
+    Result<StoredPath> place = open_stored_path(call, from);
+    if (!place) return place.error();
+    Result<std::vector<storage::StoreEntry>> entries = place->store->list(place->path);
+    if (!entries) return entries.error();
+    if (entries->empty())
+        return Error{.code = ErrorCode::not_found,
+                     .message = from + " does not exist",
+                     .next = "rtrain storage list shows what is there"};
+    const std::string only = call.arguments.text("only", "*");
+    std::vector<Copy> copies;
+    std::int64_t bytes = 0;
+    json items = json::array();
+    for (const storage::StoreEntry& one : *entries) {
+        const std::string below =
+            one.path == place->path ? std::string() : one.path.substr(place->path.empty() ? 0 : place->path.size() + 1);
+        if (!below.empty() && ::fnmatch(only.c_str(), below.c_str(), 0) != 0) continue;
+        copies.push_back({.from = one.path, .to = below.empty() ? to : to + "/" + below, .bytes = one.bytes});
+        items.push_back({{"path", place->root + one.path}, {"file", copies.back().to}, {"bytes", one.bytes}});
+        bytes += one.bytes;
+    }
+    if (Status got = copy_all(*place->store, copies, place->root.starts_with("s3://")); !got) return got.error();
+    call.out.list({{"items", items}, {"bytes", bytes}},
+                  {{"PATH", "path"}, {"FILE", "file"}, {"SIZE", "bytes", Shape::bytes}}, "file",
+                  ("no file below " + from + " is like " + only).c_str());
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> storage_commands() {
+    return {{.words = "storage list",
+             .group = "Checkpoints",
+             .help = "all files below a path, s3:// or cluster://",
+             .arguments = {{.name = "PATH", .value = Value::file}},
+             .flags = {},
+             .handler = list},
+            {.words = "storage get",
+             .group = "Checkpoints",
+             .help = "copy a file or a directory from a path, s3:// or cluster:// to this machine",
+             .arguments = {{.name = "PATH", .value = Value::file}, {.name = "TO", .value = Value::file}},
+             .flags = {{.name = "only",
+                        .takes = Value::text,
+                        .shown = "PATTERN",
+                        .help = "of a directory: files whose path below it is like this (* and ?)"}},
+             .handler = get},
+            {.words = "storage gc",
+             .group = "Checkpoints",
+             .help = "remove what no run will ever read: uncommitted and dead checkpoints of ended runs",
+             .arguments = {{.name = "PATH", .value = Value::file}},
+             .flags = {{.name = "dry-run", .help = "list it, remove nothing"}},
+             .handler = gc}};
+}
+
+}  // namespace rtrain::cmd

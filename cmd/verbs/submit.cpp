@@ -1,0 +1,278 @@
+// rtrain submit: a job spec becomes a run.
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/job_file.hpp"
+#include "cmd/client/run_store.hpp"
+#include "cmd/client/submission.hpp"
+#include "cmd/text/reasons.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+namespace fs = std::filesystem;
+
+// The words of a command, as `sh -c` would part them, near enough to look for files among them.
+std::vector<std::string> words_of(const std::string& command) {
+    std::vector<std::string> words(1);
+    for (const char c : command)
+        if (std::strchr(" \t\r\n;&|<>()'\"", c) != nullptr && c != '\0')
+            words.emplace_back();
+        else
+            words.back() += c;
+    return words;
+}
+
+// A file in the folder of the spec that the entrypoint names, as a path in it; empty: it names none.
+std::string file_beside(const JobFile& file) {
+    std::error_code failed;
+    const auto found = [&](const std::string& name) {
+        const fs::path path = fs::path(name).lexically_normal();
+        const bool below = !name.empty() && name[0] != '-' && !path.is_absolute() && *path.begin() != "..";
+        return below && fs::is_regular_file(fs::path(file.folder) / path, failed) ? path.string() : std::string();
+    };
+    bool module = false;  // the word before was -m
+    const auto look = [&](const std::string& word) {
+        std::string named = found(word);
+        if (module && named.empty()) {
+            std::string path = word;
+            std::replace(path.begin(), path.end(), '.', '/');
+            named = found(path + ".py");
+            if (named.empty()) named = found(path + "/__main__.py");
+        }
+        module = word == "-m";
+        return named;
+    };
+    for (const std::string& entry : file.job.entrypoint) {
+        if (std::string named = look(entry); !named.empty()) return named;  // a name may hold spaces
+        if (entry.find_first_of(" \t\n") == std::string::npos) continue;
+        for (const std::string& word : words_of(entry))
+            if (!word.empty())
+                if (std::string named = look(word); !named.empty()) return named;
+    }
+    return "";
+}
+
+// Whether that is a home directory, or holds one: HOME may be unset, or another's under sudo.
+bool holds_home(const fs::path& folder) {
+    std::error_code failed;
+    const char* variable = std::getenv("HOME");
+    const passwd* entry = ::getpwuid(::getuid());
+    for (const char* home : {variable, entry == nullptr ? nullptr : static_cast<const char*>(entry->pw_dir)}) {
+        if (home == nullptr || *home != '/') continue;
+        const fs::path inside = fs::weakly_canonical(home, failed).lexically_relative(folder);
+        if (!inside.empty() && *inside.begin() != "..") return true;
+    }
+    return false;
+}
+
+struct CodeFolder {
+    std::string path;     // empty: nothing travels along
+    std::string holds{};  // the file that must be in it
+    spec::NamedBy named_by = spec::NamedBy::job;
+};
+
+// The working directory that the spec names; where it names none, its own folder, if the entrypoint is in it.
+Result<CodeFolder> code_folder(Invocation& call, const JobFile& file) {
+    std::error_code failed;
+    if (file.folder_named) {
+        if (file.job.working_dir.empty()) return CodeFolder{};
+        const std::string path = (fs::path(file.folder) / file.job.working_dir).lexically_normal().string();
+        if (fs::is_directory(path, failed)) return CodeFolder{.path = path};
+        return Error{.code = ErrorCode::invalid,
+                     .message = "working_dir: there is no directory " + path,
+                     .next = "it is relative to the spec's own folder"};
+    }
+    const std::string beside = file_beside(file);
+    if (beside.empty()) return CodeFolder{};
+    const fs::path folder = fs::weakly_canonical(file.folder, failed);
+    const bool is_root = folder == folder.root_path();
+    if (is_root || holds_home(folder))
+        return Error{.code = ErrorCode::invalid,
+                     .message = "working_dir: the entrypoint names " + beside + " in " + folder.string() +
+                                ", which is " + (is_root ? "all of this machine" : "your home directory or holds it"),
+                     .next =
+                         "put the program into a folder of its own, or say working_dir: . to send it all the same, "
+                         "working_dir: null to send nothing"};
+    if (!file.job.driver)
+        call.out.talk(folder.string() + " travels along, since the entrypoint names " + beside +
+                      " in it; working_dir says otherwise");
+    return CodeFolder{.path = folder.string(), .holds = beside, .named_by = spec::NamedBy::nobody};
+}
+
+void tell_of_secrets(Invocation& call, const spec::PackedCode& packed) {
+    std::string names;
+    for (const std::string& name : packed.secrets) names += (names.empty() ? "" : ", ") + name;
+    if (!names.empty()) call.out.talk("left out, for they may hold secrets: " + names + "; working_dir: . sends them");
+}
+
+// `submit train.py ...`: the program is a driver. It runs on a node, takes no CPU from the gangs that it submits, and
+// is stopped together with them.
+Result<JobFile> driver_job(Invocation& call) {
+    std::error_code failed;
+    const std::filesystem::path program = std::filesystem::absolute(call.arguments.argument(0), failed);
+    if (!std::filesystem::is_regular_file(program, failed))
+        return Error{.code = ErrorCode::not_found,
+                     .message = "there is no file " + program.string(),
+                     .next = "check the path; it is looked for from the working directory"};
+    std::string taken;
+    for (const std::string& flag : call.arguments.after_program) taken += (taken.empty() ? "" : ", ") + flag;
+    if (!taken.empty())
+        call.out.talk(taken + ": taken as rtrain's own; what follows -- is all " + program.filename().string() + "'s");
+    json entrypoint = {"python", program.filename().string()};
+    for (std::size_t i = 1; i < call.arguments.positional.size(); ++i) entrypoint.push_back(call.arguments.argument(i));
+    const json job = {{"version", 1},
+                      {"entrypoint", std::move(entrypoint)},
+                      {"driver", true},
+                      {"scaling", {{"workers", 1}, {"resources_per_worker", {{"CPU", 0}}}}}};
+    Result<spec::Job> checked = with_sets(call, job.dump(), call.arguments.list("set"));
+    if (!checked) return checked.error();
+    const std::vector<std::string> sets = call.arguments.list("set");
+    const bool named =
+        std::any_of(sets.begin(), sets.end(), [](const std::string& set) { return set.starts_with("working_dir="); });
+    return JobFile{.job = std::move(*checked),
+                   .folder = program.parent_path().string(),
+                   .stem = program.stem().string(),
+                   .folder_named = named};
+}
+
+// --resume of an array's run: its directory, if this machine sees it, says which one it is. (The head knows it of runs
+// that it has a record of.)
+ArrayMember member_so_far(Invocation& call, const spec::Job& job) {
+    const std::string& above = job.storage_path;
+    const bool on_head = above.empty() || above.starts_with("cluster://");
+    if (!on_head && !above.starts_with('/')) return {};
+    const Result<RunStore> place = open_run_store(call, on_head ? "cluster://" + job.name : above + "/" + job.name);
+    if (!place) return {};
+    const auto claim = storage::newest_claim(*place->store, place->run_name);
+    return claim ? ArrayMember{.array = claim->array, .index = claim->array_index} : ArrayMember{};
+}
+
+// What would become of it; none: nobody answers, so nobody knows. What the head would refuse is refused.
+Result<std::optional<json>> asked_plan(Invocation& call, const Submission& submission) {
+    Result<Api> api = Api::open(call);
+    json body = {{"job", json::parse(spec::to_json(submission.job))},
+                 {"resume", submission.resume},
+                 {"new", submission.make_new},
+                 {"as_submitted", true}};
+    if (!submission.array.empty()) body["array"] = submission.array;
+    if (!submission.lines.empty()) body["lines"] = json::parse(submission.lines);
+    Result<json> plan = api ? api->post("/v1/plan", body) : Result<json>(api.error());
+    if (plan) return std::optional(std::move(*plan));
+    if (api && plan.error().code != ErrorCode::unreachable) return plan.error();
+    call.out.talk("where it would start is not known: " + plan.error().message);
+    return std::optional<json>();
+}
+
+// What would be sent, and where it would start; nothing is sent but the question.
+Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& submission, const CodeFolder& code) {
+    json value = {{"dry_run", true}, {"name", file.job.name}, {"job", json::parse(spec::to_json(file.job))},
+                  {"code", nullptr}, {"verdict", nullptr},    {"plan", nullptr}};
+    std::string text = "would submit " + file.job.name + "\n";
+    if (Status set = secrets_are_set(file.job); !set) return set.error();
+    if (!code.path.empty()) {
+        const TemporaryDirectory temporary;
+        Result<spec::PackedCode> packed = spec::pack_directory(code.path, temporary.path(), code.named_by, code.holds);
+        if (!packed) return packed.error();
+        tell_of_secrets(call, *packed);
+        value["code"] = {{"sha256", packed->sha256}, {"bytes", packed->bytes}, {"files", packed->files}};
+        text += "code       " + std::to_string(packed->files) + " files, " + bytes_text(packed->bytes) + " packed\n";
+    }
+    Result<std::optional<json>> plan = asked_plan(call, submission);
+    if (!plan) return with_line(plan.error(), file, call.arguments.argument(0));
+    const bool known = plan->has_value();
+    const std::string verdict = known ? string_of(**plan, "verdict") : "unknown";
+    text += "placement  " + verdict + "\n";
+    if (known && verdict != "feasible now") text += explanation_text(**plan);
+    if (known) value["verdict"] = verdict;
+    if (known) value["plan"] = std::move(**plan);
+    call.out.one(value, "name", text);
+    return 0;
+}
+
+Result<int> submit(Invocation& call) {
+    const std::string path = call.arguments.argument(0);
+    if (call.arguments.has("resume") && call.arguments.has("new"))
+        return Error{.code = ErrorCode::usage,
+                     .message = "--resume and --new exclude each other",
+                     .next = usage_line(call.command)};
+    if (call.arguments.has("array"))
+        for (const char* other : {"resume", "new", "follow"})
+            if (call.arguments.has(other))
+                return Error{.code = ErrorCode::usage,
+                             .message = std::string("--array makes several runs: it does not go with --") + other,
+                             .next = usage_line(call.command)};
+    Result<JobFile> file = path.ends_with(".py") ? driver_job(call) : read_job_file(call, path);
+    if (!file) return file.error();
+    for (const std::string& before : call.arguments.list("after")) file->job.after.push_back(before);
+    if (file->job.name.empty()) file->job.name = made_up_name(file->stem);
+    const Result<CodeFolder> code = code_folder(call, *file);
+    if (!code) return code.error();
+    Submission submission{.job = file->job,
+                          .code_sha256 = "",
+                          .restore_from = "",
+                          .resume = call.arguments.has("resume"),
+                          .make_new = call.arguments.has("new"),
+                          .array = call.arguments.text("array"),
+                          .lines = file->lines};
+    if (call.arguments.has("dry-run")) return dry_run(call, *file, submission, *code);
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    if (!code->path.empty()) {
+        Result<spec::PackedCode> shipped = ship_directory(call, *api, code->path, code->named_by, code->holds);
+        if (!shipped) return shipped.error();
+        tell_of_secrets(call, *shipped);
+        submission.code_sha256 = shipped->sha256;
+    }
+    if (submission.resume) submission.member = member_so_far(call, submission.job);
+    Result<json> run = hand_over(*api, submission);
+    if (!run) return with_line(run.error(), *file, path);
+    return told_and_followed(call, *api, *run);
+}
+
+}  // namespace
+
+std::vector<Command> submit_commands() {
+    return {
+        {.words = "submit",
+         .group = "Runs",
+         .help = "submit a job or a driver program; its code travels along",
+         .arguments = {{.name = "job.yaml|train.py", .value = Value::file}},
+         .flags = {{.name = "follow", .help = "print its lines until it ends; Ctrl-C leaves it running", .letter = 'f'},
+                   {.name = "set",
+                    .takes = Value::text,
+                    .shown = "FIELD=VALUE",
+                    .help = "change the spec",
+                    .repeated = true},
+                   {.name = "after",
+                    .takes = Value::run,
+                    .shown = "RUN[:ended]",
+                    .help = "start once that run has succeeded (or ended)",
+                    .repeated = true},
+                   {.name = "array",
+                    .takes = Value::text,
+                    .shown = "1-8[%2]",
+                    .help = "a run for each index, NAME-1 ..., at most 2 at a time; RTRAIN_ARRAY_INDEX tells which"},
+                   {.name = "dry-run", .help = "check, pack and ask where it would start; send nothing"},
+                   {.name = "resume", .help = "a run of this name exists: go on from its last checkpoint"},
+                   {.name = "new", .help = "a run of this name exists: take name-2"},
+                   {.name = "propagate-exit", .help = "with -f: exit with the first failed rank's code"}},
+         .handler = submit,
+         .details =
+             "train.py [arguments]: that program is the driver. It runs on a node, takes no CPU, and its trainings end "
+             "with it when it is stopped. What stands after it belongs to it. Exit code with -f: 0 it succeeded, 1 it "
+             "did not, 130 after Ctrl-C. 7: the name is taken. 9: it can never start."}};
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,168 @@
+// rtrain token create|list|revoke.
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cmd/client/api.hpp"
+#include "cmd/line/settings.hpp"
+#include "cmd/text/process.hpp"
+#include "cmd/text/status_text.hpp"
+#include "cmd/text/units.hpp"
+#include "daemon/head/dropped_tokens.hpp"
+
+namespace rtrain::cmd {
+namespace {
+
+using nlohmann::json;
+
+std::string nodes_text(std::int64_t uses) {
+    return uses == 1 ? ", for one node" : ", for " + std::to_string(uses) + " nodes";
+}
+
+// 0: never; none: the head's default.
+Result<std::optional<std::int64_t>> lasting_ms(const Arguments& arguments) {
+    if (!arguments.has("expires")) return std::optional<std::int64_t>();
+    const std::string text = arguments.text("expires");
+    if (text == "never") return std::optional<std::int64_t>(0);
+    const auto ms = parse_duration(text);
+    if (ms && *ms > 0) return ms;
+    return Error{.code = ErrorCode::usage,
+                 .message = "--expires " + text + " is neither a time nor never",
+                 .next = "for example --expires 90d, --expires 8h or --expires never"};
+}
+
+// Makes an admin token on the head's machine. It needs no token, and the head need not run.
+Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t>& lasts) {
+    constexpr std::int64_t person_token_ms = 90LL * 86'400'000, pause_ms = 100;
+    constexpr int looks = 50;
+    if (call.arguments.text("role", "admin") != "admin" || call.arguments.has("uses"))
+        return Error{.code = ErrorCode::usage,
+                     .message = "--data makes an admin token, and no other",
+                     .next = "make others with it: rtrain token create --role user --user NAME"};
+    const std::int64_t ms = lasts.value_or(person_token_ms), until = ms == 0 ? 0 : wall_now_ms() + ms;
+    const auto made =
+        head::drop_admin_token(absolute(call.arguments.text("data")), call.arguments.text("user", "admin"), until);
+    if (!made) return made.error();
+    bool taken = false;
+    for (int left = looks; left > 0 && !taken; --left) {
+        taken = access(made->file.c_str(), F_OK) != 0;
+        if (!taken && wait_or_interrupt(pause_ms)) break;
+    }
+    const json value = {{"id", made->id},
+                        {"role", "admin"},
+                        {"token", made->text},
+                        {"expires", until == 0 ? json() : json(time_text(until))},
+                        {"opens", taken}};
+    call.out.one(value, "token", made->text + "\n");
+    if (call.out.for_people())
+        call.out.talk(
+            std::string("role admin, ") + (until == 0 ? "without end" : "until " + time_text(until)) +
+            (taken ? "" : "; no head has taken it within 5 s: it opens once the head of this directory runs") +
+            "; shown only now. Use it so:\n  rtrain context add NAME --address HOST:PORT --token " + made->text +
+            " --ca " + call.arguments.text("data") + "/ca.crt");
+    return 0;
+}
+
+Result<int> token_create(Invocation& call) {
+    const auto lasts = lasting_ms(call.arguments);
+    if (!lasts) return lasts.error();
+    if (call.arguments.has("data")) return token_create_here(call, *lasts);
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string role = call.arguments.text("role", call.arguments.has("user") ? "user" : "node");
+    json body = {{"role", role}, {"user", call.arguments.text("user")}};
+    if (*lasts) body["expires_ms"] = **lasts;
+    if (call.arguments.has("uses")) body["uses"] = call.arguments.number("uses", 1);
+    Result<json> answer = api->post("/v1/tokens", body);
+    if (!answer) return answer.error();
+    const std::string token = string_of(*answer, "token");
+    const std::string expires = string_of(*answer, "expires");
+    const std::string line =
+        role == "node" ? "rtrain node join " + api->address() + " --token " + token
+                       : "rtrain context add NAME --address " + api->address() + " --token " + token + " --ca FILE";
+    (*answer)["command"] = line;
+    call.out.one(*answer, "token", token + "\n");
+    if (call.out.for_people())
+        call.out.talk("role " + role + (expires.empty() ? ", without end" : ", until " + expires) +
+                      (role == "node" ? nodes_text(answer->value("uses_left", 1)) : "") +
+                      "; shown only now. Use it so:\n  " + line);
+    return 0;
+}
+
+Result<int> token_list(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> answer = api->list("/v1/tokens");
+    if (!answer) return answer.error();
+    call.out.list(*answer,
+                  {{"ID", "id"},
+                   {"ROLE", "role"},
+                   {"USER", "user"},
+                   {"CREATED", "created"},
+                   {"EXPIRES", "expires"},
+                   {"REVOKED", "revoked"}},
+                  "id", "there are no tokens");
+    return 0;
+}
+
+Result<int> token_revoke(Invocation& call) {
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    const std::string id = call.arguments.argument(0);
+    if (call.arguments.has("dry-run")) {
+        Result<json> all = api->list("/v1/tokens");
+        if (!all) return all.error();
+        for (const json& token : (*all)["items"])
+            if (string_of(token, "id") == id) {
+                call.out.one(
+                    token, "id",
+                    "would revoke " + id + " (" + string_of(token, "role") + " " + string_of(token, "user") + ")\n");
+                return 0;
+            }
+        return Error{.code = ErrorCode::not_found, .message = "there is no token " + id, .next = "rtrain token list"};
+    }
+    if (Status sure = confirm(call, "The token " + id + " will be refused from now on."); !sure) return sure.error();
+    Result<json> answer = api->remove("/v1/tokens/" + url_part(id));
+    if (!answer) return answer.error();
+    (*answer)["id"] = id;
+    call.out.one(*answer, "id", "revoked " + id + "\n");
+    return 0;
+}
+
+}  // namespace
+
+std::vector<Command> token_commands() {
+    const char* group = "Access";
+    return {
+        {.words = "token create",
+         .group = group,
+         .help = "make a token for a node or for a person; shown once",
+         .flags = {{.name = "role",
+                    .takes = Value::choice,
+                    .shown = "ROLE",
+                    .help = "node (default; with --user: user), viewer, user or admin",
+                    .choices = "node|viewer|user|admin"},
+                   {.name = "user", .takes = Value::text, .shown = "NAME", .help = "whose it is"},
+                   {.name = "expires",
+                    .takes = Value::text,
+                    .shown = "TIME",
+                    .help = "for how long: a time such as 30d, or never (people: 90d, node: 1h)"},
+                   {.name = "data",
+                    .takes = Value::file,
+                    .shown = "DIR",
+                    .help = "on the head's machine: an admin token, without needing one; the head need not run"},
+                   {.name = "uses", .takes = Value::number, .shown = "N", .help = "for how many nodes (default 1)"}},
+         .handler = token_create},
+        {.words = "token list",
+         .group = group,
+         .help = "list the tokens, without their secrets",
+         .handler = token_list},
+        {.words = "token revoke",
+         .group = group,
+         .help = "refuse a token from now on",
+         .arguments = {{.name = "ID", .value = Value::text}},
+         .flags = {{.name = "dry-run", .help = "say which"}},
+         .handler = token_revoke}};
+}
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,34 @@
+// What an agent is started with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scheduler/model/resources.hpp"
+
+namespace rtrain {
+
+struct AgentOptions {
+    std::string data_dir;
+    std::string head_host;  // empty: as at the last join
+    std::uint16_t head_port = 7433;
+    std::string node{};              // empty: the host's name
+    std::string address{};           // how other nodes reach this one; empty: our end of the connection to the head
+    std::uint16_t peer_port = 7434;  // 0: any
+    bool allow_root_workers = false;
+    std::string storage_rules{};          // a file: which users may use which storage paths; empty: all that it can
+    bool allow_setuid = false;            // programs of jobs may gain rights: sudo, ping, fusermount
+    bool end_workers = false;             // SIGTERM and SIGINT end the workers too: nobody will come to adopt them
+    std::vector<std::string> pass_env{};  // of the agent's environment, for jobs: "NAME", "PREFIX*"
+    std::string scratch{};                // node-local fast disk; empty: <data_dir>/scratch
+    std::int64_t scratch_quota = 0;       // bytes of it; 0: no quota
+    // What the node offers, instead of what is found:
+    Resources resources{};
+    std::string fake_gpus{};  // "8xA100"
+    std::string accelerator_type{};
+    Labels labels{};
+    std::string program{};  // knows the hidden verb __shim; empty: /proc/self/exe
+};
+
+}  // namespace rtrain

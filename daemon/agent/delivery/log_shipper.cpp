@@ -1,0 +1,283 @@
+// Files to pieces. inotify says when there is more; what comes in a burst is read together.
+#include "daemon/agent/delivery/log_shipper.hpp"
+
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t gather_ms = 25;
+constexpr std::int64_t room_ms = 250;  // until it is tried again where there was no room
+constexpr std::int64_t seen_apart_ms = 500;
+constexpr std::size_t seen_at_most = 2'000;  // then the newest covers the rest
+constexpr const char* streams[] = {"out", "err"};
+constexpr const char* setup_stream = "setup";
+
+std::uint64_t size_of(const std::string& path) {
+    struct stat info{};
+    return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
+}
+
+std::string read_piece(const std::string& path, std::uint64_t offset, std::uint64_t most) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return {};
+    std::string bytes(most, '\0');
+    const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    ::close(descriptor);
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
+}
+
+std::string name_of(std::uint32_t rank, const std::string& stream) { return rank_text(rank) + "." + stream; }
+
+}  // namespace
+
+LogShipper::LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send)
+    : loop_(loop),
+      files_(std::move(files)),
+      send_(std::move(send)),
+      inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    if (inotify_ >= 0) loop_.watch_readable(inotify_, [this] { changed(); });
+}
+
+LogShipper::~LogShipper() {
+    if (inotify_ < 0) return;
+    loop_.unwatch(inotify_);
+    ::close(inotify_);
+}
+
+void LogShipper::add(Followed& followed, const protocol::AttemptRef& attempt, std::uint32_t rank, const char* stream) {
+    const AttemptKey key = key_of(attempt);
+    const auto known = read_words(files_.logs(key) + "/acknowledged");
+    File file{.attempt = attempt, .rank = rank, .stream = stream, .path = files_.log(key, rank, stream)};
+    if (const auto at = known.find(name_of(rank, stream)); at != known.end())
+        file.acknowledged = file.sent = std::strtoull(at->second.c_str(), nullptr, 10);
+    followed.files.push_back(std::move(file));
+}
+
+void LogShipper::watch(AttemptKey key, Followed& followed) {
+    if (inotify_ >= 0 && followed.watch < 0)
+        followed.watch = ::inotify_add_watch(inotify_, files_.logs(key).c_str(), IN_MODIFY);
+    if (followed.watch >= 0) watches_[followed.watch] = key;
+    schedule(key, gather_ms);
+}
+
+void LogShipper::follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
+                        std::uint64_t bytes_max) {
+    const AttemptKey key = key_of(attempt);
+    Followed& followed = followed_[key];
+    followed.files.clear();
+    for (const std::uint32_t rank : ranks) {
+        for (const char* stream : streams) add(followed, attempt, rank, stream);
+        if (::access(files_.log(key, rank, setup_stream).c_str(), F_OK) == 0)
+            add(followed, attempt, rank, setup_stream);
+    }
+    for (File& file : followed.files) file.bytes_max = bytes_max;
+    watch(key, followed);
+}
+
+void LogShipper::follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank) {
+    Followed& followed = followed_[key_of(attempt)];
+    followed.files.clear();
+    add(followed, attempt, rank, setup_stream);
+    watch(key_of(attempt), followed);
+}
+
+void LogShipper::changed() {
+    alignas(inotify_event) char bytes[4096];
+    for (;;) {
+        const ssize_t got = ::read(inotify_, bytes, sizeof bytes);
+        if (got <= 0) return;
+        for (ssize_t at = 0; at < got;) {
+            const auto* event = reinterpret_cast<const inotify_event*>(bytes + at);
+            at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+            if (const auto found = watches_.find(event->wd); found != watches_.end())
+                schedule(found->second, gather_ms);
+        }
+    }
+}
+
+void LogShipper::schedule(AttemptKey attempt, std::int64_t in_ms) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end() || found->second.scheduled) return;
+    found->second.scheduled = true;
+    loop_.after(in_ms, [this, attempt] {
+        if (const auto at = followed_.find(attempt); at != followed_.end()) {
+            at->second.scheduled = false;
+            pump(attempt);
+        }
+    });
+}
+
+// Also while the head is away, so that it learns when a line was written and not when it could be told.
+void LogShipper::note_growth(File& file) {
+    struct stat info{};
+    if (::stat(file.path.c_str(), &info) != 0) return;
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    std::erase_if(file.seen, [&](const File::Seen& one) { return one.bytes <= file.acknowledged; });
+    if (size <= (file.seen.empty() ? file.acknowledged : file.seen.back().bytes)) return;
+    const std::int64_t written = std::int64_t{info.st_mtim.tv_sec} * 1'000 + info.st_mtim.tv_nsec / 1'000'000;
+    const bool close = !file.seen.empty() && written - file.seen.back().wall_ms < seen_apart_ms;
+    if (close || file.seen.size() >= seen_at_most)
+        file.seen.back().bytes = size;
+    else
+        file.seen.push_back({size, written});
+}
+
+// Its worker only appends, so that what is cut off behind the limit comes back at the end of the last line, to be cut
+// off again. Nothing before the limit is ever touched.
+std::uint64_t LogShipper::held_to_limit(File& file) {
+    const std::uint64_t size = size_of(file.path);
+    if (file.bytes_max == 0 || size <= file.bytes_max) return size;
+    const std::string line = "\nrtrain: the log ends here: it has reached logs.max (" + std::to_string(file.bytes_max) +
+                             " bytes); what followed was not kept\n";
+    const std::uint64_t end = file.bytes_max + line.size();
+    if (!file.cut && read_piece(file.path, file.bytes_max, line.size()) != line) {
+        const int descriptor = ::open(file.path.c_str(), O_WRONLY | O_CLOEXEC);
+        if (descriptor < 0) return file.bytes_max;
+        const bool written = ::ftruncate(descriptor, static_cast<off_t>(file.bytes_max)) == 0 &&
+                             ::pwrite(descriptor, line.data(), line.size(), static_cast<off_t>(file.bytes_max)) ==
+                                 static_cast<ssize_t>(line.size());
+        ::close(descriptor);
+        if (!written) return file.bytes_max;
+    }
+    file.cut = true;
+    if (size_of(file.path) > end && ::truncate(file.path.c_str(), static_cast<off_t>(end)) != 0) return end;
+    return end;
+}
+
+bool LogShipper::pump_file(File& file) {
+    const std::uint64_t size = held_to_limit(file);
+    if (file.later) return true;
+    while (file.sent < size && file.sent - file.acknowledged < window) {
+        const auto seen = std::find_if(file.seen.begin(), file.seen.end(),
+                                       [&](const File::Seen& one) { return one.bytes > file.sent; });
+        const std::uint64_t end = seen == file.seen.end() ? size : std::min(size, seen->bytes);
+        std::string bytes = read_piece(file.path, file.sent, std::min(piece, end - file.sent));
+        if (bytes.empty()) break;
+        const std::uint64_t length = bytes.size();
+        if (!send_({.attempt = file.attempt,
+                    .rank = file.rank,
+                    .stream = file.stream,
+                    .offset = file.sent,
+                    .bytes = std::move(bytes),
+                    .wall_ms = seen == file.seen.end() ? 0 : seen->wall_ms}))
+            return false;
+        file.sent += length;
+    }
+    if (file.ended && !file.last_sent && file.sent >= size) {
+        file.last_sent = send_(
+            {.attempt = file.attempt, .rank = file.rank, .stream = file.stream, .offset = file.sent, .last = true});
+        return file.last_sent;
+    }
+    return true;
+}
+
+void LogShipper::pump(AttemptKey attempt) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return;
+    bool sending = connected_;
+    for (File& file : found->second.files) {
+        note_growth(file);
+        if (!sending) held_to_limit(file);
+        sending = sending && pump_file(file);
+    }
+    if (connected_ && !sending) schedule(attempt, room_ms);  // no acknowledgement may be under way that would call this
+    settle(found->second);
+}
+
+void LogShipper::settle(Followed& followed) {
+    if (!followed.done) return;
+    const bool sent = std::all_of(followed.files.begin(), followed.files.end(),
+                                  [](const File& file) { return file.last_sent || file.later; });
+    if (connected_ && !sent) return;
+    const auto done = std::exchange(followed.done, nullptr);
+    done();
+}
+
+void LogShipper::hold_to_limits(AttemptKey attempt) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return;
+    for (File& file : found->second.files) held_to_limit(file);
+}
+
+void LogShipper::finish(AttemptKey attempt, std::function<void()> done) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return done();
+    for (File& file : found->second.files) file.ended = true;
+    found->second.done = std::move(done);
+    pump(attempt);
+}
+
+void LogShipper::acknowledged(const protocol::LogAck& ack) {
+    const AttemptKey key = key_of(ack.attempt);
+    const auto found = followed_.find(key);
+    if (found == followed_.end()) return;
+    for (File& file : found->second.files)
+        if (file.rank == ack.rank && file.stream == ack.stream) {
+            file.acknowledged = std::max(file.acknowledged, ack.offset);
+            file.sent = std::max(file.sent, file.acknowledged);  // sent before it was followed anew
+            if (std::exchange(file.later, ack.later) || ack.later) send_again(file);
+        }
+    remember(key, found->second);
+    pump(key);
+    if (complete(key)) loop_.post([this, key] { on_complete(key); });
+}
+
+void LogShipper::send_again(File& file) {
+    file.sent = file.acknowledged;
+    file.last_sent = false;
+}
+
+bool LogShipper::complete(AttemptKey attempt) const {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return true;
+    const auto& files = found->second.files;
+    return !found->second.done && std::all_of(files.begin(), files.end(), [](const File& file) {
+        return file.last_sent && file.acknowledged >= file.sent;
+    });
+}
+
+void LogShipper::remember(AttemptKey attempt, const Followed& followed) const {
+    std::string text;
+    for (const File& file : followed.files)
+        text += name_of(file.rank, file.stream) + " " + std::to_string(file.acknowledged) + "\n";
+    // Lost: some bytes are sent twice, and the head drops them by their offset.
+    if (Status kept = write_whole(files_.logs(attempt) + "/acknowledged", text, 0600, Durable::no); !kept) return;
+}
+
+void LogShipper::resend() {
+    connected_ = true;
+    for (auto& [key, followed] : followed_) {
+        for (File& file : followed.files) {
+            send_again(file);
+            file.later = false;
+        }
+        schedule(key, gather_ms);
+    }
+}
+
+void LogShipper::disconnected() {
+    connected_ = false;
+    std::vector<AttemptKey> keys;
+    for (const auto& [key, followed] : followed_) keys.push_back(key);
+    for (const AttemptKey key : keys)
+        if (const auto found = followed_.find(key); found != followed_.end()) settle(found->second);
+}
+
+void LogShipper::forget(AttemptKey attempt) {
+    const auto found = followed_.find(attempt);
+    if (found == followed_.end()) return;
+    if (found->second.watch >= 0) {
+        watches_.erase(found->second.watch);
+        ::inotify_rm_watch(inotify_, found->second.watch);
+    }
+    followed_.erase(found);
+}
+
+}  // namespace rtrain::agent

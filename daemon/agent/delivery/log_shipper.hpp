@@ -1,0 +1,82 @@
+// Follows workers' output files and sends them to the head as numbered pieces of bytes. What the head has acknowledged
+// is remembered on disk, so nothing is lost and little is sent twice over a restart of either. Bounded: at most a
+// window per file is under way.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/net/loop/loop.hpp"
+
+namespace rtrain::agent {
+
+class LogShipper {
+  public:
+    static constexpr std::uint64_t window = 1 << 20, piece = 128 << 10;
+    // `send` is false while there is no connection, or no room on it.
+    LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send);
+    ~LogShipper();
+
+    // `bytes_max`: of one file; 0: no limit. Up to it the node's file is whole; then one line says where it ends.
+    void follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks,
+                std::uint64_t bytes_max = 0);
+    void follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank);  // before there are workers
+    void hold_to_limits(AttemptKey attempt);  // before its files are copied, once no process writes any more
+    // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on,
+    // or no room on the head (then it follows when there is).
+    void finish(AttemptKey attempt, std::function<void()> done);
+    void acknowledged(const protocol::LogAck& ack);
+    void resend();  // a new connection: from the acknowledged offsets on
+    void disconnected();
+    bool complete(AttemptKey attempt) const;  // ended, and the head has every byte; or not followed at all
+    std::function<void(AttemptKey)> on_complete = [](AttemptKey) {};
+    void forget(AttemptKey attempt);
+
+  private:
+    struct File {
+        protocol::AttemptRef attempt;
+        std::uint32_t rank = 0;
+        std::string stream, path;
+        std::uint64_t acknowledged = 0, sent = 0;
+        struct Seen {  // the file's size at a time
+            std::uint64_t bytes = 0;
+            std::int64_t wall_ms = 0;
+        };
+        std::vector<Seen> seen;  // of what the head does not have yet: it may be sent again
+        bool ended = false, last_sent = false;
+        std::uint64_t bytes_max = 0;
+        bool cut = false;
+        bool later = false;  // the head has no room for it now, and says when it has
+    };
+    static std::uint64_t held_to_limit(File& file);  // the size that counts
+    static void send_again(File& file);              // from where the head has it
+    struct Followed {
+        std::vector<File> files;
+        int watch = -1;
+        bool dirty = false, scheduled = false;
+        std::function<void()> done;
+    };
+    void add(Followed& followed, const protocol::AttemptRef& attempt, std::uint32_t rank, const char* stream);
+    void watch(AttemptKey attempt, Followed& followed);
+    void pump(AttemptKey attempt);
+    static void note_growth(File& file);
+    bool pump_file(File& file);  // false: there is no connection, or no room on it
+    void schedule(AttemptKey attempt, std::int64_t in_ms);
+    void changed();
+    void settle(Followed& followed);
+    void remember(AttemptKey attempt, const Followed& followed) const;
+
+    net::Loop& loop_;
+    NodeFiles files_;
+    std::function<bool(const protocol::LogChunk&)> send_;
+    bool connected_ = false;
+    int inotify_ = -1;
+    std::map<int, AttemptKey> watches_;
+    std::map<AttemptKey, Followed> followed_;
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,193 @@
+#include "daemon/agent/delivery/staged_files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "storage/base/relative_path.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/files/taking.hpp"
+#include "storage/uri/files/tree.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using storage::Descriptor;
+constexpr const char* manifest_name = ".manifest.json";
+// The name of the note that a rank stages if its files lie in the run's directory already: the note holds their path,
+// and the files stay there. Other ranks may put theirs beside them until all ranks have come.
+constexpr const char* in_place_note = ".rtrain-in-place";
+
+std::string path_of(const Descriptor& opened) { return "/proc/self/fd/" + std::to_string(opened.number()); }
+
+constexpr int a_directory = O_RDONLY | O_DIRECTORY, a_file = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+Error unread(const Error& why, const std::string& name, const UserRights& rights) {
+    const bool refused = why.code == ErrorCode::unauthorised;
+    return {why.code,
+            "reading the staged file '" + name + "'" + (rights.others() ? " as user " + rights.name() : "") + ": " +
+                why.message,
+            !why.next.empty() ? why.next
+            : refused         ? unreadable_next
+                              : ""};
+}
+
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// The note of a rank that put its files into the run's directory itself: where. Empty: it did not.
+std::string noted_place(const Descriptor& stage) {
+    const auto note = storage::open_beneath(stage, in_place_note, a_file);
+    char text[4096];
+    const ssize_t length = note ? ::read(note->number(), text, sizeof text) : 0;
+    return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "";
+}
+
+}  // namespace
+
+bool is_stage_of(const AttemptGear& gear, std::uint32_t rank, const std::string& path) {
+    const auto slash = path.rfind('/');
+    if (slash == std::string::npos) return false;
+    const std::string below = path.substr(0, slash), name = path.substr(slash + 1), own = rank_text(rank) + "-";
+    if (below != gear.staging && below != gear.spool) return false;
+    return name.starts_with(own) && name.size() > own.size() &&
+           name.find_first_not_of("0123456789abcdef-", own.size()) == std::string::npos;
+}
+
+// Opens a staged directory beneath the storage path, or in the agent's own spool. A link in its place is refused.
+Result<Descriptor> StagedFiles::open_stage(const std::string& stage) const {
+    const std::string root = gear_.store->local() ? gear_.store->local_path("") : "";
+    const bool stored = !root.empty() && stage.starts_with(root);
+    const auto slash = stored ? root.size() : stage.rfind('/') + 1;
+    const auto top = storage::open_top(stage.substr(0, slash));
+    if (!top) return top.error();
+    return storage::open_beneath(*top, stage.substr(slash), a_directory);
+}
+
+Result<std::string> StagedFiles::in_place(const StagedPaths& staged) const {
+    const UserRights::Worn worn(rights_);
+    if (!worn.taken()) return worn.taken().error();
+    std::string found;
+    for (const auto& [rank, stage] : staged) {
+        const auto opened = open_stage(stage);
+        if (!opened && opened.error().code != ErrorCode::not_found) return opened.error();
+        const std::string name = opened ? name_of(noted_place(*opened)) : "";
+        if (!found.empty() && !name.empty() && name != found)
+            return Error{ErrorCode::invalid, "ranks bring the directories " + found + " and " + name + " of the run",
+                         "of one report all bring the same directory, or all but one stage their files"};
+        if (!name.empty()) found = name;
+    }
+    return found;
+}
+
+Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
+                              std::map<std::string, StagedEntry>& files) const {
+    auto stage = open_stage(given);
+    if (!stage && stage.error().code == ErrorCode::not_found) return Done{};  // a try before has moved its files
+    if (!stage) return stage.error();
+    const std::string noted = noted_place(*stage);
+    const std::string named = noted.empty() ? given : noted;  // links in it may name it as its rank did
+    std::string place = given;
+    if (!noted.empty()) {
+        if (!gear_.store->local() || !storage::safe_relative(name_of(noted)))
+            return Error{ErrorCode::invalid, noted + " is no directory of the run", ""};
+        place = gear_.store->local_path(gear_.prepare.run_name + "/" + name_of(noted));
+        stage = open_stage(place);
+        if (!stage) return stage.error();
+    }
+    auto found = storage::entries_below(*stage);
+    if (!found) return found.error();
+    for (storage::TreeEntry& one : *found) {
+        if (one.path == manifest_name) continue;
+        StagedEntry entry{.rank = rank,
+                          .stage = place,
+                          .named = named,
+                          .name = one.path,
+                          .bytes = one.bytes,
+                          .link = one.link,
+                          .in_place = !noted.empty()};
+        // Opened now, since an upload that cannot read them would be tried again and again.
+        auto opened = open_entry(entry);
+        struct stat facts{};
+        if (!opened && one.link && opened.error().code == ErrorCode::not_found) continue;  // a link to nothing
+        if (!opened) return opened.error();
+        if (::fstat(opened->number(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;  // a link to a directory
+        entry.bytes = static_cast<std::int64_t>(facts.st_size);
+        files.emplace(entry.name, std::move(entry));
+    }
+    return Done{};
+}
+
+Result<std::map<std::string, StagedEntry>> StagedFiles::list(const StagedPaths& staged) const {
+    std::map<std::string, StagedEntry> files;
+    const UserRights::Worn worn(rights_);
+    if (!worn.taken()) return worn.taken().error();
+    for (const auto& [rank, stage] : staged)
+        if (Status listed = list_rank(rank, stage, files); !listed) return listed.error();
+    return files;
+}
+
+// The rights are worn.
+Result<Descriptor> StagedFiles::open_entry(const StagedEntry& entry) const {
+    const auto stage = open_stage(entry.stage);
+    if (!stage) return stage.error();
+    auto opened = entry.link ? storage::open_within(*stage, entry.named, entry.name, a_file)
+                             : storage::open_beneath(*stage, entry.name, a_file);
+    return opened ? std::move(opened) : unread(opened.error(), entry.name, rights_);
+}
+
+Result<std::string> StagedFiles::hash(const StagedEntry& entry, const storage::Progress& progress) const {
+    const UserRights::Worn worn(rights_);
+    if (!worn.taken()) return worn.taken().error();
+    const auto opened = open_entry(entry);
+    if (!opened) return opened.error();
+    return storage::hash_opened(*opened, entry.local(), progress);
+}
+
+Result<storage::Place> StagedFiles::place_of(const StagedEntry& entry) const {
+    const auto stage = open_stage(entry.stage);
+    if (!stage) return stage.error();
+    return storage::place_beneath(*stage, entry.name);
+}
+
+// Whether the file has come to its place without being copied: it lies there, or was moved. With the user's rights.
+Result<bool> StagedFiles::move_there(const StagedEntry& entry, const Descriptor& opened, const std::string& path,
+                                     const storage::Progress& progress) const {
+    if (entry.in_place && !entry.link) {
+        if (::fsync(opened.number()) == 0) return true;
+        return Error{ErrorCode::io, "syncing " + entry.local() + ": " + std::strerror(errno), ""};
+    }
+    struct stat facts{};
+    const bool plain = ::fstat(opened.number(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_nlink == 1;
+    if (!plain || entry.link || (rights_.others() && !rights_.owns(facts.st_uid))) return false;
+    const auto place = place_of(entry);
+    if (!place) return false;
+    return storage::take_file(*gear_.store, path_of(place->directory) + "/" + place->name, path, progress);
+}
+
+Status StagedFiles::give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress) const {
+    Result<Descriptor> opened{Error{}};
+    {
+        const UserRights::Worn worn(rights_);
+        if (!worn.taken()) return worn.taken().error();
+        opened = open_entry(entry);
+        if (!opened) return opened.error();
+        const auto moved = move_there(entry, *opened, path, progress);
+        if (!moved) return moved.error();
+        if (*moved) return Done{};
+    }
+    if (!gear_.store->local())
+        if (Status sent = gear_.store->put_file(path_of(*opened), path, false, progress); !sent) return sent;
+    const UserRights::Worn worn(rights_);
+    if (!worn.taken()) return worn.taken();
+    if (gear_.store->local())  // from the descriptor: opened again it would be with the agent's rights
+        if (Status copied = storage::put_opened(*gear_.store, *opened, entry.local(), path, progress); !copied)
+            return copied;
+    if (entry.link) return Done{};  // other links may lead over it; it goes with the directory
+    if (const auto place = place_of(entry)) ::unlinkat(place->directory.number(), place->name.c_str(), 0);
+    return Done{};
+}
+
+}  // namespace rtrain::agent

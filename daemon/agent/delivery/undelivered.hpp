@@ -1,0 +1,42 @@
+// What is not beside its run when an attempt has ended: its last metrics, its logs, its end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/agent/disk/journal.hpp"
+#include "daemon/agent/preparation/preparation.hpp"
+#include "daemon/net/loop/loop.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::agent {
+
+struct Rest {
+    protocol::Prepare prepare;
+    Gear gear;  // null: of an attempt that ended under an agent before this one, and not tried yet
+    std::uint32_t number = 0;
+    std::shared_ptr<Journal> journal;          // null: all metrics are there
+    bool logs = false;                         // are not
+    std::optional<storage::AttemptEnd> end{};  // is not
+    std::int64_t since_wall_ms = 0, again_ms = 5'000;
+    net::Loop::TimerId timer = 0;
+    bool trying = false;   // also while its run is being removed
+    bool told_of = false;  // that a try has failed
+};
+
+// The mark of an attempt that has a rest, for the agent after this one.
+std::string encode_mark(const Rest& rest);
+Rest rest_of(const AttemptImage& image, const std::string& mark, const NodeFiles& files);
+
+struct Tried {
+    Status all{Done{}};  // what did not go; the run's absence is none of it
+    Gear gear;
+    bool logs = false;         // are there now
+    bool run_is_gone = false;  // nothing was written, nor will be
+};
+// Blocking: runs on the pool. A run that was removed, or whose directory is another run's by now, is not written to.
+Tried deliver(const Rest& rest, const NodeFacts& facts);
+
+}  // namespace rtrain::agent

@@ -1,0 +1,521 @@
+// Files on their way to a run's directory.
+#include "daemon/agent/delivery/uploads.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/delivery/named_logs.hpp"
+#include "daemon/agent/delivery/staged_files.hpp"
+#include "daemon/agent/preparation/handing_over.hpp"
+#include "daemon/agent/preparation/storage_access.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/files/beneath.hpp"
+#include "storage/uri/files/removal.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+constexpr const char* manifest_name = ".manifest.json";
+constexpr std::int64_t reserve_bytes = std::int64_t{64} << 20;
+
+std::string attempt_folder(std::uint32_t number) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%06u", number);
+    return text;
+}
+
+std::string told(const Error& error) { return error.message + (error.next.empty() ? "" : "; " + error.next); }
+
+// A file system that does not say counts as roomy: writing will tell.
+std::int64_t free_bytes(const std::string& directory, const WorkerUser& user = {}) {
+    std::error_code failed;
+    const UserRights rights(user);
+    const UserRights::Worn worn(rights);
+    const auto space = fs::space(directory, failed);
+    constexpr std::uintmax_t most = std::numeric_limits<std::int64_t>::max();
+    return static_cast<std::int64_t>(failed ? most : std::min<std::uintmax_t>(space.available, most));
+}
+
+std::string explain(const Error& error, const AttemptGear& gear) {
+    if (error.code == ErrorCode::unauthorised) return told(error);
+    if (error.code != ErrorCode::full || !gear.store->local()) return error.message;
+    return "no space left on " + gear.prepare.storage_path + " (" +
+           std::to_string(free_bytes(gear.store->local_path(""), gear.user)) + " bytes free): " + error.message;
+}
+
+// Bytes hashed, and bytes moved or sent, over the files of a checkpoint. What an earlier try has done counts as done,
+// and is nothing to tell of.
+class Moving {
+  public:
+    explicit Moving(const UploadProgress& tell) : tell_(tell) {}
+    storage::Progress of_file() {
+        return [this](std::int64_t done, std::int64_t) { say(before_ + done); };
+    }
+    void done(std::int64_t bytes) { before_ += bytes; }
+
+  private:
+    void say(std::int64_t bytes) {
+        const auto now = std::chrono::steady_clock::now();
+        if (!tell_ || now - told_ < std::chrono::seconds(1)) return;
+        told_ = now;
+        tell_(bytes);
+    }
+    const UploadProgress& tell_;
+    std::int64_t before_ = 0;
+    std::chrono::steady_clock::time_point told_{};
+};
+
+json listed(const std::vector<protocol::StagedFile>& files) {
+    json list = json::array();
+    for (const auto& one : files)
+        list.push_back({{"rank", one.rank}, {"path", one.path}, {"bytes", one.bytes}, {"sha256", one.sha256}});
+    return list;
+}
+
+// What a checkpoint consists of is settled and written down before its first file moves: a try that breaks off leaves
+// some of them there and some here, and the next one must still name them all.
+Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& staged,
+                                                        const std::map<std::string, StagedEntry>& found,
+                                                        const std::set<std::string>& skip, const std::string& kept_at,
+                                                        Moving& moving) {
+    std::vector<protocol::StagedFile> files;
+    if (const auto kept = read_whole(kept_at)) {
+        const json list = json::parse(*kept, nullptr, false);
+        if (!list.is_array()) return Error{ErrorCode::damaged, kept_at + " is not a list of files", ""};
+        for (const json& one : list)
+            files.push_back({one.value("rank", 0u), one.value("path", ""), one.value("bytes", std::int64_t{0}),
+                             one.value("sha256", "")});
+        for (const auto& file : files) moving.done(file.bytes);
+        return files;
+    }
+    for (const auto& [name, file] : found) {
+        if (skip.contains(name)) continue;
+        auto hash = staged.hash(file, moving.of_file());
+        if (!hash) return hash.error();
+        moving.done(file.bytes);
+        files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes, .sha256 = *hash});
+    }
+    if (Status kept = write_whole(kept_at, listed(files).dump(), 0600, Durable::no); !kept) return kept.error();
+    return files;
+}
+
+// Of checkpoints before: one is on its way at most.
+void drop_lists(const std::string& spool, const std::string& kept) {
+    std::error_code failed;
+    std::vector<fs::path> old;
+    for (const auto& entry : fs::directory_iterator(spool, failed))
+        if (entry.path().extension() == ".files" && entry.path() != kept) old.push_back(entry.path());
+    for (const fs::path& path : old) ::unlink(path.c_str());
+}
+
+// What is committed is never touched: an upload goes below a name that has no manifest. True: this very checkpoint was
+// committed, by an agent that died before it could say so.
+Result<bool> committed_before(const AttemptGear& gear, const Upload& order,
+                              const std::vector<protocol::StagedFile>& files) {
+    const std::string place = gear.prepare.run_name + "/" + order.directory;
+    const auto text = gear.store->get(place + "/" + manifest_name);
+    if (!text && text.error().code == ErrorCode::not_found) return false;
+    if (!text) return text.error();
+    const auto manifest = storage::decode_manifest(*text);
+    const bool same = manifest && manifest->report == order.index &&
+                      std::all_of(files.begin(), files.end(), [&](const protocol::StagedFile& file) {
+                          return std::any_of(manifest->files.begin(), manifest->files.end(), [&](const auto& there) {
+                              return there.path == file.path && there.sha256 == file.sha256;
+                          });
+                      });
+    if (same) return true;
+    return Error{ErrorCode::conflict, "checkpoint " + place + " is committed already, with other files", ""};
+}
+
+// A link may lead to a file beside it, which is there only until it is moved.
+std::vector<protocol::StagedFile> links_first(std::vector<protocol::StagedFile> files,
+                                              const std::map<std::string, StagedEntry>& found) {
+    std::stable_partition(files.begin(), files.end(), [&](const protocol::StagedFile& file) {
+        const auto here = found.find(file.path);
+        return here != found.end() && here->second.link;
+    });
+    return files;
+}
+
+Status list_sizes(const AttemptGear& gear, const std::string& below, std::map<std::string, std::int64_t>& sizes) {
+    auto listed = gear.store->list(below.substr(0, below.size() - 1));
+    if (!listed) return listed.error();
+    for (const auto& entry : *listed) sizes[entry.path] = static_cast<std::int64_t>(entry.bytes);
+    return Done{};
+}
+
+// Whatever its users made of run.json, it is read without an exception.
+bool named_in(const json& header, const protocol::Clear& order) {
+    if (!header.is_object() || !header.contains("cluster_id") || !header.contains("run_id")) return false;
+    if (header["cluster_id"] != json(order.cluster_id)) return false;
+    if (!order.user.empty() && header.value("user", json()) != json(order.user)) return false;
+    return order.run_ids.empty() || std::any_of(order.run_ids.begin(), order.run_ids.end(),
+                                                [&](const std::string& id) { return header["run_id"] == json(id); });
+}
+
+// In a bucket nothing can be set aside: run.json goes last, so that the name stays taken until the rest is gone, and a
+// removal that was cut off can be asked for again.
+Status remove_objects(storage::Store& store, const std::string& run_name) {
+    const auto entries = store.list(run_name);
+    if (!entries) return entries.error();
+    std::set<std::string> tops;
+    for (const storage::StoreEntry& entry : *entries)
+        tops.insert(entry.path.substr(0, entry.path.find('/', run_name.size() + 1)));
+    tops.erase(run_name + "/run.json");
+    for (const std::string& top : tops)
+        if (Status gone = store.remove_tree(top); !gone) return gone;
+    return store.remove_tree(run_name);
+}
+
+constexpr unsigned int stage_mode = 0755;
+
+// Makes a staging directory on storage with the user's rights, so it is the user's from the beginning.
+Status make_on_storage(const AttemptGear& gear, const std::string& place) {
+    const UserRights rights(gear.user);
+    const UserRights::Worn worn(rights);
+    if (!worn.taken()) return worn.taken();
+    const std::string root = gear.store->local_path("");
+    const auto top = storage::open_top(root);
+    if (!top) return top.error();
+    const auto made = storage::make_beneath(*top, place.substr(root.size()), stage_mode);
+    return made ? Status(Done{}) : made.error();
+}
+
+// Makes a staging directory in the agent's own spool and gives it to the user by its descriptor.
+Status make_in_spool(const AttemptGear& gear, const std::string& name) {
+    const auto spool = storage::open_top(gear.spool);
+    if (!spool) return spool.error();
+    const auto stage = storage::make_beneath(*spool, name, gear.user.uid >= 0 ? 0700 : stage_mode);
+    if (!stage) return stage.error();
+    if (gear.user.uid >= 0 &&
+        ::fchown(stage->number(), static_cast<uid_t>(gear.user.uid), static_cast<gid_t>(gear.user.gid)) != 0)
+        return Error{ErrorCode::io,
+                     "giving " + gear.spool + "/" + name + " to user " + gear.user.name + ": " + std::strerror(errno),
+                     ""};
+    return Done{};
+}
+
+// Below the storage path, and empty. Others of the run may be in it.
+void remove_if_empty(storage::Store& store, const std::string& path) {
+    const auto top = storage::open_top(store.local_path(""));
+    if (!top) return;
+    if (const auto place = storage::place_beneath(*top, path))
+        ::unlinkat(place->directory.number(), place->name.c_str(), AT_REMOVEDIR);
+}
+
+}  // namespace
+
+std::string storage_reason(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::full:
+            return "storage_full";
+        case ErrorCode::unreachable:
+        case ErrorCode::timed_out:
+            return "storage_unreachable";
+        case ErrorCode::unauthorised:
+            return "storage_refused";
+        case ErrorCode::not_found:
+            return "storage_gone";
+        case ErrorCode::usage:
+        case ErrorCode::invalid:
+        case ErrorCode::conflict:
+        case ErrorCode::unplaceable:
+        case ErrorCode::io:
+        case ErrorCode::damaged:
+        case ErrorCode::internal:
+            break;
+    }
+    return "storage_failed";
+}
+
+// On storage: twice what came last, and never less than a small reserve, since others write there too.
+StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> storage_free, std::int64_t node_free) {
+    if (storage_free && *storage_free >= std::max(reserve_bytes, 2 * expected)) return StagePlace::storage;
+    return expected <= node_free / 5 ? StagePlace::spool : StagePlace::nowhere;
+}
+
+Result<std::string> make_stage(const AttemptGear& gear, std::uint32_t rank, const std::string& unique,
+                               std::int64_t expected) {
+    std::optional<std::int64_t> storage_free;
+    if (gear.store->local()) storage_free = free_bytes(gear.store->local_path(""), gear.user);
+    if (Status made = make_directory(gear.spool, 0711); !made) return made.error();
+    const StagePlace chosen = place_to_stage(expected, storage_free, free_bytes(gear.spool));
+    if (chosen == StagePlace::nowhere)
+        return Error{ErrorCode::full,
+                     "no room to stage a checkpoint of some " + std::to_string(expected >> 20) + " MiB" +
+                         (storage_free ? " on " + gear.prepare.storage_path : "") +
+                         ", and more than a fifth of what is free below " + gear.spool,
+                     "make room on one of the two"};
+    const std::string name = rank_text(rank) + "-" + unique;
+    const Status made =
+        chosen == StagePlace::spool ? make_in_spool(gear, name) : make_on_storage(gear, gear.staging + "/" + name);
+    if (!made) return made.error();
+    return (chosen == StagePlace::spool ? gear.spool : gear.staging) + "/" + name;
+}
+
+namespace {
+
+// Files that lie in the run already: the rank has claimed the directory for this very report.
+Result<std::string> claimed_place(const AttemptGear& gear, const ListStaged& order) {
+    auto place = StagedFiles(gear).in_place(order.staged);
+    if (!place || place->empty()) return place;
+    const Status ours = storage::check_owner(*gear.store, gear.prepare.run_name, *place,
+                                             {.attempt = order.number, .report = order.index});
+    return ours ? std::move(place) : ours.error();
+}
+
+// A storage that does not take the claim now takes the checkpoint later, under a name with its attempt.
+bool claimed(const AttemptGear& gear, const ListStaged& order) {
+    const auto ours = storage::claim_directory(*gear.store, gear.prepare.run_name, order.name,
+                                               {.attempt = order.number, .report = order.index});
+    if (!ours) warn("the name '" + order.name + "' of a checkpoint could not be claimed: " + told(ours.error()));
+    return ours && *ours;
+}
+
+}  // namespace
+
+StagedListed list_staged(const AttemptGear& gear, const ListStaged& order) {
+    StagedListed answer{.attempt = order.attempt, .index = order.index};
+    auto place = claimed_place(gear, order);
+    auto files = place ? StagedFiles(gear).list(order.staged) : place.error();
+    if (!files) {
+        answer.why = told(files.error());
+        answer.reason = storage_reason(files.error().code);
+        return answer;
+    }
+    for (const auto& [name, file] : *files)
+        answer.files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes});
+    answer.in_place = std::move(*place);
+    answer.exact = !answer.in_place.empty() || order.name.empty() || claimed(gear, order);
+    return answer;
+}
+
+Uploaded upload(const AttemptGear& gear, const Upload& order, const UploadProgress& moved) {
+    Uploaded answer{.attempt = order.attempt, .index = order.index};
+    const std::string below = gear.prepare.run_name + "/" + order.directory + "/";
+    const auto fail = [&](const Error& error) {
+        answer.why = explain(error, gear);
+        answer.reason = storage_reason(error.code);
+        answer.files.clear();
+        return answer;
+    };
+    // The directory's name comes from rank 0's node, so this node asks storage whose it is.
+    const Status ours = storage::check_owner(*gear.store, gear.prepare.run_name, order.directory,
+                                             {.attempt = order.number, .report = order.index});
+    if (!ours) return fail(ours.error());
+    const StagedFiles staged(gear);
+    const auto in_place = staged.in_place(order.staged);
+    if (!in_place) return fail(in_place.error());
+    if (!in_place->empty() && *in_place != order.directory) {
+        fail({ErrorCode::invalid, "files lie in " + *in_place + ", and the checkpoint is " + order.directory,
+              "of one report all ranks bring the same directory of the run"});
+        answer.reason = name_taken;  // however often it is tried
+        return answer;
+    }
+    auto found = staged.list(order.staged);
+    if (!found) return fail(found.error());
+    const std::string kept_at = gear.spool + "/" + order.directory + ".files";
+    if (Status made = make_directory(gear.spool, 0711); !made) return fail(made.error());
+    drop_lists(gear.spool, kept_at);
+    Moving moving(moved);
+    auto files = settled_files(staged, *found, order.skip, kept_at, moving);
+    if (!files) return fail(files.error());
+    const auto before = committed_before(gear, order, *files);
+    if (!before) {
+        fail(before.error());
+        if (before.error().code == ErrorCode::conflict) answer.reason = name_taken;
+        return answer;
+    }
+    std::map<std::string, std::int64_t> there;
+    for (const protocol::StagedFile& file : links_first(*files, *found)) {
+        if (*before) break;
+        const auto here = found->find(file.path);
+        if (here == found->end()) {  // moved by a try before
+            if (there.empty())
+                if (Status listed = list_sizes(gear, below, there); !listed) return fail(listed.error());
+            const auto came = there.find(below + file.path);
+            if (came == there.end() || came->second != file.bytes)
+                return fail({ErrorCode::damaged, "the staged file " + file.path + " is gone", ""});
+            moving.done(file.bytes);
+            continue;
+        }
+        if (Status sent = staged.give(here->second, below + file.path, moving.of_file()); !sent)
+            return fail(sent.error());
+        moving.done(file.bytes);
+    }
+    answer.files = std::move(*files);
+    drop_staged(gear, order.staged);
+    return answer;  // the list stays until the next checkpoint: this agent may die before it has told of the files
+}
+
+ManifestWritten commit(const AttemptGear& gear, const WriteManifest& order) {
+    ManifestWritten answer{.attempt = order.attempt, .index = order.manifest.report};
+    if (Status written = storage::write_manifest(*gear.store, gear.prepare.run_name, order.manifest); !written) {
+        answer.why = explain(written.error(), gear);
+        answer.reason = written.error().code == ErrorCode::conflict ? name_taken : storage_reason(written.error().code);
+    }
+    return answer;
+}
+
+// Removes staged directories: those on storage with the user's rights, those in the agent's spool with its own.
+void drop_staged(const AttemptGear& gear, const StagedPaths& staged) {
+    const std::string root = gear.store->local() ? gear.store->local_path("") : "";
+    for (const auto& [rank, directory] : staged) {
+        if (root.empty() || !directory.starts_with(gear.staging + "/")) {
+            remove_tree(directory);
+            continue;
+        }
+        if (const Status gone = gear.store->remove_tree(directory.substr(root.size())); !gone)
+            warn("staged files stay: " + gone.error().message);
+    }
+}
+
+void drop_staging(const AttemptGear& gear) {
+    remove_tree(gear.spool);
+    if (!gear.store->local()) return remove_tree(gear.staging);
+    const std::string below = staging_in_store(gear.prepare);
+    Status gone = gear.store->remove_tree(gear.staging.substr(gear.store->local_path("").size()));
+    if (gone && gear.prepare.claim) gone = gear.store->remove_tree(below + "/nodes");
+    if (!gone) warn("staged files stay: " + gone.error().message);
+    const UserRights rights(gear.user);
+    const UserRights::Worn worn(rights);
+    if (!worn.taken()) return;
+    for (const std::string& one : {below, gear.prepare.run_name + "/.staging"}) remove_if_empty(*gear.store, one);
+}
+
+// The metrics of a rank are sound JSON (the worker's frame was read), if on several lines: there a line break is space.
+std::string journal_line(const JournalMetrics& metrics) {
+    std::string line = R"({"index":)" + std::to_string(metrics.index) + R"(,"metrics":{)";
+    for (const auto& [rank, text] : metrics.metrics_json) {
+        if (line.back() != '{') line += ',';
+        line += '"' + std::to_string(rank) + "\":" + text;
+    }
+    line += R"(},"wall_ms":)" + std::to_string(metrics.wall_ms) + "}";
+    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    return line + '\n';
+}
+
+Status deliver(Journal& journal, const AttemptGear& gear, std::uint32_t number) {
+    const std::string path = gear.prepare.run_name + "/attempts/" + attempt_folder(number) + "/metrics-000001.jsonl";
+    return journal.deliver([&](const std::string& lines) { return gear.store->append(path, lines); });
+}
+
+Status copy_logs(const AttemptGear& gear, const NodeFacts& facts, std::uint32_t number) {
+    const std::string folder = gear.prepare.run_name + "/logs/attempt-" + attempt_folder(number);
+    std::error_code failed;
+    for (const auto& entry : fs::directory_iterator(facts.files.logs(key_of(gear.prepare.attempt)), failed)) {
+        if (!entry.path().filename().string().starts_with("rank-")) continue;  // others come and go while this looks
+        std::error_code gone;
+        if (!entry.is_regular_file(gone) || entry.file_size(gone) == 0 || gone) continue;
+        const std::string to = folder + "/" + entry.path().filename().string();
+        if (Status copied = gear.store->put_file(entry.path().string(), to, false, {}); !copied) return copied;
+    }
+    return copy_named_logs(gear, facts.files.scratch(key_of(gear.prepare.attempt)), folder);
+}
+
+CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order) {
+    CheckpointGone answer{.run = order.run, .directory = order.directory};
+    auto store = open_store_of_run(facts, order.storage_path, order.user, order.access);
+    if (!store) {
+        answer.why = store.error().message;
+        return answer;
+    }
+    auto claims = (*store)->list(order.run_name + "/attempts");
+    if (!claims) {
+        answer.why = claims.error().message;
+        return answer;
+    }
+    for (const auto& entry : *claims) {
+        const auto number = static_cast<std::uint32_t>(std::strtoul(fs::path(entry.path).stem().c_str(), nullptr, 10));
+        if (fs::path(entry.path).extension() == ".json" && number > order.newest_attempt) {
+            answer.why = "attempt " + std::to_string(number) + " has begun elsewhere and may start from it";
+            return answer;
+        }
+    }
+    if (Status gone = storage::delete_checkpoint(**store, order.run_name, order.directory); !gone)
+        answer.why = gone.error().message;
+    return answer;
+}
+
+namespace {
+
+// Removes the run's directory with the rights of its user alone. It is held from the look at its run.json on: who
+// exchanges a name on the way cannot have another directory removed. A removal that was cut off can be asked for again:
+// it goes on with what was set aside.
+Result<bool> clear_directory(const std::string& storage_directory, const WorkerUser& owner,
+                             const protocol::Clear& order) {
+    const Status handed = hand_over_run(storage_directory, order.run_name, owner, order.access.user);
+    const UserRights rights(owner);
+    const UserRights::Worn worn(rights);
+    if (!worn.taken()) return worn.taken().error();
+    const auto top = storage::open_top(storage_directory);
+    if (!top) return top.error().code == ErrorCode::not_found ? Result<bool>(false) : top.error();
+    const auto run = storage::open_beneath(*top, order.run_name, O_RDONLY | O_DIRECTORY);
+    if (!run && run.error().code != ErrorCode::not_found) return run.error();
+    if (!run) return storage::remove_aside(*top, order.run_name);
+    const std::string name = storage_directory + "/" + order.run_name + "/run.json";
+    const auto header = storage::open_beneath(*run, "run.json", O_RDONLY | O_NONBLOCK);
+    if (!header && header.error().code != ErrorCode::not_found) return header.error();
+    if (!header) return storage::remove_aside(*top, order.run_name);
+    const auto text = storage::read_opened(*header, name);
+    if (!text) return text.error();
+    if (!named_in(json::parse(*text, nullptr, false), order)) return false;
+    if (!handed) return handed.error();
+    if (const auto aside = storage::set_aside(*top, order.run_name, *run); !aside) return aside.error();
+    return storage::remove_aside(*top, order.run_name);
+}
+
+Result<bool> clear_bucket(storage::Store& store, const protocol::Clear& order) {
+    const auto text = store.get(order.run_name + "/run.json");
+    if (!text && text.error().code == ErrorCode::not_found) return false;
+    if (!text) return text.error();
+    if (!named_in(json::parse(*text, nullptr, false), order)) return false;
+    if (Status gone = remove_objects(store, order.run_name); !gone) return gone.error();
+    return true;
+}
+
+}  // namespace
+
+protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order) {
+    const auto removed = [&]() -> Result<bool> {
+        if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may)
+            return may.error();
+        const auto place = storage::parse_uri(order.storage_path);
+        if (!place) return place.error();
+        if (place->scheme == storage::Scheme::cluster) return false;  // the head's own: it removes that itself
+        const auto owner = user_of_order(facts, order.storage_path, order.access.user);
+        if (!owner) return owner.error();
+        if (place->scheme == storage::Scheme::file) return clear_directory(place->path, *owner, order);
+        const auto store = open_bucket(order.access, order.storage_path);
+        return store ? clear_bucket(**store, order) : store.error();
+    }();
+    return {.id = order.id, .removed = removed && *removed, .error = removed ? "" : removed.error().message};
+}
+
+// Writes result.json. The head orders it for refused runs as well, and for runs that another run has resumed: their
+// result is not written, since the directory is not theirs.
+Status write_result_file(const NodeFacts& facts, const protocol::Result_& order) {
+    const json result = json::parse(order.result_json, nullptr, false);
+    if (Status may = may_use_storage(facts.storage_rules, order.access, order.storage_path); !may) return may;
+    auto store = open_store_of_run(facts, order.storage_path, order.user, order.access);
+    if (!store) return store.error();
+    const auto claim = storage::newest_claim(**store, order.run_name);
+    const bool ours = claim && result.is_object() && result.value("run_id", json()) == json(claim->run_id);
+    if (!ours) return Done{};
+    return (*store)->put(order.run_name + "/result.json", order.result_json);
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,330 @@
+// Small files, and the attempts and news that outlive the agent.
+#include "daemon/agent/disk/node_files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "daemon/agent/base/log.hpp"
+#include "storage/uri/files/tree.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using nlohmann::json;
+
+std::string key_text(AttemptKey key) { return std::to_string(key.run) + "-" + std::to_string(key.incarnation); }
+
+Error failed(const std::string& doing, const std::string& path, int error) {
+    const bool full = error == ENOSPC || error == EDQUOT;
+    return {full ? ErrorCode::full : ErrorCode::io, doing + " " + path + ": " + std::strerror(error),
+            full ? "make room on this file system" : ""};
+}
+
+Status write_all(int descriptor, const std::string& bytes, const std::string& path) {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+        const ssize_t wrote = ::write(descriptor, bytes.data() + done, bytes.size() - done);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return failed("writing", path, errno);
+        done += static_cast<std::size_t>(wrote);
+    }
+    return Done{};
+}
+
+}  // namespace
+
+std::string rank_text(std::uint32_t rank) {
+    char text[24];
+    std::snprintf(text, sizeof text, "rank-%05u", rank);
+    return text;
+}
+
+std::string NodeFiles::attempt(AttemptKey key) const { return attempts() + "/" + key_text(key); }
+std::string NodeFiles::worker(AttemptKey key, std::uint32_t rank) const { return attempt(key) + "/" + rank_text(rank); }
+std::string NodeFiles::log(AttemptKey key, std::uint32_t rank, const std::string& stream) const {
+    return logs(key) + "/" + rank_text(rank) + "." + stream;
+}
+std::string NodeFiles::scratch(AttemptKey key) const { return scratch_dir + "/" + key_text(key); }
+
+Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable) {
+    const std::string aside = path + ".new";
+    ::unlink(aside.c_str());  // of a process that died over it; a link there is not followed
+    const int descriptor =
+        ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, static_cast<mode_t>(mode));
+    if (descriptor < 0) return failed("creating", aside, errno);
+    Status written = write_all(descriptor, bytes, aside);
+    if (written && durable == Durable::yes && ::fsync(descriptor) != 0) written = failed("syncing", aside, errno);
+    ::close(descriptor);
+    if (!written) ::unlink(aside.c_str());  // a full disk has better use for it
+    if (!written) return written;
+    if (::rename(aside.c_str(), path.c_str()) != 0) return failed("renaming to", path, errno);
+    if (durable == Durable::no) return Done{};
+    const std::string folder = std::filesystem::path(path).parent_path();
+    const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return failed("opening", folder, errno);
+    const bool synced = ::fsync(directory) == 0;
+    const int error = errno;
+    ::close(directory);
+    if (!synced) return failed("syncing", folder, error);
+    return Done{};
+}
+
+Result<std::string> read_whole(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+        return Error{errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+                     "reading " + path + ": " + std::strerror(errno), ""};
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+Status make_directory(const std::string& path, std::uint32_t mode) {
+    if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) == 0) return Done{};
+    if (errno == ENOENT) {
+        if (Status above = make_directory(std::filesystem::path(path).parent_path(), mode); !above) return above;
+        if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) == 0) return Done{};
+    }
+    if (errno != EEXIST) return failed("creating directory", path, errno);
+    std::error_code unseen;
+    if (!std::filesystem::is_directory(path, unseen)) return failed("creating directory", path, ENOTDIR);
+    return Done{};
+}
+
+namespace {
+
+template <class Names>
+void remove_names(const std::string& directory, const Names& names_of) {
+    auto parent = storage::open_top(directory);
+    if (!parent) {
+        if (parent.error().code != ErrorCode::not_found)
+            warn("what is in " + directory + " stays: " + parent.error().message);
+        return;
+    }
+    const std::vector<std::string> names = names_of(*parent);
+    storage::Place place{std::move(*parent), ""};
+    for (const std::string& name : names) {
+        place.name = name;
+        if (Status gone = storage::remove_all(place, storage::Rights::owners_first); !gone)
+            warn(directory + "/" + name + " stays on this node: " + gone.error().message);
+    }
+}
+
+}  // namespace
+
+void remove_tree(const std::string& path) {
+    const std::filesystem::path place = std::filesystem::absolute(path);
+    remove_names(place.parent_path(), [&](const auto&) { return std::vector<std::string>{place.filename()}; });
+}
+
+void remove_all_but(const std::string& directory, const std::string& name) {
+    remove_names(directory, [&](const storage::Descriptor& opened) {
+        auto names = storage::names_in(opened);
+        if (names) std::erase(*names, name);
+        return names ? *names : std::vector<std::string>{};
+    });
+}
+
+std::map<std::string, std::string> read_words(const std::string& path) {
+    std::map<std::string, std::string> words;
+    std::ifstream file(path);
+    std::string line;
+    while (std::getline(file, line)) {
+        const auto space = line.find(' ');
+        if (space != std::string::npos) words[line.substr(0, space)] = line.substr(space + 1);
+    }
+    return words;
+}
+
+namespace {
+
+json json_of(const UploadImage& image) {
+    json staged = json::object();
+    for (const auto& [rank, path] : image.staged) staged[std::to_string(rank)] = path;
+    return {{"index", image.released.index}, {"directory", image.released.directory}, {"skip", image.released.skip},
+            {"sync", image.released.sync},   {"staged", std::move(staged)},           {"metrics", image.metrics_json},
+            {"wall_ms", image.wall_ms},      {"blocked_ms", image.blocked_ms},        {"skips", image.skips}};
+}
+
+UploadImage upload_image(const json& in) {
+    UploadImage image{.released = {.index = in.at("index").get<std::uint64_t>(),
+                                   .directory = in.at("directory").get<std::string>(),
+                                   .skip = in.at("skip").get<std::vector<std::string>>(),
+                                   .sync = in.at("sync").get<bool>()},
+                      .metrics_json = in.at("metrics").get<std::string>(),
+                      .wall_ms = in.at("wall_ms").get<std::int64_t>(),
+                      .blocked_ms = in.at("blocked_ms").get<std::int64_t>(),
+                      .skips = in.at("skips").get<std::map<std::string, std::vector<std::string>>>()};
+    for (const auto& [rank, path] : in.at("staged").items())
+        image.staged[static_cast<std::uint32_t>(std::stoul(rank))] = path.get<std::string>();
+    return image;
+}
+
+}  // namespace
+
+std::string encode(const AttemptImage& image) {
+    protocol::Prepare prepare = image.prepare;
+    prepare.access.secrets.clear();  // see storage_access.hpp
+    json out{{"version", 1},
+             {"prepare", protocol::encode(protocol::FromHead{prepare})},
+             {"number", image.number},
+             {"from", image.from},
+             {"master_address", image.master_address},
+             {"master_port", image.master_port},
+             {"upload", static_cast<int>(image.upload)},
+             {"local_run_path", image.local_run_path},
+             {"hang_timeout_ms", image.policy.hang_timeout_ms},
+             {"isolation_timeout_ms", image.policy.isolation_timeout_ms},
+             {"report_timeout_ms", image.policy.report_timeout_ms},
+             {"stop_at", image.policy.stop_at},
+             {"passed", image.passed},
+             {"named", image.named},
+             {"names", image.names},
+             {"enough", image.enough},
+             {"asked", image.asked},
+             {"asked_after", image.asked_after},
+             {"committed", image.committed},
+             {"committed_as", image.committed_as}};
+    if (image.uploading) out["uploading"] = json_of(*image.uploading);
+    if (image.launch) {  // workers have their secrets already: they are not kept on disk
+        protocol::Launch launch = *image.launch;
+        launch.secrets.clear();
+        launch.token.clear();
+        out["launch"] = protocol::encode(protocol::FromHead{launch});
+    }
+    return out.dump();
+}
+
+Result<AttemptImage> decode_image(const std::string& text) {
+    const json in = json::parse(text, nullptr, false);
+    if (!in.is_object() || !in.contains("prepare") || !in["prepare"].is_string())
+        return Error{ErrorCode::damaged, "not an attempt's image", ""};
+    AttemptImage image;
+    try {
+        auto prepare = protocol::decode_from_head(in["prepare"].get<std::string>());
+        if (!prepare) return prepare.error();
+        image.prepare = std::get<protocol::Prepare>(*prepare);
+        image.number = in.value("number", 0u);
+        image.from = in.value("from", "");
+        image.master_address = in.value("master_address", "");
+        image.master_port = in.value("master_port", std::uint16_t{0});
+        image.upload = static_cast<UploadMode>(in.value("upload", 0));
+        image.local_run_path = in.value("local_run_path", "");
+        image.policy.hang_timeout_ms = in.value("hang_timeout_ms", std::int64_t{0});
+        image.policy.isolation_timeout_ms = in.value("isolation_timeout_ms", std::int64_t{0});
+        image.policy.report_timeout_ms = in.value("report_timeout_ms", std::int64_t{0});
+        image.policy.stop_at = in.value("stop_at", std::map<std::string, double>{});
+        image.passed = in.value("passed", std::uint64_t{0});
+        image.named = in.value("named", std::uint64_t{0});
+        image.names = in.value("names", std::map<std::string, std::uint64_t>{});
+        image.enough = in.value("enough", false);
+        image.asked = in.value("asked", std::int64_t{0});
+        image.asked_after = in.value("asked_after", std::uint64_t{0});
+        image.committed = in.value("committed", std::uint64_t{0});
+        image.committed_as = in.value("committed_as", "");
+        if (in.contains("uploading")) image.uploading = upload_image(in["uploading"]);
+        if (in.contains("launch")) {
+            auto launch = protocol::decode_from_head(in["launch"].get<std::string>());
+            if (!launch) return launch.error();
+            image.launch = std::get<protocol::Launch>(*launch);
+        }
+    } catch (const std::exception& wrong) {
+        return Error{ErrorCode::damaged, std::string("an attempt's image: ") + wrong.what(), ""};
+    }
+    return image;
+}
+
+std::vector<AttemptImage> kept_attempts(const NodeFiles& files, const std::string& image_name,
+                                        std::vector<std::string>& damaged) {
+    std::vector<AttemptImage> images;
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator(files.attempts(), failed)) {
+        const auto text = read_whole(entry.path().string() + "/" + image_name);
+        if (!text) continue;
+        auto image = decode_image(*text);
+        if (image)
+            images.push_back(std::move(*image));
+        else
+            damaged.push_back(entry.path().string() + ": " + image.error().message);
+    }
+    return images;
+}
+
+Outbox::Outbox(Outbox&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      kept_(std::move(other.kept_)),
+      next_(other.next_),
+      dropped_(other.dropped_),
+      torn_(other.torn_) {}
+
+Outbox::~Outbox() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<Outbox> Outbox::open(const std::string& path) {
+    Outbox outbox(path);
+    std::ifstream file(path);
+    std::string line;
+    while (std::getline(file, line)) {
+        if (line.starts_with("next ")) {
+            outbox.next_ = std::max<std::uint64_t>(outbox.next_, std::strtoull(line.c_str() + 5, nullptr, 10));
+            continue;
+        }
+        auto news = protocol::decode_news(line);
+        if (!news) continue;  // a line that a crash cut short: it was never sent
+        outbox.next_ = std::max(outbox.next_, news->seq + 1);
+        outbox.kept_.emplace(news->seq, line + '\n');
+    }
+    if (Status fresh = outbox.rewrite(); !fresh) return fresh.error();
+    return outbox;
+}
+
+std::map<std::uint64_t, protocol::News> Outbox::kept() const {
+    std::map<std::uint64_t, protocol::News> news;
+    for (const auto& [seq, line] : kept_) news.emplace(seq, protocol::decode_news(line).value());
+    return news;
+}
+
+Status Outbox::keep(const protocol::News& news) {
+    next_ = std::max(next_, news.seq + 1);
+    const auto [line, fresh] = kept_.insert_or_assign(news.seq, protocol::encode_news(news) + '\n');
+    if (torn_) return rewrite();
+    const Status written = write_all(descriptor_, line->second, path_);
+    torn_ = !written;
+    return written;
+}
+
+Status Outbox::drop(std::uint64_t up_to) {
+    const std::size_t before = kept_.size();
+    kept_.erase(kept_.begin(), kept_.upper_bound(up_to));
+    dropped_ += before - kept_.size();
+    if (torn_) return rewrite();
+    if (dropped_ < 1'000 || dropped_ < kept_.size()) return Done{};
+    return rewrite();
+}
+
+Status Outbox::mend() { return torn_ ? rewrite() : Done{}; }
+
+Status Outbox::rewrite() {
+    std::string all = "next " + std::to_string(next_) + "\n";
+    for (const auto& [seq, line] : kept_) all += line;
+    if (Status written = write_whole(path_, all, 0600, Durable::no); !written) return written;
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (descriptor_ < 0) return failed("opening", path_, errno);
+    dropped_ = 0;
+    torn_ = false;
+    return Done{};
+}
+
+}  // namespace rtrain::agent

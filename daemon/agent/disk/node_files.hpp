@@ -1,0 +1,90 @@
+// Where an agent keeps things on its node, and small files written whole.
+//   <data>/identity/node.json   name, cluster, certificate and its key, authority (0600)
+//   <data>/outbox.jsonl         news not yet acknowledged
+//   <data>/peer-port            where other agents dialled last, when any port would do
+//   <data>/code/<sha256>/       working directories, unpacked once; for the agent alone
+//   <data>/setups/<key>/        what `setup:` commands made
+//   <data>/attempts/<run>-<incarnation>/
+//       image.json  journal/00000001.jsonl  logs/rank-00000.{out,err}  rank-00000/{started,exit,code.list,cwd/}
+//   <data>/scratch/<run>-<incarnation>/   TMPDIR of its workers, emptied with the attempt; with --scratch DIR below
+//                                         DIR/rtrain-<cluster>-<node>/, a name that no other user can take
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/machine/messages.hpp"
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::agent {
+
+struct NodeFiles {
+    std::string data_dir, scratch_dir;
+
+    std::string attempts() const { return data_dir + "/attempts"; }
+    std::string attempt(AttemptKey key) const;
+    std::string worker(AttemptKey key, std::uint32_t rank) const;
+    std::string logs(AttemptKey key) const { return attempt(key) + "/logs"; }
+    std::string log(AttemptKey key, std::uint32_t rank, const std::string& stream) const;
+    std::string scratch(AttemptKey key) const;
+    std::string code(const std::string& sha256) const { return data_dir + "/code/" + sha256; }
+    std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }  // the checkpoint it starts from
+    std::string revoked() const { return data_dir + "/revoked"; }
+    std::string journal(AttemptKey key) const { return attempt(key) + "/journal"; }  // metrics, not in the run's yet
+    std::string undelivered(AttemptKey key) const {
+        return attempt(key) + "/undelivered";
+    }  // since when: metrics, logs
+    std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }
+    std::string driver(AttemptKey key) const { return attempt(key) + "/driver.pkl"; }  // the user's copy of the loop
+};
+
+std::string rank_text(std::uint32_t rank);  // "rank-00003"
+
+enum class Durable { yes, no };  // no: survives the end of this process, not that of the machine
+Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable);
+Result<std::string> read_whole(const std::string& path);
+Status make_directory(const std::string& path, std::uint32_t mode);  // with its parents
+// Whatever lies there, however deep. Where root's agent meets a directory of a user, that user's rights remove what is
+// below it, and root's own only what these leave. No link is followed. What stays all the same is warned of.
+void remove_tree(const std::string& path);
+void remove_all_but(const std::string& directory, const std::string& name);  // of its entries
+std::map<std::string, std::string> read_words(const std::string& path);      // lines "name value"; absent: empty
+
+// Attempts of before a restart. An image that cannot be read is reported in `damaged` and left alone.
+std::string encode(const AttemptImage& image);
+Result<AttemptImage> decode_image(const std::string& text);
+inline constexpr const char* live_image = "image.json";
+inline constexpr const char* ended_image = "ended.json";  // no process is left; the head may lack some of its logs
+std::vector<AttemptImage> kept_attempts(const NodeFiles& files, const std::string& image_name,
+                                        std::vector<std::string>& damaged);
+
+// News on disk: one line each, appended before they are sent; written anew when most of it is acknowledged.
+// No fsync: they outlive the agent, and a node that lost power has no workers to tell of.
+class Outbox {
+  public:
+    static Result<Outbox> open(const std::string& path);
+    Outbox(Outbox&&) noexcept;
+    Outbox& operator=(Outbox&&) = delete;
+    ~Outbox();
+    std::map<std::uint64_t, protocol::News> kept() const;  // read from their lines
+    std::uint64_t next() const { return next_; }
+    Status keep(const protocol::News& news);  // failed: the news are in memory alone until `mend` has succeeded
+    Status drop(std::uint64_t up_to);
+    Status mend();  // nothing to do where all news are on disk
+    bool torn() const { return torn_; }
+
+  private:
+    explicit Outbox(std::string path) : path_(std::move(path)) {}
+    Status rewrite();
+    std::string path_;
+    int descriptor_ = -1;
+    std::map<std::uint64_t, std::string> kept_;  // lines
+    std::uint64_t next_ = 1;
+    std::size_t dropped_ = 0;
+    bool torn_ = false;  // the last line may be cut short, on a full disk: what comes next makes the file anew
+};
+
+}  // namespace rtrain::agent

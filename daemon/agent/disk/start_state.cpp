@@ -1,0 +1,37 @@
+#include "daemon/agent/disk/start_state.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/agent/disk/node_files.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using nlohmann::json;
+
+std::string file_in(const std::string& attempt_directory) { return attempt_directory + "/begin.json"; }
+
+}  // namespace
+
+Status keep(const Beginning& beginning, const std::string& attempt_directory) {
+    const json fields{{"checkpoint_path", beginning.checkpoint_path},
+                      {"checkpoint_metrics", beginning.checkpoint_metrics},
+                      {"reports_before", beginning.reports_before}};
+    const std::string text = fields.dump(-1, ' ', false, json::error_handler_t::replace);
+    return write_whole(file_in(attempt_directory), text, 0600, Durable::no);
+}
+
+Result<Beginning> read_beginning(const std::string& attempt_directory) {
+    const auto text = read_whole(file_in(attempt_directory));
+    if (!text) return Error{ErrorCode::not_found, "reading " + file_in(attempt_directory) + " failed", ""};
+    const json in = json::parse(*text, nullptr, false);
+    const bool whole = in.is_object() && in.contains("checkpoint_path") && in["checkpoint_path"].is_string() &&
+                       in.contains("checkpoint_metrics") && in["checkpoint_metrics"].is_string() &&
+                       in.contains("reports_before") && in["reports_before"].is_number_unsigned();
+    if (!whole) return Error{ErrorCode::damaged, file_in(attempt_directory) + " is damaged", ""};
+    return Beginning{.checkpoint_path = in["checkpoint_path"],
+                     .checkpoint_metrics = in["checkpoint_metrics"],
+                     .reports_before = in["reports_before"]};
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,21 @@
+// What the workers of an attempt begin with. It is kept beside the attempt's image: a worker that says hello to the
+// next agent must begin as the others did.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::agent {
+
+struct Beginning {
+    std::string checkpoint_path{}, checkpoint_metrics = "{}";  // path empty: from nothing
+    std::uint64_t reports_before = 0;  // of this attempt, on the live branch; known to the agent that claimed it
+    bool operator==(const Beginning&) const = default;
+};
+
+Status keep(const Beginning& beginning, const std::string& attempt_directory);
+Result<Beginning> read_beginning(const std::string& attempt_directory);  // not_found: none was kept
+
+}  // namespace rtrain::agent

@@ -1,0 +1,105 @@
+// Files of cgroup v2. Every call may fail at any time (a container, another manager of the tree): then the agent goes
+// on without, so that failures here never end an attempt.
+#include "daemon/agent/hardware/cgroup.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+
+#include "daemon/agent/disk/node_files.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+bool write_existing(const std::string& path, const std::string& text) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    const bool written = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    ::close(file);
+    return written;
+}
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+// Kernels before 5.14 have no cgroup.kill: one by one, until nobody is left who could fork.
+bool kill_each(const std::string& group) {
+    bool any = false;
+    for (int round = 0; round < 64; ++round) {
+        const auto text = read_whole(group + "/cgroup.procs");
+        if (!text || text->empty()) break;
+        std::istringstream pids(*text);
+        for (pid_t pid = 0; pids >> pid;)
+            if (pid > 0 && ::kill(pid, SIGKILL) == 0) any = true;
+    }
+    return any;
+}
+
+}  // namespace
+
+std::string Cgroups::own_group(const std::string& mounts_file, const std::string& groups_file) {
+    const auto mounts = read_whole(mounts_file), groups = read_whole(groups_file);
+    if (!mounts || !groups) return {};
+    std::string mount, group, line;
+    for (std::istringstream lines(*mounts); std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string device, place, type;
+        if (words >> device >> place >> type && type == "cgroup2" && mount.empty()) mount = place;
+    }
+    for (std::istringstream lines(*groups); std::getline(lines, line);)
+        if (line.starts_with("0::")) group = line.substr(3);
+    if (mount.empty() || group.empty()) return {};
+    return group == "/" ? mount : mount + group;
+}
+
+std::optional<Cgroups> Cgroups::open(const std::string& base, const std::string& owner) {
+    if (base.empty() || !exists(base + "/cgroup.procs") || ::access(base.c_str(), W_OK) != 0) return std::nullopt;
+    Cgroups groups(base, owner);
+    const std::string probe = base + "/rtrain-" + owner + "-probe";
+    if (::mkdir(probe.c_str(), 0755) != 0 && errno != EEXIST) return std::nullopt;
+    if (::rmdir(probe.c_str()) != 0 && errno != ENOENT) return std::nullopt;
+    // Refused where processes lie in this very group (only the root may have both): then memory is not counted per
+    // attempt.
+    if (const auto controllers = read_whole(base + "/cgroup.controllers");
+        controllers && (" " + *controllers).find(" memory") != std::string::npos)
+        write_existing(base + "/cgroup.subtree_control", "+memory");
+    return groups;
+}
+
+std::string Cgroups::directory(AttemptKey attempt) const {
+    return base_ + "/rtrain-" + owner_ + "-" + std::to_string(attempt.run) + "-" + std::to_string(attempt.incarnation);
+}
+
+Result<std::string> Cgroups::make(AttemptKey attempt) const {
+    const std::string place = directory(attempt);
+    if (::mkdir(place.c_str(), 0755) == 0 || errno == EEXIST) return place;
+    return Error{ErrorCode::io, "creating the cgroup " + place + ": " + std::strerror(errno), ""};
+}
+
+bool Cgroups::kill(AttemptKey attempt) const {
+    const std::string group = directory(attempt);
+    const auto members = read_whole(group + "/cgroup.procs");
+    if (!members || members->empty()) return false;
+    if (write_existing(group + "/cgroup.kill", "1")) return true;
+    return kill_each(group);
+}
+
+std::optional<std::uint64_t> Cgroups::oom_kills(AttemptKey attempt) const {
+    const auto words = read_words(directory(attempt) + "/memory.events");
+    const auto found = words.find("oom_kill");
+    if (found == words.end()) return std::nullopt;
+    return std::strtoull(found->second.c_str(), nullptr, 10);
+}
+
+// The last process of a group may still be on its way out: it is busy for a moment.
+void Cgroups::remove(AttemptKey attempt) const {
+    const std::string group = directory(attempt);
+    for (int tries = 0; tries < 50 && ::rmdir(group.c_str()) != 0 && errno == EBUSY; ++tries) ::poll(nullptr, 0, 20);
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,37 @@
+// One cgroup (version 2) per attempt, where this process may make some: nothing that a worker leaves behind escapes
+// `cgroup.kill`, and the kernel says whether memory ran out in this attempt rather than somewhere on the machine.
+// Elsewhere (no cgroup2 mount, not writable, no memory controller) the agent does without: process groups, the shims'
+// subreaping, and /proc/vmstat.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "daemon/agent/machine/messages.hpp"
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::agent {
+
+class Cgroups {
+  public:
+    // `base`: the directory of the group this process is in; `owner` tells agents on one machine apart.
+    // nullopt: groups cannot be made there.
+    static std::optional<Cgroups> open(const std::string& base, const std::string& owner);
+    // As the kernel says; empty: version 2 is not mounted.
+    static std::string own_group(const std::string& mounts_file = "/proc/self/mounts",
+                                 const std::string& groups_file = "/proc/self/cgroup");
+
+    Result<std::string> make(AttemptKey attempt) const;  // its directory; what is there already is taken
+    std::string directory(AttemptKey attempt) const;
+    bool kill(AttemptKey attempt) const;  // everything in it; false: there is no such group, or nobody in it
+    // Processes of it that the kernel killed since memory ran out; nullopt: it does not count them.
+    std::optional<std::uint64_t> oom_kills(AttemptKey attempt) const;
+    void remove(AttemptKey attempt) const;  // once it is empty
+
+  private:
+    Cgroups(std::string base, std::string owner) : base_(std::move(base)), owner_(std::move(owner)) {}
+    std::string base_, owner_;
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,50 @@
+#include "daemon/agent/hardware/gpu_heartbeat.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t busy_percent = 5;
+
+std::int64_t whole(double value, double scale) {
+    return std::isnan(value) ? -1 : static_cast<std::int64_t>(std::llround(value * scale));
+}
+
+protocol::GpuPulse pulse_of(const GpuStats& stats) {
+    return {.uuid = stats.uuid,
+            .utilization_percent = whole(stats.utilization_ratio, 100),
+            .memory_used = stats.memory_used_bytes,
+            .memory_total = stats.memory_total_bytes,
+            .power_mw = whole(stats.power_watts, 1'000),
+            .temperature_c = whole(stats.temperature_celsius, 1),
+            .xids = stats.xids};
+}
+
+}  // namespace
+
+std::vector<protocol::GpuPulse> gpu_pulses(const std::vector<GpuStats>& stats, const std::vector<GpuDevice>& devices) {
+    std::vector<protocol::GpuPulse> pulses;
+    for (const GpuDevice& device : devices) {
+        const auto found =
+            std::find_if(stats.begin(), stats.end(), [&](const GpuStats& one) { return one.uuid == device.uuid; });
+        pulses.push_back(found == stats.end() ? protocol::GpuPulse{.uuid = device.uuid} : pulse_of(*found));
+    }
+    return pulses;
+}
+
+std::set<std::uint32_t> busy_gpus(const std::vector<protocol::GpuPulse>& pulses) {
+    std::set<std::uint32_t> busy;
+    for (std::uint32_t i = 0; i < pulses.size(); ++i) {
+        const std::int64_t percent = pulses[i].utilization_percent;
+        if (percent < 0 || percent >= busy_percent) busy.insert(i);
+    }
+    return busy;
+}
+
+bool has_real_gpus(const std::vector<GpuDevice>& devices) {
+    return std::any_of(devices.begin(), devices.end(), [](const GpuDevice& one) { return !one.fake; });
+}
+
+}  // namespace rtrain::agent

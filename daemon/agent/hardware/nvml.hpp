@@ -1,0 +1,77 @@
+// NVML, opened at run time, so that one build runs with and without a driver. The few types and functions we use are
+// declared here; nvml.h promises that they never change (new ones get a new _vN name).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/hardware/inventory.hpp"
+
+namespace rtrain::agent {
+
+using NvmlDevice = struct nvmlDevice_st*;
+using NvmlEventSet = struct nvmlEventSet_st*;
+struct NvmlMemory {
+    unsigned long long total, free, used;  // bytes
+};
+struct NvmlUtilization {
+    unsigned int gpu, memory;  // percent
+};
+struct NvmlPci {
+    char bus_id_legacy[16];
+    unsigned int domain, bus, device, pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
+struct NvmlEvent {
+    NvmlDevice device;
+    unsigned long long type, data;  // data: the Xid
+    unsigned int gpu_instance, compute_instance;
+};
+
+// The library's functions under their own names; tests put their own in. Every answer 0 is success.
+struct NvmlApi {
+    std::function<int()> init_v2;
+    std::function<int()> shutdown;
+    std::function<int(char*, unsigned int)> system_driver_version;
+    std::function<int(unsigned int*)> device_count_v2;
+    std::function<int(unsigned int, NvmlDevice*)> device_by_index_v2;
+    std::function<int(NvmlDevice, char*, unsigned int)> device_name;
+    std::function<int(NvmlDevice, char*, unsigned int)> device_uuid;
+    std::function<int(NvmlDevice, NvmlMemory*)> device_memory;
+    std::function<int(NvmlDevice, NvmlPci*)> device_pci_v3;
+    std::function<int(NvmlDevice, unsigned int, unsigned long*)> device_cpu_affinity;
+    std::function<int(NvmlDevice, NvmlUtilization*)> device_utilization;
+    std::function<int(NvmlDevice, unsigned int*)> device_power;             // milliwatts
+    std::function<int(NvmlDevice, int, unsigned int*)> device_temperature;  // sensor 0, Celsius
+    std::function<int(NvmlEventSet*)> event_set_create;
+    std::function<int(NvmlEventSet)> event_set_free;
+    std::function<int(NvmlDevice, unsigned long long, NvmlEventSet)> register_events;
+    std::function<int(NvmlEventSet, NvmlEvent*, unsigned int)> event_wait_v2;
+};
+Result<NvmlApi> load_nvml(const std::string& library = "libnvidia-ml.so.1");
+
+class Nvml {
+  public:
+    static Result<std::unique_ptr<Nvml>> open(NvmlApi api);  // initialises it
+    ~Nvml();
+    Nvml(const Nvml&) = delete;
+
+    std::string driver_version() const;
+    std::vector<GpuDevice> devices() const;  // near_cpus as NVML says; a device that does not answer is left out
+    std::vector<GpuStats> stats();
+
+  private:
+    explicit Nvml(NvmlApi api) : api_(std::move(api)) {}
+    void watch_xids();
+    void collect_xids();
+
+    NvmlApi api_;
+    NvmlEventSet events_ = nullptr;
+    std::map<NvmlDevice, std::map<std::uint64_t, std::uint64_t>> xids_;
+};
+
+}  // namespace rtrain::agent

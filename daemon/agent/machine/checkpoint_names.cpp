@@ -1,0 +1,61 @@
+// Which directory a checkpoint is kept in. No attempt gives a name twice, whatever its program wishes: what is
+// committed is never replaced, and what is being removed is never mistaken for what comes.
+#include <charconv>
+
+#include "daemon/agent/machine/report_group.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::string_view by_default = "checkpoint_";
+
+// Without its attempt.
+std::string name_of(const Coordinator& c, const std::string& wish, std::uint64_t counter) {
+    const std::string directory = storage::checkpoint_directory_name(wish, counter, c.attempt.number);
+    return directory.substr(0, directory.rfind("-a"));
+}
+
+std::uint64_t number_in(std::string_view digits) {
+    std::uint64_t number = 0;
+    const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return failed == std::errc{} && end == digits.data() + digits.size() ? number : 0;
+}
+
+bool given(const Coordinator& c, const std::string& name) {
+    if (c.names.contains(name)) return true;
+    if (const auto dash = name.rfind('-'); dash != std::string::npos) {
+        const auto numbered = c.names.find(name.substr(0, dash));
+        const std::uint64_t number = number_in(std::string_view(name).substr(dash + 1));
+        if (numbered != c.names.end() && number >= 2 && number <= numbered->second) return true;
+    }
+    if (!name.starts_with(by_default)) return false;
+    const std::uint64_t counter = number_in(std::string_view(name).substr(by_default.size()));
+    return counter > c.counter_before && counter < c.counter && name == name_of(c, "", counter);
+}
+
+}  // namespace
+
+NewDirectory name_directory(Coordinator& c, const WishedName& wish) {
+    ++c.counter;
+    const std::string wanted = name_of(c, wish.text, c.counter);
+    if (wish.exact && !wish.text.empty()) {
+        const bool numbered = storage::attempt_of(wish.text) == c.attempt.number;  // where a rank has put its files
+        c.names.try_emplace(numbered ? wish.text.substr(0, wish.text.rfind("-a")) : wanted, 1);
+        return {.name = wish.text};
+    }
+    const auto directory = [&](const std::string& name) {
+        return storage::checkpoint_directory_name(name, c.counter, c.attempt.number);
+    };
+    if (!given(c, wanted)) {
+        if (!wish.text.empty()) c.names.emplace(wanted, 1);
+        return {.name = directory(wanted)};
+    }
+    std::uint64_t& last = c.names.try_emplace(wanted, 1).first->second;
+    std::uint64_t number = last + 1;
+    while (given(c, wanted + "-" + std::to_string(number))) ++number;
+    const bool first = last == 1;
+    last = number;
+    return {.name = directory(wanted + "-" + std::to_string(number)), .first_repeated = first ? wanted : ""};
+}
+
+}  // namespace rtrain::agent

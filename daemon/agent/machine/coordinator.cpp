@@ -1,0 +1,485 @@
+// The coordinator of a report group: on rank 0's node. It releases a report once every node has come, and writes a
+// checkpoint's manifest once every node has uploaded. At most one checkpoint is on its way; a newer one waits for it,
+// unless it is in trouble: then it is replaced.
+#include <algorithm>
+#include <cstdio>
+
+#include "daemon/agent/machine/metrics_bound.hpp"
+#include "daemon/agent/machine/report_group.hpp"
+#include "daemon/protocol/metric_numbers.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using namespace protocol;
+constexpr std::int64_t first_warning_ms = 30'000;
+constexpr std::int64_t backoff_max_ms = 60'000;
+
+AttemptKey key(const Coordinator& c) { return key_of(c.attempt); }
+
+void tell(const Coordinator& c, const std::string& node, GroupMessage message, GroupSink& sink) {
+    if (node == c.own_node)
+        sink.to_local.push_back(std::move(message));
+    else
+        sink.out.push_back(ToGroup{key(c), node, std::move(message)});
+}
+
+void tell_all(const Coordinator& c, const GroupMessage& message, GroupSink& sink) {
+    for (const auto& [node, ranks] : c.nodes) tell(c, node, message, sink);
+}
+
+void notice(const Coordinator& c, std::string reason, std::string text, GroupSink& sink) {
+    sink.news.push_back(Notice{.attempt = c.attempt, .text = std::move(text), .reason = std::move(reason)});
+}
+
+Gathered& gathered(Coordinator& c, Time now, std::uint64_t index) {
+    const auto [found, fresh] = c.gathering.try_emplace(index);
+    if (fresh) {
+        found->second.since = now;
+        found->second.warn_at = now + Duration{first_warning_ms};
+    }
+    return found->second;
+}
+
+std::string listed(const std::vector<std::uint32_t>& ranks) {
+    std::string text;
+    for (const std::uint32_t rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+    return text;
+}
+
+std::string seconds(std::int64_t ms) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(ms) / 1000);
+    return text;
+}
+
+void ask_where(const Coordinator& c, const std::vector<std::uint32_t>& missing, const std::string& why,
+               GroupSink& sink) {
+    for (const auto& [node, ranks] : c.nodes) {
+        GroupStacks stacks{.why = why};
+        for (const std::uint32_t rank : missing)
+            if (ranks.contains(rank)) stacks.ranks.push_back(rank);
+        if (!stacks.ranks.empty()) tell(c, node, std::move(stacks), sink);
+    }
+}
+
+void warn_missing(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
+    std::vector<std::uint32_t> missing, waiting;
+    for (std::uint32_t rank = 0; rank < c.world_size; ++rank)
+        (gathering.ranks.contains(rank) ? waiting : missing).push_back(rank);
+    gathering.warn_at = now + Duration{gathering.warn_every_ms};
+    gathering.warn_every_ms *= 2;
+    if (missing.empty()) return;
+    ++c.warnings;
+    const bool several_wait = waiting.size() > 1;
+    const std::string since = " for " + seconds((now - gathering.since).ms) + " s", report = std::to_string(index);
+    notice(c, "missing_ranks",
+           "`report` was not called by all " + std::to_string(c.world_size) + " workers: ranks [" + listed(missing) +
+               "] have not come" + since + " (" +
+               (several_wait ? "ranks " + listed(waiting) + " wait" : "rank " + listed(waiting) + " waits") +
+               ", report " + report + ")",
+           sink);
+    ask_where(c, missing, "the other ranks wait for it in report " + report + since, sink);
+}
+
+// Why the report can never pass; empty: it still may.
+std::string hopeless(const Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering) {
+    if (gathering.ranks.empty() || gathering.nodes.size() == c.nodes.size()) return "";
+    std::vector<std::uint32_t> missing, ended;
+    for (std::uint32_t rank = 0; rank < c.world_size; ++rank)
+        if (!gathering.ranks.contains(rank)) missing.push_back(rank);
+    for (const auto& [rank, after] : c.ended)
+        if (after < index && !gathering.ranks.contains(rank)) ended.push_back(rank);
+    const std::string waiting = listed({gathering.ranks.begin(), gathering.ranks.end()});
+    const std::string waits =
+        (gathering.ranks.size() > 1 ? "ranks " + waiting + " wait" : "rank " + waiting + " waits") + " in report " +
+        std::to_string(index);
+    if (!ended.empty())
+        return "ranks report unequally often: rank " + listed(ended) + " ended after report " +
+               std::to_string(c.ended.at(ended.front())) + ", " + waits +
+               ", which can never pass; every rank must call report() the same number of times";
+    if (c.timeout_ms == 0 || missing.empty() || now - gathering.since < Duration{c.timeout_ms}) return "";
+    return "ranks report unequally often, or one is stuck: " + waits + ", and for " +
+           seconds((now - gathering.since).ms) + " s rank " + listed(missing) +
+           " has not come (backend.timeout_s); every rank must call report() the same number of times";
+}
+
+constexpr std::int64_t hopeless_again_ms = 10'000;
+
+// Never in the past, unless there is something to say by then.
+std::optional<Time> hopeless_at(const Coordinator& c, const Gathered& gathering) {
+    const bool complete = gathering.nodes.size() == c.nodes.size() || gathering.ranks.size() >= c.world_size;
+    if (c.enough || complete) return std::nullopt;
+    if (gathering.told_hopeless) return *gathering.told_hopeless + Duration{hopeless_again_ms};
+    if (c.timeout_ms == 0) return std::nullopt;
+    return gathering.since + Duration{c.timeout_ms};
+}
+
+// The node of the first rank that waits ends it, which ends the attempt with these words.
+void end_hopeless(Coordinator& c, Time now, GroupSink& sink) {
+    const auto found = c.gathering.find(c.passed + 1);
+    if (found == c.gathering.end() || c.enough) return;
+    Gathered& gathering = found->second;
+    if (gathering.told_hopeless && now < *gathering.told_hopeless + Duration{hopeless_again_ms}) return;
+    std::string why = hopeless(c, now, found->first, gathering);
+    if (why.empty()) return;
+    gathering.told_hopeless = now;
+    for (const auto& [node, ranks] : c.nodes)
+        if (ranks.contains(*gathering.ranks.begin()))
+            tell(c, node, GroupArrived{.index = found->first, .hopeless = std::move(why)}, sink);
+}
+
+// Each name once: the lowest rank's file is kept. Returns what each node must leave out.
+std::map<std::string, std::vector<std::string>> collisions(const Coordinator& c, const Gathered& gathering,
+                                                           std::string& example) {
+    std::map<std::string, std::uint32_t> owner;
+    for (const auto& [node, report] : gathering.nodes)
+        for (const StagedFile& file : report.files) {
+            const auto [found, fresh] = owner.emplace(file.path, file.rank);
+            if (!fresh && file.rank != found->second) example = file.path;
+            found->second = std::min(found->second, file.rank);
+        }
+    std::map<std::string, std::vector<std::string>> skip;
+    for (const auto& [node, report] : gathering.nodes)
+        for (const StagedFile& file : report.files) {
+            const auto ranks = c.nodes.find(node);
+            if (ranks != c.nodes.end() && !ranks->second.contains(owner[file.path])) skip[node].push_back(file.path);
+        }
+    for (auto& [node, paths] : skip) {
+        std::sort(paths.begin(), paths.end());
+        paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+    }
+    return skip;
+}
+
+// The version before this one tells no reason.
+std::string known(const std::string& reason) { return reason.empty() ? "storage_failed" : reason; }
+
+struct Wish {
+    bool checkpoint = false, sync = false;
+    std::string error, error_reason, metrics_json;  // metrics: rank 0's
+    WishedName name{.exact = true};
+};
+Wish wish_of(const Coordinator& c, const Gathered& gathering) {
+    Wish wish;
+    for (const auto& [node, report] : gathering.nodes) {
+        wish.checkpoint = wish.checkpoint || report.checkpoint;
+        wish.sync = wish.sync || report.sync;
+        if (wish.error.empty()) {
+            wish.error = report.checkpoint_error;
+            wish.error_reason = report.error_reason;
+        }
+        // A directory that lies in its place already is not moved: its name wins over rank 0's wish (the own node's).
+        const bool first = wish.name.text.empty() || node != c.own_node;
+        if (!report.directory_name.empty() && first) wish.name.text = report.directory_name;
+        wish.name.exact = wish.name.exact && report.exact;
+    }
+    return wish;
+}
+
+GroupReleased released_with_files(const Commit& commit, const std::string& node) {
+    GroupReleased released{.index = commit.index, .directory = commit.directory, .sync = commit.sync};
+    if (const auto skip = commit.skips.find(node); skip != commit.skips.end()) released.skip = skip->second;
+    return released;
+}
+
+// Once for each name, since a program that uses one again does so with every report.
+std::string new_directory(Coordinator& c, const Wish& wish, GroupSink& sink) {
+    NewDirectory made = name_directory(c, wish.name);
+    if (!made.first_repeated.empty())
+        notice(c, "checkpoint_name_again",
+               "the name '" + made.first_repeated +
+                   "' was given to a checkpoint of this attempt before, which stays as it is: this one is " +
+                   made.name + ", and later ones are numbered on",
+               sink);
+    return std::move(made.name);
+}
+
+void begin_commit(Coordinator& c, Time now, const Reported& reported, const Gathered& gathering, Wish wish,
+                  GroupSink& sink) {
+    const std::uint64_t index = reported.index;
+    std::string example;
+    auto skip = collisions(c, gathering, example);
+    if (!example.empty())
+        notice(c, "checkpoint_names",
+               "several ranks have a file '" + example + "' in the checkpoint of report " + std::to_string(index) +
+                   ": the lowest rank's is kept",
+               sink);
+    Commit commit{.index = index,
+                  .directory = reported.checkpoint,
+                  .metrics_json = std::move(wish.metrics_json),
+                  .since = now,
+                  .wall_ms = sink.wall_ms,
+                  .blocked_ms = (now - gathering.since).ms,
+                  .sync = wish.sync};
+    for (const auto& [node, report] : gathering.nodes) commit.nodes_waiting.insert(node);
+    commit.skips = std::move(skip);
+    c.commit = std::move(commit);
+    for (const auto& [node, ranks] : c.nodes) tell(c, node, released_with_files(*c.commit, node), sink);
+}
+
+// Every node has come. True: released.
+bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
+    Wish wish = wish_of(c, gathering);
+    const bool whole = gathering.nodes.size() == c.nodes.size();
+    const bool with_files = wish.checkpoint && wish.error.empty() && whole;
+    if (with_files && c.commit && (c.commit->trouble.empty() || c.commit->writing)) {
+        if (!gathering.said_waiting)
+            notice(c, "upload_in_flight",
+                   "report " + std::to_string(index) + " waits: the checkpoint of report " +
+                       std::to_string(c.commit->index) + " (" + c.commit->directory + ") is still being stored",
+                   sink);
+        gathering.said_waiting = true;
+        return false;
+    }
+    if (with_files && c.commit) abandon_commit(c, "", sink);
+    if (!wish.error.empty())
+        notice(c, known(wish.error_reason), "checkpoint not written: " + wish.error + "; training goes on", sink);
+    Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
+    if (with_files) reported.checkpoint = new_directory(c, wish, sink);
+    for (auto& [node, report] : gathering.nodes) reported.metrics_json.merge(report.metrics_json);
+    bound_metrics(reported.metrics_json);
+    c.passed = index;
+    const auto rank0 = reported.metrics_json.find(0);
+    const bool here = rank0 != reported.metrics_json.end();
+    c.enough = c.enough || (here && reached_stop(c.stop_at, rank0->second));
+    if (here) wish.metrics_json = rank0->second;
+    sink.out.push_back(JournalMetrics{key(c), index, sink.wall_ms, reported.metrics_json});
+    sink.news.push_back(reported);
+    if (with_files)
+        begin_commit(c, now, reported, gathering, std::move(wish), sink);
+    else
+        tell_all(c, GroupReleased{.index = index}, sink);
+    return true;
+}
+
+void release_ready(Coordinator& c, Time now, GroupSink& sink) {
+    const auto found = c.gathering.find(c.passed + 1);
+    if (found == c.gathering.end() || c.enough) return;
+    const bool own_gone = c.own_ended && !found->second.nodes.contains(c.own_node);
+    if (found->second.nodes.size() + (own_gone ? 1 : 0) != c.nodes.size()) return;
+    if (release(c, now, found->first, found->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(found));
+}
+
+void hear(Coordinator& c, Time now, const std::string& node, GroupReport report, GroupSink& sink) {
+    if (report.index > c.passed + 1) {  // this coordinator was restarted: who reports N has passed N - 1
+        c.passed = report.index - 1;
+        for (auto old = c.gathering.begin(); old != c.gathering.end() && old->first <= c.passed;) {
+            for (const auto& [late, one] : old->second.nodes) tell(c, late, GroupReleased{.index = old->first}, sink);
+            old = c.gathering.erase(old);
+        }
+    }
+    if (report.index <= c.passed) {
+        const bool with_files = c.commit && c.commit->index == report.index;
+        GroupReleased again{.index = report.index};
+        if (with_files) again = released_with_files(*c.commit, node);
+        return tell(c, node, std::move(again), sink);
+    }
+    Gathered& gathering = gathered(c, now, report.index);
+    for (const auto& [rank, metrics] : report.metrics_json) gathering.ranks.insert(rank);
+    gathering.nodes.insert_or_assign(node, std::move(report));
+    release_ready(c, now, sink);
+}
+
+void write_manifest(Coordinator& c, GroupSink& sink) {
+    Commit& commit = *c.commit;
+    commit.writing = true;
+    commit.retry_at.reset();
+    storage::Manifest manifest{.directory = commit.directory,
+                               .attempt = c.attempt.number,
+                               .report = commit.index,
+                               .world_size = c.world_size,
+                               .wall_ms = commit.wall_ms,
+                               .metrics_json = commit.metrics_json};
+    for (const StagedFile& file : commit.files)
+        manifest.files.push_back({.path = file.path, .bytes = file.bytes, .sha256 = file.sha256, .rank = file.rank});
+    std::sort(manifest.files.begin(), manifest.files.end(),
+              [](const auto& a, const auto& b) { return a.path < b.path; });
+    sink.out.push_back(WriteManifest{key(c), std::move(manifest)});
+}
+
+// Said once for each kind of trouble that a checkpoint meets in a row, not at every try. The ranks of all nodes need
+// not wait for its commit.
+void in_trouble(Coordinator& c, const std::string& why, const std::string& reason, GroupSink& sink) {
+    Commit& commit = *c.commit;
+    if (commit.trouble.empty() || commit.trouble_reason != known(reason))
+        notice(c, known(reason), "checkpoint not written: " + why + "; training goes on, and it is tried again", sink);
+    commit.trouble = why;
+    commit.trouble_reason = known(reason);
+    tell_all(c, GroupUploaded{.index = commit.index, .error = why, .error_reason = known(reason)}, sink);
+}
+
+void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
+    if (!c.commit || c.commit->index != news.index) {  // settled: the node has not heard of it
+        const bool stored = c.committed.index == news.index;
+        return tell(c, node, stored ? c.committed : GroupCommitted{.index = news.index}, sink);
+    }
+    if (!c.commit->nodes_waiting.contains(node)) return;
+    if (news.error == part_lost || news.error_reason == name_taken) {
+        abandon_commit(c, node + ": " + news.error, sink);
+        return release_ready(c, now, sink);
+    }
+    if (!news.error.empty()) {
+        in_trouble(c, node + ": " + news.error, news.error_reason, sink);
+        return release_ready(c, now, sink);  // a newer checkpoint that waited may replace it
+    }
+    c.commit->nodes_waiting.erase(node);
+    c.commit->files.insert(c.commit->files.end(), news.files.begin(), news.files.end());
+    if (!c.commit->nodes_waiting.empty()) return;
+    c.commit->stored_at = now;
+    write_manifest(c, sink);
+}
+
+// A node that comes back may have lost its part of the checkpoint on its way: it is asked.
+void joined(Coordinator& c, const std::string& node, GroupSink& sink) {
+    if (c.commit && c.commit->nodes_waiting.contains(node)) tell(c, node, released_with_files(*c.commit, node), sink);
+}
+
+void hear(Coordinator& c, Time now, const GroupArrived& news) {
+    for (const std::uint32_t rank : news.ended) c.ended[rank] = news.index - 1;
+    if (news.index <= c.passed || news.ranks.empty()) return;
+    Gathered& gathering = gathered(c, now, news.index);
+    gathering.ranks.insert(news.ranks.begin(), news.ranks.end());
+}
+
+void hear(Coordinator& c, const std::string& node, const GroupBroadcast& news, GroupSink& sink) {
+    if (news.index <= c.broadcast_passed)
+        return tell(c, node, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
+    if (node == c.own_node) c.broadcast_data = news.data;  // rank 0 is here
+    auto& come = c.broadcast_nodes[news.index];
+    come.insert(node);
+    if (come.size() != c.nodes.size()) return;
+    c.broadcast_passed = news.index;
+    c.broadcast_nodes.erase(c.broadcast_nodes.begin(), c.broadcast_nodes.upper_bound(news.index));
+    tell_all(c, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
+}
+
+// A node speaks of its own ranks: what it says of others' is left out.
+void own_ranks_alone(const std::set<std::uint32_t>& own, GroupMessage& message) {
+    const auto foreign = [&](std::uint32_t rank) { return !own.contains(rank); };
+    if (auto* report = std::get_if<GroupReport>(&message)) {
+        std::erase_if(report->metrics_json, [&](const auto& one) { return foreign(one.first); });
+        std::erase_if(report->files, [&](const StagedFile& file) { return foreign(file.rank); });
+        const bool in_place = report->exact && is_file_name(report->directory_name);
+        if (foreign(0) && !in_place) report->directory_name.clear();
+    }
+    if (auto* uploaded = std::get_if<GroupUploaded>(&message))
+        std::erase_if(uploaded->files, [&](const StagedFile& file) { return foreign(file.rank); });
+    if (auto* arrived = std::get_if<GroupArrived>(&message)) {
+        std::erase_if(arrived->ranks, foreign);
+        std::erase_if(arrived->ended, foreign);
+    }
+}
+
+}  // namespace
+
+void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage message, GroupSink& sink) {
+    const auto member = c.nodes.find(node);
+    if (member == c.nodes.end()) return;  // not of this attempt
+    own_ranks_alone(member->second, message);
+    if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
+    if (auto* one = std::get_if<GroupReport>(&message)) hear(c, now, node, std::move(*one), sink);
+    if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);
+    if (const auto* one = std::get_if<GroupArrived>(&message)) hear(c, now, *one);
+    end_hopeless(c, now, sink);
+    if (const auto* one = std::get_if<GroupBroadcast>(&message)) return hear(c, node, *one, sink);
+}
+
+// Every node says again what it has uploaded once it is connected; the own one uploads again.
+void resume_commit(Coordinator& c, Time now, const UploadImage& image) {
+    Commit commit{.index = image.released.index,
+                  .directory = image.released.directory,
+                  .metrics_json = image.metrics_json,
+                  .skips = image.skips,
+                  .since = now,
+                  .wall_ms = image.wall_ms,
+                  .blocked_ms = image.blocked_ms,
+                  .sync = image.released.sync};
+    for (const auto& [node, ranks] : c.nodes) commit.nodes_waiting.insert(node);
+    c.commit = std::move(commit);
+}
+
+std::optional<UploadImage> image_of(const LocalRanks& local, const Coordinator* c) {
+    if (!local.upload) return std::nullopt;
+    const LocalUpload& upload = *local.upload;
+    UploadImage image{.released = {.index = upload.index,
+                                   .directory = upload.directory,
+                                   .skip = {upload.skip.begin(), upload.skip.end()},
+                                   .sync = upload.sync},
+                      .staged = upload.staged};
+    if (c == nullptr || !c->commit || c->commit->index != upload.index) return image;
+    image.metrics_json = c->commit->metrics_json;
+    image.wall_ms = c->commit->wall_ms;
+    image.blocked_ms = c->commit->blocked_ms;
+    image.skips = c->commit->skips;
+    return image;
+}
+
+void own_ranks_ended(Coordinator& c, Time now, GroupSink& sink) {
+    c.own_ended = true;
+    release_ready(c, now, sink);
+}
+
+void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, GroupSink& sink) {
+    if (!c.commit || c.commit->index != news.index) return;
+    Commit& commit = *c.commit;
+    commit.writing = false;
+    if (news.reason == name_taken) {
+        abandon_commit(c, news.why, sink);
+        return release_ready(c, now, sink);
+    }
+    if (!news.why.empty()) {
+        in_trouble(c, news.why, news.reason, sink);
+        commit.retry_at = now + Duration{commit.backoff_ms};
+        commit.backoff_ms = std::min(commit.backoff_ms * 2, backoff_max_ms);
+        return release_ready(c, now, sink);
+    }
+    Committed committed{.attempt = c.attempt,
+                        .directory = commit.directory,
+                        .metrics_json = commit.metrics_json,
+                        .index = commit.index,
+                        .world_size = c.world_size,
+                        .wall_ms = sink.wall_ms,
+                        .blocked_us = commit.blocked_ms * 1000,
+                        .upload_ms = (now - commit.since).ms};
+    for (const StagedFile& file : commit.files) committed.bytes += file.bytes;
+    sink.news.push_back(std::move(committed));
+    c.committed = {.index = commit.index, .directory = commit.directory};
+    c.commit.reset();
+    tell_all(c, c.committed, sink);
+    release_ready(c, now, sink);
+}
+
+// With `why` empty: replaced by a newer one. A fault for workers only when they wait for this very checkpoint (sync);
+// the others train on, and the notice tells people.
+void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
+    if (!c.commit) return;
+    const Commit commit = *c.commit;
+    c.commit.reset();
+    notice(c, why.empty() ? "checkpoint_replaced" : "checkpoint_given_up",
+           "the checkpoint of report " + std::to_string(commit.index) + " (" + commit.directory +
+               ") was given up: " + (why.empty() ? "a newer one replaces it" : why) +
+               (commit.trouble.empty() ? "" : " (" + commit.trouble + ")"),
+           sink);
+    sink.out.push_back(DropUncommitted{key(c), commit.directory});
+    tell_all(c, GroupCommitted{.index = commit.index, .error = commit.sync ? why : ""}, sink);
+}
+
+void coordinator_time(Coordinator& c, Time now, GroupSink& sink) {
+    for (auto& [index, gathering] : c.gathering)
+        if (now >= gathering.warn_at) warn_missing(c, now, index, gathering, sink);
+    end_hopeless(c, now, sink);
+    if (c.commit && c.commit->retry_at && now >= *c.commit->retry_at) write_manifest(c, sink);
+}
+
+std::optional<Time> next_wake(const Coordinator& c) {
+    std::optional<Time> at;
+    if (c.commit) at = c.commit->retry_at;
+    for (const auto& [index, gathering] : c.gathering) {
+        if (!at || gathering.warn_at < *at) at = gathering.warn_at;
+        if (const auto due = hopeless_at(c, gathering); due && *due < *at && index == c.passed + 1) at = due;
+    }
+    return at;
+}
+
+}  // namespace rtrain::agent

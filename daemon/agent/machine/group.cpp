@@ -1,0 +1,295 @@
+// Workers' words, and the report group inside the machine: messages between this node's ranks and the coordinator that
+// sits beside them are handed over here, without a network.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "daemon/agent/machine/steps.hpp"
+
+namespace rtrain::agent {
+
+using namespace protocol;
+
+namespace {
+
+struct Delivery {
+    std::vector<GroupNews> news;
+    std::vector<GroupMessage> to_coordinator, to_local;
+};
+
+// Over this agent's restart no name is given twice, and a checkpoint on its way goes on.
+void remember(Step& step, LocalAttempt& attempt) {
+    AttemptImage& image = attempt.image;
+    const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : image.named;
+    auto uploading = image.uploading;
+    if (attempt.local) uploading = image_of(*attempt.local, attempt.coordinator ? &*attempt.coordinator : nullptr);
+    const bool enough = image.enough || (attempt.coordinator && attempt.coordinator->enough);
+    if (named == image.named && uploading == image.uploading && enough == image.enough) return;
+    image.named = named;
+    if (attempt.coordinator) {
+        image.names = attempt.coordinator->names;
+        image.committed = attempt.coordinator->committed.index;
+        image.committed_as = attempt.coordinator->committed.directory;
+    }
+    image.enough = enough;
+    image.uploading = std::move(uploading);
+    image.passed = attempt.coordinator ? attempt.coordinator->passed : attempt.local->passed;
+    step.out.push_back(KeepAttempt{image});
+}
+
+// Runs `act`, then hands messages over until none is left. What came of it is told to the head and kept on disk
+// before anything else is done: an agent that dies in between does the rest again, and never less.
+template <class Act>
+void with_group(Step& step, LocalAttempt& attempt, Act act) {
+    Delivery delivery;
+    Outputs acts;
+    GroupSink sink{acts, delivery.news, delivery.to_coordinator, delivery.to_local, step.wall_ms()};
+    const std::uint64_t passed = attempt.local ? attempt.local->passed : 0;
+    act(sink);
+    while (!delivery.to_coordinator.empty() || !delivery.to_local.empty()) {
+        auto up = std::move(delivery.to_coordinator);
+        const auto down = std::move(delivery.to_local);
+        delivery.to_coordinator.clear();
+        delivery.to_local.clear();
+        for (GroupMessage& message : up)
+            if (attempt.coordinator)
+                from_node(*attempt.coordinator, step.now, step.state.node, std::move(message), sink);
+        for (const GroupMessage& message : down)
+            if (attempt.local) from_coordinator(*attempt.local, step.now, message, sink);
+    }
+    if (attempt.local && attempt.local->passed != passed) {
+        attempt.released_at = step.now;
+        for (auto& [rank, worker] : attempt.workers) worker_was_busy(step, worker);
+    }
+    for (GroupNews& news : delivery.news) {
+        if (auto* commit = std::get_if<Committed>(&news))
+            commit->answers = commit->index > attempt.image.asked_after ? attempt.image.asked : 0;
+        std::visit([&](auto& one) { tell_head(step, NewsBody(std::move(one))); }, news);
+    }
+    remember(step, attempt);
+    std::move(acts.begin(), acts.end(), std::back_inserter(step.out));
+}
+
+bool answered(const LocalAttempt& attempt) {
+    return std::any_of(attempt.local->settled.begin(), attempt.local->settled.end(), [&](const auto& one) {
+        return one.first > attempt.image.asked_after && !one.second.directory.empty();
+    });
+}
+
+LocalAttempt* with_ranks(Step& step, AttemptKey key) {
+    LocalAttempt* attempt = find(step, key);
+    return attempt && attempt->local ? attempt : nullptr;
+}
+
+}  // namespace
+
+void open_group(LocalAttempt& attempt) {
+    const AttemptImage& image = attempt.image;
+    attempt.coordinates = image.launch->node_rank == 0;
+    LocalRanks local{.attempt = key_of(image.prepare.attempt),
+                     .number = image.number,
+                     .coordinates = attempt.coordinates,
+                     .mode = image.upload,
+                     .local_run_path = image.local_run_path,
+                     .passed = image.passed};
+    for (const auto& [rank, worker] : attempt.workers) local.ranks.insert(rank);
+    attempt.local = std::move(local);
+    if (!attempt.coordinates) return;
+    Coordinator coordinator{.attempt = reference(attempt),
+                            .world_size = image.prepare.world_size,
+                            .passed = image.passed,
+                            .counter = std::max(image.named, image.launch->checkpoint_counter),
+                            .counter_before = image.launch->checkpoint_counter,
+                            .names = image.names,
+                            .committed = {.index = image.committed, .directory = image.committed_as},
+                            .timeout_ms = image.policy.report_timeout_ms,
+                            .stop_at = image.policy.stop_at,
+                            .enough = image.enough};
+    for (const PeerNode& node : image.prepare.nodes)
+        coordinator.nodes[node.node] = {node.ranks.begin(), node.ranks.end()};
+    if (!image.prepare.nodes.empty()) coordinator.own_node = image.prepare.nodes.front().node;
+    attempt.coordinator = std::move(coordinator);
+}
+
+void resume_checkpoint(Step& step, LocalAttempt& attempt) {
+    if (!attempt.image.uploading || !attempt.local) return;
+    if (attempt.coordinator) resume_commit(*attempt.coordinator, step.now, *attempt.image.uploading);
+    resume_upload(*attempt.local, *attempt.image.uploading, step.out);
+}
+
+// Ranks that are not connected yet hear of it when they come. What is asked twice is said twice: it may have been lost.
+// A checkpoint whose report had passed before the ask came does not answer it, however late it is committed; so much is
+// kept over this agent's restart.
+void ask(Step& step, const Ask& order) {
+    LocalAttempt* attempt = with_ranks(step, key_of(order.attempt));
+    if (!attempt || attempt->phase != Phase::running) return;
+    AttemptImage& image = attempt->image;
+    if (order.asked == 0 || order.asked != image.asked) {
+        image.asked = order.asked;
+        image.asked_after = attempt->local->passed;
+        step.out.push_back(KeepAttempt{image});
+    }
+    worker::Wanted wish{.what = worker::Wish::checkpoint, .reason = order.reason, .workers = order.workers};
+    if (order.left_ms >= 0) wish.deadline_wall_ms = step.wall_ms() + order.left_ms;
+    for (const auto& [rank, worker] : attempt->workers)
+        if (worker.connected && !worker.signalled) step.out.push_back(ToWorker{key_of(order.attempt), rank, wish});
+    attempt->asked = std::move(wish);
+}
+
+void on(Step& step, const WorkerJoined& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (!attempt || !attempt->workers.contains(input.rank)) return;
+    LocalWorker& worker = attempt->workers[input.rank];
+    worker.connected = true;
+    step.out.push_back(WelcomeWorker{.attempt = input.attempt,
+                                     .rank = input.rank,
+                                     .next_index = next_report_of(*attempt->local, input.rank),
+                                     .next_broadcast = next_broadcast_of(*attempt->local, input.rank)});
+    with_group(step, *attempt,
+               [&](GroupSink& sink) { rank_joined(*attempt->local, step.now, input.rank, input.hello, sink); });
+    if (worker.signalled || attempt->stop_asked)
+        step.out.push_back(ToWorker{input.attempt, input.rank, worker::Wanted{worker::Wish::stop}});
+    else if (attempt->asked && !answered(*attempt))
+        step.out.push_back(ToWorker{input.attempt, input.rank, *attempt->asked});
+}
+
+void on(Step& step, const WorkerSaid& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (!attempt || !attempt->workers.contains(input.rank)) return;
+    LocalWorker& worker = attempt->workers[input.rank];
+    if (const auto* report = std::get_if<worker::Report>(&input.message)) {
+        worker.silent_ms = 0;
+        worker_was_busy(step, worker);
+        const bool first_time =
+            report->index == attempt->local->passed + 1 && !attempt->local->come.contains(input.rank);
+        if (input.interval_ms >= 0)
+            worker.interval_ms = input.interval_ms;
+        else if (first_time && attempt->released_at.ms > 0)
+            worker.interval_ms = (step.now - attempt->released_at).ms;
+        return with_group(step, *attempt, [&](GroupSink& sink) {
+            rank_reported(*attempt->local, step.now, input.rank, *report, sink);
+        });
+    }
+    if (const auto* broadcast = std::get_if<worker::Broadcast>(&input.message))
+        return with_group(step, *attempt,
+                          [&](GroupSink& sink) { rank_broadcast(*attempt->local, input.rank, *broadcast, sink); });
+    if (std::holds_alternative<worker::Stage>(input.message)) step.out.push_back(MakeStage{input.attempt, input.rank});
+    if (const auto* pulse = std::get_if<worker::Pulse>(&input.message)) hear_pulse(step, *attempt, input.rank, *pulse);
+    if (const auto* fail = std::get_if<worker::Fail>(&input.message)) worker.fail_text = fail->text;
+}
+
+void on(Step& step, const WorkerCut& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (attempt && attempt->workers.contains(input.rank)) attempt->workers[input.rank].connected = false;
+}
+
+void on(Step& step, const StagedListed& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (attempt) with_group(step, *attempt, [&](GroupSink& sink) { staged_listed(*attempt->local, input, sink); });
+}
+
+void on(Step& step, const Uploaded& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (!attempt) return;
+    with_group(step, *attempt, [&](GroupSink& sink) { uploaded(*attempt->local, step.now, input, sink); });
+    settle_end(step, input.attempt);
+}
+
+void on(Step& step, const ManifestWritten& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt || !attempt->coordinator) return;
+    with_group(step, *attempt,
+               [&](GroupSink& sink) { manifest_written(*attempt->coordinator, step.now, input, sink); });
+    settle_end(step, input.attempt);
+}
+
+namespace {
+
+// Over the link that this agent has dialled to it; or over one whose certificate is the coordinator's. Any node of the
+// cluster can dial this agent.
+bool from_its_coordinator(const LocalAttempt& attempt, const std::string& node) {
+    const auto& nodes = attempt.image.prepare.nodes;
+    return node.empty() || (!nodes.empty() && node == nodes.front().node);
+}
+
+bool is_member(const LocalAttempt& attempt, const std::string& node) {
+    const auto& nodes = attempt.image.prepare.nodes;
+    return std::any_of(nodes.begin(), nodes.end(), [&](const PeerNode& one) { return one.node == node; });
+}
+
+}  // namespace
+
+void hear_early(Step& step, LocalAttempt& attempt) {
+    for (const GroupSaid& one : std::exchange(attempt.early, {})) on(step, one);
+}
+
+void on(Step& step, const GroupSaid& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    const auto* part = std::get_if<GroupUploaded>(&input.message);
+    if (!attempt && part)  // nobody waits for it any more
+        step.out.push_back(ToGroup{input.attempt, input.node, GroupCommitted{.index = part->index}});
+    if (!attempt) return;
+    with_group(step, *attempt, [&](GroupSink& sink) {
+        if (attempt->coordinator) {
+            attempt->nodes_cut.erase(input.node);
+            from_node(*attempt->coordinator, step.now, input.node, input.message, sink);
+        } else if (attempt->local && from_its_coordinator(*attempt, input.node)) {
+            from_coordinator(*attempt->local, step.now, input.message, sink);
+        } else if (!attempt->local && is_member(*attempt, input.node)) {
+            std::erase_if(attempt->early, [&](const GroupSaid& one) {
+                return one.node == input.node && one.message.index() == input.message.index();
+            });
+            attempt->early.push_back(input);
+        }
+    });
+    settle_end(step, input.attempt);
+}
+
+void on(Step& step, const GroupConnected& input) {
+    LocalAttempt* attempt = with_ranks(step, input.attempt);
+    if (!attempt || attempt->coordinates) return;
+    attempt->nodes_cut.erase("");
+    with_group(step, *attempt, [&](GroupSink& sink) { joined_coordinator(*attempt->local, step.state.node, sink); });
+}
+
+void on(Step& step, const GroupCut& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt) return;
+    attempt->nodes_cut.emplace(input.node, step.now);
+    settle_end(step, input.attempt);
+}
+
+void rank_ended_well(Step& step, LocalAttempt& attempt, std::uint32_t rank) {
+    if (!attempt.local) return;
+    with_group(step, attempt, [&](GroupSink& sink) {
+        if (!attempt.adopted) {
+            if (!attempt.local->come.contains(rank)) rank_done(*attempt.local, rank, sink);
+            return;
+        }
+        rank_ended(*attempt.local, rank, sink);
+        if (attempt.local->ranks.empty() && attempt.coordinator) own_ranks_ended(*attempt.coordinator, step.now, sink);
+    });
+}
+
+void group_time(Step& step, LocalAttempt& attempt) {
+    with_group(step, attempt, [&](GroupSink& sink) {
+        if (attempt.local) local_time(*attempt.local, step.now, sink);
+        if (attempt.coordinator) coordinator_time(*attempt.coordinator, step.now, sink);
+    });
+}
+
+// The coordinator is done with the manifest; another node with the coordinator's word, as its part counts only where
+// that is known: a coordinator that it does not reach now, or that is restarted, has to hear of it.
+bool uploads_settled(const LocalAttempt& attempt) {
+    if (attempt.coordinator) return !attempt.coordinator->commit;
+    return !attempt.local || !attempt.local->upload;
+}
+
+void abandon_uploads(Step& step, LocalAttempt& attempt, const std::string& why) {
+    with_group(step, attempt, [&](GroupSink& sink) {
+        if (attempt.coordinator) abandon_commit(*attempt.coordinator, why, sink);
+        if (attempt.local) give_up_upload(*attempt.local, sink);
+    });
+}
+
+}  // namespace rtrain::agent

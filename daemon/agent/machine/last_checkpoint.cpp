@@ -1,0 +1,136 @@
+// A checkpoint that is still on its way when the ranks of its attempt have ended here: for how long it is waited for.
+// As long as it moves, and while the head is away, without which nothing ends; else until it has stood still for long.
+#include <algorithm>
+
+#include "daemon/agent/machine/steps.hpp"
+
+namespace rtrain::agent {
+
+using namespace protocol;
+
+namespace {
+
+constexpr std::int64_t patience_ms = 60'000;  // since something of it has moved, between its tries
+constexpr std::int64_t stuck_ms = 300'000;    // in a try that neither moves nor fails: a mount that hangs, a slow line
+constexpr std::int64_t cut_patience_ms = 15'000;  // for the part of a node that has lost its connection
+// What an empty node said last comes by another way than the head's word that it is empty.
+constexpr std::int64_t last_words_ms = 1'000;
+constexpr std::int64_t said_after_ms = 10'000;
+constexpr std::int64_t backoff_first_ms = 1'000;
+constexpr std::uint32_t in_vain_max = 3;
+
+// Nodes whose part of the checkpoint on its way the coordinator does not have.
+std::vector<std::string> parts_missing(const LocalAttempt& attempt) {
+    std::vector<std::string> nodes;
+    if (!attempt.coordinator || !attempt.coordinator->commit) return nodes;
+    for (const std::string& node : attempt.coordinator->commit->nodes_waiting)
+        if (node != attempt.coordinator->own_node) nodes.push_back(node);
+    return nodes;
+}
+
+// Other nodes' parts have no limit of their own here: each node gives its own part up, says that it is empty, and the
+// head tells of it.
+std::optional<Time> stands_still_at(const LocalAttempt& attempt, Time from, bool parts_are_missing) {
+    if (attempt.local && attempt.local->upload && !attempt.local->upload->done) {
+        const LocalUpload& own = *attempt.local->upload;
+        if (own.running) return std::max({from, own.advanced_at, own.moved_at}) + Duration{stuck_ms};
+        return std::max(from, own.advanced_at) + Duration{patience_ms};
+    }
+    if (!attempt.coordinator || !attempt.coordinator->commit || parts_are_missing) return std::nullopt;
+    const Commit& commit = *attempt.coordinator->commit;
+    return std::max(from, commit.stored_at) + Duration{commit.writing ? stuck_ms : patience_ms};
+}
+
+std::optional<Time> give_up_at(const AgentState& state, const LocalAttempt& attempt) {
+    if (!attempt.uploads_from || !(state.registered || state.left)) return std::nullopt;
+    const Time from = std::max(*attempt.uploads_from, state.registered_at);
+    const auto missing = parts_missing(attempt);
+    std::optional<Time> at = stands_still_at(attempt, from, !missing.empty());
+    const auto no_later_than = [&](Time since, std::int64_t ms) {
+        const Time one = std::max(from, since) + Duration{ms};
+        at = at ? std::min(*at, one) : one;
+    };
+    const bool only_heard =
+        !attempt.coordinator && attempt.local && attempt.local->upload && attempt.local->upload->done;
+    if (attempt.others_gone && (only_heard || !missing.empty())) no_later_than(*attempt.others_gone, last_words_ms);
+    for (const auto& [node, since] : attempt.nodes_cut) {
+        const bool waited_for = attempt.coordinator ? std::find(missing.begin(), missing.end(), node) != missing.end()
+                                                    : node.empty();  // the coordinator
+        if (waited_for) no_later_than(since, cut_patience_ms);
+    }
+    return at;
+}
+
+std::optional<Time> say_at(const LocalAttempt& attempt) {
+    const bool to_say =
+        attempt.uploads_from && !attempt.said_uploading && attempt.coordinator && attempt.coordinator->commit;
+    return to_say ? std::optional(*attempt.uploads_from + Duration{said_after_ms}) : std::nullopt;
+}
+
+// People see a run that goes on though its ranks have ended.
+void say_what_is_waited_for(Step& step, LocalAttempt& attempt) {
+    attempt.said_uploading = true;
+    const Commit& commit = *attempt.coordinator->commit;
+    std::string text = "the ranks on " + step.state.node +
+                       " have ended; the attempt ends once its last checkpoint is stored: " + commit.directory +
+                       " (report " + std::to_string(commit.index) + ") is on its way";
+    for (const std::string& node : parts_missing(attempt)) text += ", " + node + " is storing its part";
+    if (!commit.trouble.empty()) text += "; " + commit.trouble;
+    text += "; it is given up only when nothing of it has moved for a minute, or by rtrain stop --now";
+    tell_head(step, Notice{.attempt = reference(attempt), .text = std::move(text), .reason = "last_checkpoint"});
+}
+
+void give_up(Step& step, LocalAttempt& attempt) {
+    std::string why = "the attempt has ended";
+    for (const std::string& node : parts_missing(attempt)) why += ", and " + node + " has not stored its part";
+    abandon_uploads(step, attempt, why);
+}
+
+}  // namespace
+
+void last_checkpoint_time(Step& step, LocalAttempt& attempt) {
+    if (const auto at = give_up_at(step.state, attempt); at && step.now >= *at) return give_up(step, attempt);
+    if (const auto at = say_at(attempt); at && step.now >= *at) say_what_is_waited_for(step, attempt);
+}
+
+std::optional<Time> next_last_checkpoint(const AgentState& state, const LocalAttempt& attempt) {
+    const auto at = give_up_at(state, attempt), say = say_at(attempt);
+    return at && say ? std::min(*at, *say) : at ? at : say;
+}
+
+// What is kept on the head is reached again: nobody waits for the time of the next try.
+void try_uploads_now(Step& step) {
+    for (auto& [key, attempt] : step.state.attempts) {
+        const auto now = [&](auto& waiting) {
+            if (!waiting || !waiting->retry_at) return;
+            waiting->retry_at = step.now;
+            waiting->backoff_ms = backoff_first_ms;
+        };
+        if (attempt.local) now(attempt.local->upload);
+        if (attempt.coordinator) now(attempt.coordinator->commit);
+    }
+}
+
+void on(Step& step, const UploadMoved& input) {
+    LocalAttempt* attempt = find(step, input.attempt);
+    if (!attempt || !attempt->local || !attempt->local->upload) return;
+    LocalUpload& upload = *attempt->local->upload;
+    if (upload.index != input.index || !upload.running) return;
+    upload.bytes = input.bytes;
+    upload.moved_at = step.now;
+}
+
+// A try that came further than all before it, or moved something at least, gives the next one its time; the latter a
+// few times only: a full disk takes the same bytes again and again.
+void broke_off(LocalUpload& upload, Time now) {
+    const bool further = upload.bytes > upload.most_bytes;
+    if (further) upload.in_vain = 0;
+    if (further || (upload.bytes > 0 && ++upload.in_vain <= in_vain_max)) {
+        upload.advanced_at = now;
+        upload.backoff_ms = backoff_first_ms;
+    }
+    upload.most_bytes = std::max(upload.most_bytes, upload.bytes);
+    upload.bytes = 0;
+}
+
+}  // namespace rtrain::agent

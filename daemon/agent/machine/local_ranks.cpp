@@ -1,0 +1,357 @@
+// The ranks of this node in their attempt's report group.
+#include <algorithm>
+
+#include "daemon/agent/machine/metrics_bound.hpp"
+#include "daemon/agent/machine/report_group.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using namespace protocol;
+constexpr std::size_t settled_max = 64;
+constexpr std::size_t ahead_max = 64;
+constexpr std::int64_t partial_after_ms = 1'000;  // a rank that waits alone for so long is told to the coordinator
+constexpr std::int64_t backoff_max_ms = 60'000;
+
+void tell(LocalRanks& local, GroupMessage message, GroupSink& sink) {
+    if (local.coordinates)
+        sink.to_coordinator.push_back(std::move(message));
+    else
+        sink.out.push_back(ToGroup{local.attempt, "", std::move(message)});
+}
+
+void tell_ranks(const LocalRanks& local, const worker::FromAgent& message, GroupSink& sink) {
+    for (const std::uint32_t rank : local.ranks) sink.out.push_back(ToWorker{local.attempt, rank, message});
+}
+
+bool wants_sync(const LocalRanks& local, const worker::Report& report) {
+    if (!report.checkpoint) return false;
+    if (report.upload == worker::Upload::run_default) return local.mode == UploadMode::sync;
+    return report.upload == worker::Upload::sync;
+}
+
+bool wants_upload(const LocalRanks& local, const worker::Report& report) {
+    if (!report.checkpoint) return false;
+    if (report.upload == worker::Upload::run_default) return local.mode != UploadMode::none;
+    return report.upload != worker::Upload::none;
+}
+
+void drop_staged(LocalRanks& local, std::uint64_t index, GroupSink& sink) {
+    const auto found = local.staged.find(index);
+    if (found == local.staged.end()) return;
+    sink.out.push_back(DropStaged{local.attempt, std::move(found->second)});
+    local.staged.erase(found);
+}
+
+// `committed` goes to every rank and is kept for those that come back.
+void settle(LocalRanks& local, worker::Committed news, GroupSink& sink) {
+    tell_ranks(local, news, sink);
+    local.settled[news.index] = std::move(news);
+    if (local.settled.size() > settled_max) local.settled.erase(local.settled.begin());
+}
+
+void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
+    local.partial_at.reset();
+    local.complete = report;
+    tell(local, std::move(report), sink);
+}
+
+// All ranks of the node have come: one message, with the files' names when there are some.
+void gather(LocalRanks& local, GroupSink& sink) {
+    GroupReport report{.index = local.passed + 1, .exact = true};
+    StagedPaths staged;
+    if (local.some_ended) {
+        report.checkpoint_error = "ranks of this node have ended";
+        report.error_reason = "ranks_ended";
+    }
+    for (auto& [rank, one] : local.come) {
+        report.metrics_json.emplace_hint(report.metrics_json.end(), rank, std::move(one.metrics_json));
+        report.sync = report.sync || wants_sync(local, one);
+        if (one.checkpoint) staged[rank] = one.checkpoint->path;
+        report.checkpoint = report.checkpoint || wants_upload(local, one);
+        if (report.checkpoint_error.empty()) {
+            report.checkpoint_error = one.checkpoint_error;
+            report.error_reason = one.error_reason;
+        }
+        if (rank == 0 && one.checkpoint) report.directory_name = one.checkpoint->directory_name;
+    }
+    bound_metrics(report.metrics_json);
+    if (!staged.empty()) local.staged[report.index] = staged;
+    if (!report.checkpoint) return complete(local, std::move(report), sink);
+    sink.out.push_back(ListStaged{local.attempt, report.index, std::move(staged), report.directory_name, local.number});
+    local.complete = std::move(report);
+    local.partial_at.reset();
+}
+
+void answer(const LocalRanks& local, std::uint32_t rank, std::uint64_t index, GroupSink& sink) {
+    sink.out.push_back(ToWorker{local.attempt, rank, worker::Reported{.index = index}});
+}
+
+void begin_upload(LocalRanks& local, const GroupReleased& released, GroupSink& sink) {
+    if (local.upload) give_up_upload(local, sink);
+    LocalUpload upload{.index = released.index,
+                       .directory = released.directory,
+                       .staged = local.staged[released.index],
+                       .skip = {released.skip.begin(), released.skip.end()},
+                       .sync = released.sync,
+                       .running = true};
+    sink.out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
+    local.upload = std::move(upload);
+}
+
+// The coordinator waits for this node's part. A report that our ranks have not passed they will bring again; one that
+// they have passed is on its way, or settled, or lost.
+void said_again(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
+    if (message.directory.empty()) return;
+    if (message.index > local.passed && !local.ranks.empty()) {
+        local.asked = message;
+        return;
+    }
+    local.asked.reset();
+    const bool known = (local.upload && local.upload->index == message.index) || local.settled.contains(message.index);
+    if (!known) tell(local, GroupUploaded{.index = message.index, .error = part_lost}, sink);
+}
+
+void answer_asked(LocalRanks& local, GroupSink& sink) {
+    if (const auto asked = local.asked) said_again(local, *asked, sink);
+}
+
+void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
+    if (message.index != local.passed + 1 || !local.complete) return said_again(local, message, sink);
+    const bool brought = local.staged.contains(message.index);
+    local.passed = message.index;
+    local.come.clear();
+    local.complete.reset();
+    local.partial_at.reset();
+    local.hopeless.clear();
+    local.asked.reset();
+    if (!message.directory.empty()) begin_upload(local, message, sink);
+    if (message.directory.empty() || !message.sync) {
+        worker::Reported reported{.index = message.index};
+        if (!message.directory.empty()) reported.directory = message.directory;
+        tell_ranks(local, reported, sink);
+    }
+    if (message.directory.empty() && brought) {
+        drop_staged(local, message.index, sink);
+        settle(local, {.index = message.index}, sink);
+    }
+}
+
+void committed(LocalRanks& local, const GroupCommitted& message, GroupSink& sink) {
+    worker::Committed news{.index = message.index, .directory = message.directory};
+    if (!message.directory.empty() && !local.local_run_path.empty())
+        news.path = local.local_run_path + "/" + message.directory;
+    if (!message.error.empty()) news.error = message.error;
+    bool sync = false;
+    if (local.upload && local.upload->index == message.index) {
+        sync = local.upload->sync;
+        local.upload.reset();
+    }
+    drop_staged(local, message.index, sink);
+    settle(local, std::move(news), sink);
+    if (sync) tell_ranks(local, worker::Reported{.index = message.index, .directory = message.directory}, sink);
+}
+
+// The storage does not take that checkpoint at present, whichever node found it so: nobody need wait for its commit.
+void in_trouble(const LocalRanks& local, std::uint64_t index, GroupSink& sink) {
+    if (local.upload && local.upload->index == index && !local.upload->sync)
+        tell_ranks(local, worker::Reported{.index = index, .directory = ""}, sink);
+}
+
+void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSink& sink) {
+    if (message.index != local.broadcast_passed + 1) return;
+    local.broadcast_passed = message.index;
+    local.broadcast_data = message.data;
+    local.broadcast_come.clear();
+    tell_ranks(local, worker::Broadcast{.index = message.index, .data = message.data}, sink);
+}
+
+}  // namespace
+
+void rank_joined(LocalRanks& local, Time now, std::uint32_t rank, const worker::Hello& hello, GroupSink& sink) {
+    if (hello.next_index > local.passed + 1) {  // this agent was restarted: the barrier before was passed
+        local.passed = hello.next_index - 1;
+        for (const auto& [late, report] : local.come)  // they had not heard of it
+            if (report.index <= local.passed) answer(local, late, report.index, sink);
+        local.come.clear();
+        local.complete.reset();
+        answer_asked(local, sink);
+        hear_ahead(local, now, sink);
+    }
+    for (const std::uint64_t index : hello.uncommitted) {
+        const auto found = local.settled.find(index);
+        if (found != local.settled.end()) sink.out.push_back(ToWorker{local.attempt, rank, found->second});
+        const bool pending = (local.upload && local.upload->index == index) || index > local.passed;
+        if (found == local.settled.end() && !pending)
+            sink.out.push_back(ToWorker{local.attempt, rank, worker::Committed{.index = index}});
+    }
+}
+
+std::uint64_t next_report_of(const LocalRanks& local, std::uint32_t rank) {
+    const auto later = local.ahead.find(rank);
+    if (later != local.ahead.end() && !later->second.empty()) return later->second.rbegin()->first + 1;
+    return local.passed + (local.come.contains(rank) ? 2 : 1);
+}
+
+std::uint64_t next_broadcast_of(const LocalRanks& local, std::uint32_t rank) {
+    return local.broadcast_passed + (local.broadcast_come.contains(rank) ? 2 : 1);
+}
+
+void rank_reported(LocalRanks& local, Time now, std::uint32_t rank, worker::Report report, GroupSink& sink) {
+    if (report.index <= local.passed) {
+        const bool waits = local.upload && local.upload->index == report.index && local.upload->sync;
+        if (!waits) answer(local, rank, report.index, sink);
+        return;
+    }
+    if (report.index > local.passed + 1) {
+        auto& later = local.ahead[rank];
+        if (later.size() < ahead_max) later.insert_or_assign(report.index, std::move(report));
+        return;
+    }
+    if (local.come.contains(rank)) return;  // sent again: it is waited for already
+    local.come.emplace(rank, std::move(report));
+    if (local.come.size() == local.ranks.size()) return gather(local, sink);
+    if (!local.partial_at) local.partial_at = now + Duration{partial_after_ms};
+}
+
+// A rank says several reports at once when this agent is new to it: others may say the earlier ones later.
+void hear_ahead(LocalRanks& local, Time now, GroupSink& sink) {
+    for (auto& [rank, later] : local.ahead)
+        while (!later.empty() && later.begin()->first <= local.passed + 1)
+            rank_reported(local, now, rank, std::move(later.extract(later.begin()).mapped()), sink);
+}
+
+void rank_broadcast(LocalRanks& local, std::uint32_t rank, worker::Broadcast message, GroupSink& sink) {
+    if (message.index <= local.broadcast_passed) {
+        worker::Broadcast again{.index = message.index, .data = local.broadcast_data};
+        sink.out.push_back(ToWorker{local.attempt, rank, std::move(again)});
+        return;
+    }
+    local.broadcast_come.insert_or_assign(rank, std::move(message));
+    if (local.broadcast_come.size() != local.ranks.size()) return;
+    GroupBroadcast all{.index = local.broadcast_passed + 1};
+    if (const auto root = local.broadcast_come.find(0); root != local.broadcast_come.end())
+        all.data = root->second.data.value_or("");
+    tell(local, std::move(all), sink);
+}
+
+// It had passed every report before it ended: those that this agent heard of too late wait for it no longer.
+void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
+    local.ranks.erase(rank);
+    local.come.erase(rank);
+    local.ahead.erase(rank);
+    local.some_ended = true;
+    answer_asked(local, sink);
+    if (!local.ranks.empty() && !local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
+}
+
+// Told where the coordinator is beside it, which is where rank 0 is. Elsewhere the time of a report finds it.
+void rank_done(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
+    if (local.coordinates) tell(local, GroupArrived{.index = local.passed + 1, .ended = {rank}}, sink);
+}
+
+void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sink) {
+    if (!local.complete || local.complete->index != listed.index) return;
+    GroupReport report = *local.complete;
+    report.files = listed.files;
+    report.exact = listed.exact;
+    if (!listed.in_place.empty()) report.directory_name = listed.in_place;
+    if (!listed.why.empty()) {
+        report.checkpoint_error = listed.why;
+        report.error_reason = listed.reason;
+    }
+    complete(local, std::move(report), sink);
+}
+
+void from_coordinator(LocalRanks& local, Time now, const GroupMessage& message, GroupSink& sink) {
+    if (const auto* one = std::get_if<GroupReleased>(&message)) {
+        released(local, *one, sink);
+        return hear_ahead(local, now, sink);
+    }
+    if (const auto* one = std::get_if<GroupCommitted>(&message)) return committed(local, *one, sink);
+    if (const auto* one = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *one, sink);
+    if (const auto* one = std::get_if<GroupUploaded>(&message)) return in_trouble(local, one->index, sink);
+    if (const auto* one = std::get_if<GroupArrived>(&message); one && one->index == local.passed + 1)
+        local.hopeless = one->hopeless;
+    if (const auto* one = std::get_if<GroupStacks>(&message)) {
+        DumpStacks dump{.attempt = local.attempt, .why = one->why};
+        for (const std::uint32_t rank : one->ranks)
+            if (local.ranks.contains(rank)) dump.ranks.push_back(rank);
+        if (!dump.ranks.empty()) sink.out.push_back(std::move(dump));
+    }
+}
+
+void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink) {
+    if (!local.upload || local.upload->index != news.index) return;  // replaced meanwhile
+    LocalUpload& upload = *local.upload;
+    upload.running = false;
+    if (news.why.empty()) {
+        upload.done = true;
+        upload.files = news.files;
+    } else {
+        broke_off(upload, now);
+        upload.retry_at = now + Duration{upload.backoff_ms};
+        upload.backoff_ms = std::min(upload.backoff_ms * 2, backoff_max_ms);
+        if (!local.coordinates) in_trouble(local, news.index, sink);
+    }
+    tell(local, GroupUploaded{.index = news.index, .files = news.files, .error = news.why, .error_reason = news.reason},
+         sink);
+}
+
+void joined_coordinator(LocalRanks& local, const std::string& node, GroupSink& sink) {
+    tell(local, GroupJoin{.node = node, .ranks = {local.ranks.begin(), local.ranks.end()}}, sink);
+    const bool listing = local.complete && local.complete->checkpoint && local.complete->files.empty() &&
+                         local.complete->checkpoint_error.empty();
+    if (local.complete && !listing) tell(local, *local.complete, sink);
+    if (local.upload && local.upload->done)
+        tell(local, GroupUploaded{.index = local.upload->index, .files = local.upload->files}, sink);
+    if (!local.broadcast_come.empty() && local.broadcast_come.size() == local.ranks.size())
+        tell(local, GroupBroadcast{.index = local.broadcast_passed + 1}, sink);
+}
+
+void local_time(LocalRanks& local, Time now, GroupSink& sink) {
+    if (local.partial_at && now >= *local.partial_at) {
+        local.partial_at = now + Duration{10 * partial_after_ms};
+        GroupArrived arrived{.index = local.passed + 1};
+        for (const auto& [rank, report] : local.come) arrived.ranks.push_back(rank);
+        tell(local, std::move(arrived), sink);
+    }
+    if (local.upload && local.upload->retry_at && now >= *local.upload->retry_at) {
+        LocalUpload& upload = *local.upload;
+        upload.retry_at.reset();
+        upload.running = true;
+        sink.out.push_back(
+            Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
+    }
+}
+
+void resume_upload(LocalRanks& local, const UploadImage& image, Outputs& out) {
+    LocalUpload upload{.index = image.released.index,
+                       .directory = image.released.directory,
+                       .staged = image.staged,
+                       .skip = {image.released.skip.begin(), image.released.skip.end()},
+                       .sync = image.released.sync,
+                       .running = true};
+    local.staged[upload.index] = image.staged;
+    out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
+    local.upload = std::move(upload);
+}
+
+// The coordinator is gone, or a newer checkpoint comes: this one will not be committed.
+void give_up_upload(LocalRanks& local, GroupSink& sink) {
+    if (!local.upload) return;
+    const std::uint64_t index = local.upload->index;
+    const bool sync = local.upload->sync;
+    local.upload.reset();
+    drop_staged(local, index, sink);
+    settle(local, {.index = index}, sink);
+    if (sync) tell_ranks(local, worker::Reported{.index = index}, sink);
+}
+
+std::optional<Time> next_wake(const LocalRanks& local) {
+    std::optional<Time> at = local.partial_at;
+    if (local.upload && local.upload->retry_at && (!at || *local.upload->retry_at < *at)) at = local.upload->retry_at;
+    return at;
+}
+
+}  // namespace rtrain::agent

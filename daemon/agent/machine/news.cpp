@@ -1,0 +1,246 @@
+// Between this agent and the head: the numbered news with their outbox, registration, heartbeats, orders.
+#include "daemon/agent/machine/steps.hpp"
+
+namespace rtrain::agent {
+
+using namespace protocol;
+
+namespace {
+
+constexpr std::int64_t gather_ms = 20;
+constexpr std::size_t unacknowledged_bytes_max = std::size_t{16} << 20;  // of news that are under way; one may be more
+constexpr std::size_t batch_bytes_max = std::size_t{12} << 20;           // the head reads messages of 16 MiB
+
+// The first report of an attempt says that it runs; those behind it are metrics and may come a moment later, together.
+bool may_wait(const NewsBody& what) {
+    const auto* report = std::get_if<Reported>(&what);
+    return report != nullptr && report->index > 1;
+}
+
+// Returns the bytes of `text` in a message, or somewhat more: it is escaped there.
+std::size_t in_message(const std::string& text) {
+    std::size_t bytes = text.size() + 16;  // its quotes, a name, a number
+    for (const char c : text)
+        if (static_cast<unsigned char>(c) < 0x20)
+            bytes += 5;
+        else if (c == '"' || c == '\\')
+            ++bytes;
+    return bytes;
+}
+
+// Returns the bytes of news as a message, or somewhat more.
+std::size_t bytes_of(const NewsBody& what) {
+    struct Texts {
+        std::size_t operator()(const Prepared& news) const {
+            return in_message(news.from) + in_message(news.master_address);
+        }
+        std::size_t operator()(const PrepareFailed& news) const { return in_message(news.why); }
+        std::size_t operator()(const Started& news) const { return in_message(news.host); }
+        std::size_t operator()(const Exited& news) const { return in_message(news.cause.detail); }
+        std::size_t operator()(const Emptied&) const { return 0; }
+        std::size_t operator()(const Reported& news) const {
+            std::size_t bytes = in_message(news.checkpoint);
+            for (const auto& [rank, json] : news.metrics_json) bytes += in_message(json);
+            return bytes;
+        }
+        std::size_t operator()(const Committed& news) const {
+            return in_message(news.directory) + in_message(news.metrics_json);
+        }
+        std::size_t operator()(const Deleted& news) const { return in_message(news.directory); }
+        std::size_t operator()(const Notice& news) const { return in_message(news.text) + in_message(news.reason); }
+    };
+    constexpr std::size_t names_and_numbers = 512;
+    return names_and_numbers + std::visit(Texts{}, what);
+}
+
+// A connection keeps what waits to be sent in memory, and takes no more than it has room for.
+bool has_room(const AgentState& state, std::size_t more) {
+    return state.unacknowledged_bytes == 0 || state.unacknowledged_bytes + more <= unacknowledged_bytes_max;
+}
+
+void forget_connection(AgentState& state) {
+    state.unsent_from = 0;  // all of the outbox is sent when it is registered again
+    state.unacknowledged_bytes = 0;
+}
+
+}  // namespace
+
+std::optional<Time> news_wake(const AgentState& state) {
+    const auto next = state.outbox.lower_bound(state.unsent_from);
+    if (state.unsent_from == 0 || next == state.outbox.end() || !has_room(state, next->second.bytes))
+        return std::nullopt;
+    return state.send_at;
+}
+
+void keep_unacknowledged(AgentState& state, News news) {
+    const std::uint64_t seq = news.seq;
+    const std::size_t bytes = bytes_of(news.what);
+    state.outbox.emplace(seq, AgentState::Unacknowledged{std::move(news), bytes});
+}
+
+void tell_head(Step& step, NewsBody what) {
+    AgentState& state = step.state;
+    News news{.seq = state.next_news++, .what = std::move(what)};
+    const bool waits = may_wait(news.what);
+    step.out.push_back(KeepNews{news});
+    if (state.registered && state.unsent_from == 0) {
+        state.unsent_from = news.seq;
+        state.send_at = step.now + Duration{gather_ms};
+    }
+    keep_unacknowledged(state, std::move(news));
+    if (!waits) send_late_news(step);
+}
+
+void send_late_news(Step& step) {
+    AgentState& state = step.state;
+    if (state.unsent_from == 0) return;
+    NewsBatch batch;
+    std::size_t bytes = 0;
+    const auto flush = [&] {
+        bytes = 0;
+        NewsBatch full = std::exchange(batch, {});
+        if (full.items.size() == 1) return step.out.push_back(ToHead{std::move(full.items.front())});
+        if (!full.items.empty()) step.out.push_back(ToHead{std::move(full)});
+    };
+    auto at = state.outbox.lower_bound(state.unsent_from);
+    for (; at != state.outbox.end() && has_room(state, at->second.bytes); ++at) {
+        const std::size_t more = at->second.bytes;
+        state.unacknowledged_bytes += more;
+        if (bytes + more > batch_bytes_max) flush();
+        bytes += more;
+        batch.items.push_back(at->second.news);
+    }
+    flush();
+    state.unsent_from = at == state.outbox.end() ? 0 : at->first;  // the rest follows acknowledgements
+}
+
+void on(Step& step, const HeadConnected&) {
+    step.state.connected = true;
+    step.state.registered = false;
+    forget_connection(step.state);
+    step.out.push_back(
+        ToHead{Hello{.node = step.state.node, .program_version = RTRAIN_VERSION, .boot_id = step.state.boot_id}});
+}
+
+void on(Step& step, const HeadDisconnected&) {
+    step.state.connected = false;
+    step.state.registered = false;
+    if (!step.state.alone_since) step.state.alone_since = step.now;
+    forget_connection(step.state);
+}
+
+void beat(Step& step) {
+    SendHeartbeat beat;
+    for (const auto& [key, attempt] : step.state.attempts)
+        for (const auto& [rank, worker] : attempt.workers)
+            if (worker.started && !worker.exited)
+                beat.workers.push_back({.attempt = reference(attempt),
+                                        .rank = rank,
+                                        .cpu_ms = worker.cpu_ms,
+                                        .silent_ms = worker.silent_ms,
+                                        .heartbeat_age_ms = worker.pulse_at ? (step.now - *worker.pulse_at).ms : -1,
+                                        .data_wait_ms = worker.data_wait_ms,
+                                        .interval_ms = worker.interval_ms});
+    step.out.push_back(std::move(beat));
+    step.state.heartbeat_at = step.now + Duration{step.state.heartbeat_ms};
+}
+
+namespace {
+
+void acknowledged(Step& step, std::uint64_t seq) {
+    AgentState& state = step.state;
+    auto& outbox = state.outbox;
+    if (outbox.empty() || outbox.begin()->first > seq) return;
+    for (auto at = outbox.begin(); at != outbox.end() && at->first <= seq; at = outbox.erase(at))
+        if (state.registered && (state.unsent_from == 0 || at->first < state.unsent_from))
+            state.unacknowledged_bytes -= at->second.bytes;
+    step.out.push_back(DropNews{seq});
+    if (const auto due = news_wake(state); due && step.now >= *due) send_late_news(step);
+}
+
+// The head knows nothing of us but what it made durable: first who we are and what we hold, then all news it lacks.
+void hear(Step& step, const Welcome& welcome) {
+    AgentState& state = step.state;
+    acknowledged(step, welcome.news_seen);
+    if (state.next_news <= welcome.news_seen && state.outbox.empty()) state.next_news = welcome.news_seen + 1;
+    state.heartbeat_ms = welcome.heartbeat_ms;
+    state.registered = true;
+    state.registered_at = step.now;
+    state.left = false;
+    state.alone_since.reset();
+    try_uploads_now(step);
+    Register registration = state.inventory;
+    registration.next_news = state.next_news;
+    for (const auto& [key, attempt] : state.attempts) registration.held.push_back(reference(attempt));
+    step.out.push_back(ToHead{std::move(registration)});
+    state.unacknowledged_bytes = 0;
+    state.unsent_from = state.outbox.empty() ? 0 : state.outbox.begin()->first;
+    state.send_at = step.now;
+    send_late_news(step);
+    step.out.push_back(ResendLogs{});
+    beat(step);
+}
+
+void hear(Step& step, const Refuse& refuse) {
+    step.state.registered = false;
+    step.state.left = refuse.left;
+    forget_connection(step.state);
+    std::vector<AttemptRef> given_up;
+    if (refuse.left)
+        for (const auto& [key, attempt] : step.state.attempts) given_up.push_back(reference(attempt));
+    for (const AttemptRef& attempt : given_up)  // nobody else would end their workers
+        stop(step, {.attempt = attempt, .grace_ms = step.state.stop_grace_ms, .why = refuse.message});
+    step.out.push_back(CloseHead{refuse.message + (refuse.next.empty() ? "" : "; " + refuse.next)});
+}
+
+void hear(Step& step, const NewsAck& ack) { acknowledged(step, ack.seq); }
+void hear(Step& step, const LogAck& ack) { step.out.push_back(LogsAcknowledged{ack}); }
+void hear(Step& step, const Prepare& order) { prepare(step, order); }
+void hear(Step& step, const Launch& order) { launch(step, order); }
+void hear(Step& step, const Stop& order) { stop(step, order); }
+void hear(Step& step, const Ask& order) { ask(step, order); }
+void hear(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
+void hear(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
+// Groups dial the coordinator where it is now.
+void hear(Step& step, const PeerMoved& news) {
+    for (auto& [key, attempt] : step.state.attempts) {
+        bool moved = false;
+        for (PeerNode& peer : attempt.image.prepare.nodes) {
+            if (peer.node != news.node || (peer.address == news.address && peer.port == news.port)) continue;
+            peer.address = news.address;
+            peer.port = news.port;
+            moved = true;
+        }
+        if (!moved || attempt.phase == Phase::preparing) continue;
+        step.out.push_back(KeepAttempt{attempt.image});
+        const bool dials =
+            attempt.local && !attempt.coordinates && attempt.image.prepare.nodes.front().node == news.node;
+        if (dials) step.out.push_back(DialCoordinator{key, attempt.image.prepare.nodes.front()});
+    }
+}
+void hear(Step& step, const TakeStacks& order) {
+    const LocalAttempt* attempt = find(step, key_of(order.attempt));
+    if (attempt && attempt->phase == Phase::running)
+        step.out.push_back(DumpStacks{key_of(order.attempt), order.ranks, order.why});
+}
+// The adapter's: connections and files are its own.
+void hear(Step&, const Revoked&) {}
+void hear(Step&, const Clear&) {}
+void hear(Step& step, const Forget& order) {
+    if (!step.state.attempts.contains(key_of(order.attempt))) step.out.push_back(ForgetAttempt{key_of(order.attempt)});
+}
+
+}  // namespace
+
+void on(Step& step, const HeadSaid& input) {
+    std::visit([&](const auto& message) { hear(step, message); }, input.message);
+}
+
+void on(Step& step, const CheckpointGone& input) {
+    if (input.why.empty()) return tell_head(step, Deleted{.run = input.run, .directory = input.directory});
+    tell_head(step, Notice{.attempt = {.run = input.run},
+                           .text = "checkpoint " + input.directory + " could not be deleted: " + input.why,
+                           .reason = "delete_failed"});
+}
+
+}  // namespace rtrain::agent

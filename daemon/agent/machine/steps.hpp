@@ -1,0 +1,80 @@
+// The parts of `step`: one function per kind of input, and what they share. Inside of the machine only.
+#pragma once
+
+#include <string>
+
+#include "daemon/agent/machine/machine.hpp"
+
+namespace rtrain::agent {
+
+struct Step {
+    AgentState& state;
+    Time now;
+    Outputs out{};
+    std::int64_t wall_ms() const { return now.ms + state.wall_minus_now_ms; }
+};
+using NewsBody = decltype(protocol::News::what);
+
+// ---- news.cpp: what the head is told, and what it says
+// ---------------------------------------------------------------
+void tell_head(Step& step, NewsBody what);
+void send_late_news(Step& step);
+std::optional<Time> news_wake(const AgentState& state);  // when news can be sent that wait; none: they wait for room
+void on(Step& step, const HeadConnected& input);
+void on(Step& step, const HeadDisconnected& input);
+void on(Step& step, const HeadSaid& input);
+void on(Step& step, const CheckpointGone& input);
+void beat(Step& step);
+
+// ---- attempt.cpp: the life of an attempt on this node
+// -----------------------------------------------------------------
+protocol::AttemptRef reference(const LocalAttempt& attempt);
+LocalAttempt* find(Step& step, AttemptKey key);
+void prepare(Step& step, const protocol::Prepare& order);
+void launch(Step& step, const protocol::Launch& order);
+void stop(Step& step, const protocol::Stop& order);
+void on(Step& step, const AttemptFound& input);
+void on(Step& step, const PreparationDone& input);
+void on(Step& step, const CheckpointFetched& input);
+void on(Step& step, const WorkerStarted_& input);
+void on(Step& step, const WorkerEnded& input);
+void on(Step& step, const LogsDone& input);
+void attempt_time(Step& step, LocalAttempt& attempt);
+void on(Step& step, const GpusSampled& input);
+void on(Step& step, const ScratchMeasured& input);
+void settle_end(Step& step, AttemptKey key);  // drained, emptied, gone: as far as it has come
+
+// ---- last_checkpoint.cpp: what is still on its way when the ranks have ended
+void last_checkpoint_time(Step& step, LocalAttempt& attempt);
+std::optional<Time> next_last_checkpoint(const AgentState& state, const LocalAttempt& attempt);
+void try_uploads_now(Step& step);
+void on(Step& step, const UploadMoved& input);
+
+// ---- watch.cpp: workers that hang, agents that are alone
+void worker_was_busy(Step& step, LocalWorker& worker);
+void hear_pulse(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& pulse);
+void watch_time(Step& step, LocalAttempt& attempt);
+std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& attempt);
+void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms);  // attempt.cpp
+
+// ---- group.cpp: workers' words and the report group
+// --------------------------------------------------------------------
+void open_group(LocalAttempt& attempt);
+void hear_early(Step& step, LocalAttempt& attempt);
+void resume_checkpoint(Step& step, LocalAttempt& attempt);  // that was on its way when the agent before died
+void ask(Step& step, const protocol::Ask& order);
+void on(Step& step, const WorkerJoined& input);
+void on(Step& step, const WorkerSaid& input);
+void on(Step& step, const WorkerCut& input);
+void on(Step& step, const StagedListed& input);
+void on(Step& step, const Uploaded& input);
+void on(Step& step, const ManifestWritten& input);
+void on(Step& step, const GroupSaid& input);
+void on(Step& step, const GroupConnected& input);
+void on(Step& step, const GroupCut& input);
+void rank_ended_well(Step& step, LocalAttempt& attempt, std::uint32_t rank);
+void group_time(Step& step, LocalAttempt& attempt);
+bool uploads_settled(const LocalAttempt& attempt);
+void abandon_uploads(Step& step, LocalAttempt& attempt, const std::string& why);
+
+}  // namespace rtrain::agent

@@ -1,0 +1,168 @@
+// What an agent sees by waiting: a worker that does nothing any more (failure.hang_timeout), and a head that does not
+// come back (failure.isolation_timeout). Both are off unless the job asks for them.
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "daemon/agent/machine/steps.hpp"
+
+namespace rtrain::agent {
+
+using namespace protocol;
+
+namespace {
+
+constexpr std::int64_t busy_percent = 5;    // of one processor: less is what a sleeping program uses
+constexpr std::int64_t works_percent = 50;  // of one processor: more than writing down its stacks uses
+constexpr std::int64_t stacks_ms = 1'000;   // for writing down where it hangs
+constexpr std::int64_t silence_ms = 5'000;  // a library without a sign of life for so long says nothing of its program
+
+std::string seconds(std::int64_t ms) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(ms) / 1000);
+    return text;
+}
+
+std::string gibibytes(std::int64_t bytes) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1 << 30));
+    return text;
+}
+
+bool waits_in_report(const LocalAttempt& attempt, std::uint32_t rank) {
+    return attempt.local && (attempt.local->come.contains(rank) || attempt.local->complete);
+}
+
+// It counts from a rank's first report, and never while a checkpoint is written.
+bool may_hang(const LocalAttempt& attempt, std::uint32_t rank, const LocalWorker& worker) {
+    const bool counts = attempt.image.policy.hang_timeout_ms > 0 && attempt.phase == Phase::running && attempt.local &&
+                        attempt.local->passed > 0 && worker.started && !worker.exited;
+    return counts && !worker.hung && !worker.signalled && !waits_in_report(attempt, rank) && uploads_settled(attempt);
+}
+
+void kill_hung(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorker& worker) {
+    worker.hung = true;
+    worker.kill_at.reset();
+    worker.fail_text = "it hangs: no report for " + seconds((step.now - worker.busy_at).ms) +
+                       " s, its processor and its GPUs idle (failure.hang_timeout)";
+    tell_head(step, Notice{.attempt = reference(attempt),
+                           .text = "rank " + std::to_string(rank) + " on " + step.state.node + ": " + worker.fail_text,
+                           .reason = "hang"});
+    step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), rank, SIGKILL});
+}
+
+void look_for_hang(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorker& worker) {
+    const Duration idle = step.now - worker.busy_at;
+    if (idle < Duration{attempt.image.policy.hang_timeout_ms}) return worker.kill_at.reset();
+    if (worker.kill_at && step.now >= *worker.kill_at) return kill_hung(step, attempt, rank, worker);
+    if (worker.kill_at) return;
+    worker.kill_at = step.now + Duration{stacks_ms};
+    step.out.push_back(DumpStacks{key_of(attempt.image.prepare.attempt),
+                                  {rank},
+                                  "it has done nothing for " + seconds(idle.ms) + " s (failure.hang_timeout)"});
+}
+
+// Ranks must report equally often. The coordinator has said that a report can never pass: one that waits here is ended,
+// and the attempt with it.
+void end_uneven(Step& step, LocalAttempt& attempt) {
+    if (attempt.phase != Phase::running || !attempt.local) return;
+    if (attempt.local->hopeless.empty() || attempt.local->come.empty()) return;
+    const std::uint32_t waits = attempt.local->come.begin()->first;
+    LocalWorker& waiting = attempt.workers[waits];
+    if (waiting.exited || waiting.signalled || waiting.hung) return;
+    waiting.hung = true;
+    waiting.fail_text = attempt.local->hopeless;
+    step.out.push_back(SignalWorker{key_of(attempt.image.prepare.attempt), waits, SIGKILL});
+}
+
+std::optional<Time> isolation_at(const AgentState& state, const LocalAttempt& attempt) {
+    const bool applies = attempt.image.policy.isolation_timeout_ms > 0 && attempt.phase == Phase::running;
+    if (!applies || attempt.isolated || !state.alone_since) return std::nullopt;
+    return *state.alone_since + Duration{attempt.image.policy.isolation_timeout_ms};
+}
+
+}  // namespace
+
+void worker_was_busy(Step& step, LocalWorker& worker) {
+    worker.busy_at = step.now;
+    worker.kill_at.reset();
+}
+
+void hear_pulse(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Pulse& pulse) {
+    LocalWorker& worker = attempt.workers[rank];
+    const std::int64_t between = worker.pulse_at ? (step.now - *worker.pulse_at).ms : 0;
+    // Writing down its stacks is little work, and no sign of life.
+    const std::int64_t percent = worker.kill_at ? works_percent : busy_percent;
+    const bool busy = (pulse.cpu_ms - worker.cpu_ms) * 100 > between * percent;
+    if (busy || !worker.pulse_at || !may_hang(attempt, rank, worker)) worker_was_busy(step, worker);
+    worker.pulse_at = step.now;
+    worker.silent_ms = pulse.silent_ms;
+    worker.cpu_ms = pulse.cpu_ms;
+    worker.data_wait_ms = pulse.data_wait_ms;
+}
+
+void on(Step& step, const GpusSampled& input) {
+    for (auto& [key, attempt] : step.state.attempts) {
+        if (!attempt.image.launch) continue;
+        for (const LaunchWorker& worker : attempt.image.launch->workers)
+            if (std::any_of(worker.gpus.begin(), worker.gpus.end(),
+                            [&](std::uint32_t gpu) { return input.busy.contains(gpu); }))
+                worker_was_busy(step, attempt.workers[worker.rank]);
+    }
+}
+
+// Named, not enforced: who wrote it cannot be told apart from who needs it. Said again once it had been below.
+void on(Step& step, const ScratchMeasured& input) {
+    if (step.state.scratch_quota <= 0) return;
+    std::int64_t total = 0;
+    for (const auto& [key, bytes] : input.bytes) total += bytes;
+    const bool full = total > step.state.scratch_quota;
+    for (const auto& [key, bytes] : input.bytes) {
+        LocalAttempt* attempt = find(step, key);
+        if (!attempt) continue;
+        if (full && bytes > 0 && !attempt->scratch_full)
+            tell_head(step,
+                      Notice{.attempt = reference(*attempt),
+                             .text = "the scratch directory of " + step.state.node + " holds " + gibibytes(total) +
+                                     " GiB, its quota is " + gibibytes(step.state.scratch_quota) +
+                                     " GiB (--scratch-quota); this attempt's part is " + gibibytes(bytes) +
+                                     " GiB: remove files below $RTRAIN_SCRATCH_DIR",
+                             .reason = "scratch_full"});
+        attempt->scratch_full = full;
+    }
+}
+
+void watch_time(Step& step, LocalAttempt& attempt) {
+    end_uneven(step, attempt);
+    for (auto& [rank, worker] : attempt.workers) {
+        if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
+        if (step.now - worker.busy_at >= Duration{attempt.image.policy.hang_timeout_ms}) worker.looked_at = step.now;
+        if (step.now - *worker.pulse_at > Duration{silence_ms}) continue;
+        look_for_hang(step, attempt, rank, worker);
+    }
+    if (const auto at = isolation_at(step.state, attempt); at && step.now >= *at) {
+        attempt.isolated = true;
+        tell_head(step, Notice{.attempt = reference(attempt),
+                               .text = step.state.node + " had no head for " +
+                                       seconds((step.now - *step.state.alone_since).ms) +
+                                       " s and ended its workers (failure.isolation_timeout)",
+                               .reason = "isolated"});
+        end_workers(step, attempt, step.state.stop_grace_ms);
+    }
+}
+
+std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& attempt) {
+    std::optional<Time> at = isolation_at(state, attempt);
+    for (const auto& [rank, worker] : attempt.workers) {
+        if (!may_hang(attempt, rank, worker) || !worker.pulse_at) continue;
+        // Never at once: a silent library is looked at again when it speaks.
+        const Time hangs = worker.busy_at + Duration{attempt.image.policy.hang_timeout_ms};
+        const Time due = std::max(
+            {worker.kill_at.value_or(hangs), *worker.pulse_at + Duration{1'000}, worker.looked_at + Duration{1'000}});
+        if (!at || due < *at) at = due;
+    }
+    return at;
+}
+
+}  // namespace rtrain::agent

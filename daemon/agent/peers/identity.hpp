@@ -1,0 +1,49 @@
+// Who this node is: name, cluster, certificate and key, kept below <data>/identity (0600).
+#pragma once
+
+#include <string>
+
+#include "daemon/agent/base/options.hpp"
+#include "daemon/net/client.hpp"
+
+namespace rtrain::agent {
+
+struct Identity {
+    std::string node, cluster_id, head_host;
+    std::uint16_t head_port = 7433;
+    std::string certificate, private_key, ca;
+};
+Result<Identity> load_identity(const std::string& data_dir);  // not_found: never joined
+Status save_identity(const std::string& data_dir, const Identity& identity);
+net::Endpoint head_endpoint(const Identity& identity);
+struct JoinWish {
+    std::string node, head_host;
+    std::uint16_t head_port = 7433;
+    std::string token;           // its text
+    std::string ca_fingerprint;  // that the token carries
+};
+net::Endpoint joining_endpoint(const JoinWish& wish);
+// Makes a key and asks the head for a certificate, over a connection that may serve several.
+Result<Identity> ask_to_join(net::Client& head, const JoinWish& wish);
+std::string host_port(const Identity& identity);  // the head's, as people write it
+// Whether the head says no to this certificate: the node has left, or its name has joined anew. A head that cannot be
+// asked has not said so.
+bool turned_away(const Identity& identity);
+// Asks the head for a new certificate, when the present one ends within `margin_ms`. True: renewed.
+Result<bool> renew(Identity& identity, const std::string& data_dir, std::int64_t now_wall_ms, std::int64_t margin_ms);
+std::string host_name();
+
+// One agent per data directory: held as long as this lives.
+class DirectoryLock {
+  public:
+    static Result<DirectoryLock> take(const std::string& data_dir);
+    DirectoryLock(DirectoryLock&& other) noexcept;
+    DirectoryLock& operator=(DirectoryLock&&) = delete;
+    ~DirectoryLock();
+
+  private:
+    explicit DirectoryLock(int descriptor) : descriptor_(descriptor) {}
+    int descriptor_ = -1;
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,482 @@
+// The steps of a preparation, in the order of their cost.
+#include "daemon/agent/preparation/preparation.hpp"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "daemon/agent/preparation/handing_over.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "daemon/agent/preparation/start_directory.hpp"
+#include "daemon/agent/preparation/storage_access.hpp"
+#include "daemon/agent/preparation/unused.hpp"
+#include "daemon/agent/preparation/user_store.hpp"
+#include "daemon/protocol/metric_numbers.hpp"
+#include "daemon/security/security.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/files/beneath.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using storage::Store;
+
+constexpr std::int64_t ask_after_ms = 2'000, ask_every_ms = 1'000, ask_patience_ms = 2'000, unseen_patience_ms = 15'000,
+                       late_patience_ms = 60'000;
+constexpr const char* driver_variable = "RTRAIN_DRIVER_SHA256";  // set by the Python driver in the job's env
+
+// Storage that is away or full may be back for the next attempt; anything else the user must change.
+Trouble trouble(const Error& error, const std::string& node, const std::string& doing) {
+    const bool passing =
+        error.code == ErrorCode::full || error.code == ErrorCode::unreachable || error.code == ErrorCode::timed_out;
+    return {node + ": " + doing + ": " + error.message + (error.next.empty() ? "" : "; " + error.next), !passing};
+}
+
+Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
+    if (::geteuid() != 0) return WorkerUser{};
+    std::vector<char> space(16'384);
+    passwd entry{};
+    passwd* found = nullptr;
+    ::getpwnam_r(name.c_str(), &entry, space.data(), space.size(), &found);
+    if (found && found->pw_uid != 0)
+        return WorkerUser{.uid = found->pw_uid,
+                          .gid = found->pw_gid,
+                          .name = name,
+                          .home = found->pw_dir,
+                          .groups = storage::groups_of(name, found->pw_gid)};
+    if (facts.may_run_as_root) return WorkerUser{};
+    const std::string why =
+        found ? "workers of user '" + name + "' would run as root" : "there is no user '" + name + "' on this machine";
+    return Trouble{facts.node + ": " + why + "; create the user, or start the agent with --allow-root-workers", true};
+}
+
+// One archive is fetched once, however many attempts want it: under `code_turn`.
+Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::string& archive) {
+    std::error_code unseen;
+    if (fs::exists(archive, unseen)) return Done{};
+    const std::string aside = archive + ".new";
+    auto answer = net::Client(facts.head).call({.target = "/v1/blobs/" + sha256, .save_to = aside});
+    if (!answer) return answer.error();
+    if (answer->status != 200)
+        return Error{ErrorCode::io,
+                     "the head has no code " + sha256 + " (status " + std::to_string(answer->status) + ")",
+                     "submit the run again"};
+    auto hash = storage::hash_file(aside);
+    if (!hash) return hash.error();
+    if (*hash != sha256)
+        return Error{ErrorCode::damaged, "the code archive is damaged: its hash is " + *hash, "submit the run again"};
+    if (::rename(aside.c_str(), archive.c_str()) != 0)
+        return Error{ErrorCode::io, "keeping " + archive + ": " + std::strerror(errno), ""};
+    return Done{};
+}
+
+Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha256) {
+    if (sha256.empty()) return std::string{};
+    if (sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
+        return Error{ErrorCode::invalid, "'" + sha256 + "' is not a hash", ""};
+    const std::lock_guard turn(code_turn);
+    const std::string place = facts.files.code(sha256);
+    std::error_code unseen;
+    if (fs::is_directory(place, unseen)) {
+        used_now(place);
+        return place;
+    }
+    if (Status made = make_directory(facts.files.data_dir + "/code", 0700); !made) return made.error();
+    const std::string archive = place + ".tar.zst";
+    if (Status fetched = fetch_code(facts, sha256, archive); !fetched) return fetched.error();
+    if (Status unpacked = spec::unpack_archive(archive, place, seal_code); !unpacked) return unpacked.error();
+    return place;
+}
+
+std::string probes_in_store(const AttemptGear& gear) { return staging_in_store(gear.prepare) + "/nodes"; }
+
+bool shared_path(const AttemptGear& gear) { return gear.store->local() && gear.prepare.nodes.size() > 1; }
+
+// The directory is listed, not asked for a name: an NFS client believes that a name is not there for as long as it
+// knows the directory, but looks at a directory anew when it is opened.
+std::string missing_probe(const AttemptGear& gear) {
+    std::set<std::string> there;
+    if (const auto probes = gear.store->list(probes_in_store(gear)))
+        for (const storage::StoreEntry& probe : *probes) there.insert(fs::path(probe.path).filename().string());
+    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+        if (!there.contains(peer.node)) return peer.node;
+    return {};
+}
+
+net::Endpoint endpoint_of(const NodeFacts& facts, const protocol::PeerNode& peer) {
+    net::Endpoint endpoint = facts.head;
+    endpoint.host = peer.address;
+    endpoint.port = peer.port;
+    endpoint.expected_name = "node:" + peer.node;
+    return endpoint;
+}
+
+// An agent before this one answers without saying so: it has had the time.
+bool says_written(const NodeFacts& facts, const protocol::Prepare& prepare, const std::string& node) {
+    for (const protocol::PeerNode& peer : prepare.nodes) {
+        if (peer.node != node) continue;
+        net::Endpoint endpoint = endpoint_of(facts, peer);
+        endpoint.connect_timeout_ms = endpoint.answer_timeout_ms = ask_patience_ms;
+        const auto answer =
+            net::Client(endpoint).call({.target = "/v1/probe?run=" + std::to_string(prepare.attempt.run) +
+                                                  "&incarnation=" + std::to_string(prepare.attempt.incarnation)});
+        if (!answer || answer->status != 200) return false;
+        const auto said = nlohmann::json::parse(answer->body, nullptr, false);
+        return said.is_object() && said.value("probed", true);
+    }
+    return false;
+}
+
+Try<Done> probe_storage(const NodeFacts& facts, const AttemptGear& gear) {
+    const std::string path = gear.prepare.storage_path.empty() ? "cluster://" : gear.prepare.storage_path;
+    const std::string& run = gear.prepare.run_name;
+    // A run that is there already may lie in a directory where its user makes no others.
+    const auto there = gear.store->local() ? gear.store->get(run + "/run.json") : Result<std::string>(Error{});
+    Status fine = storage::probe(*gear.store, run + "-" + facts.node, there ? run : "");
+    if (fine && shared_path(gear)) fine = gear.store->put(probes_in_store(gear) + "/" + facts.node, facts.node);
+    if (fine) return Done{};
+    if (gear.user.uid < 0 || !gear.store->local() || fine.error().code != ErrorCode::unauthorised)
+        return trouble(fine.error(), facts.node, "storage path " + path);
+    const std::string& user = gear.user.name;
+    return Trouble{facts.node + ": storage path " + path + ": user '" + user + "' may not write there: " +
+                       fine.error().message + "; let the administrator make it writable to '" + user +
+                       "', or name a storage_path that '" + user + "' may write, or leave it out (cluster://)",
+                   true};
+}
+
+// Fails unless the run's user owns the directory to resume from. A run that has claimed attempts there passed before.
+Status may_go_on(Store& store, const protocol::Prepare& prepare, const storage::RunHeader& header) {
+    if (prepare.any_user || (header.user == prepare.user && !header.user.empty())) return Done{};
+    const auto claim = storage::newest_claim(store, prepare.run_name);
+    if (claim && claim->cluster_id == prepare.cluster_id && claim->run_id == prepare.run_id) return Done{};
+    return Error{ErrorCode::unauthorised,
+                 "the run '" + prepare.run_name + "' at " + prepare.storage_path + " is " +
+                     (header.user.empty() ? "nobody's" : header.user + "'s") + ", and this one is " + prepare.user +
+                     "'s",
+                 "ask an admin to go on from it, or take another name"};
+}
+
+Status claim_name(Store& store, const protocol::Prepare& prepare, std::int64_t wall_ms) {
+    auto header = storage::read_run(store, prepare.run_name);
+    if (!header && header.error().code == ErrorCode::not_found) {
+        auto created = storage::create_run(store, {.name = prepare.run_name,
+                                                   .cluster_id = prepare.cluster_id,
+                                                   .run_id = prepare.run_id,
+                                                   .user = prepare.user,
+                                                   .job_json = prepare.job_json,
+                                                   .code_sha256 = prepare.code_sha256,
+                                                   .wall_ms = wall_ms});
+        if (!created) return created.error();
+        if (*created) return Done{};
+        header = storage::read_run(store, prepare.run_name);
+    }
+    if (!header) return header.error();
+    const bool ours = header->cluster_id == prepare.cluster_id && header->run_id == prepare.run_id;
+    if (ours) return Done{};
+    if (prepare.resume) return may_go_on(store, prepare, *header);
+    return Error{ErrorCode::conflict,
+                 "a run named '" + prepare.run_name + "' exists at " + prepare.storage_path + " already",
+                 "go on from it with `rtrain submit --resume`, or take another name (--new)"};
+}
+
+// Restoring needs the working directory as well: it lies beside the checkpoints.
+Status keep_code(Store& store, const NodeFacts& facts, const protocol::Prepare& prepare) {
+    if (prepare.code_sha256.empty()) return Done{};
+    const std::string path = prepare.run_name + "/code/" + prepare.code_sha256 + ".tar.zst";
+    auto there = store.list(prepare.run_name + "/code");
+    if (there)
+        for (const auto& entry : *there)
+            if (entry.path == path) return Done{};
+    return store.put_file(facts.files.code(prepare.code_sha256) + ".tar.zst", path, false, {});
+}
+
+constexpr std::int64_t driver_most = std::int64_t{512} << 20;  // of driver.pkl, which may hold the user's data
+
+// The pickled loop of a Python run: a blob of the head, or what an earlier attempt kept in the run's directory (after
+// a restore on another cluster).
+Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const protocol::Prepare& prepare,
+                                     const std::string& sha256) {
+    if (sha256.size() != 64 || sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
+        return Error{ErrorCode::invalid, std::string(driver_variable) + "='" + sha256 + "' is not a hash", ""};
+    const std::lock_guard turn(code_turn);
+    const std::string place = facts.files.code(sha256) + ".pkl";
+    if (Status made = make_directory(facts.files.data_dir + "/code", 0700); !made) return made.error();
+    const Status fetched = fetch_code(facts, sha256, place);
+    if (fetched) {
+        used_now(place);
+        return place;
+    }
+    auto kept = store.get(prepare.run_name + "/driver.pkl", driver_most);
+    if (!kept) return fetched.error();
+    if (Status written = write_whole(place, *kept, 0644, Durable::no); !written) return written.error();
+    auto hash = storage::hash_file(place);
+    if (hash && *hash == sha256) return place;
+    ::unlink(place.c_str());
+    return Error{ErrorCode::damaged, "driver.pkl of '" + prepare.run_name + "' is not what the job names",
+                 "run it again"};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_store(const NodeFacts& facts, const std::string& storage_path,
+                                          const WorkerUser& user, const protocol::StorageAccess& access,
+                                          storage::Root look) {
+    const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
+    if (!uri) return uri.error();
+    if (uri->scheme == storage::Scheme::cluster) return facts.on_head;
+    if (uri->scheme == storage::Scheme::file) return open_user_store(storage_path, user, look);
+    auto store = open_bucket(access, storage_path);
+    if (!store) return store.error();
+    return std::shared_ptr<Store>(std::move(*store));
+}
+
+Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& user) {
+    const auto uri = storage::parse_uri(storage_path.empty() ? "cluster://" : storage_path);
+    if (!uri) return uri.error();
+    if (::geteuid() != 0 || uri->scheme != storage::Scheme::file) return WorkerUser{};
+    if (user.empty())
+        return Error{ErrorCode::unauthorised, "the head does not say whose run it is, and root removes nothing unasked",
+                     "update the head to the version of its agents"};
+    auto found = user_of(facts, user);
+    if (const auto* why = std::get_if<Trouble>(&found)) return Error{ErrorCode::unauthorised, why->why, ""};
+    return std::get<WorkerUser>(found);
+}
+
+Result<std::shared_ptr<Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
+                                                 const std::string& user, const protocol::StorageAccess& access) {
+    const auto owner = user_of_order(facts, storage_path, user);
+    if (!owner) return owner.error();
+    return open_store(facts, storage_path, *owner, access);
+}
+
+std::string staging_below(const AttemptGear& gear, const NodeFacts& facts) {
+    const AttemptKey key = key_of(gear.prepare.attempt);
+    if (!gear.store->local()) return facts.files.spool(key);
+    return gear.store->local_path(staging_in_store(gear.prepare)) + "/" + facts.node;
+}
+
+std::string staging_in_store(const protocol::Prepare& prepare) {
+    return prepare.run_name + "/.staging/" + std::to_string(prepare.attempt.incarnation);
+}
+
+namespace {
+
+Try<std::shared_ptr<AttemptGear>> gear_for_storage(const NodeFacts& facts, const protocol::Prepare& prepare,
+                                                   Probing probing, storage::Root look) {
+    auto gear = std::make_shared<AttemptGear>();
+    gear->prepare = prepare;
+    auto read = spec::job_from_json(prepare.job_json, spec::JsonFrom::record);
+    if (!read.job) {
+        const std::string first = read.problems.empty()
+                                      ? "it cannot be read"
+                                      : read.problems.front().path + ": " + read.problems.front().message;
+        return Trouble{facts.node + ": the job: " + first, true};
+    }
+    gear->job = std::move(*read.job);
+    auto user = user_of(facts, prepare.user);
+    if (auto* why = std::get_if<Trouble>(&user)) return *why;
+    gear->user = std::get<WorkerUser>(user);
+    protocol::StorageAccess& access = gear->prepare.access;
+    access.user = prepare.user;
+    access.queue = gear->job.queue;
+    take_kept_credentials(access, facts.files.attempt(key_of(prepare.attempt)));
+    if (probing == Probing::yes) {
+        const Status may = may_use_storage(facts.storage_rules, access, prepare.storage_path);
+        if (!may) return trouble(may.error(), facts.node, "storage path " + prepare.storage_path);
+    }
+    auto store = open_store(facts, prepare.storage_path, gear->user, access, look);
+    if (!store) return trouble(store.error(), facts.node, "storage path " + prepare.storage_path);
+    gear->store = *store;
+    return gear;
+}
+
+}  // namespace
+
+Try<Gear> gear_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare) {
+    auto begun = gear_for_storage(facts, prepare, Probing::no, storage::Root::seen);
+    if (auto* why = std::get_if<Trouble>(&begun)) return *why;
+    return Gear(std::get<std::shared_ptr<AttemptGear>>(begun));
+}
+
+Try<Gear> gear_up(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
+    // Without a probe it is the loop that asks, at the start of an agent: it may not wait for a mount that hangs.
+    const auto look = probing == Probing::yes ? storage::Root::seen : storage::Root::unseen;
+    auto begun = gear_for_storage(facts, prepare, probing, look);
+    if (auto* why = std::get_if<Trouble>(&begun)) return *why;
+    const auto gear = std::get<std::shared_ptr<AttemptGear>>(begun);
+    gear->staging = staging_below(*gear, facts);
+    gear->spool = facts.files.spool(key_of(prepare.attempt));
+    if (probing == Probing::yes) {
+        if (gear->store->local())
+            if (Status fine = hand_over_run(gear->store->local_path(""), prepare.run_name, gear->user, prepare.user);
+                !fine)
+                return trouble(fine.error(), facts.node, "storage path " + prepare.storage_path);
+        auto probed = probe_storage(facts, *gear);
+        if (auto* why = std::get_if<Trouble>(&probed)) return *why;
+    }
+    auto code = unpacked_code(facts, prepare.code_sha256);
+    if (!code) return trouble(code.error(), facts.node, "the working directory");
+    gear->working_dir = *code;
+    if (const auto driver = gear->job.env.find(driver_variable); driver != gear->job.env.end()) {
+        auto place = driver_file_here(facts, *gear->store, prepare, driver->second);
+        if (!place) return trouble(place.error(), facts.node, "the pickled training function");
+        gear->driver_file = *place;
+    }
+    if (!gear->job.setup.empty())
+        if (const auto kept = kept_setup(setups_below(facts.files.data_dir), setup_order(*gear, facts)))
+            *gear = *with_setup(*gear, *kept);
+    const AttemptKey key = key_of(prepare.attempt);
+    const std::string key_file = facts.files.attempt(key) + "/key";
+    if (Status made = make_directory(facts.files.attempt(key), 0711); !made)
+        return trouble(made.error(), facts.node, "the attempt's directory");
+    if (Status kept = keep_credentials(gear->prepare.access, facts.files.attempt(key)); !kept)
+        return trouble(kept.error(), facts.node, "the attempt's directory");
+    if (auto kept = read_whole(key_file)) {
+        gear->key = *kept;
+    } else {
+        gear->key = security::random_hex(16);
+        if (Status kept_now = write_whole(key_file, gear->key, 0600, Durable::no); !kept_now)
+            return trouble(kept_now.error(), facts.node, "the attempt's directory");
+    }
+    return Gear(gear);
+}
+
+SetupOrder setup_order(const AttemptGear& gear, const NodeFacts& facts) {
+    const protocol::Prepare& prepare = gear.prepare;
+    SetupOrder order{
+        .attempt = key_of(prepare.attempt),
+        .command = gear.job.setup,
+        .interpreter = gear.job.interpreter,
+        .code_archive = prepare.code_sha256.empty() ? "" : facts.files.code(prepare.code_sha256) + ".tar.zst",
+        .code_sha256 = prepare.code_sha256,
+        .inherited = facts.inherited,
+        .variables = gear.job.env,
+        .user = gear.user,
+        .allow_setuid = facts.allow_setuid,
+        .log_file = ""};
+    for (const protocol::PeerNode& peer : prepare.nodes)
+        if (peer.node == facts.node && !peer.ranks.empty())
+            order.log_file = facts.files.log(order.attempt, peer.ranks.front(), "setup");
+    return order;
+}
+
+Gear with_setup(const AttemptGear& gear, const SetupResult& done) {
+    auto out = std::make_shared<AttemptGear>(gear);
+    out->setup = done;
+    out->working_dir = done.working_dir;
+    return out;
+}
+
+ProbeWait look_for_probes(const AttemptGear& gear, const NodeFacts& facts, ProbeWait wait, std::int64_t now_ms) {
+    const std::string missing = shared_path(gear) ? missing_probe(gear) : std::string{};
+    if (missing != wait.missing) wait.written_ms.reset();
+    wait.missing = missing;
+    wait.looked_ms = now_ms;
+    if (missing.empty() || wait.written_ms || now_ms - wait.since_ms < ask_after_ms || now_ms < wait.ask_ms)
+        return wait;
+    wait.ask_ms = now_ms + ask_every_ms;
+    if (says_written(facts, gear.prepare, missing)) wait.written_ms = now_ms;
+    return wait;
+}
+
+ProbeVerdict verdict(const ProbeWait& wait) {
+    if (wait.missing.empty()) return ProbeVerdict::look_again;
+    if (wait.written_ms && wait.looked_ms - *wait.written_ms >= unseen_patience_ms) return ProbeVerdict::not_shared;
+    if (!wait.written_ms && wait.looked_ms - wait.since_ms >= late_patience_ms) return ProbeVerdict::late;
+    return ProbeVerdict::look_again;
+}
+
+Trouble trouble_of(const ProbeWait& wait, const AttemptGear& gear, const std::string& node) {
+    const std::string& path = gear.prepare.storage_path;
+    if (verdict(wait) == ProbeVerdict::not_shared)
+        return {node + " does not see what " + wait.missing + " writes below " + path +
+                    ": the path is not shared between the nodes; use a shared mount, or leave storage_path out "
+                    "(cluster://)",
+                true};
+    return {node + " has waited " + std::to_string(late_patience_ms / 1000) + " s for " + wait.missing +
+                " to try the storage path " + path + ": " + wait.missing +
+                " is busy, or its agent cannot be reached from here; see that agent's log",
+            false};
+}
+
+Try<Done> reach_peers(const NodeFacts& facts, const protocol::Prepare& prepare) {
+    for (const protocol::PeerNode& peer : prepare.nodes) {
+        if (peer.node == facts.node) continue;
+        const auto answer = net::Client(endpoint_of(facts, peer)).call({.target = "/v1/probe"});
+        if (answer && answer->status == 200) continue;
+        const std::string why = answer ? "status " + std::to_string(answer->status) : answer.error().message;
+        return Trouble{facts.node + " cannot reach " + peer.node + " at " + peer.address + ":" +
+                           std::to_string(peer.port) + ": " + why,
+                       false};
+    }
+    return Done{};
+}
+
+Try<Done> make_start_directories(const AttemptGear& gear, const NodeFacts& facts) {
+    const Status made = start_directories(gear, facts);
+    if (!made) return trouble(made.error(), facts.node, "the directories that its workers start in");
+    return Done{};
+}
+
+Try<storage::ClaimAnswer> claim(const AttemptGear& gear, const NodeFacts& facts, std::int64_t wall_ms) {
+    const protocol::Prepare& prepare = gear.prepare;
+    Store& store = *gear.store;
+    if (Status named = claim_name(store, prepare, wall_ms); !named)
+        return trouble(named.error(), facts.node, "claiming the run's name");
+    if (Status kept = keep_code(store, facts, prepare); !kept)
+        return trouble(kept.error(), facts.node, "keeping the working directory beside the run");
+    if (!gear.driver_file.empty())
+        if (Status kept = store.put_file(gear.driver_file, prepare.run_name + "/driver.pkl", false, {}); !kept)
+            return trouble(kept.error(), facts.node, "keeping driver.pkl beside the run");
+    storage::Claim wanted{.number = prepare.attempt.number,
+                          .cluster_id = prepare.cluster_id,
+                          .run_id = prepare.run_id,
+                          .from = {},
+                          .world_size = prepare.world_size,
+                          .nodes = {},
+                          .job_json = prepare.job_json,
+                          .wall_ms = wall_ms,
+                          .code_sha256 = prepare.code_sha256,
+                          .array = prepare.array,
+                          .array_index = prepare.array_index};
+    for (const protocol::PeerNode& peer : prepare.nodes) wanted.nodes.push_back(peer.node);
+    const std::string restored = facts.files.restored(key_of(prepare.attempt));
+    if (Status own = own_directory(restored); !own) return trouble(own.error(), facts.node, "the attempt's directory");
+    // What is downloaded to be checked is what the workers start from: `fetch_checkpoint` finds it there.
+    auto claimed = storage::claim_attempt(store, prepare.run_name, wanted, prepare.restore_from, restored);
+    if (!claimed) return trouble(claimed.error(), facts.node, "claiming an attempt of '" + prepare.run_name + "'");
+    return *claimed;
+}
+
+std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& claimed, const std::string& score) {
+    constexpr std::size_t numbers_most = 32, name_most = 128;  // else one message would be megabytes: the score matters
+    std::vector<protocol::EarlierCheckpoint> told;
+    const auto& all = claimed.earlier;
+    for (std::size_t i = all.size() - std::min(all.size(), protocol::earlier_most); i < all.size(); ++i) {
+        const storage::Manifest& one = all[i].manifest;
+        auto numbers = protocol::numbers_of(one.metrics_json, score);
+        const bool many = numbers.size() > numbers_most;
+        std::erase_if(numbers, [&](const auto& number) {
+            return number.first != score && (many || number.first.size() > name_most);
+        });
+        told.push_back({.directory = one.directory,
+                        .metrics_json = nlohmann::json(numbers).dump(),
+                        .attempt = one.attempt,
+                        .world_size = one.world_size,
+                        .report = one.report,
+                        .bytes = one.bytes(),
+                        .wall_ms = one.wall_ms,
+                        .counts = all[i].counts});
+    }
+    return told;
+}
+
+}  // namespace rtrain::agent

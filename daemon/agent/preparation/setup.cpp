@@ -1,0 +1,343 @@
+// See setup.hpp. A setup that was cut off by the agent's death has no `done` and begins anew.
+#include "daemon/agent/preparation/setup.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "daemon/agent/preparation/unused.hpp"
+#include "daemon/agent/workers/become_user.h"
+#include "daemon/agent/workers/entrypoint.hpp"
+#include "daemon/agent/workers/user_rights.hpp"
+#include "daemon/security/security.hpp"
+#include "storage/spec/job.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int look_every_ms = 200;
+constexpr std::size_t tail_bytes = 2'000, tail_lines = 8;
+
+// Makes a virtual environment that also sees what the interpreter itself sees, even when that is one too. pip is the
+// interpreter's own where it has one.
+constexpr const char* make_venv = R"py(
+import os, site, sys, sysconfig, venv
+place = sys.argv[1]
+try:
+    import pip
+    bring_pip = False
+except ImportError:
+    bring_pip = True
+try:
+    venv.EnvBuilder(system_site_packages=True, with_pip=bring_pip, symlinks=True).create(place)
+except Exception as error:
+    if not bring_pip:
+        raise
+    print("no pip:", error)
+    venv.EnvBuilder(system_site_packages=True, with_pip=False, symlinks=True, clear=True).create(place)
+beneath = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")] + site.getsitepackages()
+lines = "".join("; site.addsitedir(%r)" % p for p in dict.fromkeys(beneath) if os.path.isdir(p))
+packages = os.path.join(place, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")
+with open(os.path.join(packages, "_beneath.pth"), "w") as out:
+    out.write("import site" + lines + "\n")
+if not bring_pip:
+    for name in ("pip", "pip3"):
+        script = os.path.join(place, "bin", name)
+        with open(script, "w") as out:
+            out.write("#!/bin/sh\nexec '%s/bin/python' -m pip \"$@\"\n" % place)
+        os.chmod(script, 0o755)
+)py";
+
+struct Command {
+    std::vector<std::string> program;
+    std::map<std::string, std::string> environment;
+    std::string directory, log_file;
+    WorkerUser user{};
+    bool allow_setuid = false;
+};
+
+struct Ending {
+    std::string why;  // empty: exit code 0
+};
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+    std::vector<char*> out;
+    for (std::string& text : texts) out.push_back(text.data());
+    out.push_back(nullptr);
+    return out;
+}
+
+// Between fork and exec: system calls only.
+[[noreturn]] void become(const Command& command, const char* program, char** arguments, char** environment, int log) {
+    ::setsid();
+    const int nothing = ::open("/dev/null", O_RDONLY);
+    ::dup2(nothing, 0);
+    ::dup2(log, 1);
+    ::dup2(log, 2);
+    const auto gid = static_cast<gid_t>(command.user.gid);
+    if (command.user.uid >= 0 && ::setgroups(1, &gid) != 0) ::_exit(126);
+    if (::become_user(command.user.uid, command.user.gid, command.allow_setuid ? 1 : 0) != 0) ::_exit(126);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the agent: its next one begins anew
+    ::closefrom(3);
+    if (::chdir(command.directory.c_str()) != 0) ::_exit(126);
+    ::execve(program, arguments, environment);
+    ::_exit(127);
+}
+
+std::string ended_as(int status) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
+    if (WIFEXITED(status)) return "ended with exit code " + std::to_string(WEXITSTATUS(status));
+    return "was killed by signal " + std::to_string(WTERMSIG(status));
+}
+
+std::int64_t steady_ms() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+// Waits for the child; past the deadline, or cancelled, its whole group is killed.
+std::string wait_for(pid_t child, std::int64_t deadline_ms, const std::atomic<bool>& cancelled) {
+    const int watched = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+    std::string why;
+    for (;;) {
+        pollfd one{.fd = watched, .events = POLLIN, .revents = 0};
+        siginfo_t ended{};
+        if (::poll(&one, 1, look_every_ms) > 0) break;
+        if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
+            break;  // the kernel gave no descriptor to wait on
+        if (cancelled) why = "was given up";
+        if (steady_ms() > deadline_ms) why = "took longer than it may";
+        if (!why.empty()) break;
+    }
+    ::kill(-child, SIGKILL);  // also what it has left behind
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    ::close(watched);
+    return why.empty() ? ended_as(status) : why;
+}
+
+Ending run_command(const Command& command, std::int64_t deadline_ms, const std::atomic<bool>& cancelled) {
+    const int log = ::open(command.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    if (log < 0) return {"cannot write " + command.log_file + ": " + std::strerror(errno)};
+    std::vector<std::string> program = command.program, words;
+    for (const auto& [name, value] : command.environment) words.push_back(name + "=" + value);
+    const std::vector<char*> arguments = pointers(program), environment = pointers(words);
+    const pid_t child = ::fork();
+    if (child == 0)
+        become(command, program.front().c_str(), const_cast<char**>(arguments.data()),
+               const_cast<char**>(environment.data()), log);
+    ::close(log);
+    if (child < 0) return {std::string("cannot be started: ") + std::strerror(errno)};
+    return {wait_for(child, deadline_ms, cancelled)};
+}
+
+void say(const std::string& log_file, const std::string& line) {
+    const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    if (log < 0) return;
+    const std::string text = line + "\n";
+    if (::write(log, text.data(), text.size()) < 0) static_cast<void>(errno);  // a line for people
+    ::close(log);
+}
+
+std::string last_lines(const std::string& log_file) {
+    auto text = read_whole(log_file);
+    if (!text || text->empty()) return "";
+    std::string tail = text->size() > tail_bytes ? text->substr(text->size() - tail_bytes) : *text;
+    while (!tail.empty() && tail.back() == '\n') tail.pop_back();
+    std::size_t begin = tail.size();
+    for (std::size_t lines = 0; lines < tail_lines && begin != std::string::npos && begin > 0; ++lines)
+        begin = tail.rfind('\n', begin - 1);
+    return begin == std::string::npos || begin == 0 ? tail : tail.substr(begin + 1);
+}
+
+// Under another name first: a process that an earlier command left behind may go on writing there, so that the removal
+// does not come to its end. What is left of it goes with the next look for what is unused.
+void discard(const std::string& place) {
+    const fs::path path = place;
+    const std::string gone =
+        (path.parent_path() / (gone_prefix + path.filename().string() + "-" + security::random_hex(8))).string();
+    if (::rename(place.c_str(), gone.c_str()) == 0) remove_tree(gone);
+}
+
+// Gives `tree` to the user. The tree is walked by names, so no process of the user may be able to reach it yet.
+Status give_to(const WorkerUser& user, const std::string& tree) {
+    if (::chmod(tree.c_str(), 0700) != 0) return Error{ErrorCode::io, "closing " + tree + " to other users", ""};
+    if (user.uid < 0) return Done{};
+    const auto uid = static_cast<uid_t>(user.uid);
+    const auto gid = static_cast<gid_t>(user.gid);
+    std::error_code failed;
+    bool given = ::lchown(tree.c_str(), uid, gid) == 0;
+    for (const auto& entry : fs::recursive_directory_iterator(tree, failed))
+        given = ::lchown(entry.path().c_str(), uid, gid) == 0 && given;
+    if (given && !failed) return Done{};
+    return Error{ErrorCode::io, "giving " + tree + " to user " + user.name, ""};
+}
+
+// The place is closed until all of it has its owner.
+Status make_place(const SetupOrder& order, const std::string& place) {
+    discard(place);
+    if (Status made = make_directory(fs::path(place).parent_path(), 0711); !made) return made;
+    if (::mkdir(place.c_str(), 0700) != 0)
+        return Error{ErrorCode::io, "making " + place + ": " + std::strerror(errno), ""};
+    const Status work = order.code_archive.empty() ? make_directory(place + "/work", 0700)
+                                                   : spec::unpack_archive(order.code_archive, place + "/work");
+    if (!work) return work;
+    if (Status made = make_directory(place + "/venv", 0700); !made) return made;
+    for (const char* name : {"/work", "/venv"})
+        if (Status given = give_to(order.user, place + name); !given) return given;
+    if (::chmod(place.c_str(), 0711) != 0) return Error{ErrorCode::io, "opening " + place + " to its user", ""};
+    return Done{};
+}
+
+std::string path_of(const SetupOrder& order) {
+    for (const auto* names : {&order.variables, &order.inherited})
+        if (const auto path = names->find("PATH"); path != names->end()) return path->second;
+    return "/usr/local/bin:/usr/bin:/bin";
+}
+
+std::map<std::string, std::string> environment_of(const SetupOrder& order) {
+    std::map<std::string, std::string> out = order.variables;
+    for (const auto& [name, value] : order.inherited)
+        if (!name.starts_with("RTRAIN_") && !name.starts_with("PYTHON")) out.insert({name, value});
+    out["PATH"] = path_of(order);
+    out.insert({"PIP_DISABLE_PIP_VERSION_CHECK", "1"});
+    for (const auto& [name, value] : user_variables(order.user))
+        if (!order.variables.contains(name)) out[name] = value;
+    return out;
+}
+
+// The user may have made anything of venv/bin/python, so it is looked at with his rights.
+SetupResult result_of(const SetupOrder& order, const std::string& place) {
+    SetupResult out{.why = "", .working_dir = place + "/work", .virtual_env = place + "/venv"};
+    const UserRights rights(order.user);
+    const UserRights::Worn worn(rights);
+    std::error_code unseen;
+    if (!worn.taken() || !fs::exists(out.virtual_env + "/bin/python", unseen)) out.virtual_env.clear();
+    return out;
+}
+
+// PATH may be the job's, whose folders are looked into with its user's rights.
+std::string interpreter_of(const SetupOrder& order) {
+    const UserRights::Worn worn(UserRights(order.user));
+    return worn.taken() ? program_on_path(order.interpreter, path_of(order)) : "";
+}
+
+std::string key_of_layout(const std::string& layout, const SetupOrder& order) {
+    std::string text = layout + "\n" + order.command + '\0' + order.code_sha256 + '\0' + interpreter_of(order) + '\0' +
+                       std::to_string(order.user.uid);
+    for (const auto& [name, value] : order.variables) text += '\0' + name + "=" + value;
+    return security::sha256_hex(text).substr(0, 32);
+}
+
+}  // namespace
+
+std::string setup_key(const SetupOrder& order) { return key_of_layout("2", order); }
+std::string former_setup_key(const SetupOrder& order) { return key_of_layout("1", order); }
+
+std::optional<SetupResult> kept_setup(const std::string& setups_dir, const SetupOrder& order) {
+    const std::string place = setups_dir + "/" + setup_key(order);
+    const std::lock_guard lock(setups_turn);
+    std::error_code unseen;
+    if (!fs::exists(place + "/done", unseen)) return std::nullopt;
+    used_now(place + "/done");
+    return result_of(order, place);
+}
+
+SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, std::int64_t patience_ms,
+                      const std::atomic<bool>& cancelled) {
+    if (auto kept = kept_setup(setups_dir, order)) {
+        say(order.log_file, "setup: done before on this node, kept in " + setups_dir + "/" + setup_key(order));
+        return *kept;
+    }
+    const std::string place = setups_dir + "/" + setup_key(order);
+    if (Status made = make_place(order, place); !made) {
+        discard(place);
+        return {.why = made.error().message};
+    }
+    const std::int64_t deadline_ms = steady_ms() + patience_ms;
+    Command command{.program = {},
+                    .environment = environment_of(order),
+                    .directory = place + "/work",
+                    .log_file = order.log_file,
+                    .user = order.user,
+                    .allow_setuid = order.allow_setuid};
+    const auto failed = [&](const std::string& what, const std::string& why) {
+        const std::string said = last_lines(order.log_file);
+        discard(place);
+        return SetupResult{.why = what + " " + why + (said.empty() ? "" : "; its last lines:\n" + said)};
+    };
+    const std::string python = interpreter_of(order);
+    if (python.empty()) {
+        say(order.log_file, "setup: there is no " + order.interpreter + " here, so there is no virtual environment");
+    } else {
+        command.program = {python, "-c", make_venv, place + "/venv"};
+        if (const Ending made = run_command(command, deadline_ms, cancelled); !made.why.empty())
+            return failed("making a virtual environment over " + python, made.why);
+        command.environment["VIRTUAL_ENV"] = place + "/venv";
+        command.environment["PATH"] = place + "/venv/bin:" + path_of(order);
+    }
+    command.program = {"/bin/sh", "-c", order.command};
+    if (const Ending ended = run_command(command, deadline_ms, cancelled); !ended.why.empty())
+        return failed("`" + order.command + "`", ended.why);
+    if (Status kept = write_whole(place + "/done", order.command + "\n", 0600, Durable::yes); !kept)
+        return failed("keeping the mark that it is done", kept.error().message);
+    return result_of(order, place);
+}
+
+SetupRunner::~SetupRunner() {
+    for (Waiting& one : waiting_) *one.cancelled = true;
+    if (thread_.joinable()) thread_.join();
+}
+
+void SetupRunner::run(SetupOrder order, std::function<void(const SetupResult&)> done) {
+    waiting_.push_back({std::move(order), std::move(done), std::make_shared<std::atomic<bool>>(false)});
+    next();
+}
+
+void SetupRunner::cancel(AttemptKey attempt) {
+    for (Waiting& one : waiting_)
+        if (one.order.attempt == attempt) *one.cancelled = true;
+}
+
+void SetupRunner::next() {
+    if (busy_ || waiting_.empty()) return;
+    busy_ = true;
+    if (thread_.joinable()) thread_.join();  // the one before has posted its result, and ends
+    const auto finish = [this](SetupResult result) {
+        loop_.post([this, result = std::move(result)] {
+            const Waiting one = std::move(waiting_.front());
+            waiting_.pop_front();
+            busy_ = false;
+            one.done(result);
+            next();
+        });
+    };
+    const auto work = [this, finish, order = waiting_.front().order, cancelled = waiting_.front().cancelled] {
+        auto result = SetupResult{.why = "was given up before it began"};
+        try {
+            if (!*cancelled) result = carry_out(setups_dir_, order, patience_ms, *cancelled);
+        } catch (const std::exception& wrong) { result.why = net::thrown(wrong, "it").message; }
+        finish(std::move(result));
+    };
+    try {
+        thread_ = std::thread(work);
+    } catch (const std::system_error& none) {
+        finish({.why = std::string("there is no thread for it: ") + none.what()});
+    }
+}
+
+}  // namespace rtrain::agent

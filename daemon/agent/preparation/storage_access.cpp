@@ -1,0 +1,165 @@
+// See storage_access.hpp.
+#include "daemon/agent/preparation/storage_access.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "storage/spec/job.hpp"
+#include "storage/uri/files/descriptor.hpp"
+#include "storage/uri/s3/s3.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using protocol::StorageAccess;
+
+std::string kept_file(const std::string& attempt_directory) { return attempt_directory + "/s3-credentials"; }
+
+bool owned_by_us(const struct stat& info) { return info.st_uid == 0 || info.st_uid == ::geteuid(); }
+
+// Why others could change what the file says; empty: they cannot.
+std::string weakness(const std::string& file, const struct stat& info) {
+    if (!S_ISREG(info.st_mode)) return "it is no regular file";
+    if (!owned_by_us(info)) return "it belongs to uid " + std::to_string(info.st_uid);
+    if ((info.st_mode & 022) != 0) return "others than its owner may write it";
+    return exchangeable(file);
+}
+
+std::string process_value(const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return value ? value : "";
+}
+
+std::string without_slash(std::string url) {
+    while (url.ends_with('/')) url.pop_back();
+    return url;
+}
+
+std::string endpoint_in(const std::function<std::string(const std::string&)>& value_of) {
+    const std::string special = value_of("AWS_ENDPOINT_URL_S3");
+    return without_slash(special.empty() ? value_of("AWS_ENDPOINT_URL") : special);
+}
+
+std::string given(const StorageAccess& access, const std::string& name) {
+    const auto found = access.secrets.find(name);
+    return found == access.secrets.end() ? "" : found->second;
+}
+
+// Returns the value of a setting for a run with credentials of its own. What the run brings stands in the place of the
+// agent's, pair by pair: neither its key nor its region is mixed with the agent's. Configuration files, the certificate
+// authority and the number of tries stay the agent's.
+std::string variable_of(const StorageAccess& access, const std::string& name) {
+    constexpr const char* credentials[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"};
+    constexpr const char* pairs[][2] = {{"AWS_REGION", "AWS_DEFAULT_REGION"},
+                                        {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}};
+    if (std::count(std::begin(credentials), std::end(credentials), name) > 0) return given(access, name);
+    for (const auto& pair : pairs)
+        if ((name == pair[0] || name == pair[1]) && !(given(access, pair[0]) + given(access, pair[1])).empty())
+            return given(access, name);
+    return process_value(name);
+}
+
+// An agent runs in the operator's network. A user who chose the server would make it ask hosts that the user cannot
+// reach.
+Status check_endpoint(const spec::StorageRules& rules, const StorageAccess& access) {
+    const std::string wanted = endpoint_in([&](const std::string& name) { return given(access, name); });
+    const auto& known = rules.endpoints;
+    if (wanted.empty() || wanted == storage::own_s3_endpoint() ||
+        std::find(known.begin(), known.end(), wanted) != known.end())
+        return Done{};
+    return Error{ErrorCode::unauthorised,
+                 "the job's AWS_ENDPOINT_URL names " + wanted + ", which is not the S3 server of this node's agent",
+                 "leave it out, or ask who operates the node to list it as one of `endpoints` in --storage-rules"};
+}
+
+Status check_secrets(const StorageAccess& access) {
+    for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"})
+        if (given(access, name).empty())
+            return Error{ErrorCode::unauthorised,
+                         std::string("the run's own ") + name +
+                             " is not there: a job's secrets are forgotten when it ends. What is left at its storage "
+                             "path can be "
+                             "removed with the job's credentials and an S3 program",
+                         ""};
+    for (const auto& [name, value] : access.secrets)
+        for (const char c : value)
+            if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f)
+                return Error{ErrorCode::invalid, "the job's " + name + " has a space or a control character", ""};
+    return Done{};
+}
+
+}  // namespace
+
+Result<spec::StorageRules> load_storage_rules(const std::string& file) {
+    const auto unusable = [&](const std::string& why) {
+        return Error{ErrorCode::unreachable, "the storage rules in " + file + " cannot be used: " + why,
+                     "it must belong to root or the agent's user, and be writable by nobody else"};
+    };
+    const storage::Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat info{};
+    if (!opened.open() || ::fstat(opened.number(), &info) != 0) return unusable(std::strerror(errno));
+    if (const std::string why = weakness(file, info); !why.empty()) return unusable(why);
+    std::string text;
+    char piece[4096];
+    ssize_t got = 0;
+    constexpr std::size_t bytes_most = 1 << 20;
+    while (text.size() <= bytes_most && (got = ::read(opened.number(), piece, sizeof piece)) > 0)
+        text.append(piece, static_cast<std::size_t>(got));
+    if (got < 0) return unusable(std::strerror(errno));
+    spec::StorageRulesAnswer answer = spec::read_storage_rules(text);
+    if (answer.rules) return std::move(*answer.rules);
+    std::string all = "the storage rules in " + file + " cannot be used:";
+    for (const Problem& problem : answer.problems) all += "\n" + spec::problem_text(problem, file, text);
+    return Error{ErrorCode::unreachable, all, "configs/storage-rules.yaml shows every field"};
+}
+
+Status may_use_storage(const std::string& rules_file, const StorageAccess& access, const std::string& storage_path) {
+    const bool bucket = storage_path.starts_with("s3://");
+    spec::StorageRules rules;
+    if (!rules_file.empty()) {
+        auto read = load_storage_rules(rules_file);
+        if (!read) return read.error();
+        rules = std::move(*read);
+    }
+    if (bucket && access.own) return check_endpoint(rules, access);
+    if (!rules_file.empty()) return spec::may_use(rules, {access.user, access.queue}, storage_path);
+    static std::atomic<bool> told{false};
+    if (bucket && !told.exchange(true))
+        warn("without --storage-rules every user may name every s3:// path that this agent's credentials reach");
+    return Done{};
+}
+
+Result<std::unique_ptr<storage::Store>> open_bucket(const StorageAccess& access, const std::string& storage_path) {
+    if (!access.own) return storage::open_s3_store(storage_path);
+    if (Status fine = check_secrets(access); !fine) return fine.error();
+    return storage::open_s3_store(storage_path,
+                                  [access](const std::string& name) { return variable_of(access, name); });
+}
+
+Status keep_credentials(const StorageAccess& access, const std::string& attempt_directory) {
+    if (!access.own) return Done{};
+    const nlohmann::json values(access.secrets);
+    return write_whole(kept_file(attempt_directory), values.dump(), 0600, Durable::no);
+}
+
+void take_kept_credentials(StorageAccess& access, const std::string& attempt_directory) {
+    if (!access.own || !access.secrets.empty()) return;
+    const auto text = read_whole(kept_file(attempt_directory));
+    const nlohmann::json values = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+    if (!values.is_object()) return;
+    for (const auto& [name, value] : values.items())
+        if (value.is_string()) access.secrets[name] = value.get<std::string>();
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,60 @@
+// The agent's side of boards (runtime/worker/frames/board.hpp): one for each attempt whose workers can sit at one. What
+// is to be told at it is gathered, so that a round of answers is one wake-up.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "daemon/agent/machine/messages.hpp"
+#include "runtime/worker/frames/board.hpp"
+
+namespace rtrain::agent {
+
+// May ranks pass a round before this agent has heard of it? Where they are all of the attempt's, and nothing but their
+// coming decides.
+enum class Rounds { by_agent, by_ranks };
+
+class Boards {
+  public:
+    struct Place {
+        int descriptor = -1;
+        std::uint32_t seat = 0;
+    };
+    std::optional<Place> offer(AttemptKey attempt, std::uint32_t rank, const std::set<std::uint32_t>& ranks, Rounds);
+    void taken(AttemptKey attempt, std::uint32_t rank);  // it looks at its seat now
+    void left(AttemptKey attempt, std::uint32_t rank);
+    void close(AttemptKey attempt) { boards_.erase(attempt); }
+
+    bool answer(AttemptKey attempt, std::uint32_t rank, std::uint64_t index);  // false: it does not look here
+    void letter(AttemptKey attempt, std::uint32_t rank);
+    void ring();  // all boards with something to tell
+
+    // What the ranks have posted, round by round.
+    struct Heard {
+        AttemptKey attempt;
+        std::uint32_t rank = 0;
+        worker::Board::Posted posted;
+    };
+    std::vector<Heard> take();
+
+  private:
+    struct Seat {
+        std::uint32_t number = 0;
+        std::uint64_t taken = 0;  // up to this report
+        bool present = false;     // the rank looks at it
+    };
+    struct OfAttempt {
+        OfAttempt(worker::Board made, Rounds who) : board(std::move(made)), rounds(who) {}
+        worker::Board board;
+        Rounds rounds;
+        std::map<std::uint32_t, Seat> seats;             // by rank
+        std::map<std::uint32_t, std::uint64_t> answers;  // by rank, not told yet
+        bool news = false;
+    };
+    Seat* find(AttemptKey attempt, std::uint32_t rank, OfAttempt*& of);  // null: this rank does not look at a board
+    static void tell_answers(OfAttempt&);
+    std::map<AttemptKey, OfAttempt> boards_;
+};
+
+}  // namespace rtrain::agent

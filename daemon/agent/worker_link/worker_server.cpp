@@ -1,0 +1,234 @@
+// Sessions of workers. A frame's length is read and written by the socket; here are bodies.
+#include "daemon/agent/worker_link/worker_server.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/security/security.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::size_t frame_prefix = 4;  // encode() gives whole frames; the socket adds the length itself
+
+std::string body_of(const worker::FromAgent& message) { return worker::encode(message).substr(frame_prefix); }
+
+// The key is a secret of the job; a process of somebody else who has learned it is still not the job's.
+bool may_speak(std::int64_t peer, std::int64_t uid) {
+    return peer == 0 || peer == static_cast<std::int64_t>(::geteuid()) || (uid >= 0 && peer == uid);
+}
+
+}  // namespace
+
+struct WorkerServer::Session {
+    std::shared_ptr<net::Socket> socket;
+    std::optional<std::pair<AttemptKey, std::uint32_t>> who;
+    ProcessId process;
+};
+
+Result<std::string> socket_path(const std::string& data_dir) {
+    std::error_code failed;
+    const std::string absolute = std::filesystem::absolute(data_dir, failed).string();
+    const std::string near = absolute + "/run";
+    const bool root = ::geteuid() == 0;
+    const std::string far =
+        std::string(root ? "/run" : "/tmp") + "/rtrain-" + security::sha256_hex(absolute).substr(0, 16);
+    const std::string directory = near.size() < 80 && !root ? near : far;
+    // Root's workers may be other users: they may pass through, and the key tells who they are.
+    const std::uint32_t mode = root ? 0711 : 0700;
+    if (Status made = make_directory(directory, mode); !made) return made.error();
+    struct stat info{};
+    const bool ours = ::lstat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+    if (!ours || ::chmod(directory.c_str(), mode) != 0)
+        return Error{ErrorCode::conflict,
+                     directory + " belongs to someone else; workers' socket would not be safe there",
+                     "remove it, or choose another --data directory"};
+    return directory + "/workers.sock";
+}
+
+Result<std::unique_ptr<WorkerServer>> WorkerServer::listen(net::Loop& loop, const std::string& path, Feed feed,
+                                                           net::UnixLimits limits) {
+    std::unique_ptr<WorkerServer> server(new WorkerServer(std::move(feed)));
+    limits.stranger_bytes = worker::hello_bytes_max;
+    auto socket = net::listen_unix(
+        loop, path, [raw = server.get()](std::shared_ptr<net::Socket> one) { return raw->accept(std::move(one)); },
+        limits);
+    if (!socket) return socket.error();
+    if (::geteuid() == 0 && ::chmod(path.c_str(), 0666) != 0)
+        return Error{ErrorCode::io, "opening " + path + " to workers: " + std::strerror(errno), ""};
+    server->server_ = std::move(*socket);
+    return server;
+}
+
+net::SocketEvents WorkerServer::accept(std::shared_ptr<net::Socket> socket) {
+    auto session = std::make_shared<Session>();
+    session->socket = std::move(socket);
+    return {.on_text = [this, session](std::string text) { hear(session, text); },
+            .on_closed = [this, session](const std::string&) { closed(*session); }};
+}
+
+bool WorkerServer::current(const Session& session) const {
+    const auto found = session.who ? sockets_.find(*session.who) : sockets_.end();
+    return found != sockets_.end() && found->second == session.socket;
+}
+
+// An old connection's end is not the end of the one that came after it.
+void WorkerServer::closed(Session& session) {
+    const bool was_current = current(session);
+    session.socket.reset();
+    if (!was_current) return;
+    const auto [attempt, rank] = *session.who;
+    sockets_.erase(*session.who);
+    boards_.left(attempt, rank);
+    feed_(WorkerCut{attempt, rank});
+}
+
+void WorkerServer::hear(const std::shared_ptr<Session>& session, const std::string& text) {
+    auto message = worker::decode_from_worker(text);
+    if (!message) {
+        session->socket->send(body_of(worker::Refuse{message.error().message}));
+        return session->socket->close("a frame that cannot be read");
+    }
+    if (const auto* first = std::get_if<worker::Hello>(&*message)) return hello(session, *first);
+    if (!session->who) return session->socket->close("no hello");
+    if (!current(*session)) return session->socket->close("another connection of its rank came after it");
+    if (std::holds_alternative<worker::Release>(*message)) return release(*session);
+    const auto [attempt, rank] = *session->who;
+    if (std::holds_alternative<worker::BoardTaken>(*message)) return boards_.taken(attempt, rank);
+    feed_(WorkerSaid{attempt, rank, std::move(*message)});
+}
+
+std::vector<WorkerSaid> WorkerServer::posted() {
+    std::vector<WorkerSaid> said;
+    for (auto& [attempt, rank, posted] : boards_.take()) {
+        auto message = worker::decode_from_worker(posted.frame);
+        const auto* report = message ? std::get_if<worker::Report>(&*message) : nullptr;
+        if (report && report->index == posted.index) {
+            said.push_back({attempt, rank, std::move(*message), posted.interval_ms});
+        } else if (const auto found = sockets_.find({attempt, rank}); found != sockets_.end()) {
+            found->second->close("a frame at the board that is no report");
+        }
+    }
+    return said;
+}
+
+// Why this connection is not let in; empty: it is.
+std::string WorkerServer::why_not(const Session& session, const worker::Hello& hello) const {
+    if (session.who) return "a connection is for one rank, and this one has said which";
+    const auto found = admitted_.find(hello.attempt);
+    if (found == admitted_.end()) return "this agent has no attempt " + hello.attempt + " (any more)";
+    if (!security::equal_constant_time(found->second.key, hello.key)) return "wrong key for attempt " + hello.attempt;
+    if (const net::UnixPeer peer = net::unix_peer(*session.socket); !may_speak(peer.uid, found->second.uid))
+        return "attempt " + hello.attempt + " runs as user " + std::to_string(found->second.uid) +
+               ", and this process as user " + std::to_string(peer.uid) + "; start it as the run's user";
+    if (!found->second.ranks.contains(hello.rank))
+        return "attempt " + hello.attempt + " has no rank " + std::to_string(hello.rank) + " on this node";
+    if (hello.min_protocol > worker::protocol_version || hello.protocol < worker::oldest_protocol)
+        return "the worker speaks protocol " + std::to_string(hello.min_protocol) + " to " +
+               std::to_string(hello.protocol) + ", this agent " + std::to_string(worker::oldest_protocol) + " to " +
+               std::to_string(worker::protocol_version);
+    return {};
+}
+
+// Whether the process speaks for its rank from now on. One that does not is told who does, and what it may read.
+bool WorkerServer::takes_place(const std::shared_ptr<Session>& session, const worker::Hello& hello,
+                               const WorkerIdentity& of) {
+    std::optional<ProcessId> holder = holders_.holder(of.attempt, hello.rank, still_runs);
+    if (hello.place != worker::Place::not_wanted) {
+        const ProcessId now = holders_.claim(of.attempt, hello.rank, session->process, still_runs);
+        if (now == session->process) {
+            if (holder != now && of.holder_file) keep_holder(of.holder_file(hello.rank), now);
+            return true;
+        }
+        holder = now;
+    }
+    const std::int64_t pid = holder ? holder->pid : -1;
+    auto welcome = reading_ ? reading_(of.attempt, hello.rank) : std::nullopt;
+    if (hello.place == worker::Place::untold || !welcome) {
+        session->socket->send(body_of(worker::Refuse{"rank " + std::to_string(hello.rank) + " belongs to process " +
+                                                     std::to_string(pid) + ", which came first"}));
+    } else {
+        welcome->holder = pid;
+        session->socket->send(body_of(*welcome));
+    }
+    session->socket->close("the rank's place is another process's");
+    return false;
+}
+
+void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::Hello& hello) {
+    if (const std::string why = why_not(*session, hello); !why.empty()) {
+        session->socket->send(body_of(worker::Refuse{why}));
+        return session->socket->close(why);
+    }
+    const WorkerIdentity& of = admitted_.at(hello.attempt);
+    net::introduced(*session->socket);
+    session->process = process_of(net::unix_peer(*session->socket).pid);
+    if (!takes_place(session, hello, of)) return;
+    session->who = {of.attempt, hello.rank};
+    const auto before = std::exchange(sockets_[*session->who], session->socket);
+    if (before) before->close("its process has connected again");
+    if (hello.board)
+        board_askers_.insert(*session->who);
+    else
+        board_askers_.erase(*session->who);
+    boards_.left(of.attempt, hello.rank);
+    feed_(WorkerJoined{of.attempt, hello.rank, hello});
+}
+
+// The next process that wants the rank's place has it.
+void WorkerServer::release(const Session& session) {
+    holders_.release(session.who->first, session.who->second, session.process);
+    for (const auto& [text, of] : admitted_)
+        if (of.attempt == session.who->first && of.holder_file) ::unlink(of.holder_file(session.who->second).c_str());
+    session.socket->close("it gave its rank's place up");
+}
+
+void WorkerServer::admit(const std::string& attempt_text, WorkerIdentity identity) {
+    for (const std::uint32_t rank : identity.ranks)
+        if (const auto kept = identity.holder_file ? kept_holder(identity.holder_file(rank)) : std::nullopt)
+            holders_.restore(identity.attempt, rank, *kept);
+    admitted_.insert_or_assign(attempt_text, std::move(identity));
+}
+
+void WorkerServer::dismiss(AttemptKey attempt) {
+    std::erase_if(admitted_, [&](const auto& one) { return one.second.attempt == attempt; });
+    holders_.forget(attempt);
+    std::erase_if(board_askers_, [&](const Who& one) { return one.first == attempt; });
+    boards_.ring();
+    boards_.close(attempt);
+    for (auto at = sockets_.begin(); at != sockets_.end();) {
+        if (at->first.first != attempt) {
+            ++at;
+            continue;
+        }
+        const auto socket = at->second;
+        at = sockets_.erase(at);
+        socket->close("the attempt is over");
+    }
+}
+
+void WorkerServer::welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
+                           const std::set<std::uint32_t>& ranks, Rounds rounds) {
+    send(attempt, rank, message);
+    const auto found = sockets_.find({attempt, rank});
+    if (found == sockets_.end() || !board_askers_.contains({attempt, rank})) return;
+    if (const auto place = boards_.offer(attempt, rank, ranks, rounds))
+        net::send_with_descriptor(*found->second, body_of(worker::BoardOffer{place->seat}), place->descriptor);
+}
+
+void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message) {
+    const auto* answer = std::get_if<worker::Reported>(&message);
+    if (answer && !answer->directory && boards_.answer(attempt, rank, answer->index)) return;
+    const auto found = sockets_.find({attempt, rank});
+    if (found == sockets_.end()) return;  // it asks again when it is back
+    if (found->second->send(body_of(message))) return boards_.letter(attempt, rank);
+    const auto socket = found->second;  // it reads nothing, or is closed: what it missed it asks for when it is back
+    socket->close("it does not read what was sent to it");
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,70 @@
+// The Unix socket that workers dial: checks who they are, turns their frames into inputs and answers into frames.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/agent/machine/messages.hpp"
+#include "daemon/agent/worker_link/boards.hpp"
+#include "daemon/agent/worker_link/rank_holders.hpp"
+#include "daemon/net/unix.hpp"
+
+namespace rtrain::agent {
+
+struct WorkerIdentity {
+    AttemptKey attempt;
+    std::string key;
+    std::set<std::uint32_t> ranks;  // on this node
+    std::int64_t uid = -1;          // whose processes they are, beside root's and the agent's own; -1: the agent's own
+    // Of a rank: the file that tells the next agent who has its place. Empty: it is not kept.
+    std::function<std::string(std::uint32_t rank)> holder_file = {};
+};
+
+class WorkerServer {
+  public:
+    using Feed = std::function<void(Input)>;
+    using Reading = std::function<std::optional<worker::Welcome>(AttemptKey, std::uint32_t rank)>;
+    static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Feed feed,
+                                                        net::UnixLimits limits = {});
+
+    void admit(const std::string& attempt_text, WorkerIdentity identity);  // its workers may come
+    void dismiss(AttemptKey attempt);                                      // and may no more
+    void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
+    // And an offer of a seat at the board of this node's `ranks`, where the worker can take it.
+    void welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
+                 const std::set<std::uint32_t>& ranks, Rounds rounds);
+    // What a process is told that has not the rank's place, and only reads.
+    void answer_readers(Reading reading) { reading_ = std::move(reading); }
+    // What workers have said at their boards. To be heard before anything else: it was said before.
+    std::vector<WorkerSaid> posted();
+    void ring() { boards_.ring(); }  // after each step: what was sent to ranks that wait at a board
+
+  private:
+    struct Session;
+    using Who = std::pair<AttemptKey, std::uint32_t>;
+    explicit WorkerServer(Feed feed) : feed_(std::move(feed)) {}
+    net::SocketEvents accept(std::shared_ptr<net::Socket> socket);
+    void hear(const std::shared_ptr<Session>& session, const std::string& text);
+    void hello(const std::shared_ptr<Session>& session, const worker::Hello& hello);
+    std::string why_not(const Session& session, const worker::Hello& hello) const;
+    bool takes_place(const std::shared_ptr<Session>& session, const worker::Hello& hello, const WorkerIdentity& of);
+    void release(const Session& session);
+    bool current(const Session& session) const;
+    void closed(Session& session);
+
+    Feed feed_;
+    Reading reading_;
+    RankHolders holders_;
+    std::map<std::string, WorkerIdentity> admitted_;  // by RTRAIN_ATTEMPT
+    std::map<Who, std::shared_ptr<net::Socket>> sockets_;
+    std::set<Who> board_askers_;  // their library can sit at a board
+    Boards boards_;
+    std::unique_ptr<net::UnixServer> server_;
+};
+
+// A directory for sockets that stays the same over restarts, short enough for a socket's path (107 bytes).
+Result<std::string> socket_path(const std::string& data_dir);
+
+}  // namespace rtrain::agent

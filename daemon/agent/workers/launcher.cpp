@@ -1,0 +1,409 @@
+// Children of the agent: shims. The agent never waits for them; it watches descriptors.
+#include "daemon/agent/workers/launcher.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+namespace rtrain::agent {
+namespace {
+
+constexpr int ready_descriptor = 3, variables_descriptor = 4;  // of the shim
+
+int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+void pidfd_kill(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }
+
+std::int64_t number(const std::map<std::string, std::string>& words, const char* name) {
+    const auto found = words.find(name);
+    return found == words.end() ? 0 : std::strtoll(found->second.c_str(), nullptr, 10);
+}
+
+// Field 22 of /proc/PID/stat: two processes with one pid differ in it.
+std::uint64_t start_time(std::int64_t pid) {
+    const auto text = read_whole("/proc/" + std::to_string(pid) + "/stat");
+    if (!text) return 0;
+    auto at = text->rfind(')');
+    for (int field = 2; at != std::string::npos && field < 22; ++field) at = text->find(' ', at + 1);
+    return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at, nullptr, 10);
+}
+
+std::string this_boot() {
+    auto text = read_whole("/proc/sys/kernel/random/boot_id");
+    return text ? text->substr(0, text->find('\n')) : "";
+}
+
+bool still_runs(const std::map<std::string, std::string>& started) {
+    const auto boot = started.find("boot_id");
+    if (boot == started.end() || boot->second != this_boot()) return false;
+    const auto since = static_cast<std::uint64_t>(number(started, "start_time"));
+    return since != 0 && start_time(number(started, "pid")) == since;
+}
+
+// Pids are given again, in a container that was restarted even the same ones. Shims of an agent before this did not say
+// when they began.
+bool shim_is_meant(const std::map<std::string, std::string>& started) {
+    const auto since = static_cast<std::uint64_t>(number(started, "shim_start_time"));
+    return since == 0 ? still_runs(started) : start_time(number(started, "shim")) == since;
+}
+
+std::int64_t wall_us() {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1'000;
+}
+
+// Is `word` one of the NUL-ended words of a process's environment?
+bool has_word(const std::string& environment, const std::string& word) {
+    return ('\0' + environment).find('\0' + word + '\0') != std::string::npos;
+}
+
+struct Pointers {  // for exec: stays valid as long as the texts do
+    std::vector<std::string> texts;
+    std::vector<char*> pointers;
+    void close() {
+        for (std::string& text : texts) pointers.push_back(text.data());
+        pointers.push_back(nullptr);
+    }
+};
+
+std::string word_of(const WorkerStart& w, const std::string& name) {
+    const auto found = w.environment.find(name);
+    return name + "=" + (found == w.environment.end() ? "" : found->second);
+}
+
+Pointers arguments_of(const WorkerStart& w) {
+    Pointers out;
+    out.texts = {"rtrain",
+                 "__shim",
+                 w.directory,
+                 w.out,
+                 w.err,
+                 w.cwd,
+                 std::to_string(w.user.uid),
+                 std::to_string(w.user.gid),
+                 w.user.name,
+                 std::to_string(w.wait_ms),
+                 w.allow_setuid ? "allow-setuid" : "no-setuid",
+                 word_of(w, "RTRAIN_ATTEMPT"),
+                 word_of(w, "RTRAIN_NODE"),
+                 "--"};
+    out.texts.insert(out.texts.end(), w.program.begin(), w.program.end());
+    out.close();
+    return out;
+}
+
+// The worker's environment in memory that nobody can change any more, for the shim; -errno when there is none.
+int variables_of(const WorkerStart& w) {
+    std::string text;
+    for (const auto& [name, value] : w.environment) text.append(name + "=" + value.c_str()).push_back('\0');
+    const int memory = ::memfd_create("rtrain-environment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0) return -errno;
+    std::size_t done = 0;
+    while (done < text.size()) {
+        const ssize_t written = ::write(memory, text.data() + done, text.size() - done);
+        if (written <= 0) break;
+        done += static_cast<std::size_t>(written);
+    }
+    ::explicit_bzero(text.data(), text.size());
+    constexpr int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+    if (done == text.size() && ::fcntl(memory, F_ADD_SEALS, all) == 0) return memory;
+    const int error = errno;
+    ::close(memory);
+    return -error;
+}
+
+struct Handed {  // descriptors for the shim, above those that they become there
+    int ready = -1, variables = -1;
+};
+
+// The shim's pid, or -errno. It gets nothing of ours but the two, and no environment: it is root where the agent is.
+pid_t spawn_shim(const std::string& program, const WorkerStart& worker, const Handed& handed) {
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, handed.ready, ready_descriptor);
+    ::posix_spawn_file_actions_adddup2(&actions, handed.variables, variables_descriptor);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions, variables_descriptor + 1);
+    Pointers arguments = arguments_of(worker);
+    char* nothing[] = {nullptr};
+    pid_t pid = -1;
+    const int error = ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.pointers.data(), nothing);
+    ::posix_spawn_file_actions_destroy(&actions);
+    return error == 0 ? pid : -error;
+}
+
+// The shim found that it could not tell of the worker's end, and did not begin.
+ExitCause not_begun(const WorkerStart& worker, int error) {
+    const bool full = error == ENOSPC || error == EDQUOT;
+    return {.exit_code = 126,
+            .never_started = true,
+            .detail = "the agent cannot write into " + worker.directory + ": " + std::strerror(error) +
+                      (full ? "; make room on the file system of the agent's --data directory" : "")};
+}
+
+// For the shim. Without it the worker runs where the agent runs.
+void write_place(const WorkerStart& worker) {
+    std::string text;
+    if (!worker.cgroup.empty()) text += "cgroup " + worker.cgroup + "\n";
+    if (!worker.processors.empty()) text += "processors " + worker.processors + "\n";
+    if (text.empty()) return;
+    const std::string file = worker.directory + "/place";
+    if (!write_whole(file, text, 0600, Durable::no)) ::unlink(file.c_str());
+}
+
+}  // namespace
+
+struct Launcher::Child {
+    WorkerStart worker;
+    pid_t shim = -1;
+    bool ours = true;  // a child of this process: to be reaped
+    int pidfd = -1, ready = -1;
+    std::int64_t pid = 0;
+    ~Child() {
+        if (pidfd >= 0) ::close(pidfd);
+        if (ready >= 0) ::close(ready);
+    }
+};
+
+Launcher::Launcher(net::Loop& loop, std::string shim, WorkerEvents events)
+    : loop_(loop), shim_(std::move(shim)), events_(std::move(events)), memory_(memory_of_this_machine()) {}
+
+Launcher::~Launcher() {
+    for (auto& [name, child] : children_) {
+        if (child->ready >= 0) loop_.unwatch(child->ready);
+        if (child->pidfd >= 0) loop_.unwatch(child->pidfd);
+    }
+}
+
+void Launcher::fail_start(const WorkerStart& worker, const std::string& why) {
+    ExitCause cause{.exit_code = 126, .never_started = true, .detail = why};
+    loop_.post([this, key = worker.attempt, rank = worker.rank, cause] { events_.ended(key, rank, cause, wall_us()); });
+}
+
+void Launcher::start(const WorkerStart& worker) {
+    const Name name{worker.attempt, worker.rank};
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        return fail_start(worker, std::string("the agent has no descriptor left: ") + std::strerror(errno));
+    const int variables = variables_of(worker);
+    if (variables < 0) {
+        ::close(ends[0]);
+        ::close(ends[1]);
+        return fail_start(worker,
+                          std::string("the agent cannot hand over the environment: ") + std::strerror(-variables));
+    }
+    const Handed handed{.ready = ::fcntl(ends[1], F_DUPFD_CLOEXEC, variables_descriptor + 1),
+                        .variables = ::fcntl(variables, F_DUPFD_CLOEXEC, variables_descriptor + 1)};
+    write_place(worker);
+    auto child = std::make_unique<Child>();
+    child->worker = worker;
+    child->worker.environment.clear();  // secrets: not kept in memory for the life of the worker
+    child->ready = ends[0];
+    child->shim = handed.ready < 0 || handed.variables < 0 ? -EMFILE : spawn_shim(shim_, worker, handed);
+    for (const int one : {handed.ready, handed.variables, variables, ends[1]})
+        if (one >= 0) ::close(one);
+    if (child->shim < 0)
+        return fail_start(worker, std::string("the shim could not be started: ") + std::strerror(-child->shim));
+    child->pidfd = pidfd_open(child->shim);
+    children_[name] = std::move(child);
+    watch_start(name);
+    watch_end(name);
+}
+
+void Launcher::watch_start(const Name& name) {
+    loop_.watch_readable(children_[name]->ready, [this, name] {
+        const auto found = children_.find(name);
+        if (found == children_.end()) return;
+        Child& child = *found->second;
+        char byte = 0;
+        const bool started = ::read(child.ready, &byte, 1) == 1;
+        loop_.unwatch(child.ready);
+        ::close(std::exchange(child.ready, -1));
+        if (!started) return;  // its end says why
+        child.pid = number(read_words(child.worker.directory + "/started"), "pid");
+        events_.started(name.first, name.second, child.pid);
+    });
+}
+
+void Launcher::watch_end(const Name& name) {
+    const int pidfd = children_[name]->pidfd;
+    if (pidfd < 0) return loop_.post([this, name] { over(name); });
+    loop_.watch_readable(pidfd, [this, name] { over(name); });
+}
+
+void Launcher::over(const Name& name) {
+    const auto found = children_.find(name);
+    if (found == children_.end()) return;
+    if (found->second->ready >= 0) {  // both descriptors became ready: the start comes first
+        Child& child = *found->second;
+        char byte = 0;
+        const bool started = ::read(child.ready, &byte, 1) == 1;
+        loop_.unwatch(child.ready);
+        ::close(std::exchange(child.ready, -1));
+        if (started) child.pid = number(read_words(child.worker.directory + "/started"), "pid");
+        if (started) events_.started(name.first, name.second, child.pid);
+    }
+    const std::unique_ptr<Child> child = std::move(found->second);
+    children_.erase(found);
+    if (child->pidfd >= 0) loop_.unwatch(child->pidfd);
+    int status = 0;
+    const bool reaped = child->ours && child->shim > 0 && ::waitpid(child->shim, &status, WNOHANG) == child->shim;
+    const auto words = read_words(child->worker.directory + "/exit");
+    if (!words.empty()) {
+        return events_.ended(name.first, name.second, cause_of_end(*child, words), number(words, "wall_us"));
+    }
+    const auto started = read_words(child->worker.directory + "/started");
+    if (started.empty() && reaped && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        return events_.ended(name.first, name.second, not_begun(child->worker, WEXITSTATUS(status)), wall_us());
+    if (still_runs(started)) ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
+    const ExitCause cause{.signal = SIGKILL, .detail = "its shim (the worker's parent process) was killed"};
+    events_.ended(name.first, name.second, cause, wall_us());
+}
+
+ExitCause Launcher::cause_of_end(const Child& child, const std::map<std::string, std::string>& exit) {
+    ExitCause cause = cause_of_exit(exit, child.worker.program, child.worker.err);
+    if (cause.success() || cause.never_started) return cause;
+    const MemoryDeath death{.attempt = child.worker.attempt,
+                            .pid = number(read_words(child.worker.directory + "/started"), "pid"),
+                            .killed = cause.signal == SIGKILL || cause.exit_code == 128 + SIGKILL,
+                            .directly = cause.signal == SIGKILL,
+                            .peak_kib = number(exit, "rss_kib"),
+                            .kills_in_group = events_.oom_kills(child.worker.attempt)};
+    if (const auto evidence = memory_.explain(death)) {
+        cause.out_of_memory = true;
+        cause.detail = *evidence;
+    } else if (const std::string other = memory_.meanwhile(death); !cause.signal && !other.empty()) {
+        cause.detail += (cause.detail.empty() ? "" : "; ") + other;
+    }
+    return cause;
+}
+
+std::optional<std::int64_t> Launcher::adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
+                                            const std::string& err) {
+    const Name name{attempt, rank};
+    const auto started = read_words(directory + "/started");
+    auto child = std::make_unique<Child>();
+    child->worker = {.attempt = attempt, .rank = rank, .directory = directory, .err = err};
+    child->ours = false;
+    child->pid = number(started, "pid");
+    const bool ended = !read_words(directory + "/exit").empty();
+    const bool same_boot = started.contains("boot_id") && started.at("boot_id") == this_boot();
+    child->shim = static_cast<pid_t>(number(started, "shim"));
+    if (!ended && same_boot) child->pidfd = pidfd_open(child->shim);
+    if (child->pidfd >= 0 && !shim_is_meant(started)) ::close(std::exchange(child->pidfd, -1));
+    children_[name] = std::move(child);
+    watch_end(name);
+    if (started.empty()) return std::nullopt;
+    return number(started, "pid");
+}
+
+void Launcher::signal(AttemptKey attempt, std::uint32_t rank, int signal_number) {
+    const auto found = children_.find({attempt, rank});
+    if (found == children_.end()) return;
+    const auto started = read_words(found->second->worker.directory + "/started");
+    if (still_runs(started))
+        ::kill(static_cast<pid_t>(-number(started, "pid")), signal_number);
+    else if (started.empty() && signal_number == SIGKILL && found->second->pidfd >= 0)
+        pidfd_kill(found->second->pidfd);  // nobody knows the worker's pid; it dies with its shim
+}
+
+std::string end_of(const std::string& file, std::size_t most) {
+    const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return {};
+    std::string tail(most, '\0');
+    const off_t end = ::lseek(descriptor, 0, SEEK_END);
+    const ssize_t got =
+        ::pread(descriptor, tail.data(), tail.size(), std::max<off_t>(0, end - static_cast<off_t>(most)));
+    ::close(descriptor);
+    tail.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return tail;
+}
+
+std::string last_line(const std::string& file) {
+    std::string tail = end_of(file, 4096);
+    while (!tail.empty() && std::strchr(" \t\r\n", tail.back())) tail.pop_back();
+    const auto newline = tail.rfind('\n');
+    return (newline == std::string::npos ? tail : tail.substr(newline + 1)).substr(0, 300);
+}
+
+// In the words of libc, of Python's errno and of torch's TCPStore. The machine believes it before the first report
+// only.
+bool says_address_in_use(const std::string& err_file) {
+    const std::string tail = end_of(err_file, 64 << 10);
+    for (const char* words : {"Address already in use", "address already in use", "EADDRINUSE"})
+        if (tail.find(words) != std::string::npos) return true;
+    return false;
+}
+
+ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
+                        const std::string& err_file) {
+    ExitCause cause;
+    const int error = static_cast<int>(number(words, "error"));
+    if (words.contains("signal"))
+        cause.signal = static_cast<std::int32_t>(number(words, "signal"));
+    else
+        cause.exit_code = static_cast<std::int32_t>(number(words, "code"));
+    if (error != 0) {
+        const std::string name = program.empty() ? "" : program.front();
+        cause.never_started = true;
+        cause.detail = error == ENOENT ? "the entrypoint '" + name + "' does not exist on this node"
+                       : error == EACCES
+                           ? "the entrypoint '" + name + "' may not be executed (permission denied)"
+                           : "the entrypoint '" + name + "' could not be started: " + std::strerror(error);
+        return cause;
+    }
+    if (cause.exit_code == 0) return cause;
+    if (!cause.signal) cause.detail = last_line(err_file);
+    cause.address_in_use = says_address_in_use(err_file);
+    const bool of_shell = !program.empty() && (program.front() == "sh" || program.front() == "/bin/sh");
+    const bool not_found = cause.exit_code == 127 && cause.detail.find("not found") != std::string::npos;
+    const bool not_allowed = cause.exit_code == 126 && cause.detail.find("ermission denied") != std::string::npos;
+    cause.never_started = of_shell && (not_found || not_allowed);
+    return cause;
+}
+
+namespace {
+
+// A shim, and a worker that is not its program yet, have no environment: their arguments tell.
+bool carries(const std::string& process, const std::string& attempt_word, const std::string& node_word) {
+    const auto environment = read_whole(process + "/environ");
+    if (environment && has_word(*environment, attempt_word) && has_word(*environment, node_word)) return true;
+    const auto arguments = read_whole(process + "/cmdline");
+    return arguments && has_word(*arguments, "__shim") && has_word(*arguments, attempt_word) &&
+           has_word(*arguments, node_word);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> user_variables(const WorkerUser& user) {
+    if (user.uid < 0) return {};
+    return {{"HOME", user.home}, {"USER", user.name}, {"LOGNAME", user.name}};
+}
+
+std::size_t kill_strays(const std::string& attempt_text, const std::string& node) {
+    const std::string attempt_word = "RTRAIN_ATTEMPT=" + attempt_text, node_word = "RTRAIN_NODE=" + node;
+    std::size_t killed = 0;
+    DIR* processes = ::opendir("/proc");
+    if (!processes) return 0;
+    while (const dirent* entry = ::readdir(processes)) {
+        const long pid = std::strtol(entry->d_name, nullptr, 10);
+        if (pid <= 1 || pid == ::getpid()) continue;
+        if (!carries(std::string("/proc/") + entry->d_name, attempt_word, node_word)) continue;
+        if (::kill(static_cast<pid_t>(pid), SIGKILL) == 0) ++killed;
+    }
+    ::closedir(processes);
+    return killed;
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,85 @@
+// Starts workers through the shim, sees their ends at once (pidfd of the shim), and finds them again after a restart of
+// the agent by the shim's files.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/hardware/memory_kills.hpp"
+#include "daemon/net/loop/loop.hpp"
+
+namespace rtrain::agent {
+
+struct WorkerUser {  // uid -1: the agent's own
+    std::int64_t uid = -1, gid = -1;
+    std::string name = "-", home{};
+    std::vector<std::int64_t> groups{};  // all of the user's, as `UserRights` wears them
+};
+// HOME, USER and LOGNAME of a process that runs as the user; none for the agent's own.
+std::map<std::string, std::string> user_variables(const WorkerUser& user);
+
+struct WorkerStart {
+    AttemptKey attempt;
+    std::uint32_t rank = 0;
+    std::string directory, out, err, cwd;  // all exist but the files
+    WorkerUser user{};
+    std::int64_t wait_ms = 0;  // before it becomes its program
+    std::vector<std::string> program;
+    std::map<std::string, std::string> environment;
+    bool allow_setuid = false;           // its programs may gain rights
+    std::string cgroup{}, processors{};  // "0-3,8"; empty: where the agent runs
+};
+struct WorkerEvents {
+    std::function<void(AttemptKey, std::uint32_t rank, std::int64_t pid)> started;
+    std::function<void(AttemptKey, std::uint32_t rank, const ExitCause&, std::int64_t wall_us)> ended;
+    // Of this attempt alone, where somebody counts them.
+    std::function<std::optional<std::uint64_t>(AttemptKey)> oom_kills = [](AttemptKey) { return std::nullopt; };
+};
+
+class Launcher {
+  public:
+    // `shim`: the program that knows the verb __shim; usually /proc/self/exe.
+    Launcher(net::Loop& loop, std::string shim, WorkerEvents events);
+    ~Launcher();
+    void start(const WorkerStart& worker);
+    // The pid, when it was started at all; its end is told through `ended` (soon, when it is over already).
+    std::optional<std::int64_t> adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
+                                      const std::string& err);
+    void signal(AttemptKey attempt, std::uint32_t rank, int signal_number);
+    void look_at_memory(std::int64_t now_ms) { memory_.look(now_ms); }  // with each heartbeat
+
+  private:
+    struct Child;
+    using Name = std::pair<AttemptKey, std::uint32_t>;
+    void watch_start(const Name& name);
+    void watch_end(const Name& name);
+    void over(const Name& name);
+    void fail_start(const WorkerStart& worker, const std::string& why);
+
+    net::Loop& loop_;
+    std::string shim_;
+    WorkerEvents events_;
+    std::map<Name, std::unique_ptr<Child>> children_;
+    ExitCause cause_of_end(const Child& child, const std::map<std::string, std::string>& exit);
+
+    MemoryKills memory_;
+};
+
+// What the shim's `exit` file says, with the last lines of stderr.
+ExitCause cause_of_exit(const std::map<std::string, std::string>& words, const std::vector<std::string>& program,
+                        const std::string& err_file);
+std::string last_line(const std::string& file);
+std::string end_of(const std::string& file, std::size_t most);
+bool says_address_in_use(const std::string& err_file);
+// Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment, or as a shim's
+// arguments; how many there were.
+// The node is asked for because two agents of one cluster may share a machine.
+std::size_t kill_strays(const std::string& attempt_text, const std::string& node);
+
+}  // namespace rtrain::agent

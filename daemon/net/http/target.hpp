@@ -1,0 +1,19 @@
+// The target of a request: path and query, percent-decoded, or why it is refused.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::net {
+
+struct Target {
+    std::string path;
+    std::map<std::string, std::string, std::less<>> query;
+};
+
+Result<Target> parse_target(std::string_view text);
+
+}  // namespace rtrain::net

@@ -1,0 +1,19 @@
+// Parts of an explanation. Inside of the core only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scheduler/explain/explain.hpp"
+
+namespace rtrain::core {
+
+std::string ago(Duration duration);  // "12m", "2h11"
+// The nodes that have no room for any bundle, by kind of reason.
+void group_reasons(const Cluster& cluster, const Run& run, Time now, Explanation& answer);
+// What its queue, its place in the order and reservations say of it.
+std::vector<std::string> queue_rules(const Cluster& cluster, const Run& run, Time now);
+bool kept_out_by_quota(const Cluster& cluster, const Run& run);
+std::string eta_text(const Cluster& cluster, const Attempt& attempt, Time now);  // "ETA 2h11", "ETA unknown"
+
+}  // namespace rtrain::core

@@ -1,0 +1,114 @@
+// What the rules of the queue say of a run that waits: quota, order, reservation.
+#include <algorithm>
+
+#include "scheduler/explain/parts.hpp"
+#include "scheduler/index/cluster.hpp"
+#include "scheduler/model/derived.hpp"
+#include "scheduler/model/limits.hpp"
+#include "scheduler/queue/order.hpp"
+#include "scheduler/queue/shares.hpp"
+
+namespace rtrain::core {
+namespace {
+
+std::string names_of(const std::vector<NodeId>& nodes) {
+    std::string text;
+    for (std::size_t i = 0; i < nodes.size() && i < limits::names_shown; ++i)
+        text += (i == 0 ? "" : " ") + nodes[i].value;
+    if (nodes.size() > limits::names_shown)
+        text += " and " + std::to_string(nodes.size() - limits::names_shown) + " more";
+    return text;
+}
+
+// "queue "nlp" holds 32 of 32 GPU (quota), borrows 8 from "research""
+std::string quota_text(const Cluster& cluster, const std::string& queue, const Quotas& quotas) {
+    const QueueRules& rules = rules_of(cluster.queues, queue);
+    std::string text;
+    for (const auto& [name, quota] : rules.quota) {
+        const Sum held = amount_of(quotas.held(queue), name);
+        text += (text.empty() ? "" : ", ") + to_text(held) + " of its quota of " + to_text(quota) + " " + name;
+        if (held > quota) text += " (" + to_text(held - quota) + " borrowed from \"" + rules.parent + "\")";
+    }
+    return text.empty() ? "" : "quota: queue \"" + queue + "\" holds " + text;
+}
+
+// The quotas as a pass would see them at its turn: lenders claim back, and who goes before it was promised a part.
+Quotas quotas_at_turn(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
+    Quotas quotas(cluster);
+    claim_lent(quotas, cluster);
+    for (const RunId id : order) {
+        if (id == run.id) break;
+        const Run& other = cluster.runs.at(id);
+        if (other.nodes_reserved.empty()) continue;
+        const auto over = quotas.refuses(other.spec.queue, demand_of(other), borrower(other, cluster.meta.now));
+        if (!over) continue;
+        quotas.starts(id);
+        quotas.promise(other.spec.queue, demand_of(other));
+    }
+    return quotas;
+}
+
+std::string before_text(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
+    const Run* first = nullptr;
+    std::size_t count = 0;
+    for (const RunId id : order) {
+        if (id == run.id) break;
+        if (first == nullptr) first = &cluster.runs.at(id);
+        ++count;
+    }
+    if (first == nullptr) return "";
+    std::string why = " (it is older)";
+    if (first->spec.priority != run.spec.priority)
+        why = " (priority " + std::to_string(first->spec.priority) + ", this has " + std::to_string(run.spec.priority) +
+              ")";
+    else if (first->spec.queue != run.spec.queue && !first->nodes_reserved.empty() &&
+             cluster.meta.now - first->submitted >= limits::starves_after)
+        why = " (it has waited long, and has nodes reserved)";
+    else if (first->spec.queue != run.spec.queue)
+        why = " (queue \"" + first->spec.queue + "\" has had less of its share)";
+    return "order: " + std::to_string(count) + (count == 1 ? " run comes" : " runs come") + " before it, first " +
+           first->name + why;
+}
+
+std::string reservation_text(const Run& run, Time now) {
+    if (run.nodes_reserved.empty()) return "";
+    const std::string nodes = names_of(run.nodes_reserved);
+    if (run.reserved_from <= now) return "reserved: " + nodes + ", until they are free; nobody knows when";
+    return "reserved: " + nodes + ", expected to start in " + ago(run.reserved_from - now);
+}
+
+const Cluster& with_ledger(const Cluster& cluster, Cluster& made) {
+    if (cluster.ledger.in_step()) return cluster;
+    made = cluster;
+    made.ledger.catch_up(made);
+    return made;
+}
+
+}  // namespace
+
+bool kept_out_by_quota(const Cluster& cluster, const Run& run) {
+    if (cluster.queues.rules.empty()) return false;
+    Cluster made;
+    const Cluster& all = with_ledger(cluster, made);
+    const Quotas quotas = quotas_at_turn(all, run, queue_order(all));
+    return quotas.refuses(run.spec.queue, demand_of(run), borrower(run, all.meta.now)).has_value();
+}
+
+std::vector<std::string> queue_rules(const Cluster& cluster, const Run& run, Time now) {
+    Cluster made;
+    const Cluster& all = with_ledger(cluster, made);
+    const std::vector<RunId> order = queue_order(all);
+    const Quotas quotas = quotas_at_turn(all, run, order);
+    std::vector<std::string> lines;
+    const auto over = quotas.refuses(run.spec.queue, demand_of(run), borrower(run, now));
+    lines.push_back(over ? "quota: " + to_text(*over) : quota_text(all, run.spec.queue, quotas));
+    lines.push_back(before_text(all, run, order));
+    lines.push_back(reservation_text(run, now));
+    if (const auto last = all.attempts.find({.run = run.id, .number = run.attempts});
+        run.state == RunState::queued && last != all.attempts.end())
+        lines.push_back("last attempt: " + last->second.cause);
+    std::erase(lines, "");
+    return lines;
+}
+
+}  // namespace rtrain::core

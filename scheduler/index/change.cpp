@@ -1,0 +1,209 @@
+// Collects what one event changed: removals first, then the final value of each touched record, in the order of ids.
+#include "scheduler/index/change.hpp"
+
+#include <algorithm>
+
+#include "scheduler/model/derived.hpp"
+#include "scheduler/model/queue_use.hpp"
+
+namespace rtrain::core {
+namespace {
+
+template <class Map, class Key>
+auto& value_at(Map& map, const Key& key, const char* what) {
+    const auto found = map.find(key);
+    RTRAIN_CHECK(found != map.end(), std::string("no such ") + what);
+    return found->second;
+}
+
+}  // namespace
+
+Node& Change::edit(const NodeId& id) {
+    touched_nodes_.insert(id);
+    stale_.nodes.insert(id);
+    return value_at(cluster_.nodes, id, "node");
+}
+
+Run& Change::edit(RunId id) {
+    touched_runs_.insert(id);
+    stale_.runs.insert(id);
+    return value_at(cluster_.runs, id, "run");
+}
+
+Attempt& Change::edit(AttemptId id) {
+    touched_attempts_.insert(id);
+    stale_.attempts.insert(id);
+    return value_at(cluster_.attempts, id, "attempt");
+}
+
+Worker& Change::edit(AttemptId id, Rank rank) {
+    touched_workers_.insert({id, rank});
+    return value_at(cluster_.attempts, id, "attempt").workers.at(rank.value);
+}
+
+void Change::no_longer_waits(AttemptId id, const NodeId& node) {
+    touched_waits_.insert({id, node});
+    std::erase(value_at(cluster_.attempts, id, "attempt").nodes_waiting, node);
+}
+
+Checkpoint& Change::edit(const CheckpointKey& key) {
+    touched_checkpoints_.insert(key);
+    return value_at(cluster_.checkpoints, key, "checkpoint");
+}
+
+Meta& Change::edit_meta() {
+    meta_ = true;
+    return cluster_.meta;
+}
+
+void Change::add(Node node) {
+    touched_nodes_.insert(node.id);
+    stale_.nodes.insert(node.id);
+    cluster_.nodes.insert_or_assign(node.id, std::move(node));
+}
+
+void Change::add(Run run) {
+    touched_runs_.insert(run.id);
+    stale_.runs.insert(run.id);
+    cluster_.runs.insert_or_assign(run.id, std::move(run));
+}
+
+void Change::add(Attempt attempt) {
+    touched_attempts_.insert(attempt.id);
+    stale_.attempts.insert(attempt.id);
+    cluster_.attempts.insert_or_assign(attempt.id, std::move(attempt));
+}
+
+void Change::add(Checkpoint checkpoint) {
+    const CheckpointKey key{.run = checkpoint.run, .directory = checkpoint.directory};
+    touched_checkpoints_.insert(key);
+    cluster_.checkpoints.insert_or_assign(key, std::move(checkpoint));
+}
+
+void Change::erase(const NodeId& id) {
+    touched_nodes_.erase(id);
+    erased_nodes_.insert(id);
+    stale_.nodes.insert(id);
+    cluster_.nodes.erase(id);
+}
+
+void Change::erase(RunId id) {
+    touched_runs_.erase(id);
+    erased_runs_.insert(id);
+    stale_.runs.insert(id);
+    const RunId next{id.value + 1};
+    const auto first = cluster_.attempts.lower_bound({.run = id, .number = 0});
+    const auto last = cluster_.attempts.lower_bound({.run = next, .number = 0});
+    for (auto at = first; at != last; ++at) stale_.attempts.insert(at->first);
+    cluster_.attempts.erase(first, last);
+    cluster_.checkpoints.erase(cluster_.checkpoints.lower_bound({.run = id, .directory = {}}),
+                               cluster_.checkpoints.lower_bound({.run = next, .directory = {}}));
+    cluster_.runs.erase(id);
+}
+
+void Change::erase(const CheckpointKey& key) {
+    touched_checkpoints_.erase(key);
+    erased_checkpoints_.insert(key);
+    cluster_.checkpoints.erase(key);
+}
+
+void Change::renumber(AttemptId from, std::uint32_t number) {
+    Attempt attempt = value_at(cluster_.attempts, from, "attempt");
+    cluster_.attempts.erase(from);
+    touched_attempts_.erase(from);
+    erased_attempts_.insert(from);
+    stale_.attempts.insert(from);
+    attempt.id.number = number;
+    edit(from.run).attempts = number;
+    add(std::move(attempt));
+}
+
+void Change::configure(const Queues& queues) {
+    cluster_.queues = queues;
+    queues_ = true;
+}
+
+void Change::count_given_back() {
+    for (const AttemptId id : stale_.attempts) {
+        const auto found = cluster_.attempts.find(id);
+        if (found == cluster_.attempts.end() || !terminal(found->second.state)) continue;
+        const auto run = cluster_.runs.find(id.run);
+        if (run == cluster_.runs.end() || !cluster_.ledger.live_attempts().contains(id)) continue;
+        for (std::size_t rank = 0; rank < found->second.workers.size(); ++rank) {
+            rtrain::add(given_back_, demand_of(run->second, rank));
+            given_back_on_.insert(found->second.workers[rank].seat.node);
+        }
+    }
+}
+
+void Change::settle() {
+    if (stale_.nodes.empty() && stale_.runs.empty() && stale_.attempts.empty() && !queues_) return;
+    count_given_back();
+    cluster_.ledger.update(cluster_, stale_);
+    stale_ = {};
+    if (!cluster_.queues.rules.empty()) charge();
+}
+
+// What a queue holds has changed: until now it held what its record says.
+void Change::charge() {
+    for (const auto& [queue, held] : cluster_.ledger.held()) {
+        const auto known = cluster_.use.find(queue);
+        if (known == cluster_.use.end() ? held.empty() : recorded_as(known->second.held, held)) continue;
+        QueueUse before = known == cluster_.use.end() ? QueueUse{} : known->second;
+        if (known == cluster_.use.end()) before.at = now_;
+        before.queue = queue;
+        cluster_.use.insert_or_assign(queue, charged(before, saturated(held), now_, cluster_.queues.half_life));
+        touched_use_.insert(queue);
+    }
+}
+
+void Change::note(const std::string& text) { out_.note += (out_.note.empty() ? "" : "; ") + text; }
+
+// Time is persisted with every change, and only then: an event that changes nothing leaves no trace.
+void Change::save_values() {
+    const std::size_t values = erased_nodes_.size() + erased_runs_.size() + erased_attempts_.size() +
+                               erased_checkpoints_.size() + touched_nodes_.size() + touched_runs_.size() +
+                               touched_attempts_.size() + touched_waits_.size() + touched_workers_.size() +
+                               touched_checkpoints_.size() + touched_use_.size() + (queues_ ? 1 : 0);
+    if (values == 0 && !meta_) return;
+    cluster_.meta.now = now_;
+    out_.save.reserve(values + 1);
+    out_.save.emplace_back(cluster_.meta);
+    for (const NodeId& id : erased_nodes_) out_.save.emplace_back(EraseNode{id});
+    for (const RunId id : erased_runs_) out_.save.emplace_back(EraseRun{id});
+    for (const AttemptId id : erased_attempts_) out_.save.emplace_back(EraseAttempt{id});
+    for (const CheckpointKey& key : erased_checkpoints_) out_.save.emplace_back(EraseCheckpoint{key});
+    for (const NodeId& id : touched_nodes_) out_.save.emplace_back(cluster_.nodes.at(id));
+    for (const RunId id : touched_runs_) out_.save.emplace_back(cluster_.runs.at(id));
+    save_attempts();
+    for (const CheckpointKey& key : touched_checkpoints_) out_.save.emplace_back(cluster_.checkpoints.at(key));
+    if (queues_) out_.save.emplace_back(cluster_.queues);
+    for (const std::string& queue : touched_use_) out_.save.emplace_back(cluster_.use.at(queue));
+}
+
+// One that is saved whole has its parts in it.
+void Change::save_attempts() {
+    for (const AttemptId id : touched_attempts_) out_.save.emplace_back(cluster_.attempts.at(id));
+    for (const auto& [id, node] : touched_waits_)
+        if (!touched_attempts_.contains(id) && cluster_.attempts.contains(id))
+            out_.save.emplace_back(AttemptNode{.attempt = id, .node = node});
+    for (const auto& [id, rank] : touched_workers_) {
+        const auto found = cluster_.attempts.find(id);
+        if (touched_attempts_.contains(id) || found == cluster_.attempts.end()) continue;
+        const Worker& worker = found->second.workers[rank.value];
+        out_.save.emplace_back(AttemptWorker{.attempt = id,
+                                             .rank = rank,
+                                             .state = worker.state,
+                                             .pid = worker.pid,
+                                             .exit = worker.exit,
+                                             .exit_wall_us = worker.exit_wall_us});
+    }
+}
+
+Decision Change::finish() {
+    settle();
+    save_values();
+    return std::move(out_);
+}
+
+}  // namespace rtrain::core

@@ -1,0 +1,46 @@
+// The whole state of a cluster: its records, and the index that follows from them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scheduler/index/ledger.hpp"
+#include "scheduler/model/records.hpp"
+
+namespace rtrain {
+
+struct Cluster {
+    Meta meta;
+    std::map<NodeId, Node> nodes;
+    std::map<RunId, Run> runs;
+    std::map<AttemptId, Attempt> attempts;
+    std::map<CheckpointKey, Checkpoint> checkpoints;
+    Queues queues;
+    std::map<std::string, QueueUse> use;  // of configured queues
+    Ledger ledger;                        // follows from the records
+    bool operator==(const Cluster&) const = default;
+};
+
+// clang-format off: one a line where they fit
+const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run);  // the newest commit that is not being deleted; null: none
+NodeId deletes_for(const Cluster& cluster, const Run& run);  // whom to have a checkpoint removed by; empty: nobody is ready
+std::vector<NodeView> node_views(const Cluster& cluster);     // free amounts, from attempts that hold bundles
+
+namespace core {
+
+const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null: none
+// The attempt an agent means. A claim may have moved it to a higher number than the agent was asked for: numbers that
+// a claim skipped have no record, so the next recorded number is the one.
+const Attempt* meant_attempt(const Cluster& cluster, AttemptId asked);
+bool waits_for_others(const Cluster& cluster, const Run& run);  // it had to leave its seats, and has no others yet
+std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node);
+std::string name_of(const Cluster& cluster, RunId run);
+std::optional<Time> limit_of(const Cluster& cluster, const Run& run);  // when limits.* ends it; none: none counts now
+Sums held_by(const Cluster& cluster, const Attempt& attempt);
+std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run);  // those that are not being deleted
+bool newer(const Checkpoint& a, const Checkpoint& b);
+
+}  // namespace core
+}  // namespace rtrain

@@ -1,0 +1,198 @@
+// Nodes in the ledger: who lives where and what is free. A node's free amounts are its totals less exact sums of what
+// is held, shown as zero where a node came back smaller than what a stopping attempt still holds.
+#include <algorithm>
+
+#include "scheduler/index/cluster.hpp"
+#include "scheduler/model/derived.hpp"
+#include "scheduler/placement/room.hpp"
+
+namespace rtrain {
+
+const std::set<AttemptId>& Ledger::on_node(const NodeId& node) const {
+    static const std::set<AttemptId> nobody;
+    const auto found = standing_.find(node);
+    return found == standing_.end() ? nobody : found->second.attempts;
+}
+
+const NodeView* Ledger::node(const NodeId& id) const {
+    const auto found = places_.find(id);
+    return found == places_.end() ? nullptr : &views_[found->second];
+}
+
+void Ledger::sum(const NodeView& view, int sign) {
+    if (view.state != NodeState::ready) return;
+    for (const auto& [name, amount] : view.free) free_[name].ticks += sign * amount.ticks;
+    std::int64_t gpus = 0;
+    for (const Amount gpu : view.gpus_free) gpus += gpu.ticks;
+    if (gpus > 0) free_[std::string(gpu_key)].ticks += sign * gpus;
+}
+
+void Ledger::sum_totals(const NodeView& view, int sign) {
+    if (view.state == NodeState::lost) return;
+    Resources all = view.total;
+    if (!view.gpus_free.empty()) all[std::string(gpu_key)] = units(static_cast<std::int64_t>(view.gpus_free.size()));
+    sign > 0 ? add(totals_, all) : subtract(totals_, all);
+}
+
+void Ledger::refresh(NodeView& view, const Standing& standing) {
+    view.free = view.total;
+    std::erase_if(view.free, [](const auto& entry) { return entry.second.ticks == 0; });
+    for (const auto& [name, amount] : standing.held) {
+        const auto found = view.free.find(name);
+        if (name == gpu_key || found == view.free.end()) continue;
+        found->second = found->second - std::min(found->second, amount);
+        if (found->second.ticks == 0) view.free.erase(found);
+    }
+    for (std::size_t device = 0; device < view.gpus_free.size(); ++device) {
+        const Amount held = device < standing.gpus_held.size() ? standing.gpus_held[device] : Amount{};
+        view.gpus_free[device] = units(1) - std::min(units(1), held);
+    }
+}
+
+// Shows what has changed of a node's free amounts.
+void Ledger::show(const NodeId& id, const Standing& standing, const Resources& changed,
+                  const std::vector<GpuShare>& shares) {
+    const auto found = places_.find(id);
+    if (found == places_.end()) return;
+    NodeView& view = views_[found->second];
+    const bool ready = view.state == NodeState::ready;
+    bool more = false;
+    for (const auto& [name, ignored] : changed) {
+        const Amount total = amount_of(view.total, name);
+        if (name == gpu_key || total.ticks == 0) continue;
+        const Amount was = amount_of(view.free, name);
+        const Amount free = total - std::min(total, amount_of(standing.held, name));
+        more |= free > was;
+        if (ready) free_[name].ticks += free.ticks - was.ticks;
+        if (free.ticks == 0)
+            view.free.erase(name);
+        else
+            view.free.insert_or_assign(name, free);
+    }
+    std::int64_t gpus = 0;
+    for (const GpuShare& share : shares) {
+        if (share.device >= view.gpus_free.size()) continue;
+        Amount& device = view.gpus_free[share.device];
+        const Amount free = units(1) - std::min(units(1), standing.gpus_held[share.device]);
+        gpus += free.ticks - device.ticks;
+        more |= free > device;
+        device = free;
+    }
+    if (ready && gpus != 0) free_[std::string(gpu_key)].ticks += gpus;
+    if (more) gains_.add(id);
+    index_.put_free(view);
+}
+
+// What present nodes could ever hold, where a node that changes from `before` to `now` matters for it (null: none).
+void Ledger::forget_ever(const NodeView* before, const NodeView* now) {
+    std::erase_if(ever_, [&](const auto& known) {
+        const auto& [shape, could] = known;
+        const NodeView* node = could ? before : now;
+        if (node == nullptr) return false;
+        const std::vector<Amount> gpus(node->gpus_free.size(), units(1));
+        return placing::takes_one(*node, shapes_[shape].gang, node->total, gpus);
+    });
+}
+
+void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
+    const auto record = cluster.nodes.find(id);
+    const auto known = places_.find(id);
+    gains_.add(id);
+    if (known != places_.end()) {
+        sum(views_[known->second], -1);
+        sum_totals(views_[known->second], -1);
+    }
+    if (record == cluster.nodes.end()) {
+        if (known == places_.end()) return;
+        forget_ever(&views_[known->second], nullptr);
+        views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(known->second));
+        behind_.erase(behind_.begin() + static_cast<std::ptrdiff_t>(known->second));
+        for (auto& [other, place] : places_) place -= place > known->second ? 1 : 0;
+        places_.erase(known);
+        index_.erase(id);
+        return;
+    }
+    const Node& node = record->second;
+    NodeView view{.id = id,
+                  .state = node.state,
+                  .labels = node.labels,
+                  .total = node.total,
+                  .free = {},
+                  .gpus_free = std::vector<Amount>(node.gpus, units(1))};
+    refresh(view, standing_[id]);
+    sum(view, +1);
+    sum_totals(view, +1);
+    index_.put(view);
+    forget_ever(known == places_.end() ? nullptr : &views_[known->second], &view);
+    if (known != places_.end()) {
+        views_[known->second] = std::move(view);
+        return;
+    }
+    const auto after = std::lower_bound(views_.begin(), views_.end(), id,
+                                        [](const NodeView& one, const NodeId& wanted) { return one.id < wanted; });
+    const auto place = static_cast<std::size_t>(after - views_.begin());
+    for (auto& [other, at] : places_) at += at >= place ? 1 : 0;
+    places_.emplace(id, place);
+    views_.insert(after, std::move(view));
+    behind_.insert(behind_.begin() + static_cast<std::ptrdiff_t>(place), Doors{0});
+    put_behind(place, kept_.doors_of(id));
+}
+
+void Ledger::hold(const Cluster& cluster, const Attempt& attempt) {
+    const Run& run = cluster.runs.at(attempt.id.run);
+    Held held;
+    held.queue = run.spec.queue;
+    for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
+        const Seat& seat = attempt.workers[rank].seat;
+        auto& [sum, shares] = held.by_node[seat.node];
+        add(sum, demand_of(run, rank));
+        shares.insert(shares.end(), seat.gpus.begin(), seat.gpus.end());
+    }
+    for (const auto& [id, what] : held.by_node) {
+        const auto& [sum, shares] = what;
+        Standing& standing = standing_[id];
+        standing.attempts.insert(attempt.id);
+        add(standing.held, sum);
+        for (const GpuShare& share : shares) {
+            if (share.device >= standing.gpus_held.size()) standing.gpus_held.resize(share.device + 1);
+            standing.gpus_held[share.device] = standing.gpus_held[share.device] + share.amount;
+        }
+        show(id, standing, sum, shares);
+        add(held.total, sum);
+    }
+    add(held_[held.queue], held.total);
+    live_attempts_.insert(attempt.id);
+    attempts_.emplace(attempt.id, std::move(held));
+}
+
+void Ledger::let_go(AttemptId id) {
+    const auto found = attempts_.find(id);
+    if (found == attempts_.end()) return;
+    for (const auto& [node, what] : found->second.by_node) {
+        const auto& [sum, shares] = what;
+        Standing& standing = standing_.at(node);
+        standing.attempts.erase(id);
+        subtract(standing.held, sum);
+        for (const GpuShare& share : shares)
+            standing.gpus_held[share.device] = standing.gpus_held[share.device] - share.amount;
+        show(node, standing, sum, shares);
+        if (standing.attempts.empty() && !places_.contains(node)) standing_.erase(node);
+    }
+    subtract(held_[found->second.queue], found->second.total);
+    live_attempts_.erase(id);
+    attempts_.erase(found);
+}
+
+// The seats of an attempt never change: it is held from its placing to its end.
+void Ledger::renew_attempt(const Cluster& cluster, AttemptId id) {
+    const auto record = cluster.attempts.find(id);
+    const bool lives =
+        record != cluster.attempts.end() && !terminal(record->second.state) && cluster.runs.contains(id.run);
+    if (lives == live_attempts_.contains(id)) return;
+    if (lives)
+        hold(cluster, record->second);
+    else
+        let_go(id);
+}
+
+}  // namespace rtrain

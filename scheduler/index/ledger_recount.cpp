@@ -1,0 +1,112 @@
+// The ledger and its index of free slots against a recount from the records: what the deltas have left wrong. Asked by
+// `invariants`, after every event of a simulation or a test.
+#include <algorithm>
+
+#include "scheduler/index/cluster.hpp"
+
+namespace rtrain {
+namespace {
+
+bool nothing(const Amount& amount) { return amount.ticks == 0; }
+
+Resources without_zeros(Resources resources) {
+    std::erase_if(resources, [](const auto& entry) { return nothing(entry.second); });
+    return resources;
+}
+
+std::vector<Amount> without_zeros(std::vector<Amount> devices) {
+    while (!devices.empty() && nothing(devices.back())) devices.pop_back();
+    return devices;
+}
+
+}  // namespace
+
+std::map<std::string, Sums> Ledger::held_now() const {
+    std::map<std::string, Sums> held = held_;
+    std::erase_if(held, [](const auto& entry) { return entry.second.empty(); });
+    return held;
+}
+
+// Who waits where; shapes by what they ask, since their numbers come from the order in which they came.
+std::vector<std::string> Ledger::waiting_text() const {
+    std::vector<std::string> lines;
+    for (const auto& [line, batches] : waiting_)
+        for (const auto& [shape, batch] : batches) {
+            std::string text = std::to_string(line.priority) + " " + line.queue + " " + shape_keys_[shape] + " x" +
+                               std::to_string(shapes_[shape].waiting) + ":";
+            for (const Waiter& waiter : batch.by_age)
+                text += " " + std::to_string(waiter.submitted.ms) + "ms " + std::to_string(waiter.id.value);
+            text += " /";
+            for (const auto& [length, id] : batch.by_length)
+                text += " " + std::to_string(length.ms) + "ms " + std::to_string(id.value);
+            lines.push_back(std::move(text));
+        }
+    std::sort(lines.begin(), lines.end());
+    return lines;
+}
+
+void Ledger::compare_nodes(const Cluster& cluster, const Ledger& recount, std::vector<std::string>& wrong) const {
+    const auto blame = [&wrong](const NodeId& id, const std::string& what) {
+        wrong.push_back("ledger: " + what + " of node " + id.value + " differ from a recount");
+    };
+    if (views_.size() != recount.views_.size()) return wrong.push_back("ledger: the nodes differ from a recount");
+    const std::vector<NodeView> naive = node_views(cluster);  // shares no code with the deltas
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+        const NodeView& view = views_[i];
+        if (view != recount.views_[i]) blame(view.id, "free amounts");
+        if (view.free != without_zeros(naive[i].free) || view.gpus_free != naive[i].gpus_free)
+            blame(view.id, "free amounts, counted by attempt,");
+        const NodeView* indexed = index_.find(view.id);
+        if (indexed == nullptr || *indexed != view) blame(view.id, "free amounts in the index");
+        if (on_node(view.id) != recount.on_node(view.id)) blame(view.id, "attempts");
+    }
+    for (const auto& [id, standing] : standing_) {
+        const auto found = recount.standing_.find(id);
+        const Standing none{};
+        const Standing& other = found == recount.standing_.end() ? none : found->second;
+        if (standing.held != other.held || without_zeros(standing.gpus_held) != without_zeros(other.gpus_held))
+            blame(id, "held amounts");
+    }
+}
+
+std::vector<std::string> Ledger::faults(const Cluster& cluster) const {
+    std::vector<std::string> wrong = index_.faults();
+    Ledger recount;
+    recount.catch_up(cluster);
+    const auto expect = [&wrong](bool holds, const std::string& what) {
+        if (!holds) wrong.push_back("ledger: " + what + " differ from a recount");
+    };
+    compare_nodes(cluster, recount, wrong);
+    const auto free_on_ready = [](const Ledger& ledger) {
+        auto free = ledger.free_;
+        std::erase_if(free, [](const auto& entry) { return entry.second.ticks == 0; });
+        return free;
+    };
+    expect(kept_.nodes() == recount.kept_.nodes(), "nodes kept for runs");
+    expect(ends_ == recount.ends_ && restless_ == recount.restless_, "expected ends");
+    expect(free_on_ready(*this) == free_on_ready(recount), "free amounts of all ready nodes");
+    expect(totals_ == recount.totals_, "totals");
+    expect(held_now() == recount.held_now(), "what queues hold");
+    expect(live_attempts_ == recount.live_attempts_, "live attempts");
+    expect(waiting_text() == recount.waiting_text(), "waiting runs");
+    expect(fresh_ == recount.fresh_ && reserving_ == recount.reserving_, "runs that are fresh, or reserve,");
+    expect(live_names_ == recount.live_names_ && submitted_ == recount.submitted_, "names or keys of submission");
+    expect(limits_ == recount.limits_ && retries_ == recount.retries_ && reservations_ == recount.reservations_ &&
+               growths_ == recount.growths_ && starves_ == recount.starves_,
+           "times of runs");
+    expect(asked_ == recount.asked_ && drained_ == recount.drained_, "deadlines");
+    expect(elastic_ == recount.elastic_, "elastic runs");
+    expect(dependents_ == recount.dependents_ && array_waiting_ == recount.array_waiting_, "runs that wait for others");
+    for (Shape shape : shapes_)
+        for (const auto& [open, ignored] : std::map(shape.full))
+            expect(!still_full(shape, open) || rtrain::place(nodes(open), shape.gang).verdict != Verdict::feasible_now,
+                   "gangs that found no room");
+    for (const auto& [shape, could] : ever_) {
+        const auto known = recount.shape_numbers_.find(shape_keys_[shape]);
+        expect(known == recount.shape_numbers_.end() || recount.ever(known->second) == could,
+               "verdicts on the empty cluster");
+    }
+    return wrong;
+}
+
+}  // namespace rtrain

@@ -1,0 +1,73 @@
+// Deadlines in the ledger: of attempts that are asked for a checkpoint, and of nodes that drain. They are due until the
+// records say otherwise.
+#include "scheduler/index/cluster.hpp"
+#include "scheduler/model/derived.hpp"
+
+namespace rtrain {
+namespace {
+
+template <class Id>
+void put(std::set<std::pair<Time, Id>>& times, std::map<Id, Time>& known, const Id& id, std::optional<Time> time) {
+    if (const auto before = known.find(id); before != known.end()) {
+        times.erase({before->second, id});
+        known.erase(before);
+    }
+    if (!time) return;
+    times.insert({*time, id});
+    known.emplace(id, *time);
+}
+
+template <class Id>
+std::vector<Id> until(const std::set<std::pair<Time, Id>>& times, Time now) {
+    std::vector<Id> ids;
+    for (auto at = times.begin(); at != times.end() && at->first <= now; ++at) ids.push_back(at->second);
+    return ids;
+}
+
+}  // namespace
+
+void Ledger::renew_ask(const Cluster& cluster, AttemptId id) {
+    const auto found = cluster.attempts.find(id);
+    std::optional<Time> deadline;
+    if (found != cluster.attempts.end() && found->second.state == AttemptState::running && found->second.ask)
+        deadline = found->second.ask->deadline;
+    put(asked_, asked_until_, id, deadline);
+}
+
+void Ledger::renew_drain(const Cluster& cluster, const NodeId& id) {
+    const auto found = cluster.nodes.find(id);
+    put(drained_, drained_until_, id, found == cluster.nodes.end() ? std::nullopt : found->second.drain_deadline);
+}
+
+// An end that does not move while time passes stands in order; of the others there are few.
+void Ledger::renew_end(const Cluster& cluster, AttemptId id) {
+    std::optional<Release> release;
+    const bool lives = live_attempts_.contains(id);
+    if (lives) {
+        const Attempt& attempt = cluster.attempts.at(id);
+        const Run& run = cluster.runs.at(id.run);
+        const bool rests =
+            attempt.state == AttemptState::running && run.started.ms != 0 && run.spec.stop_at.empty() && !attempt.ask;
+        if (rests)
+            release = {
+                .end = core::wall_time_end(run).value_or(unknown_end), .placed = attempt.placed_at, .attempt = id};
+    }
+    const auto before = end_of_.find(id);
+    if (release && before != end_of_.end() && before->second == *release) return;
+    if (before != end_of_.end()) {
+        ends_.erase(before->second);
+        end_of_.erase(before);
+    }
+    if (lives && !release)
+        restless_.insert(id);
+    else
+        restless_.erase(id);
+    if (!release) return;
+    ends_.insert(*release);
+    end_of_.emplace(id, *release);
+}
+
+std::vector<AttemptId> Ledger::asked_until(Time now) const { return until(asked_, now); }
+std::vector<NodeId> Ledger::drained_until(Time now) const { return until(drained_, now); }
+
+}  // namespace rtrain

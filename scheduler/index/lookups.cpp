@@ -1,0 +1,94 @@
+// What is looked up in a cluster's records.
+#include <algorithm>
+
+#include "scheduler/index/cluster.hpp"
+#include "scheduler/model/derived.hpp"
+
+namespace rtrain {
+
+NodeId deletes_for(const Cluster& cluster, const Run& run) {
+    const auto ready = [&](const NodeId& id) {
+        const auto node = cluster.nodes.find(id);
+        return node != cluster.nodes.end() && node->second.state == NodeState::ready;
+    };
+    const auto last = cluster.attempts.find({.run = run.id, .number = run.attempts});
+    if (last != cluster.attempts.end())
+        for (const NodeId& id : core::nodes_of(last->second))
+            if (ready(id)) return id;
+    for (const auto& [id, node] : cluster.nodes)
+        if (ready(id)) return id;
+    return {};
+}
+
+const Checkpoint* latest_checkpoint(const Cluster& cluster, RunId run) {
+    const Checkpoint* latest = nullptr;
+    for (const Checkpoint* checkpoint : core::kept_ones(cluster, run))
+        if (latest == nullptr || core::newer(*checkpoint, *latest)) latest = checkpoint;
+    return latest;
+}
+
+namespace core {
+
+const Attempt* live_attempt(const Cluster& cluster, RunId id) {
+    const auto run = cluster.runs.find(id);
+    if (run == cluster.runs.end() || terminal(run->second.state) || run->second.attempts == 0) return nullptr;
+    const auto found = cluster.attempts.find({.run = id, .number = run->second.attempts});
+    return found == cluster.attempts.end() || terminal(found->second.state) ? nullptr : &found->second;
+}
+
+const Attempt* meant_attempt(const Cluster& cluster, AttemptId asked) {
+    const auto found = cluster.attempts.lower_bound(asked);
+    return found == cluster.attempts.end() || found->first.run != asked.run ? nullptr : &found->second;
+}
+
+bool waits_for_others(const Cluster& cluster, const Run& run) {
+    const auto last = cluster.attempts.find({.run = run.id, .number = run.attempts});
+    return last != cluster.attempts.end() && last->second.state == AttemptState::stopped;
+}
+
+std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node) {
+    Ledger made;
+    const auto& live = in_step(cluster, made).on_node(node);
+    std::vector<AttemptId> ids;
+    for (const AttemptId id : live) {  // the ledger is as old as the last settling
+        const auto found = cluster.attempts.find(id);
+        if (found != cluster.attempts.end() && !terminal(found->second.state)) ids.push_back(id);
+    }
+    return ids;
+}
+
+std::string name_of(const Cluster& cluster, RunId run) {
+    const auto found = cluster.runs.find(run);
+    return found == cluster.runs.end() ? run_id_text(cluster.meta.cluster_id, run) : found->second.name;
+}
+
+std::optional<Time> limit_of(const Cluster& cluster, const Run& run) {
+    if (terminal(run.state) || run.state == RunState::stopping || is_held_back(run)) return std::nullopt;
+    if (run.started.ms != 0) return waits_for_others(cluster, run) ? std::nullopt : wall_time_end(run);
+    const bool never_placed = run.state == RunState::queued && run.attempts == 0;
+    if (!never_placed || !run.spec.queue_time_limit) return std::nullopt;
+    return (run.let_go.ms == 0 ? run.submitted : run.let_go) + *run.spec.queue_time_limit;
+}
+
+Sums held_by(const Cluster& cluster, const Attempt& attempt) {
+    Sums held;
+    for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank)
+        add(held, demand_of(cluster.runs.at(attempt.id.run), rank));
+    return held;
+}
+
+// The news of an older attempt's commit may come after those of a newer one: the attempt comes first.
+bool newer(const Checkpoint& a, const Checkpoint& b) {
+    return a.attempt != b.attempt ? a.attempt > b.attempt : a.sequence > b.sequence;
+}
+
+std::vector<const Checkpoint*> kept_ones(const Cluster& cluster, RunId run) {
+    std::vector<const Checkpoint*> all;
+    for (auto at = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
+         at != cluster.checkpoints.end() && at->first.run == run; ++at)
+        if (!at->second.deleting) all.push_back(&at->second);
+    return all;
+}
+
+}  // namespace core
+}  // namespace rtrain

@@ -1,0 +1,54 @@
+// What placement sees of the nodes: totals less what attempts hold that are not over.
+#include <algorithm>
+
+#include "scheduler/index/cluster.hpp"
+
+namespace rtrain {
+namespace {
+
+// Never below zero: a node may have come back smaller than what a stopping attempt still holds.
+void take(Resources& free, const Resources& demand) {
+    for (const auto& [name, amount] : demand) {
+        const auto found = free.find(name);
+        if (name == gpu_key || found == free.end()) continue;
+        found->second = found->second - std::min(found->second, amount);
+        if (found->second.ticks == 0) free.erase(found);
+    }
+}
+
+void take(std::vector<Amount>& gpus, const std::vector<GpuShare>& shares) {
+    for (const GpuShare& share : shares)
+        if (share.device < gpus.size())
+            gpus[share.device] = gpus[share.device] - std::min(gpus[share.device], share.amount);
+}
+
+}  // namespace
+
+std::vector<NodeView> node_views(const Cluster& cluster) {
+    std::vector<NodeView> views;
+    views.reserve(cluster.nodes.size());
+    std::map<NodeId, std::size_t> index;
+    for (const auto& [id, node] : cluster.nodes) {
+        index.emplace_hint(index.end(), id, views.size());
+        views.push_back({.id = id,
+                         .state = node.state,
+                         .labels = node.labels,
+                         .total = node.total,
+                         .free = node.total,
+                         .gpus_free = std::vector<Amount>(node.gpus, units(1))});
+    }
+    for (const auto& [id, attempt] : cluster.attempts) {
+        if (terminal(attempt.state)) continue;
+        const auto& bundles = cluster.runs.at(id.run).spec.gang.bundles;
+        for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
+            const Seat& seat = attempt.workers[rank].seat;
+            const auto found = index.find(seat.node);
+            if (found == index.end()) continue;
+            take(views[found->second].free, bundles[rank].demand);
+            take(views[found->second].gpus_free, seat.gpus);
+        }
+    }
+    return views;
+}
+
+}  // namespace rtrain

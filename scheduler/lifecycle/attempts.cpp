@@ -1,0 +1,212 @@
+// Steps of an attempt's life, shared by the events: placing, stopping, ending; and what the end means for its run.
+//   PLACED ─► STARTING ─► RUNNING ─► STOPPING ─► SUCCEEDED | FAILED | STOPPED | LOST      (any state may go to
+//   STOPPING)
+// An attempt holds all its bundles until every node has said that it is empty, or is lost.
+#include <algorithm>
+
+#include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/model/limits.hpp"
+#include "scheduler/placement/largest.hpp"
+
+namespace rtrain::core {
+namespace {
+
+Duration backoff(const FailurePolicy& policy, std::uint32_t failures) {
+    std::int64_t wait = std::max<std::int64_t>(policy.backoff_first.ms, 0);
+    for (std::uint32_t i = 1; i < failures && wait < policy.backoff_last.ms; ++i) wait *= 2;
+    return {std::min(wait, std::max(policy.backoff_last.ms, policy.backoff_first.ms))};
+}
+
+// Attempts in a row, the last ones, that ended uncounted before their workers ran, or met.
+std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
+    std::uint32_t count = 0;
+    auto at = cluster.attempts.upper_bound({.run = run, .number = UINT32_MAX});
+    while (at != cluster.attempts.begin()) {
+        --at;
+        if (at->first.run != run || at->second.counted) break;
+        if (at->second.started_at.ms != 0 && !port_was_taken(at->second)) break;
+        count += at->second.state == AttemptState::failed;  // not one that we stopped, nor one lost with its node
+    }
+    return count;
+}
+
+NodeId result_writer(const Cluster& cluster, const Run& run) {
+    const auto last = cluster.attempts.find({.run = run.id, .number = run.attempts});
+    const auto alive = [&](const NodeId& id) {
+        const auto node = cluster.nodes.find(id);
+        return node != cluster.nodes.end() && node->second.state != NodeState::lost;
+    };
+    if (last != cluster.attempts.end())
+        for (const NodeId& id : nodes_of(last->second))
+            if (alive(id)) return id;
+    for (const auto& [id, node] : cluster.nodes)
+        if (alive(id)) return id;
+    return {};
+}
+
+// The attempt failed or was lost and the run may go on: later, elsewhere.
+void recover(Change& change, const Attempt& attempt) {
+    Run& run = change.edit(attempt.id.run);
+    const FailurePolicy& policy = run.spec.failure;
+    if (attempt.first_failure && policy.avoid_bad_nodes && attempt.counted)
+        avoid(change, run.id, attempt.workers[attempt.first_failure->value].seat.node);
+    if (attempt.counted) ++run.failures;
+    if (attempt.counted && policy.max_failures >= 0 && run.failures > static_cast<std::uint32_t>(policy.max_failures)) {
+        const std::string allowed = std::to_string(policy.max_failures);
+        return end_run(
+            change, run.id, RunState::failed,
+            attempt.cause + " (failure " + std::to_string(run.failures) + ", failure.max_failures is " + allowed + ")");
+    }
+    if (policy.fail_fast) return end_run(change, run.id, RunState::failed, attempt.cause + " (failure.fail_fast)");
+    const std::uint32_t beginnings = beginnings_failed(change.seen(), run.id);
+    if (!attempt.counted && beginnings >= limits::failed_starts)
+        return end_run(change, run.id, RunState::failed,
+                       attempt.cause + " (" + std::to_string(beginnings) + " attempts in a row could not be " +
+                           (port_was_taken(attempt) ? "begun)" : "prepared)"));
+    run.state = RunState::recovering;
+    run.reason = attempt.cause;
+    const bool shrinks = run.spec.elastic && attempt.end_as == AttemptState::lost && !attempt.counted;
+    run.retry_at = change.now();
+    if (shrinks) return change.note(run.name + " goes on with the workers that fit");
+    run.retry_at = change.now() + backoff(policy, attempt.counted ? run.failures : beginnings);
+    change.note(run.name + " waits " + std::to_string((run.retry_at - change.now()).ms) +
+                " ms before its next attempt");
+}
+
+void finish_attempt(Change& change, AttemptId id) {
+    Attempt& attempt = change.edit(id);
+    attempt.state = attempt.end_as;
+    attempt.ended_at = change.now();
+    change.look_for_room();
+    change.about(id.run);
+    judge_nodes(change, attempt);
+    const Run& run = change.edit(id.run);
+    if (attempt.end_as == AttemptState::succeeded) {
+        end_run(change, id.run, RunState::succeeded, attempt.cause);
+    } else if (run.state == RunState::stopping || !run.stop_by.empty()) {
+        const bool asked = !run.stop_by.empty();
+        const std::string before = "stopped by " + run.stop_by + ", its attempt had ended: " + attempt.cause;
+        const bool stopping = run.state == RunState::stopping;
+        end_run(change, id.run, asked ? RunState::stopped : RunState::failed, stopping ? run.reason : before);
+    } else if (attempt.end_as == AttemptState::stopped) {
+        place_anew(change, attempt);
+    } else {
+        recover(change, attempt);
+    }
+    retain(change, id.run);
+}
+
+}  // namespace
+
+void prepare_node(Change& change, const Attempt& attempt, const NodeId& node) {
+    change.act(PrepareNode{.attempt = attempt.id,
+                           .incarnation = attempt.incarnation,
+                           .node = node,
+                           .claim = !claimed(attempt) && attempt.workers.front().seat.node == node});
+}
+
+void place_attempt(Change& change, RunId id, const Seats& seats) {
+    Run& run = change.edit(id);
+    if (run.started.ms != 0 && waits_for_others(change.seen(), run)) {
+        const Attempt& left = change.seen().attempts.at({.run = id, .number = run.attempts});
+        run.gave_way.ms += (change.now() - left.ended_at).ms;
+    }
+    const auto before = change.seen().attempts.find({.run = id, .number = run.attempts});
+    const bool has_grown = before != change.seen().attempts.end() && seats.size() > before->second.workers.size();
+    if (has_grown || seats.size() == workers_max(run)) run.resize_within.reset();
+    Attempt attempt;
+    attempt.id = {.run = id, .number = ++run.attempts};
+    run.grow_since.reset();
+    attempt.incarnation = static_cast<std::uint32_t>(change.edit_meta().next_incarnation++);
+    attempt.placed_at = change.now();
+    for (const Seat& seat : seats) {
+        Worker worker;
+        worker.seat = seat;
+        attempt.workers.push_back(std::move(worker));
+    }
+    attempt.nodes_waiting = nodes_of(attempt);
+    std::map<NodeId, std::uint32_t> ranks_on;
+    for (Worker& worker : attempt.workers) {
+        const auto& nodes = attempt.nodes_waiting;
+        worker.local_rank = ranks_on[worker.seat.node]++;
+        worker.node_rank =
+            static_cast<std::uint32_t>(std::find(nodes.begin(), nodes.end(), worker.seat.node) - nodes.begin());
+    }
+    run.state = RunState::starting;
+    run.reason.clear();
+    run.retry_at = {};
+    run.nodes_reserved.clear();
+    run.reserved_from = {};
+    change.about(id);
+    change.note(run.name + " attempt " + std::to_string(attempt.id.number) + " placed on " +
+                std::to_string(attempt.nodes_waiting.size()) + " node(s), rank 0 on " +
+                attempt.nodes_waiting.front().value);
+    for (const NodeId& node : attempt.nodes_waiting) prepare_node(change, attempt, node);
+    change.add(std::move(attempt));
+}
+
+void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const std::string& why) {
+    const auto run = change.seen().runs.find(attempt.id.run);
+    const Duration grace = run == change.seen().runs.end() ? Duration{10'000} : run->second.spec.stop_grace;
+    change.act(StopAttempt{
+        .attempt = attempt.id, .incarnation = attempt.incarnation, .node = node, .grace = grace, .why = why});
+}
+
+void begin_stop(Change& change, AttemptId id, AttemptState end_as, const std::string& cause) {
+    Attempt& attempt = change.edit(id);
+    attempt.state = AttemptState::stopping;
+    attempt.end_as = end_as;
+    attempt.cause = cause;
+    attempt.nodes_waiting.clear();
+    for (const NodeId& node : nodes_of(attempt)) {
+        const auto found = change.seen().nodes.find(node);
+        if (found == change.seen().nodes.end() || found->second.state == NodeState::lost) continue;
+        attempt.nodes_waiting.push_back(node);
+        stop_on_node(change, attempt, node, cause);
+    }
+    if (attempt.nodes_waiting.empty()) finish_attempt(change, id);
+}
+
+void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const std::string& cause, Counts counts) {
+    change.edit(id).counted = counts == Counts::yes;
+    change.about(id.run);
+    change.note(name_of(change.seen(), id.run) + " attempt " + std::to_string(id.number) + ": " + cause);
+    begin_stop(change, id, end_as, cause);
+}
+
+void node_is_empty(Change& change, AttemptId id, const NodeId& node) {
+    const Attempt& seen = change.seen().attempts.at(id);
+    if (std::find(seen.nodes_waiting.begin(), seen.nodes_waiting.end(), node) == seen.nodes_waiting.end()) return;
+    change.no_longer_waits(id, node);
+    if (seen.nodes_waiting.empty()) return finish_attempt(change, id);
+    // Rank 0's node may wait for a part of a checkpoint: told again, it knows that none can come any more.
+    const NodeId& coordinates = seen.workers.front().seat.node;
+    const bool last = seen.nodes_waiting.size() == 1 && seen.nodes_waiting.front() == coordinates;
+    if (last && seen.started_at.ms != 0) stop_on_node(change, seen, coordinates, seen.cause);
+}
+
+void end_run(Change& change, RunId id, RunState state, const std::string& reason) {
+    Run& run = change.edit(id);
+    run.state = state;
+    run.reason = reason;
+    run.ended = change.now();
+    run.ended_wall_ms = run.submitted_wall_ms + (change.now() - run.submitted).ms;
+    run.retry_at = {};
+    run.nodes_reserved.clear();
+    run.reserved_from = {};
+    change.about(id);
+    change.note(run.name + " is " + to_text(state) + (reason.empty() ? "" : ": " + reason));
+    change.look_for_room();
+    settle_dependents(change, id, state);
+    settle_array(change, run);
+    if (run.attempts > 0) change.act(WriteResult{.run = id, .node = result_writer(change.seen(), run)});
+}
+
+void avoid(Change& change, RunId id, const NodeId& node) {
+    Run& run = change.edit(id);
+    std::erase(run.nodes_avoided, node);
+    run.nodes_avoided.push_back(node);
+    if (run.nodes_avoided.size() > limits::avoided_nodes) run.nodes_avoided.erase(run.nodes_avoided.begin());
+}
+
+}  // namespace rtrain::core

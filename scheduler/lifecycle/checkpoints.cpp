@@ -1,0 +1,191 @@
+// Which checkpoints count and which are deleted. Only here is a deletion decided, after the newer commit is in the
+// records; an agent carries it out and says so.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/model/limits.hpp"
+
+namespace rtrain {
+
+namespace core {
+namespace {
+
+bool named_by_an_attempt(const Cluster& cluster, RunId run, const std::string& directory) {
+    for (auto at = cluster.attempts.lower_bound({.run = run, .number = 0});
+         at != cluster.attempts.end() && at->first.run == run; ++at)
+        if (at->second.from == directory) return true;
+    return false;
+}
+
+// Higher is better; a missing score (NaN is never stored) is the worst. By age all are equal, and the newer wins.
+double score(const Checkpoint& checkpoint, const Retention& retention) {
+    if (retention.score_attribute.empty()) return 0;
+    const auto found = checkpoint.metrics.find(retention.score_attribute);
+    if (found == checkpoint.metrics.end()) return -std::numeric_limits<double>::infinity();
+    return retention.higher_is_better ? found->second : -found->second;
+}
+
+// A name that no report carries is a mistake: by it the best would be deleted.
+bool ranked(const Retention& retention, const std::vector<const Checkpoint*>& all) {
+    const std::string& name = retention.score_attribute;
+    return name.empty() ||
+           std::any_of(all.begin(), all.end(), [&](const Checkpoint* one) { return one->metrics.contains(name); });
+}
+
+void delete_checkpoint(Change& change, const CheckpointKey& key) {
+    const NodeId node = deletes_for(change.seen(), change.seen().runs.at(key.run));
+    if (node.value.empty()) return;  // nobody can: said again when a node registers
+    change.act(DeleteCheckpoint{.run = key.run, .directory = key.directory, .node = node});
+}
+
+}  // namespace
+
+}  // namespace core
+
+namespace core {
+namespace {
+
+// Returns the run's checkpoints that `num_to_keep` counts and may delete.
+std::vector<const Checkpoint*> counted_ones(const Cluster& cluster, RunId run) {
+    auto all = kept_ones(cluster, run);
+    std::erase_if(all, [](const Checkpoint* one) { return one->spared; });
+    return all;
+}
+
+void note_earlier(Change& change, RunId id, const std::vector<CheckpointKey>& going) {
+    std::string names;
+    for (const CheckpointKey& key : going)
+        if (change.seen().checkpoints.at(key).earlier) names += (names.empty() ? "" : ", ") + key.directory;
+    if (names.empty()) return;
+    const Run& run = change.seen().runs.at(id);
+    change.about(id);
+    change.note(run.name + " deletes checkpoints of the earlier runs of its name: " + names +
+                " (num_to_keep: " + std::to_string(*run.spec.retention.num_to_keep) + ")");
+}
+
+// Kept: the best num_to_keep, the latest (of a run that succeeded only if it is to stay), what a live attempt started
+// from, and what waits for its validation.
+void keep_the_best(Change& change, RunId id) {
+    const Run& run = change.seen().runs.at(id);
+    const Retention& retention = run.spec.retention;
+    if (!retention.num_to_keep) return;
+    auto all = counted_ones(change.seen(), id);
+    std::sort(all.begin(), all.end(), [&](const Checkpoint* a, const Checkpoint* b) {
+        const double x = score(*a, retention), y = score(*b, retention);
+        return x != y ? x > y : newer(*a, *b);
+    });
+    const Attempt* live = live_attempt(change.seen(), id);
+    const bool latest_goes = retention.latest_until_success && run.state == RunState::succeeded;
+    const Checkpoint* latest = latest_goes ? nullptr : latest_checkpoint(change.seen(), id);
+    std::vector<CheckpointKey> going;
+    for (std::size_t i = all.size(); i > *retention.num_to_keep && going.size() < limits::deletions_most; --i) {
+        const Checkpoint& one = *all[i - 1];
+        const bool pinned = live != nullptr && live->from == one.directory;
+        if (&one != latest && !pinned && !one.validating) going.push_back({.run = id, .directory = one.directory});
+    }
+    note_earlier(change, id, going);
+    for (const CheckpointKey& key : going) {
+        change.edit(key).deleting = true;
+        delete_checkpoint(change, key);
+    }
+}
+
+}  // namespace
+
+// Keeps all of them while none has the metric that they are ranked by.
+void retain(Change& change, RunId id) {
+    const Retention& retention = change.seen().runs.at(id).spec.retention;
+    if (retention.num_to_keep && ranked(retention, counted_ones(change.seen(), id))) keep_the_best(change, id);
+}
+
+// NaN is a score, and the worst: who reports it has not mistaken the name.
+static void retain(Change& change, RunId id, const std::map<std::string, double>& reported) {
+    const Run& run = change.seen().runs.at(id);
+    const Retention& retention = run.spec.retention;
+    if (reported.contains(retention.score_attribute)) return keep_the_best(change, id);
+    retain(change, id);
+    if (retention.num_to_keep && run.checkpoints == *retention.num_to_keep + 1ul &&
+        !ranked(retention, counted_ones(change.seen(), id)))
+        change.note("none of its checkpoints has the metric " + retention.score_attribute +
+                    ", by which they are ranked: none is deleted until one has");
+}
+
+void repeat_deletions(Change& change, const NodeId& node) {
+    for (const auto& [key, checkpoint] : change.seen().checkpoints)
+        if (checkpoint.deleting && deletes_for(change.seen(), change.seen().runs.at(key.run)) == node)
+            change.act(DeleteCheckpoint{.run = key.run, .directory = key.directory, .node = node});
+}
+
+void know_earlier(Change& change, RunId id, const std::vector<Checkpoint>& earlier) {
+    for (const Checkpoint& one : earlier) {
+        if (change.seen().checkpoints.contains({.run = id, .directory = one.directory})) continue;
+        Checkpoint known = one;
+        known.run = id;
+        known.earlier = true;
+        std::erase_if(known.metrics, [](const auto& metric) { return !std::isfinite(metric.second); });
+        change.add(std::move(known));
+    }
+}
+
+void on(Change& change, const CheckpointCommitted& event) {
+    const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
+    if (attempt == nullptr || event.directory.empty()) return;
+    const RunId id = attempt->id.run;
+    const bool newest = attempt->id.number == change.seen().runs.at(id).attempts;
+    // Of an older attempt only what a later one started from: the rest lies on a dead branch, or is older still.
+    if (!newest && !named_by_an_attempt(change.seen(), id, event.directory)) return;
+    if (change.seen().checkpoints.contains({.run = id, .directory = event.directory})) return;
+    std::map<std::string, double> numbers = event.metrics;  // what is no number equals nothing, not even itself
+    std::erase_if(numbers, [](const auto& metric) { return !std::isfinite(metric.second); });
+    Run& run = change.edit(id);
+    change.add(Checkpoint{.run = id,
+                          .directory = event.directory,
+                          .attempt = attempt->id.number,
+                          .sequence = ++run.checkpoints,
+                          .world_size = event.world_size,
+                          .bytes = event.bytes,
+                          .metrics = std::move(numbers),
+                          .committed = change.now(),
+                          .committed_wall_ms = event.wall_ms,
+                          .deleting = false,
+                          .validating = false,
+                          .earlier = false,
+                          .spared = false});
+    change.about(id);
+    change.note(run.name + " committed " + event.directory);
+    retain(change, id, event.metrics);
+    if (newest) commit_answers(change, attempt->id, event.answers);
+}
+
+void on(Change& change, const CheckpointValidated& event) {
+    const CheckpointKey key{.run = event.run, .directory = event.directory};
+    const auto known = change.seen().checkpoints.find(key);
+    if (known == change.seen().checkpoints.end() || known->second.deleting) return;
+    Checkpoint& checkpoint = change.edit(key);
+    checkpoint.validating = event.pending;
+    for (const auto& [name, value] : event.metrics)
+        if (std::isfinite(value)) checkpoint.metrics[name] = value;
+    change.about(event.run);
+    change.note(event.directory + (event.pending ? " is to be validated" : " was validated"));
+    retain(change, event.run, event.metrics);
+}
+
+// Of one that is not to be deleted nothing is believed: its record stays.
+void on(Change& change, const CheckpointDeleted& event) {
+    const CheckpointKey key{.run = event.run, .directory = event.directory};
+    const auto known = change.seen().checkpoints.find(key);
+    if (known == change.seen().checkpoints.end() || !known->second.deleting) return;
+    change.about(event.run);
+    change.note(event.directory + " was deleted");
+    const Run& run = change.seen().runs.at(event.run);
+    for (const auto& [id, other] : change.seen().runs)  // one directory: it is gone for every run of the name
+        if (other.name == run.name && other.storage_path == run.storage_path)
+            if (const CheckpointKey same{.run = id, .directory = event.directory};
+                change.seen().checkpoints.contains(same))
+                change.erase(same);
+}
+
+}  // namespace core
+}  // namespace rtrain

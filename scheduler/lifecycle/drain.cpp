@@ -1,0 +1,264 @@
+// Nodes that are taken out of use: drained by people, quarantined by evidence. A draining node takes no new bundle; the
+// runs on it are asked for a checkpoint and move at their commit: with a deadline in any case, without one only when
+// there is room elsewhere (else they stay until they end). At the deadline what is left is stopped and moved.
+#include <algorithm>
+#include <set>
+
+#include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/model/limits.hpp"
+#include "scheduler/placement/largest.hpp"
+
+namespace rtrain::core {
+namespace {
+
+// What waits behind it takes nothing from it; what waits before it would have the room first.
+bool fits_elsewhere(Change& change, const Attempt& attempt) {
+    const Run& run = change.seen().runs.at(attempt.id.run);
+    const std::vector<NodeView> nodes = nodes_left_to(change, attempt, run.spec.priority);
+    const GangRequest gang = gang_of(run.spec, workers_max(run));
+    return place_largest(nodes, gang, workers_min(run)).answer.verdict == Verdict::feasible_now;
+}
+
+CheckpointAsk asked_by(const Node& node) {
+    return {.reason = AskReason::drain,
+            .why = "node " + node.id.value + " drains, " + node.state_reason,
+            .deadline = node.drain_deadline};
+}
+
+bool drains(const Cluster& cluster, const NodeId& id) {
+    const auto node = cluster.nodes.find(id);
+    return node != cluster.nodes.end() && node->second.state == NodeState::draining;
+}
+
+// Of a run that does not train yet nothing is lost.
+void leave_unstarted(Change& change, AttemptId id, const Node& node) {
+    const Attempt& attempt = change.seen().attempts.at(id);
+    if (!node.drain_deadline && !fits_elsewhere(change, attempt)) return;
+    change.edit(id).ask = asked_by(node);
+    leave(change, id);
+}
+
+void ask_to_leave(Change& change, AttemptId id, const Node& node) {
+    const Attempt& attempt = change.seen().attempts.at(id);
+    switch (attempt.state) {
+        case AttemptState::placed:
+        case AttemptState::starting:
+            return leave_unstarted(change, id, node);
+        case AttemptState::running:
+            if (change.seen().runs.at(id.run).spec.checkpoint_on_drain) ask_checkpoint(change, id, asked_by(node));
+            return;
+        case AttemptState::stopping:
+        case AttemptState::succeeded:
+        case AttemptState::failed:
+        case AttemptState::stopped:
+        case AttemptState::lost:
+            return;
+    }
+}
+
+// Its own node is in use again, and no other one of it drains: it stays.
+void cancel_leaving(Change& change, AttemptId id) {
+    const Attempt& attempt = change.seen().attempts.at(id);
+    if (!asks_pending(attempt) || attempt.ask->reason != AskReason::drain) return;
+    for (const NodeId& node : nodes_of(attempt))
+        if (drains(change.seen(), node)) return;
+    change.edit(id).ask.reset();
+    change.note(name_of(change.seen(), id.run) + " stays where it is");
+}
+
+// A program that ended by itself, with an exception, a wrong word on its command line, or more memory than there is,
+// says more of its code than of the node. A shell whose program died of signal n ends with 128 + n.
+bool by_its_own_doing(const Attempt& attempt) {
+    const auto& exit = attempt.workers[attempt.first_failure->value].exit;
+    if (!exit) return false;
+    if (exit->out_of_memory || exit->never_started) return true;
+    return exit->exit_code && (*exit->exit_code <= 128 || *exit->exit_code > 128 + 64);
+}
+
+// Has the same run gone on without the node since: committed a checkpoint, or succeeded?
+bool went_on_elsewhere(const Cluster& cluster, const Attempt& failed, const NodeId& node) {
+    const RunId run = failed.id.run;
+    const auto first = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
+    for (auto at = cluster.attempts.upper_bound(failed.id); at != cluster.attempts.end() && at->first.run == run;
+         ++at) {
+        if (on_node(at->second, node)) continue;
+        if (at->second.state == AttemptState::succeeded) return true;
+        for (auto commit = first; commit != cluster.checkpoints.end() && commit->first.run == run; ++commit)
+            if (commit->second.attempt == at->first.number) return true;
+    }
+    return false;
+}
+
+// What counts against the node: deaths by a signal, and what the same code did not do elsewhere.
+std::vector<NodeFailure> telling_failures(const Cluster& cluster, const Node& node) {
+    std::vector<NodeFailure> telling;
+    for (const NodeFailure& failure : node.failures) {
+        const auto attempt = cluster.attempts.find(failure.attempt);
+        if (attempt == cluster.attempts.end() || !attempt->second.first_failure) continue;
+        if (!by_its_own_doing(attempt->second) || went_on_elsewhere(cluster, attempt->second, node.id))
+            telling.push_back(failure);
+    }
+    return telling;
+}
+
+std::string evidence(const Cluster& cluster, const std::vector<NodeFailure>& failures, std::size_t runs,
+                     const QuarantinePolicy& policy) {
+    std::string text = std::to_string(failures.size()) + " attempts of " + std::to_string(runs) +
+                       " runs failed here first within " + std::to_string(policy.window.ms / 60'000) +
+                       " min, none succeeded in between:";
+    const std::size_t shown = std::min<std::size_t>(failures.size(), 3);
+    for (std::size_t i = failures.size() - shown; i < failures.size(); ++i) {
+        const AttemptId id = failures[i].attempt;
+        const Attempt& attempt = cluster.attempts.at(id);
+        std::string cause = attempt.cause.substr(0, attempt.cause.find('\n'));  // a traceback stands in `describe`
+        if (by_its_own_doing(attempt)) cause += "; the run went on without this node";
+        text += (i + shown == failures.size() ? " " : "; ") + name_of(cluster, id.run) + " attempt " +
+                std::to_string(id.number) + " (" + cause + ")";
+    }
+    return text;
+}
+
+// A run that fails first on several nodes is its own fault.
+bool follows_the_run(const Cluster& cluster, const Attempt& attempt, const NodeId& node) {
+    for (auto at = cluster.attempts.lower_bound({.run = attempt.id.run, .number = 0});
+         at != cluster.attempts.end() && at->first.run == attempt.id.run; ++at) {
+        const Attempt& other = at->second;
+        if (other.counted && other.first_failure && other.workers[other.first_failure->value].seat.node != node)
+            return true;
+    }
+    return false;
+}
+
+std::vector<NodeId> blamed_by(const Cluster& cluster, RunId run) {
+    std::vector<NodeId> blamed;
+    for (const auto& [id, node] : cluster.nodes)
+        if (std::any_of(node.failures.begin(), node.failures.end(),
+                        [&](const NodeFailure& one) { return one.attempt.run == run; }))
+            blamed.push_back(id);
+    return blamed;
+}
+
+void forget_failures_of(Change& change, RunId run) {
+    for (const NodeId& id : blamed_by(change.seen(), run))
+        std::erase_if(change.edit(id).failures, [&](const NodeFailure& one) { return one.attempt.run == run; });
+}
+
+void quarantine_on_evidence(Change& change, const NodeId& id) {
+    const QuarantinePolicy& policy = change.seen().meta.quarantine;
+    const Node& node = change.seen().nodes.at(id);
+    const std::vector<NodeFailure> failures = telling_failures(change.seen(), node);
+    std::set<RunId> runs;
+    for (const NodeFailure& failure : failures) runs.insert(failure.attempt.run);
+    if (policy.failures == 0 || failures.size() < policy.failures || runs.size() < policy.runs) return;
+    const bool last = std::none_of(change.seen().nodes.begin(), change.seen().nodes.end(), [&](const auto& other) {
+        return other.first != id && other.second.state == NodeState::ready;
+    });
+    if (node.state != NodeState::ready || last) return;  // the last node in use stays in use
+    const std::string why = evidence(change.seen(), failures, runs.size(), policy);
+    Node& bad = change.edit(id);
+    bad.state = NodeState::quarantined;
+    bad.state_reason = why;
+    change.about(id);
+    change.note("node " + id.value + " is QUARANTINED: " + why);
+    change.nodes_changed();
+}
+
+void forget_old_failures(Change& change, const NodeId& id) {
+    const Time since{change.now().ms - change.seen().meta.quarantine.window.ms};
+    const auto old = [&](const NodeFailure& one) { return one.at < since; };
+    const auto& failures = change.seen().nodes.at(id).failures;
+    if (std::any_of(failures.begin(), failures.end(), old)) std::erase_if(change.edit(id).failures, old);
+}
+
+void blame(Change& change, const Attempt& attempt) {
+    const NodeId id = attempt.workers[attempt.first_failure->value].seat.node;
+    const auto known = change.seen().nodes.find(id);
+    if (known == change.seen().nodes.end()) return;
+    if (follows_the_run(change.seen(), attempt, id)) return forget_failures_of(change, attempt.id.run);
+    forget_old_failures(change, id);
+    auto& failures = change.edit(id).failures;
+    failures.push_back({.attempt = attempt.id, .at = change.now()});
+    if (failures.size() > limits::node_failures) failures.erase(failures.begin());
+    quarantine_on_evidence(change, id);
+}
+
+void praise(Change& change, const Attempt& attempt) {
+    for (const NodeId& id : nodes_of(attempt)) {
+        const auto known = change.seen().nodes.find(id);
+        if (known != change.seen().nodes.end() && !known->second.failures.empty()) change.edit(id).failures.clear();
+    }
+    if (change.seen().runs.at(attempt.id.run).failures == 0) return;
+    for (const NodeId& id : blamed_by(change.seen(), attempt.id.run)) {  // what failed there went on elsewhere
+        forget_old_failures(change, id);
+        quarantine_on_evidence(change, id);
+    }
+}
+
+}  // namespace
+
+void judge_nodes(Change& change, const Attempt& attempt) {
+    if (attempt.end_as == AttemptState::succeeded) praise(change, attempt);
+    if (attempt.end_as == AttemptState::failed && attempt.counted && attempt.first_failure) blame(change, attempt);
+}
+
+bool still_moves(Change& change, const Attempt& attempt) {
+    for (const NodeId& id : nodes_of(attempt)) {
+        const auto node = change.seen().nodes.find(id);
+        if (node != change.seen().nodes.end() && node->second.drain_deadline) return true;
+    }
+    return fits_elsewhere(change, attempt);
+}
+
+void ask_if_draining(Change& change, AttemptId id) {
+    for (const NodeId& node : nodes_of(change.seen().attempts.at(id)))
+        if (drains(change.seen(), node)) return ask_to_leave(change, id, change.seen().nodes.at(node));
+}
+
+void enforce_drains(Change& change) {
+    for (const NodeId& node : change.seen().ledger.drained_until(change.now())) {
+        change.about(node);
+        change.note("the deadline of node " + node.value + " has come");
+        for (const AttemptId id : live_on(change.seen(), node)) {
+            const Attempt& attempt = change.seen().attempts.at(id);
+            if (attempt.state == AttemptState::stopping) continue;
+            const bool more = asks_pending(attempt) && attempt.ask->reason > AskReason::drain;
+            if (!more) change.edit(id).ask = asked_by(change.seen().nodes.at(node));
+            leave(change, id);
+        }
+        change.edit(node).drain_deadline.reset();
+    }
+}
+
+void on(Change& change, const NodeDrained& event) {
+    const auto known = change.seen().nodes.find(event.node);
+    if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
+    Node& node = change.edit(event.node);
+    (node.state == NodeState::lost ? node.back_as : node.state) = NodeState::draining;
+    node.state_reason = "drained by " + event.by + (event.reason.empty() ? "" : ": " + event.reason);
+    node.drain_deadline.reset();
+    if (event.deadline) node.drain_deadline = change.now() + *event.deadline;
+    change.about(event.node);
+    change.note("node " + event.node.value + " is DRAINING, " + node.state_reason);
+    change.nodes_changed();
+    for (const AttemptId id : live_on(change.seen(), event.node)) ask_to_leave(change, id, node);
+}
+
+void on(Change& change, const NodeUndrained& event) {
+    const auto known = change.seen().nodes.find(event.node);
+    if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
+    Node& node = change.edit(event.node);
+    node.drain_deadline.reset();
+    node.failures.clear();
+    if (node.state == NodeState::lost) {
+        node.back_as = NodeState::ready;
+    } else {
+        node.state = NodeState::ready;
+        node.state_reason.clear();
+    }
+    change.about(event.node);
+    change.note("node " + event.node.value + " takes bundles again");
+    change.nodes_changed();
+    for (const AttemptId id : live_on(change.seen(), event.node)) cancel_leaving(change, id);
+}
+
+}  // namespace rtrain::core

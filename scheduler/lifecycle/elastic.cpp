@@ -1,0 +1,345 @@
+// Runs that may change their size. They start with as many workers as fit, shrink when a node is lost (the next attempt
+// takes what fits), and grow at a commit once there has been room for longer than scaling.grow_after. Growing takes
+// only what no waiting run could use. `rtrain resize` sets the size by hand, for runs of a fixed size as well.
+#include <algorithm>
+
+#include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/placement/largest.hpp"
+#include "scheduler/placement/room.hpp"
+#include "scheduler/queue/preemption.hpp"
+
+namespace rtrain {
+
+namespace core {
+namespace {
+
+std::string counted(std::uint32_t workers) { return std::to_string(workers) + (workers == 1 ? " worker" : " workers"); }
+
+Sums demand_of_all(const Run& run, std::uint32_t workers) {
+    Sums total;
+    for (std::uint32_t rank = 0; rank < workers; ++rank) add(total, demand_of(run, rank));
+    return total;
+}
+
+// What the quotas say while an attempt's own workers make room for others of its run.
+Quotas quotas_without(Change& change, const Attempt& attempt) {
+    const Cluster& cluster = change.seen();
+    Quotas quotas(cluster);
+    claim_lent(quotas, change);
+    quotas.uncount(cluster.runs.at(attempt.id.run).spec.queue, held_by(cluster, attempt));
+    return quotas;
+}
+
+Quotas quotas_unused(const Cluster& cluster) {
+    Quotas quotas(cluster);
+    for (const auto& [queue, held] : cluster.ledger.held()) quotas.uncount(queue, held);
+    return quotas;
+}
+
+GangRequest wanted_gang(const Run& run, std::uint32_t workers) {
+    GangRequest gang = gang_of(run.spec, workers);
+    gang.nodes_avoided.insert(gang.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
+    return gang;
+}
+
+// `open`: nodes that no waiting run needs. Its own seats count as well, wherever they are.
+std::vector<NodeView> room_for(Change& change, const std::vector<NodeView>& open, const Run& run,
+                               const Attempt& attempt) {
+    std::vector<NodeView> nodes = open;
+    for (const NodeId& own : nodes_of(attempt)) {
+        const bool is_open =
+            std::any_of(nodes.begin(), nodes.end(), [&](const NodeView& view) { return view.id == own; });
+        const auto known = change.seen().nodes.find(own);
+        if (is_open || known == change.seen().nodes.end()) continue;
+        const Node& node = known->second;
+        nodes.push_back({.id = own,
+                         .state = node.state,
+                         .labels = node.labels,
+                         .total = node.total,
+                         .free = {},
+                         .gpus_free = std::vector<Amount>(node.gpus)});
+    }
+    std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
+    give_back(nodes, run.spec, attempt);
+    return nodes;
+}
+
+// How many workers it could have; its present number when there is room for no more.
+std::uint32_t could_have(Change& change, const std::vector<NodeView>& open, const Run& run, const Attempt& attempt,
+                         const MayHave& may_have) {
+    const auto now = static_cast<std::uint32_t>(attempt.workers.size());
+    const auto allowed = [&](std::uint32_t workers) { return may_have(run, workers - now); };
+    const Sized sized =
+        place_largest(room_for(change, open, run, attempt), wanted_gang(run, workers_max(run)), now, allowed);
+    return sized.answer.verdict == Verdict::feasible_now ? std::max(sized.workers, now) : now;
+}
+
+// Once it has stopped, a waiting run of higher priority comes before it.
+bool would_lose_seats(Change& change, const Attempt& attempt) {
+    const Run& run = change.seen().runs.at(attempt.id.run);
+    Ledger& ledger = change.ledger();
+    if (ledger.waiting().empty() || ledger.waiting().begin()->first.priority <= run.spec.priority) return false;
+    Quotas now(change.seen());
+    claim_lent(now, change);
+    const Quotas then = quotas_without(change, attempt);
+    const auto could_use_one = [&](const GangRequest& gang) {
+        return std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+            const NodeView* node = ledger.node(worker.seat.node);
+            return node != nullptr && node->state == NodeState::ready && could_use(*node, gang);
+        });
+    };
+    for (const auto& [line, batches] : ledger.waiting()) {
+        if (line.priority <= run.spec.priority) break;  // higher ones come first
+        for (const auto& [number, batch] : batches) {
+            const Shape& shape = ledger.shape(number);
+            if (shape.gang.driver || !ledger.ever(number) || then.refuses(line.queue, shape.total)) continue;
+            if (now.refuses(line.queue, shape.total) || could_use_one(shape.gang)) return true;
+        }
+    }
+    return false;
+}
+
+bool may_grow(const Run& run, const Attempt* attempt) {
+    return run.spec.elastic && run.state == RunState::running && run.stop_by.empty() && attempt != nullptr &&
+           attempt->state == AttemptState::running && attempt->workers.size() < workers_max(run);
+}
+
+void grow(Change& change, RunId id, const Attempt& attempt, std::uint32_t workers) {
+    const auto now = static_cast<std::uint32_t>(attempt.workers.size());
+    CheckpointAsk ask{.reason = AskReason::resize,
+                      .why = "there is room for " + counted(workers) + " instead of " + std::to_string(now),
+                      .workers = workers};
+    if (const auto within = change.seen().runs.at(id).resize_within) ask.deadline = change.now() + *within;
+    ask_checkpoint(change, attempt.id, std::move(ask));
+    change.edit(id).grow_since.reset();
+}
+
+void consider_growing(Change& change, RunId id, const std::vector<NodeView>& open, const MayHave& may_have) {
+    const Run& run = change.seen().runs.at(id);
+    const Attempt* attempt = live_attempt(change.seen(), id);
+    const bool may = may_grow(run, attempt) && !asks_pending(*attempt) && !would_lose_seats(change, *attempt);
+    const std::uint32_t workers = may ? could_have(change, open, run, *attempt, may_have) : 0;
+    if (!may || workers <= attempt->workers.size()) {
+        if (run.grow_since) change.edit(id).grow_since.reset();
+        return;
+    }
+    if (!run.grow_since) change.edit(id).grow_since = change.now();
+    if (*run.grow_since + run.spec.elastic->grow_after <= change.now()) grow(change, id, *attempt, workers);
+}
+
+bool alike(const GangRequest& gang) {
+    return std::all_of(gang.bundles.begin(), gang.bundles.end(),
+                       [&](const Bundle& bundle) { return bundle == gang.bundles.front(); });
+}
+
+std::optional<Error> no_resize(const Run& run, std::uint32_t workers) {
+    const std::string next = "rtrain describe " + run.name;
+    if (terminal(run.state) || run.state == RunState::stopping || !run.stop_by.empty())
+        return Error{ErrorCode::conflict,
+                     "run " + run.name + " is " + to_text(run.state) +
+                         (run.stop_by.empty() || terminal(run.state) ? "" : ", stopped by " + run.stop_by) +
+                         ": its size cannot be changed any more",
+                     next};
+    if (!alike(run.spec.gang))
+        return Error{ErrorCode::conflict, "the workers of run " + run.name + " are unlike each other: it has one size",
+                     next};
+    if (!run.spec.elastic) return std::nullopt;
+    const auto most = static_cast<std::uint32_t>(run.spec.gang.bundles.size());
+    if (workers < run.spec.elastic->workers_min || workers > most)
+        return Error{ErrorCode::conflict,
+                     counted(workers) + ": scaling.workers of run " + run.name + " is " +
+                         std::to_string(run.spec.elastic->workers_min) + ".." + std::to_string(most),
+                     "choose a number in that range"};
+    return std::nullopt;
+}
+
+std::string first_reasons(const PlacementAnswer& why) {
+    std::string text;
+    for (std::size_t i = 0; i < why.reasons.size() && i < 3; ++i)
+        text += (i == 0 ? ": " : "; ") + (why.reasons[i].node.value.empty() ? "" : why.reasons[i].node.value + ": ") +
+                why.reasons[i].text;
+    return text;
+}
+
+std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uint32_t workers,
+                                  const std::string& meanwhile) {
+    const auto over = quotas.refuses(run.spec.queue, demand_of_all(run, workers));
+    if (!over) return std::nullopt;
+    const std::string why = over->claimed ? to_text(*over)
+                                          : "of the quota of queue \"" + over->queue + "\", " + to_text(over->quota) +
+                                                " " + over->resource + ", others hold " + to_text(over->held) +
+                                                ", and it would need " + to_text(over->asked);
+    return Error{ErrorCode::unplaceable,
+                 "a quota keeps run " + run.name + " from " + counted(workers) + " " + meanwhile + ": " + why,
+                 "ask for fewer workers; rtrain queue shows what the queues hold"};
+}
+
+// A run of a fixed size that has workers now is not stopped for a size that has no room, or that its quota forbids.
+std::optional<Error> no_room(Change& change, const Run& run, const Attempt& attempt, std::uint32_t workers) {
+    GangRequest gang = run.spec.gang;
+    gang.bundles.assign(workers, run.spec.gang.bundles.front());
+    std::vector<NodeView> nodes = nodes_now(change);
+    give_back(nodes, run.spec, attempt);
+    const std::string meanwhile = "now, it goes on with " + std::to_string(attempt.workers.size());
+    if (place(nodes, gang).verdict == Verdict::feasible_now) {
+        if (auto over = beyond_quota(quotas_without(change, attempt), run, workers, meanwhile)) return over;
+        if (place(nodes_left_to(change, attempt, any_priority), gang).verdict == Verdict::feasible_now)
+            return std::nullopt;
+        return Error{
+            ErrorCode::unplaceable,
+            "runs that wait could use the room for " + counted(workers) + " of run " + run.name + " " + meanwhile,
+            "ask again when they have started; rtrain queue lists them"};
+    }
+    const PlacementAnswer why = placing::explain_briefly(nodes, gang);
+    return Error{
+        ErrorCode::unplaceable,
+        "there is no room for " + counted(workers) + " of run " + run.name + " " + meanwhile + first_reasons(why),
+        why.nearest_change.empty() ? "rtrain queue and rtrain nodes show who holds what" : why.nearest_change};
+}
+
+// A run that has no workers now would wait for ever in a size that the present nodes could never hold, and a number
+// mistyped would be the end of a run that has trained.
+std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t workers) {
+    GangRequest gang = run.spec.gang;
+    gang.bundles.assign(workers, run.spec.gang.bundles.front());
+    const std::vector<NodeView>& nodes = nodes_now(change);
+    if (place(nodes, gang).verdict != Verdict::infeasible)
+        return beyond_quota(quotas_unused(change.seen()), run, workers,
+                            "for ever, it still wants " + std::to_string(workers_max(run)));
+    const PlacementAnswer why = placing::explain_briefly(nodes, gang);
+    return Error{ErrorCode::unplaceable,
+                 "no present nodes could ever hold " + counted(workers) + " of run " + run.name + ", it still wants " +
+                     std::to_string(workers_max(run)) + first_reasons(why),
+                 why.nearest_change.empty() ? "rtrain nodes shows what there is; ask again when nodes have joined"
+                                            : why.nearest_change};
+}
+
+void take_size(Change& change, RunId id, std::uint32_t workers) {
+    Run& run = change.edit(id);
+    run.workers_asked = workers;
+    auto& bundles = run.spec.gang.bundles;
+    if (workers > bundles.size()) bundles.resize(workers, bundles.front());
+}
+
+// A size given up again: what was asked for it is not wanted any more.
+void drop_resize(Change& change, const Attempt& attempt) {
+    if (!asks_pending(attempt) || attempt.ask->reason != AskReason::resize) return;
+    if (attempt.ask->room_for.value != 0) change.look_for_room();  // who counted on it has to ask anew
+    change.edit(attempt.id).ask.reset();
+}
+
+void resize_live(Change& change, const RunResizeAsked& event, const Attempt& attempt) {
+    const Run& run = change.seen().runs.at(event.run);
+    const auto now = static_cast<std::uint32_t>(attempt.workers.size());
+    drop_resize(change, attempt);
+    if (event.workers == now) {
+        change.edit(event.run).resize_within.reset();
+        return;
+    }
+    if (event.workers > now && run.spec.elastic) {  // it grows as soon as there is room
+        change.edit(event.run).grow_since = Time{change.now().ms - run.spec.elastic->grow_after.ms};
+        return change.look_for_room();
+    }
+    CheckpointAsk ask{.reason = AskReason::resize,
+                      .why = event.by + " asked for " + counted(event.workers) + " instead of " + std::to_string(now),
+                      .workers = event.workers};
+    if (event.deadline) ask.deadline = change.now() + *event.deadline;
+    if (attempt.state == AttemptState::running) return ask_checkpoint(change, attempt.id, std::move(ask));
+    ask.asked = change.now();  // nothing has been trained yet
+    change.edit(attempt.id).ask = std::move(ask);
+    leave(change, attempt.id);
+}
+
+}  // namespace
+
+const std::vector<NodeView>& nodes_now(Change& change) {
+    change.settle();
+    return change.seen().ledger.nodes();
+}
+
+std::vector<NodeView> unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority) {
+    change.settle();
+    Ledger& ledger = change.ledger();
+    std::vector<NodeView> open = ledger.nodes();
+    for (const RunId id : ledger.reserving()) {
+        const Run& run = change.seen().runs.at(id);
+        if (run.spec.priority < priority) continue;
+        std::erase_if(open, [&](const NodeView& node) {
+            return std::binary_search(run.nodes_reserved.begin(), run.nodes_reserved.end(), node.id);
+        });
+    }
+    for (const auto& [line, batches] : ledger.waiting()) {
+        if (line.priority < priority) break;  // higher ones come first
+        for (const auto& [number, batch] : batches) {
+            const Shape& shape = ledger.shape(number);
+            if (shape.gang.driver || !ledger.ever(number) || quotas.refuses(line.queue, shape.total)) continue;
+            std::erase_if(open, [&](const NodeView& node) { return could_use(node, shape.gang); });
+        }
+    }
+    return open;
+}
+
+std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std::int32_t priority) {
+    change.settle();
+    if (would_lose_seats(change, attempt)) return {};
+    Quotas quotas(change.seen());
+    claim_lent(quotas, change);
+    return room_for(change, unwanted_nodes(change, quotas, priority), change.seen().runs.at(attempt.id.run), attempt);
+}
+
+void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have) {
+    const std::set<RunId> ids = change.seen().ledger.elastic();
+    for (const RunId id : ids) consider_growing(change, id, open, may_have);
+}
+
+bool some_may_grow(const Cluster& cluster) {
+    const auto& ids = cluster.ledger.elastic();
+    return std::any_of(ids.begin(), ids.end(), [&](RunId id) {
+        const Run& run = cluster.runs.at(id);
+        return run.grow_since || may_grow(run, live_attempt(cluster, id));
+    });
+}
+
+// At the commit, or the deadline: the room may have gone meanwhile, or a waiting run may need it. Then the run keeps
+// what it has, and its checkpoint is not in vain.
+bool still_resizes(Change& change, const Attempt& attempt) {
+    const Run& run = change.seen().runs.at(attempt.id.run);
+    if (attempt.ask->workers <= attempt.workers.size()) return true;
+    const std::vector<NodeView> nodes = nodes_left_to(change, attempt, any_priority);
+    const auto now = static_cast<std::uint32_t>(attempt.workers.size());
+    const std::uint32_t least = std::min(run.spec.elastic ? now + 1 : attempt.ask->workers, workers_max(run));
+    const auto over = quotas_without(change, attempt).refuses(run.spec.queue, demand_of_all(run, least));
+    const Sized sized = place_largest(nodes, wanted_gang(run, workers_max(run)), least);
+    if (!over && sized.answer.verdict == Verdict::feasible_now) return true;
+    change.note(run.name + " keeps " + counted(now) + ": the room for " + std::to_string(attempt.ask->workers) +
+                " has gone" + (over ? ", " + to_text(*over) : ""));
+    if (!run.spec.elastic) change.edit(attempt.id.run).workers_asked = now;
+    change.edit(attempt.id).ask.reset();
+    return false;
+}
+
+void on(Change& change, const RunResizeAsked& event) {
+    const auto found = change.seen().runs.find(event.run);
+    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    const Run& run = found->second;
+    if (auto none = no_resize(run, event.workers)) return change.refuse(*std::move(none));
+    const Attempt* attempt = live_attempt(change.seen(), event.run);
+    const bool works = attempt != nullptr && attempt->state != AttemptState::stopping;
+    std::optional<Error> error;
+    if (!run.spec.elastic && works && event.workers > attempt->workers.size())
+        error = no_room(change, run, *attempt, event.workers);
+    else if (!run.spec.elastic && !works && event.workers > workers_max(run))
+        error = never_room(change, run, event.workers);
+    if (error) return change.refuse(*std::move(error));
+    take_size(change, event.run, event.workers);
+    change.edit(event.run).resize_within = event.deadline;
+    change.about(event.run);
+    change.note(run.name + " is to have " + counted(event.workers) + ", asked by " + event.by);
+    if (attempt == nullptr)
+        change.look_for_room();
+    else if (attempt->state != AttemptState::stopping)
+        resize_live(change, event, *attempt);
+}
+
+}  // namespace core
+}  // namespace rtrain

@@ -1,0 +1,107 @@
+// The parts of `decide`, one function per event and the steps that they share. Inside of the core only.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "scheduler/index/change.hpp"
+#include "scheduler/model/derived.hpp"
+#include "scheduler/placement/kept_nodes.hpp"
+
+namespace rtrain::core {
+
+class Quotas;
+
+// ---- steps of an attempt's life (attempts.cpp) ---------------------------------------------------------------------
+void place_attempt(Change& change, RunId run, const Seats& seats);
+void prepare_node(Change& change, const Attempt& attempt, const NodeId& node);
+void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const std::string& why);
+void begin_stop(Change& change, AttemptId id, AttemptState end_as, const std::string& cause);
+enum class Counts { yes, no };  // against max_failures
+void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const std::string& cause, Counts counts);
+void node_is_empty(Change& change, AttemptId id, const NodeId& node);  // of a stopping attempt
+void end_run(Change& change, RunId id, RunState state, const std::string& reason);
+void avoid(Change& change, RunId run, const NodeId& node);
+
+// ---- asked for a checkpoint, and what follows it (asks.cpp)
+void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask);  // of a running attempt; `asked` is filled in
+void repeat_ask(Change& change, const Attempt& attempt, const NodeId& node);
+void leave(Change& change, AttemptId id);  // what follows its ask, now
+// A commit of it has come, which answers the ask of that time (0: none; not told: any).
+void commit_answers(Change& change, AttemptId id, std::optional<Time> answers);
+void enforce_asks(Change& change);                        // deadlines
+void withdraw_asks(Change& change);                       // of those who gave way to a run that waits no longer
+void place_anew(Change& change, const Attempt& attempt);  // it has ended for its ask
+
+// ---- elastic.cpp
+using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;                     // what its quota says
+void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have);  // open: nobody waits
+// Nodes that no waiting run of that priority or a higher one could use, within its quota, nor has reserved.
+std::vector<NodeView> unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority);
+// Where it could be once it had stopped of its own accord: on its own seats and such nodes. None where a waiting run of
+// higher priority would have its seats, or its part of a quota, before it.
+std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std::int32_t priority);
+bool some_may_grow(const Cluster& cluster);
+const std::vector<NodeView>& nodes_now(Change& change);
+bool still_resizes(Change& change, const Attempt& attempt);  // at its commit, or deadline
+
+// ---- drain.cpp
+Error no_such_node(const NodeId& node);                    // nodes.cpp
+bool still_moves(Change& change, const Attempt& attempt);  // at its commit
+void ask_if_draining(Change& change, AttemptId id);        // an attempt that begins to run
+void enforce_drains(Change& change);                       // deadlines
+void judge_nodes(Change& change, const Attempt& attempt);  // at its end: evidence for and against its nodes
+
+// ---- after.cpp
+std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec);
+std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec);
+void settle_dependents(Change& change, RunId id, RunState state);  // `id` has ended
+void settle_array(Change& change, const Run& ended);
+std::string held_back(const Cluster& cluster, const Run& run);  // why it is not to be placed yet; empty: it is
+
+// ---- runs.cpp ------------------------------------------------------------------------------------------------------
+Error no_such_run(const Cluster& cluster, RunId run);
+void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& reason);
+
+// ---- one per event ------------------------------------------------------------------------------------------------
+void on(Change& change, const HeadStarted& event);  // runs.cpp
+void on(Change& change, const RunSubmitted& event);
+void on(Change& change, const RunStopAsked& event);
+void on(Change& change, const RunRemoved& event);
+void on(Change& change, const RunCheckpointAsked& event);  // asks.cpp
+void on(Change& change, const RunResizeAsked& event);      // elastic.cpp
+void on(Change& change, const StopMetricReached& event);
+void on(Change& change, const TimePassed& event);
+void on(Change& change, const QueuesConfigured& event);
+void on(Change& change, const NodeRegistered& event);  // nodes.cpp
+void on(Change& change, const NodeLost& event);
+void on(Change& change, const NodeLeft& event);
+void on(Change& change, const NodeDrained& event);
+void on(Change& change, const NodeUndrained& event);
+void on(Change& change, const NodePrepared& event);  // workers.cpp
+void on(Change& change, const NodePrepareFailed& event);
+void on(Change& change, const WorkerStarted& event);
+void on(Change& change, const FirstReport& event);
+void on(Change& change, const WorkerExited& event);
+void on(Change& change, const NodeEmptied& event);
+void on(Change& change, const CheckpointCommitted& event);  // checkpoints.cpp
+void on(Change& change, const CheckpointDeleted& event);
+void on(Change& change, const CheckpointValidated& event);
+
+// ---- checkpoints.cpp ----------------------------------------------------------------------------------------------
+// The run knows these as well from now on: what earlier runs of its name committed.
+void know_earlier(Change& change, RunId run, const std::vector<Checkpoint>& earlier);
+void retain(Change& change, RunId run);                     // decides which checkpoints go
+void repeat_deletions(Change& change, const NodeId& node);  // those this node is to carry out
+
+// ---- preempt.cpp --------------------------------------------------------------------------------------------------
+// Asks others to give way until the waiting run fits on nodes behind open doors, if together they can make it fit and
+// it may take from them. Nothing: it will not fit. Else they have gone by that time: asked now, or before.
+struct RoomToCome {
+    bool asked_now = false;
+    Time by;
+};
+std::optional<RoomToCome> make_room(Change& change, const Quotas& quotas, RunId waiting, Doors open = every_door);
+
+}  // namespace rtrain::core

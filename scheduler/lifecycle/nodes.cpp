@@ -1,0 +1,222 @@
+// Nodes come, come back, fall silent and leave. A node's registration is the whole truth about what it holds:
+// here the head's records are held against it, and what may have been lost on the way is said again.
+#include <algorithm>
+
+#include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/model/limits.hpp"
+
+namespace rtrain::core {
+namespace {
+
+void record_node(Change& change, const NodeRegistered& event) {
+    const auto known = change.seen().nodes.find(event.node);
+    Node node = known == change.seen().nodes.end() ? Node{} : known->second;
+    const bool comes = node.id.value.empty() || node.state == NodeState::lost;
+    const bool changes = comes || node.total != event.total || node.gpus != event.gpus || node.labels != event.labels;
+    if (comes) {
+        node.id = event.node;
+        node.state = node.back_as;
+        if (node.state == NodeState::ready) node.state_reason.clear();
+        node.back_as = NodeState::ready;
+        node.registered = change.now();
+        change.note("node " + event.node.value + " is " + to_text(node.state));
+    }
+    node.address = event.address;
+    node.port = event.port;
+    node.labels = event.labels;
+    node.total = event.total;
+    node.gpus = event.gpus;
+    change.about(event.node);
+    change.add(std::move(node));
+    if (changes) change.nodes_changed();
+}
+
+// A preparation or launch that this node may never have heard of, or has forgotten.
+void repeat_unheld(Change& change, const Attempt& attempt, const NodeId& node) {
+    const bool unstarted = std::all_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+        return worker.seat.node != node || worker.state == WorkerState::placed;
+    });
+    switch (attempt.state) {
+        case AttemptState::placed: {
+            auto& waiting = change.edit(attempt.id).nodes_waiting;
+            if (std::find(waiting.begin(), waiting.end(), node) == waiting.end()) waiting.push_back(node);
+            return prepare_node(change, attempt, node);
+        }
+        case AttemptState::starting:
+            if (unstarted) return prepare_node(change, attempt, node);
+            [[fallthrough]];
+        case AttemptState::running:
+            // Its last news may be on their way: the answer to this order comes behind them and settles it.
+            return stop_on_node(change, attempt, node, "the node came back without it");
+        case AttemptState::stopping:
+            if (std::find(attempt.nodes_waiting.begin(), attempt.nodes_waiting.end(), node) !=
+                attempt.nodes_waiting.end())
+                stop_on_node(change, attempt, node, attempt.cause);
+            return;
+        case AttemptState::succeeded:
+        case AttemptState::failed:
+        case AttemptState::stopped:
+        case AttemptState::lost:
+            return;
+    }
+}
+
+void repeat_held(Change& change, const Attempt& attempt, const NodeId& node) {
+    const auto waits =
+        std::find(attempt.nodes_waiting.begin(), attempt.nodes_waiting.end(), node) != attempt.nodes_waiting.end();
+    const bool some_unstarted = std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+        return worker.seat.node == node && worker.state == WorkerState::placed;
+    });
+    if (attempt.state == AttemptState::placed && waits) prepare_node(change, attempt, node);
+    if (attempt.state == AttemptState::starting && some_unstarted)
+        change.act(LaunchWorkers{.attempt = attempt.id, .node = node});
+    if (attempt.state == AttemptState::stopping) stop_on_node(change, attempt, node, attempt.cause);
+    repeat_ask(change, attempt, node);
+}
+
+void give_up(Change& change, AttemptId held, const Attempt* known, const NodeId& node) {
+    Attempt given_up;
+    given_up.id = held;
+    given_up.incarnation = known == nullptr ? 0 : known->incarnation;
+    stop_on_node(change, given_up, node, "the head has given this attempt up");
+}
+
+void reconcile(Change& change, const NodeRegistered& event) {
+    std::vector<AttemptId> held;
+    for (const AttemptId id : event.held) {
+        const Attempt* attempt = meant_attempt(change.seen(), id);
+        if (attempt != nullptr && !terminal(attempt->state) && on_node(*attempt, event.node))
+            held.push_back(attempt->id);
+        else
+            give_up(change, id, attempt, event.node);
+    }
+    for (const AttemptId id : live_on(change.seen(), event.node)) {
+        const Attempt& attempt = change.seen().attempts.at(id);
+        if (std::find(held.begin(), held.end(), id) != held.end())
+            repeat_held(change, attempt, event.node);
+        else
+            repeat_unheld(change, attempt, event.node);
+    }
+}
+
+bool overcommitted(const Cluster& cluster, const Node& node) {
+    Resources held;
+    std::vector<Amount> gpus(node.gpus);
+    for (const AttemptId id : live_on(cluster, node.id)) {
+        const Attempt& attempt = cluster.attempts.at(id);
+        if (attempt.state == AttemptState::stopping) continue;
+        const auto& bundles = cluster.runs.at(id.run).spec.gang.bundles;
+        for (std::size_t i = 0; i < attempt.workers.size(); ++i) {
+            if (attempt.workers[i].seat.node != node.id) continue;
+            add(held, bundles[i].demand);
+            for (const GpuShare& share : attempt.workers[i].seat.gpus) {
+                if (share.device >= gpus.size()) return true;
+                gpus[share.device] = gpus[share.device] + share.amount;
+            }
+        }
+    }
+    held.erase(std::string(gpu_key));
+    return std::any_of(held.begin(), held.end(),
+                       [&](const auto& h) { return h.second > amount_of(node.total, h.first); }) ||
+           std::any_of(gpus.begin(), gpus.end(), [](Amount gpu) { return gpu > units(1); });
+}
+
+// A node that came back smaller cannot hold all that it held: the youngest attempts give way.
+void shrink(Change& change, const NodeId& node) {
+    while (overcommitted(change.seen(), change.seen().nodes.at(node))) {
+        std::optional<AttemptId> youngest;
+        for (const AttemptId id : live_on(change.seen(), node))
+            if (change.seen().attempts.at(id).state != AttemptState::stopping) youngest = id;
+        if (!youngest) return;
+        fail_attempt(change, *youngest, AttemptState::failed, node.value + " came back with fewer resources",
+                     Counts::no);
+    }
+}
+
+void repeat_results(Change& change, const NodeId& node) {
+    for (const auto& [id, run] : change.seen().runs) {
+        if (!terminal(run.state) || run.attempts == 0 || run.ended + limits::result_repeats < change.now()) continue;
+        const auto last = change.seen().attempts.find({.run = id, .number = run.attempts});
+        if (last != change.seen().attempts.end() && last->second.workers.front().seat.node == node)
+            change.act(WriteResult{.run = id, .node = node});
+    }
+}
+
+bool done_there(const Attempt& attempt, const NodeId& node) {
+    return attempt.state == AttemptState::running &&
+           std::all_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+               return worker.seat.node != node || (worker.exit && worker.exit->success());
+           });
+}
+
+// The ranks elsewhere often fail of a node's loss before the loss is noticed: then the node was first.
+void lost_while_failing(Change& change, AttemptId id, const NodeId& node, const std::string& cause, Counts counts) {
+    const Attempt& attempt = change.seen().attempts.at(id);
+    const bool unheard = std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
+        return worker.seat.node == node && worker.state != WorkerState::exited;
+    });
+    if (attempt.end_as != AttemptState::failed || !attempt.counted || !unheard) return;
+    Attempt& lost = change.edit(id);
+    lost.end_as = AttemptState::lost;
+    lost.counted = counts == Counts::yes;
+    lost.cause = cause + "; then " + lost.cause;
+    lost.first_failure.reset();
+    lost.first_failure_lead_us = 0;
+}
+
+void lose_attempts(Change& change, const NodeId& node, const std::string& cause, Counts counts) {
+    for (const AttemptId id : live_on(change.seen(), node)) {
+        const Attempt& attempt = change.seen().attempts.at(id);
+        const bool elastic = change.seen().runs.at(id.run).spec.elastic.has_value();
+        const Counts against = elastic ? Counts::no : counts;
+        if (attempt.state == AttemptState::stopping) {
+            lost_while_failing(change, id, node, cause, against);
+            node_is_empty(change, id, node);
+        } else if (!done_there(attempt, node)) {
+            fail_attempt(change, id, AttemptState::lost, cause, against);
+        }
+    }
+}
+
+}  // namespace
+
+Error no_such_node(const NodeId& node) {
+    return {ErrorCode::not_found, "no node is called \"" + node.value + "\"", "rtrain nodes lists them"};
+}
+
+void on(Change& change, const NodeRegistered& event) {
+    if (const auto far = out_of_bounds(event.total))
+        return change.refuse({ErrorCode::invalid, "node " + event.node.value + " offers " + *far,
+                              "join it again with less: rtrain node join HOST:PORT --resources NAME=AMOUNT"});
+    record_node(change, event);
+    reconcile(change, event);
+    shrink(change, event.node);
+    repeat_deletions(change, event.node);
+    repeat_results(change, event.node);
+}
+
+void on(Change& change, const NodeLost& event) {
+    const auto known = change.seen().nodes.find(event.node);
+    if (known == change.seen().nodes.end() || known->second.state == NodeState::lost) return;
+    Node& node = change.edit(event.node);
+    node.back_as = node.state;
+    node.state = NodeState::lost;
+    if (node.back_as == NodeState::ready) node.state_reason = event.why;
+    change.about(event.node);
+    change.note("node " + event.node.value + " is LOST: " + event.why);
+    change.nodes_changed();
+    lose_attempts(change, event.node, "node " + event.node.value + " was lost: " + event.why, Counts::yes);
+}
+
+void on(Change& change, const NodeLeft& event) {
+    const auto known = change.seen().nodes.find(event.node);
+    if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
+    change.edit(event.node).state = NodeState::lost;
+    change.note("node " + event.node.value + " left the cluster");
+    lose_attempts(change, event.node, "node " + event.node.value + " left the cluster", Counts::no);
+    change.erase(event.node);
+    change.about(event.node);
+    change.nodes_changed();
+}
+
+}  // namespace rtrain::core

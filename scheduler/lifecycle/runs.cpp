@@ -1,0 +1,262 @@
+// What people and time do to runs: submit, stop, remove, limits.
+#include <algorithm>
+
+#include "scheduler/lifecycle/handlers.hpp"
+#include "scheduler/placement/largest.hpp"
+#include "scheduler/placement/room.hpp"
+#include "scheduler/queue/shares.hpp"
+
+namespace rtrain::core {
+namespace {
+
+std::string text_of(const Cluster& cluster, const Run& run) {
+    return "\"" + run.name + "\" (" + run_id_text(cluster.meta.cluster_id, run.id) + ")";
+}
+
+// The run that this very submission has made before.
+const Run* made_before(const Cluster& cluster, const RunSubmitted& event) {
+    if (event.submit_key.empty()) return nullptr;
+    const auto id = cluster.ledger.submitted(event.user, event.submit_key);
+    return id ? &cluster.runs.at(*id) : nullptr;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+}
+
+Error no_such_queue(const Queues& queues, const std::string& queue) {
+    const auto names = queue_names(queues);
+    return {ErrorCode::invalid, "queue: there is no queue \"" + queue + "\", this cluster has " + listed(names),
+            queues.rules.empty() ? "leave queue out; rtrain head start --queues FILE makes others"
+                                 : "name one of these: " + listed(names)};
+}
+
+std::string first_reasons(const PlacementAnswer& answer) {
+    std::string text;
+    const std::size_t shown = std::min<std::size_t>(answer.reasons.size(), 3);
+    for (std::size_t i = 0; i < shown; ++i)
+        text += (i == 0 ? "" : "; ") + answer.reasons[i].node.value + ": " + answer.reasons[i].text;
+    if (answer.reasons.size() > shown) text += "; and " + std::to_string(answer.reasons.size() - shown) + " more";
+    return text.empty() ? "there is no node" : text;
+}
+
+std::string array_member(const std::string& name, std::uint32_t index) { return name + "-" + std::to_string(index); }
+
+std::optional<RunId> live_under_name(const Ledger& ledger, const RunSubmitted& event) {
+    if (event.array.empty()) return ledger.live_run(event.name);
+    for (const std::uint32_t index : event.array)
+        if (const auto live = ledger.live_run(array_member(event.name, index))) return live;
+    return std::nullopt;
+}
+
+std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) {
+    if (const auto live = live_under_name(cluster.ledger, event)) {
+        const Run& run = cluster.runs.at(*live);
+        return Error{ErrorCode::conflict,
+                     "run " + text_of(cluster, run) + " is " + to_text(run.state) + " under this name",
+                     "choose another name, or rtrain stop " + run.name};
+    }
+    if (!known_queue(cluster.queues, event.spec.queue)) return no_such_queue(cluster.queues, event.spec.queue);
+    if (auto error = wrong_after(cluster, event.spec)) return error;
+    const auto& nodes = cluster.ledger.nodes();
+    const auto most = static_cast<std::uint32_t>(event.spec.gang.bundles.size());
+    const GangRequest gang = gang_of(event.spec, event.spec.elastic ? event.spec.elastic->workers_min : most);
+    auto wrong = placing::invalid_because(nodes, gang);
+    for (std::size_t i = 0; i < gang.bundles.size() && !wrong; ++i)
+        if (i == 0 || gang.bundles[i] != gang.bundles[i - 1])
+            if (const auto far = out_of_bounds(gang.bundles[i].demand)) wrong = "a worker asks for " + *far;
+    PlacementAnswer answer;
+    if (!event.spec.wait_for_nodes && !wrong) answer = place(nodes, gang);
+    if (wrong) return Error{ErrorCode::invalid, *wrong, "correct the job's resources"};
+    if (!event.spec.wait_for_nodes && answer.verdict == Verdict::infeasible) {
+        const PlacementAnswer why = placing::explain_briefly(nodes, gang);
+        return Error{ErrorCode::unplaceable, "no present node could ever hold it: " + first_reasons(why),
+                     why.nearest_change.empty()
+                         ? "rtrain plan shows what is missing; scaling.wait_for_nodes: true queues it"
+                         : why.nearest_change};
+    }
+    return std::nullopt;
+}
+
+void enforce_limits(Change& change, RunId id) {
+    const Run& run = change.seen().runs.at(id);
+    const auto limit = limit_of(change.seen(), run);
+    if (!limit || *limit > change.now()) return;
+    if (run.started.ms == 0) return end_run(change, id, RunState::failed, "it was not placed within limits.queue_time");
+    stop_run(change, id, AttemptState::failed, "limits.wall_time was reached");
+}
+
+// One run of the submission; `index` of its job array.
+void submit_one(Change& change, const RunSubmitted& event, std::optional<std::uint32_t> index) {
+    Run run;
+    run.id = {change.edit_meta().next_run++};
+    run.name = event.name;
+    run.user = event.user;
+    run.spec = event.spec;
+    run.job_json = event.job_json;
+    run.storage_path = event.storage_path;
+    run.resume = event.resume;
+    run.restore_from = event.restore_from;
+    run.submit_key = event.submit_key;
+    run.submitted = change.now();
+    run.submitted_wall_ms = event.wall_ms;
+    run.warnings = event.warnings;
+    run.after = still_to_come(change.seen(), event.spec);
+    run.array = event.member_of;
+    run.array_index = event.member_index;
+    if (index) {
+        run.array = event.name;
+        run.array_index = *index;
+        run.array_parallel = event.array_parallel;
+        run.name = array_member(event.name, *index);
+        const auto place = std::find(event.array.begin(), event.array.end(), *index) - event.array.begin();
+        run.array_waits = event.array_parallel > 0 && static_cast<std::uint32_t>(place) >= event.array_parallel;
+    }
+    run.reason = held_back(change.seen(), run);
+    if (!index || *index == event.array.front()) {
+        change.created(run.id);
+        change.about(run.id);
+    }
+    if (!index) change.note(run.name + " was submitted by " + run.user);
+    change.add(std::move(run));
+    change.look_for_room();
+}
+
+// --checkpoint: asked for one first. An attempt that does not train yet has nothing to save.
+bool checkpoint_first(Change& change, const RunStopAsked& event) {
+    const Attempt* live = live_attempt(change.seen(), event.run);
+    if (!event.checkpoint || live == nullptr || live->state != AttemptState::running) return false;
+    CheckpointAsk ask{.reason = AskReason::stop, .why = "stopped by " + change.seen().runs.at(event.run).stop_by};
+    if (event.deadline) ask.deadline = change.now() + *event.deadline;
+    ask_checkpoint(change, live->id, std::move(ask));
+    return true;
+}
+
+}  // namespace
+
+Error no_such_run(const Cluster& cluster, RunId run) {
+    return {ErrorCode::not_found, "no run " + run_id_text(cluster.meta.cluster_id, run), "rtrain runs lists them"};
+}
+
+void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& reason) {
+    Run& run = change.edit(id);
+    const Attempt* live = live_attempt(change.seen(), id);
+    run.reason = reason;
+    if (live == nullptr) {
+        const bool asked = end_as == AttemptState::stopped;
+        return end_run(change, id, asked ? RunState::stopped : RunState::failed, reason);
+    }
+    run.state = RunState::stopping;
+    change.about(id);
+    change.note(run.name + " is STOPPING: " + reason);
+    if (live->state != AttemptState::stopping) begin_stop(change, live->id, end_as, reason);
+}
+
+void on(Change& change, const HeadStarted& event) {
+    Meta& meta = change.edit_meta();
+    if (event.quarantine) meta.quarantine = *event.quarantine;
+    change.note("the head started");
+    change.look_for_room();
+}
+
+void on(Change& change, const RunSubmitted& event) {
+    if (const Run* before = made_before(change.seen(), event)) {
+        change.created(before->id);
+        change.about(before->id);
+        return;
+    }
+    if (auto error = refusal(change.seen(), event)) return change.refuse(*std::move(error));
+    if (event.array.empty()) return submit_one(change, event, {});
+    for (const std::uint32_t index : event.array) submit_one(change, event, index);
+    change.note("array " + event.name + " of " + std::to_string(event.array.size()) + " runs was submitted by " +
+                event.user);
+}
+
+namespace {
+
+// Also of an attempt that ends already, and has long been told to.
+void end_at_once(Change& change, RunId id) {
+    const Attempt* attempt = live_attempt(change.seen(), id);
+    if (attempt == nullptr || attempt->state != AttemptState::stopping) return;
+    for (const NodeId& node : attempt->nodes_waiting)
+        change.act(StopAttempt{.attempt = attempt->id,
+                               .incarnation = attempt->incarnation,
+                               .node = node,
+                               .grace = {},
+                               .why = attempt->cause,
+                               .at_once = true});
+}
+
+}  // namespace
+
+void on(Change& change, const RunStopAsked& event) {
+    const auto found = change.seen().runs.find(event.run);
+    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    const Run& run = found->second;
+    if (terminal(run.state))
+        return change.refuse({ErrorCode::conflict,
+                              "run " + text_of(change.seen(), run) + " is " + to_text(run.state) + " already",
+                              "there is nothing to stop"});
+    change.about(event.run);
+    if (run.state == RunState::stopping && event.now) return end_at_once(change, event.run);
+    if (run.state == RunState::stopping && !run.stop_by.empty()) {  // asked twice: said again to its nodes
+        if (const Attempt* attempt = live_attempt(change.seen(), event.run))
+            for (const NodeId& node : attempt->nodes_waiting) stop_on_node(change, *attempt, node, attempt->cause);
+        return;
+    }
+    if (run.state == RunState::stopping) return;  // it is ending for a reason of its own
+    change.edit(event.run).stop_by = event.by.empty() ? "someone" : event.by;
+    if (!event.now && checkpoint_first(change, event)) return;
+    stop_run(change, event.run, AttemptState::stopped, "stopped by " + change.seen().runs.at(event.run).stop_by);
+    if (event.now) end_at_once(change, event.run);
+}
+
+void on(Change& change, const RunRemoved& event) {
+    const auto found = change.seen().runs.find(event.run);
+    if (found == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    if (!terminal(found->second.state))
+        return change.refuse({ErrorCode::conflict,
+                              "run " + text_of(change.seen(), found->second) + " is " + to_text(found->second.state),
+                              "rtrain stop " + found->second.name + " first"});
+    change.note(found->second.name + " was removed");
+    change.erase(event.run);
+}
+
+void on(Change& change, const StopMetricReached& event) {
+    const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
+    if (attempt == nullptr || terminal(attempt->state) || attempt->state == AttemptState::stopping) return;
+    const AttemptId id = attempt->id;
+    std::string value = std::to_string(event.value);
+    if (value.find('.') != std::string::npos) value.erase(value.find_last_not_of('0') + 1);
+    if (value.ends_with('.')) value.pop_back();
+    const std::string cause = "stop: " + event.key + " reached " + value;
+    change.about(id.run);
+    change.note(name_of(change.seen(), id.run) + ": " + cause);
+    begin_stop(change, id, AttemptState::succeeded, cause);
+}
+
+// Refused as a whole while a run lives in a queue that would be gone: nobody could say what it may hold.
+void on(Change& change, const QueuesConfigured& event) {
+    for (const auto& [id, run] : change.seen().runs)
+        if (!terminal(run.state) && !known_queue(event.queues, run.spec.queue))
+            return change.refuse({ErrorCode::conflict,
+                                  "run " + text_of(change.seen(), run) + " is " + to_text(run.state) + " in queue \"" +
+                                      run.spec.queue + "\", which the new configuration does not have",
+                                  "keep the queue until its runs have ended, or stop them first"});
+    if (event.queues == change.seen().queues) return;
+    change.configure(event.queues);
+    change.note("queues were configured" + (event.by.empty() ? "" : " from " + event.by) + ": " +
+                listed(queue_names(event.queues)));
+    change.look_for_room();
+}
+
+void on(Change& change, const TimePassed&) {
+    change.edit_meta();
+    for (const RunId id : change.seen().ledger.limits_until(change.now())) enforce_limits(change, id);
+    enforce_asks(change);
+    enforce_drains(change);
+}
+
+}  // namespace rtrain::core

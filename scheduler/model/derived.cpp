@@ -1,0 +1,75 @@
+#include "scheduler/model/derived.hpp"
+
+#include <algorithm>
+
+namespace rtrain {
+
+std::uint32_t workers_max(const Run& run) {
+    const auto bundles = static_cast<std::uint32_t>(run.spec.gang.bundles.size());
+    return run.workers_asked > 0 ? std::min(run.workers_asked, bundles) : bundles;
+}
+
+std::uint32_t workers_min(const Run& run) {
+    const std::uint32_t most = workers_max(run);
+    return run.spec.elastic ? std::min(run.spec.elastic->workers_min, most) : most;
+}
+
+GangRequest gang_of(const RunSpec& spec, std::uint32_t workers) {
+    GangRequest gang = spec.gang;
+    if (workers < gang.bundles.size()) gang.bundles.resize(workers);
+    return gang;
+}
+
+GangRequest request_of(const Run& run) {
+    GangRequest request = gang_of(run.spec, workers_min(run));
+    request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
+    return request;
+}
+
+const Resources& demand_of(const Run& run, std::size_t rank) {
+    const auto& bundles = run.spec.gang.bundles;
+    return bundles[std::min(rank, bundles.size() - 1)].demand;
+}
+
+Sums demand_of(const Run& run) {
+    Sums total;
+    const std::uint32_t workers = workers_min(run);
+    for (std::uint32_t i = 0; i < workers; ++i) add(total, run.spec.gang.bundles[i].demand);
+    return total;
+}
+
+namespace core {
+
+bool is_held_back(const Run& run) { return !run.after.empty() || run.array_waits; }
+
+std::optional<Time> wall_time_end(const Run& run) {
+    if (!run.spec.wall_time_limit || run.started.ms == 0) return std::nullopt;
+    return run.started + *run.spec.wall_time_limit + run.gave_way;
+}
+
+std::vector<NodeId> nodes_of(const Attempt& attempt) {
+    std::vector<NodeId> nodes;
+    for (const Worker& worker : attempt.workers) {
+        if (!nodes.empty() && nodes.back() == worker.seat.node) continue;
+        if (std::find(nodes.begin(), nodes.end(), worker.seat.node) == nodes.end()) nodes.push_back(worker.seat.node);
+    }
+    return nodes;
+}
+
+bool on_node(const Attempt& attempt, const NodeId& node) {
+    return std::any_of(attempt.workers.begin(), attempt.workers.end(),
+                       [&](const Worker& w) { return w.seat.node == node; });
+}
+
+bool claimed(const Attempt& attempt) { return !attempt.master_address.empty(); }
+
+bool port_was_taken(const Attempt& attempt) {
+    if (!attempt.first_failure) return false;
+    const auto& exit = attempt.workers[attempt.first_failure->value].exit;
+    return exit && exit->address_in_use;
+}
+
+bool asks_pending(const Attempt& attempt) { return attempt.state == AttemptState::running && attempt.ask.has_value(); }
+
+}  // namespace core
+}  // namespace rtrain

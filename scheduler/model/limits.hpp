@@ -1,0 +1,58 @@
+// Every bound and constant of policy of the core, each with its reason. What a file alone knows of its own algorithm
+// (a number of bits, a gap between keys) stays there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "scheduler/model/ids.hpp"
+
+namespace rtrain::limits {
+
+// ---- the queue ----------------------------------------------------------------------------------------------------
+// A run that retries so soon keeps its place against those behind it: a short backoff would cost it its turn.
+inline constexpr Duration backoff_keeps_place{10'000};
+// One that gave way stands aside for so long: longer than a backoff that keeps its place, so that the other comes
+// first.
+inline constexpr Duration stands_aside{15'000};
+// Gangs of more than one bundle that have waited so long have a claim, one of each queue at a time: small runs would
+// keep a large one out for ever, and many claims at once would empty the cluster.
+inline constexpr Duration starves_after{1'800'000};
+inline constexpr std::size_t starving_of_each_queue = 1;
+// Runs that reserve nodes at a time, and of them those for other kinds of nodes: each costs a look at every node.
+inline constexpr std::size_t reservations_most = 12;
+inline constexpr std::size_t heads_most = 4;
+// A reservation is looked at anew when a quarter of what it needs was given back at once: not for every small end.
+inline constexpr std::int64_t looks_for_a_part_of = 4;
+// Runs of a shape that are passed over in search of a shorter one, which bounds a pass over a long queue.
+inline constexpr std::size_t too_long_most = 100;
+
+// ---- preemption ---------------------------------------------------------------------------------------------------
+// Looks at all nodes for one event: each copies what they have free, so there are fewer in a large cluster.
+inline constexpr std::size_t nodes_looked_at = 16'000, looks_least = 4, looks_most = 256;
+inline constexpr std::size_t victim_sets_most = 1'000;  // tried in search of the cheapest one
+
+// ---- placement: budgets of searches; each is some tens of milliseconds at most --------------------------------------
+inline constexpr std::int64_t device_steps = 100'000;  // to share the devices of one node
+inline constexpr std::int64_t fit_steps = 200'000;     // looks at a node for a bundle, unlike bundles
+inline constexpr std::size_t exact_bundles = 8;        // beyond these an exact search is not tried
+inline constexpr std::size_t exact_nodes = 64;
+inline constexpr std::size_t indexed_shapes = 128;      // for which the index of free slots answers
+inline constexpr std::size_t doors_remembered = 32;     // sets of open doors of each shape, with their verdicts
+inline constexpr std::size_t gains_remembered = 8'192;  // four times the nodes of a large cluster
+
+// ---- explanations: a person reads them, and the loop waits for a brief one ------------------------------------------
+inline constexpr std::size_t brief_nodes = 256, brief_bundles = 256, brief_unlike = 32, brief_reasons = 3;
+inline constexpr std::size_t changes_told = 2;
+inline constexpr std::size_t nodes_tried = 16, labels_tried = 16;
+inline constexpr std::size_t bundles_changed = 16;  // of a gang of unlike ones
+inline constexpr std::size_t names_shown = 8;
+
+// ---- the life of runs -----------------------------------------------------------------------------------------------
+inline constexpr std::size_t avoided_nodes = 8;     // of a run; the oldest blame is forgotten
+inline constexpr std::uint32_t failed_starts = 5;   // in a row, before any worker has reported: then the run has failed
+inline constexpr std::size_t deletions_most = 10;   // with one commit: a run that goes on under its name may find many
+inline constexpr Duration result_repeats{600'000};  // a result written this long ago may have been lost on the way
+inline constexpr std::size_t node_failures = 16;    // remembered of a node
+
+}  // namespace rtrain::limits

@@ -1,0 +1,55 @@
+// The order of the waiting runs, one after the other, while some of them are being placed. Inside of the core only.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "scheduler/queue/shares.hpp"
+
+namespace rtrain {
+
+std::vector<RunId> queue_order(const Cluster& cluster);  // waiting runs: priority, then fair share, then age
+
+namespace core {
+
+// Why somebody's turn comes before that of its queue: it has reserved nodes; it is a gang that has waited long.
+enum class Claim { none, promise, starving };
+
+struct Turn {  // whose turn it is
+    const Line* line = nullptr;
+    std::uint32_t shape = 0;
+    RunId run;
+    Claim claim = Claim::none;
+};
+
+class Order {
+  public:
+    Order(const Ledger& ledger, FairShare shares, Time now);
+    std::optional<Turn> next();   // each run once
+    void skip(const Turn& turn);  // the rest of its line that has the same shape
+
+  private:
+    struct Open {
+        const Line* line = nullptr;
+        const Ledger::Batches* batches = nullptr;
+        std::vector<std::pair<Waiter, std::uint32_t>> heads;  // the oldest of each shape, the oldest of all at the back
+    };
+    void open_priority();
+    void add_starving();
+    void promise(const Line& line, std::uint32_t shape, RunId run, Claim claim);
+    std::optional<Turn> next_by_share();
+    std::vector<Turn> promised_;  // of this priority: those that keep their place come first, the oldest at the back
+    std::set<RunId> seen_;
+
+    const Ledger& ledger_;
+    FairShare shares_;
+    std::vector<RunId> keep_place_;
+    Time now_;
+    std::map<Line, Ledger::Batches>::const_iterator line_;
+    std::vector<Open> lines_;
+};
+
+}  // namespace core
+}  // namespace rtrain

@@ -1,0 +1,249 @@
+// See shares.hpp. Whole numbers throughout, so that a replay gives the same order on every machine.
+#include "scheduler/queue/shares.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "scheduler/index/change.hpp"
+#include "scheduler/model/derived.hpp"
+#include "scheduler/model/queue_use.hpp"
+#include "scheduler/placement/placement.hpp"
+
+namespace rtrain::core {
+bool known_queue(const Queues& queues, const std::string& queue) {
+    return queue == default_queue || queues.rules.contains(queue);
+}
+
+const QueueRules& rules_of(const Queues& queues, const std::string& queue) {
+    static const QueueRules without_limits;
+    const auto found = queues.rules.find(queue);
+    return found == queues.rules.end() ? without_limits : found->second;
+}
+
+std::vector<std::string> queue_names(const Queues& queues) {
+    std::vector<std::string> names;
+    for (const auto& [name, rules] : queues.rules) names.push_back(name);
+    if (!queues.rules.contains(default_queue)) names.emplace_back(default_queue);
+    return names;
+}
+
+FairShare::FairShare(const Cluster& cluster, const Ledger& ledger, Time now)
+    : queues_(cluster.queues), totals_(ledger.totals()) {
+    if (queues_.rules.empty()) return;  // one queue: there is nobody to share with
+    for (const auto& [queue, use] : cluster.use) {
+        add(used_[queue], level_at(use, now, queues_.half_life));
+        add(used_[queue], use.held);
+    }
+}
+
+std::int64_t FairShare::of(const std::string& queue) {
+    constexpr std::int64_t billion = 1'000'000'000;
+    const auto found = used_.find(queue);
+    if (found == used_.end()) return 0;
+    const auto [known, unknown] = known_.try_emplace(queue);
+    if (!unknown) return known->second;
+    __int128 most = 0;
+    for (const auto& [name, amount] : found->second) {
+        const Sum total = amount_of(totals_, name);
+        if (total.ticks > 0) most = std::max(most, amount.ticks * billion / total.ticks);
+    }
+    most /= std::max<std::int64_t>(rules_of(queues_, queue).share, 1);
+    return known->second = static_cast<std::int64_t>(std::min<__int128>(most, INT64_MAX));
+}
+
+void FairShare::count(const std::string& queue, const Sums& demand) {
+    if (queues_.rules.empty()) return;
+    add(used_[queue], demand);
+    known_.erase(queue);
+}
+
+Quotas::Quotas(const Cluster& cluster) : queues_(cluster.queues) {
+    if (queues_.rules.empty()) return;
+    for (const auto& [queue, held] : cluster.ledger.held()) count(queue, held);
+}
+
+const Sums& Quotas::held(const std::string& queue) const {
+    static const Sums nothing;
+    const auto found = held_.find(queue);
+    return found == held_.end() ? nothing : found->second;
+}
+
+void Quotas::count(const std::string& queue, const Sums& demand) {
+    if (queues_.rules.empty()) return;
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(held_[*at], demand);
+}
+
+void Quotas::uncount(const std::string& queue, const Sums& demand) {
+    if (queues_.rules.empty()) return;
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
+        subtract(held_[*at], demand);
+}
+
+void Quotas::promise(const std::string& queue, const Sums& demand) {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(promised_[*at], demand);
+}
+
+Borrower borrower(const Run& run, Time now) {
+    const std::optional<Duration>& limit = run.spec.wall_time_limit;
+    return {.run = run.id, .over_by = limit ? std::optional(now + *limit) : std::nullopt};
+}
+
+void Quotas::keep_back(RunId run, const std::string& queue, const Sums& demand, Time from) {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
+        const std::string& above = rules_of(queues_, *at).parent;
+        Sums with = own_kept_[*at];
+        add(with, demand);
+        if (above.empty() || !own(*at, with)) continue;
+        own_kept_[*at] = std::move(with);
+        kept_back_[above].try_emplace(run, KeptBack{.demand = demand, .from = from});
+    }
+}
+
+void Quotas::starts(RunId run) {
+    for (auto& [above, runs] : kept_back_) runs.erase(run);
+}
+
+Sum Quotas::kept_back(const std::string& above, const std::string& name, const Borrower& who) const {
+    Sum sum;
+    const auto found = kept_back_.find(above);
+    if (found == kept_back_.end()) return sum;
+    for (const auto& [run, kept] : found->second) {
+        const bool over_before = who.over_by && kept.from.ms != 0 && *who.over_by <= kept.from;
+        if (run != who.run && !over_before) sum = sum + amount_of(kept.demand, name);
+    }
+    return sum;
+}
+
+bool Quotas::below(const std::string& queue, const std::string& above) const {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
+        if (*at == above) return true;
+    return false;
+}
+
+bool Quotas::own(const std::string& queue, const Sums& demand) const {
+    const QueueRules& rules = rules_of(queues_, queue);
+    return std::all_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
+        return amount_of(demand, limit.first).ticks == 0 ||
+               amount_of(held(queue), limit.first) + amount_of(demand, limit.first) <= limit.second;
+    });
+}
+
+bool Quotas::borrows(const std::string& queue) const {
+    const QueueRules& rules = rules_of(queues_, queue);
+    return !rules.parent.empty() && std::any_of(rules.quota.begin(), rules.quota.end(), [&](const auto& limit) {
+        return amount_of(held(queue), limit.first) > limit.second;
+    });
+}
+
+// The queue right below `above` on the way from `queue`; `above` itself is its own.
+const std::string& Quotas::child_towards(const std::string& queue, const std::string& above) const {
+    const std::string* at = &queue;
+    while (*at != above && rules_of(queues_, *at).parent != above) at = &rules_of(queues_, *at).parent;
+    return *at;
+}
+
+// A queue that holds no more than its quota holds what is its own, however much those above it have borrowed.
+bool Quotas::owes(const std::string& holder, const std::string& taker, const Sums& demand) const {
+    std::set<std::string> within;
+    for (const std::string* at = &holder; !rules_of(queues_, *at).parent.empty(); at = &rules_of(queues_, *at).parent) {
+        const QueueRules& rules = rules_of(queues_, *at);
+        bool over = false;
+        for (const auto& [name, quota] : rules.quota) {
+            if (amount_of(demand, name).ticks == 0) continue;
+            if (amount_of(held(*at), name) <= quota)
+                within.insert(name);
+            else
+                over |= !within.contains(name);
+        }
+        const bool inside = below(taker, *at);
+        if (!over || taker == *at || (inside && *at != holder)) continue;
+        const std::string& lender = inside ? *at : rules.parent;
+        if (below(taker, lender) && own(child_towards(taker, lender), demand)) return true;
+    }
+    return false;
+}
+
+bool Quotas::borrowed(const std::string& queue) const {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent)
+        if (borrows(*at)) return true;
+    return false;
+}
+
+// Each queue on the way up has its say. Where one is beyond its quota, what is above it must lend; and who was lent to
+// gets nothing more while a lender claims its own back.
+std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand, const Borrower& who) const {
+    bool beyond_below = false;
+    std::string lender;
+    for (const std::string* next = &queue; !next->empty(); next = &rules_of(queues_, *next).parent) {
+        const std::string& at = *next;
+        bool beyond = false;
+        const QueueRules& rules = rules_of(queues_, at);
+        const auto kept = promised_.find(at);
+        for (const auto& [name, quota] : rules.quota) {
+            const Sum asked = amount_of(demand, name), has = amount_of(held(at), name);
+            const Sum promised = kept == promised_.end() ? Sum{} : amount_of(kept->second, name);
+            if (asked.ticks == 0) continue;
+            const bool room = has + promised + asked <= quota;
+            const bool claimed =
+                beyond_below && (std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end() ||
+                                 (room && has + promised + asked + kept_back(at, name, who) > quota));
+            if (room && !claimed) continue;
+            if (at != queue && !beyond_below && lender.empty()) lender = at;
+            beyond = true;
+            if (!claimed && rules.borrow && !rules.parent.empty()) continue;
+            return OverQuota{.queue = at,
+                             .resource = name,
+                             .held = has,
+                             .asked = asked,
+                             .quota = quota,
+                             .promised = promised,
+                             .lender = std::move(lender),
+                             .claimed = claimed};
+        }
+        beyond_below = beyond;
+    }
+    return std::nullopt;
+}
+
+namespace {
+
+template <class Ever>
+void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
+    if (cluster.queues.rules.empty()) return;
+    const Ledger& ledger = cluster.ledger;
+    for (const RunId id : ledger.reserving())
+        quotas.keep_back(id, ledger.line_of(id).queue, ledger.shape(ledger.shape_of(id)).total,
+                         cluster.runs.at(id).reserved_from);
+    for (const auto& [line, batches] : ledger.waiting())
+        for (const auto& [shape, batch] : batches)
+            if (const auto over = quotas.refuses(line.queue, ledger.shape(shape).total);
+                over && over->lent() && ever(shape))
+                quotas.claim_back(over->lender);
+}
+
+}  // namespace
+
+void claim_lent(Quotas& quotas, Change& change) {
+    claim(quotas, change.seen(), [&](std::uint32_t shape) { return change.ledger().ever(shape); });
+}
+
+void claim_lent(Quotas& quotas, const Cluster& cluster) {
+    const Ledger& ledger = cluster.ledger;
+    claim(quotas, cluster, [&](std::uint32_t shape) {
+        return place(ledger.nodes(), ledger.shape(shape).gang).verdict != Verdict::infeasible;
+    });
+}
+
+std::string to_text(const OverQuota& over) {
+    if (over.claimed)
+        return "may borrow no " + over.resource + " now: another queue below \"" + over.queue +
+               "\" claims its own back";
+    return "queue \"" + over.queue + "\" holds " + to_text(over.held) + " of its quota of " + to_text(over.quota) +
+           " " + over.resource +
+           (over.promised.ticks > 0 ? ", " + to_text(over.promised) + " are kept for runs that others give way to"
+                                    : "") +
+           ", this needs " + to_text(over.asked) + " more" +
+           (over.asked > over.quota ? "; it can never start unless the quota is raised" : "");
+}
+
+}  // namespace rtrain::core

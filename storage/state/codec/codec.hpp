@@ -1,0 +1,78 @@
+// A closed set of structs as text and back: the version, the alternative's name, then its fields. Included by the two
+// codecs only, since it brings the JSON library along.
+#pragma once
+
+#include <set>
+#include <string>
+#include <variant>
+
+#include "scheduler/model/result.hpp"
+#include "storage/state/codec/record_json.hpp"
+
+namespace rtrain::state {
+
+inline constexpr int text_version = 1;  // raised when an older program would misunderstand a newer text
+
+template <class Variant>
+std::string encode_variant(const Variant& value) {
+    std::string out = "{\"v\":" + std::to_string(text_version) + ",\"type\":";
+    std::visit(
+        [&]<class T>(const T& one) {
+            append_string(out, Fields<T>::type);
+            put_members(out, one);
+        },
+        value);
+    out += '}';
+    return out;
+}
+
+template <class Variant, std::size_t Index = 0>
+bool take_alternative(const Json& json, const std::string& type, Variant& value) {
+    if constexpr (Index < std::variant_size_v<Variant>) {
+        using T = std::variant_alternative_t<Index, Variant>;
+        if (type == Fields<T>::type) {
+            take(json, value.template emplace<Index>());
+            return true;
+        }
+        return take_alternative<Variant, Index + 1>(json, type, value);
+    }
+    return false;
+}
+
+template <class Variant>
+Result<Variant> decode_variant(const std::string& what, const std::string& text) {
+    try {
+        Json json = Json::parse(text);
+        int version = json.at("v").get<int>();
+        if (version > text_version)
+            return Error{ErrorCode::conflict,
+                         what + " was written by a newer rtrain (version " + std::to_string(version) +
+                             ", this one reads " + std::to_string(text_version) + ")",
+                         "start the newer rtrain again"};
+        std::string type = json.at("type").get<std::string>();
+        Variant value;
+        if (take_alternative(json, type, value)) return value;
+        return Error{ErrorCode::conflict, what + " is of the kind \"" + type + "\", which this rtrain does not know",
+                     "start the newer rtrain again"};
+    } catch (const std::exception& wrong) {
+        return Error{ErrorCode::damaged, what + " cannot be read: " + wrong.what(), "rtrain head restore-backup FILE"};
+    }
+}
+
+// `,"name":value` for each member of the text that no table knows: written by a newer minor version, and kept by us.
+template <class Variant>
+std::string members_beyond(const std::string& text, const Variant& value) {
+    std::set<std::string> known = {"v", "type"};
+    std::visit(
+        [&]<class T>(const T&) {
+            std::apply([&](const auto&... field) { (known.insert(field.name), ...); }, Fields<T>::list);
+        },
+        value);
+    std::string out;
+    Json json = Json::parse(text, nullptr, false);
+    for (const auto& [name, member] : json.items())
+        if (!known.contains(name)) out += "," + Json(name).dump() + ":" + member.dump();
+    return out;
+}
+
+}  // namespace rtrain::state

@@ -1,0 +1,159 @@
+// The fields of every event, by the names they have on disk.
+#pragma once
+
+#include "scheduler/model/events.hpp"
+#include "storage/state/codec/record_fields.hpp"
+
+namespace rtrain::state {
+
+template <>
+struct Fields<HeadStarted> {
+    static constexpr const char* type = "HeadStarted";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(HeadStarted, wall_ms), RTRAIN_FIELD(HeadStarted, quarantine));
+};
+template <>
+struct Fields<RunSubmitted> {
+    static constexpr const char* type = "RunSubmitted";
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(RunSubmitted, name), RTRAIN_FIELD(RunSubmitted, user), RTRAIN_FIELD(RunSubmitted, submit_key),
+        RTRAIN_FIELD(RunSubmitted, job_json), RTRAIN_FIELD(RunSubmitted, storage_path),
+        RTRAIN_FIELD(RunSubmitted, spec), RTRAIN_FIELD(RunSubmitted, resume), RTRAIN_FIELD(RunSubmitted, restore_from),
+        RTRAIN_FIELD(RunSubmitted, warnings), RTRAIN_FIELD(RunSubmitted, wall_ms), RTRAIN_FIELD(RunSubmitted, array),
+        RTRAIN_FIELD(RunSubmitted, array_parallel), RTRAIN_FIELD(RunSubmitted, member_of),
+        RTRAIN_FIELD(RunSubmitted, member_index));
+};
+template <>
+struct Fields<RunStopAsked> {
+    static constexpr const char* type = "RunStopAsked";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(RunStopAsked, run), RTRAIN_FIELD(RunStopAsked, by),
+                                            RTRAIN_FIELD(RunStopAsked, wall_ms), RTRAIN_FIELD(RunStopAsked, checkpoint),
+                                            RTRAIN_FIELD(RunStopAsked, deadline), RTRAIN_FIELD(RunStopAsked, now));
+};
+template <>
+struct Fields<RunCheckpointAsked> {
+    static constexpr const char* type = "RunCheckpointAsked";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(RunCheckpointAsked, run), RTRAIN_FIELD(RunCheckpointAsked, by));
+};
+template <>
+struct Fields<RunResizeAsked> {
+    static constexpr const char* type = "RunResizeAsked";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(RunResizeAsked, run), RTRAIN_FIELD(RunResizeAsked, by),
+                   RTRAIN_FIELD(RunResizeAsked, workers), RTRAIN_FIELD(RunResizeAsked, deadline));
+};
+template <>
+struct Fields<RunRemoved> {
+    static constexpr const char* type = "RunRemoved";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(RunRemoved, run));
+};
+template <>
+struct Fields<NodeRegistered> {
+    static constexpr const char* type = "NodeRegistered";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeRegistered, node), RTRAIN_FIELD(NodeRegistered, address),
+                                            RTRAIN_FIELD(NodeRegistered, port), RTRAIN_FIELD(NodeRegistered, labels),
+                                            RTRAIN_FIELD(NodeRegistered, total), RTRAIN_FIELD(NodeRegistered, gpus),
+                                            RTRAIN_FIELD(NodeRegistered, held));
+};
+template <>
+struct Fields<NodeLost> {
+    static constexpr const char* type = "NodeLost";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeLost, node), RTRAIN_FIELD(NodeLost, why));
+};
+template <>
+struct Fields<NodeLeft> {
+    static constexpr const char* type = "NodeLeft";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeLeft, node));
+};
+template <>
+struct Fields<NodeDrained> {
+    static constexpr const char* type = "NodeDrained";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeDrained, node), RTRAIN_FIELD(NodeDrained, by),
+                                            RTRAIN_FIELD(NodeDrained, reason), RTRAIN_FIELD(NodeDrained, deadline));
+};
+template <>
+struct Fields<NodeUndrained> {
+    static constexpr const char* type = "NodeUndrained";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeUndrained, node));
+};
+template <>
+struct Fields<NodePrepared> {
+    static constexpr const char* type = "NodePrepared";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(NodePrepared, attempt), RTRAIN_FIELD(NodePrepared, incarnation),
+                   RTRAIN_FIELD(NodePrepared, node), RTRAIN_FIELD(NodePrepared, claimed_number),
+                   RTRAIN_FIELD(NodePrepared, from), RTRAIN_FIELD(NodePrepared, master_address),
+                   RTRAIN_FIELD(NodePrepared, master_port), RTRAIN_FIELD(NodePrepared, earlier));
+};
+template <>
+struct Fields<NodePrepareFailed> {
+    static constexpr const char* type = "NodePrepareFailed";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(NodePrepareFailed, attempt), RTRAIN_FIELD(NodePrepareFailed, incarnation),
+                   RTRAIN_FIELD(NodePrepareFailed, node), RTRAIN_FIELD(NodePrepareFailed, why),
+                   RTRAIN_FIELD(NodePrepareFailed, permanent));
+};
+template <>
+struct Fields<WorkerStarted> {
+    static constexpr const char* type = "WorkerStarted";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(WorkerStarted, attempt), RTRAIN_FIELD(WorkerStarted, rank),
+                                            RTRAIN_FIELD(WorkerStarted, pid));
+};
+template <>
+struct Fields<FirstReport> {
+    static constexpr const char* type = "FirstReport";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(FirstReport, attempt));
+};
+template <>
+struct Fields<WorkerExited> {
+    static constexpr const char* type = "WorkerExited";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(WorkerExited, attempt), RTRAIN_FIELD(WorkerExited, rank),
+                   RTRAIN_FIELD(WorkerExited, cause), RTRAIN_FIELD(WorkerExited, exit_wall_us));
+};
+template <>
+struct Fields<NodeEmptied> {
+    static constexpr const char* type = "NodeEmptied";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeEmptied, attempt), RTRAIN_FIELD(NodeEmptied, node));
+};
+template <>
+struct Fields<CheckpointCommitted> {
+    static constexpr const char* type = "CheckpointCommitted";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(CheckpointCommitted, attempt), RTRAIN_FIELD(CheckpointCommitted, directory),
+                   RTRAIN_FIELD(CheckpointCommitted, world_size), RTRAIN_FIELD(CheckpointCommitted, bytes),
+                   RTRAIN_FIELD(CheckpointCommitted, metrics), RTRAIN_FIELD(CheckpointCommitted, wall_ms),
+                   RTRAIN_FIELD(CheckpointCommitted, answers));
+};
+template <>
+struct Fields<CheckpointDeleted> {
+    static constexpr const char* type = "CheckpointDeleted";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(CheckpointDeleted, run), RTRAIN_FIELD(CheckpointDeleted, directory));
+};
+template <>
+struct Fields<CheckpointValidated> {
+    static constexpr const char* type = "CheckpointValidated";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(CheckpointValidated, run), RTRAIN_FIELD(CheckpointValidated, directory),
+                   RTRAIN_FIELD(CheckpointValidated, pending), RTRAIN_FIELD(CheckpointValidated, metrics));
+};
+template <>
+struct Fields<StopMetricReached> {
+    static constexpr const char* type = "StopMetricReached";
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(StopMetricReached, attempt), RTRAIN_FIELD(StopMetricReached, key),
+                   RTRAIN_FIELD(StopMetricReached, value));
+};
+template <>
+struct Fields<QueuesConfigured> {
+    static constexpr const char* type = "QueuesConfigured";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(QueuesConfigured, queues), RTRAIN_FIELD(QueuesConfigured, by));
+};
+template <>
+struct Fields<TimePassed> {
+    static constexpr const char* type = "TimePassed";
+    static constexpr auto list = std::tuple();
+};
+
+}  // namespace rtrain::state

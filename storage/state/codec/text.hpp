@@ -1,0 +1,19 @@
+// Records and events as text.
+#pragma once
+
+#include <string>
+
+#include "scheduler/model/events.hpp"
+#include "scheduler/model/records.hpp"
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::state {
+
+// JSON with a version; unknown fields of a newer minor are kept. Deterministic: equal values give equal bytes.
+std::string encode(const Record& record);
+Result<Record> decode_record(const std::string& text);
+std::string encode(const Event& event);
+Result<Event> decode_event(const std::string& text);
+std::string event_kind(const Event& event);
+
+}  // namespace rtrain::state

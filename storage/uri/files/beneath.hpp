@@ -1,0 +1,46 @@
+// Files reached from the descriptor of a directory. No part of a path may be a link, also when somebody exchanges names
+// at the same moment, so that a path never leads out of the directory.
+#pragma once
+
+#include <string>
+
+#include "scheduler/model/result.hpp"
+#include "storage/uri/files/descriptor.hpp"
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::storage {
+
+// The directory itself. Links on the way to it are followed, but none of /proc's: those lead into what another process
+// has mounted, or holds open, and a job can mount anything over its own directories. Errors: as of open_beneath.
+Result<Descriptor> open_top(const std::string& directory);
+
+// Opens `path` beneath `top` with `flags` of open(2) (O_NOFOLLOW and O_CLOEXEC are added); `mode` is that of a file
+// that O_CREAT makes. A path is relative and '/'-separated, without empty, "." or ".." parts; "" is `top` itself.
+// Errors: invalid (the path), unauthorised (a link, or no permission), not_found, full, io.
+Result<Descriptor> open_beneath(const Descriptor& top, const std::string& path, int flags, unsigned int mode = 0);
+
+// Opens the directory `path` beneath `top` and makes what is missing of it. Each new directory is on the disk when this
+// returns. `mode` is less the umask.
+Result<Descriptor> make_beneath(const Descriptor& top, const std::string& path, unsigned int mode = 0777);
+
+// The parent directory of `path` beneath `top`, and the last part of the path: for openat, renameat, unlinkat.
+struct Place {
+    Descriptor directory;
+    std::string name;
+};
+Result<Place> place_beneath(const Descriptor& top, const std::string& path);
+
+// Returns the whole content of an opened file; `path` is what messages call it. Errors: damaged (more than `most`
+// bytes), io.
+Result<std::string> read_opened(const Descriptor& file, const std::string& path, std::int64_t most = whole_most);
+
+// Returns the present name of `path` beneath a directory, for messages only.
+std::string shown(const Descriptor& directory, const std::string& path);
+
+// How a path is opened. `each_part` is for kernels without openat2, and for containers that forbid it.
+enum class Walk { kernel, each_part };
+Result<Descriptor> open_top_by(Walk walk, const std::string& directory);
+Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,
+                                   unsigned int mode);
+
+}  // namespace rtrain::storage

@@ -1,0 +1,73 @@
+// Copying a file's content the cheapest way there is: shared blocks, in the kernel, or through memory.
+
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "storage/uri/files/disk.hpp"
+
+namespace rtrain::storage::disk {
+namespace {
+
+constexpr std::size_t piece_bytes = 8U << 20;
+
+bool kernel_cannot(int error_number) {
+    return error_number == EXDEV || error_number == EINVAL || error_number == ENOSYS || error_number == EOPNOTSUPP ||
+           error_number == EPERM;
+}
+
+// One piece, through memory. 0 at the end of the file.
+Result<std::size_t> copy_piece(int from, const std::string& from_path, const Aside& to, std::vector<char>& memory) {
+    memory.resize(piece_bytes);
+    ssize_t got = 0;
+    do got = ::read(from, memory.data(), memory.size());
+    while (got < 0 && errno == EINTR);
+    if (got < 0) return failure("reading", from_path, errno);
+    const auto bytes = static_cast<std::size_t>(got);
+    if (auto written = write_all(to.number(), {memory.data(), bytes}, to.target()); !written) return written.error();
+    return bytes;
+}
+
+}  // namespace
+
+Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress) {
+    const auto size = size_of(source, from);
+    if (!size) return size.error();
+    const std::int64_t total = *size;
+    if (::ioctl(to.number(), FICLONE, source.number()) == 0) {
+        if (progress) progress(total, total);
+        return Done{};
+    }
+    bool in_kernel = true;
+    std::vector<char> memory;
+    std::int64_t done = 0;
+    for (;;) {
+        std::size_t bytes = 0;
+        if (in_kernel) {
+            const ssize_t copied = ::copy_file_range(source.number(), nullptr, to.number(), nullptr, piece_bytes, 0);
+            if (copied < 0 && errno == EINTR) continue;
+            if (copied < 0 && !kernel_cannot(errno)) return failure("writing", to.target(), errno);
+            // Nothing copied of a file that has bytes: some kernels answer so for special file systems.
+            if (copied < 0 || (copied == 0 && done < total)) {
+                in_kernel = false;
+                continue;
+            }
+            bytes = static_cast<std::size_t>(copied);
+        } else {
+            auto copied = copy_piece(source.number(), from, to, memory);
+            if (!copied) return copied.error();
+            bytes = *copied;
+        }
+        if (bytes == 0) break;
+        done += static_cast<std::int64_t>(bytes);
+        if (progress) progress(done, std::max(done, total));
+    }
+    if (done < total) return Error{ErrorCode::io, "reading " + from + ": it became shorter while it was copied", ""};
+    return Done{};
+}
+
+}  // namespace rtrain::storage::disk

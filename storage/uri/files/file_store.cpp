@@ -1,0 +1,245 @@
+// The Store of a directory. Every write is aside, synced and renamed; nobody ever reads half a file. Beneath the
+// storage path no link is followed: whoever may write there leads no reader or writer elsewhere.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "storage/uri/files/disk.hpp"
+#include "storage/uri/files/path.hpp"
+#include "storage/uri/files/taking.hpp"
+#include "storage/uri/files/tree.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+using disk::Aside;
+
+// Opens the storage path itself. Links on the way to it are followed: the operator made them.
+Result<Descriptor> top_of(const std::string& root) { return open_top(root.empty() ? "/" : root); }
+
+// Returns the directory that `path` is written to, and makes it.
+Result<Place> make_place(const std::string& root, const std::string& path) {
+    if (auto fine = check_path(path); !fine) return fine.error();
+    if (auto made = disk::make_directories(root.empty() ? "/" : root); !made) return made.error();
+    const auto top = top_of(root);
+    if (!top) return top.error();
+    const std::size_t slash = path.rfind('/');
+    auto directory = make_beneath(*top, slash == std::string::npos ? "" : path.substr(0, slash));
+    if (!directory) return directory.error();
+    return Place{std::move(*directory), slash == std::string::npos ? path : path.substr(slash + 1)};
+}
+
+// False: the file lies on another file system, or is not a plain file that can be given away.
+Result<bool> move(const std::string& local, const Place& place, const std::string& target, const Progress& progress) {
+    struct stat seen{};
+    {
+        const Descriptor file(::open(local.c_str(), disk::reading | O_NOFOLLOW));
+        if (!file.open() && errno == ELOOP) return false;
+        if (!file.open() || ::fstat(file.number(), &seen) != 0) return disk::failure("reading", local, errno);
+        if (!S_ISREG(seen.st_mode) || seen.st_nlink != 1) return false;
+        if (auto synced = disk::sync(file.number(), local, seen.st_size, progress); !synced) return synced.error();
+    }
+    const int directory = place.directory.number();
+    const char* name = place.name.c_str();
+    if (::renameat(AT_FDCWD, local.c_str(), directory, name) != 0) {
+        if (errno == EXDEV || errno == EPERM || errno == EACCES) return false;
+        return disk::failure("writing", target, errno);
+    }
+    struct stat moved{};  // who may write beside the file could have put another one there since it was looked at
+    if (::fstatat(directory, name, &moved, AT_SYMLINK_NOFOLLOW) != 0) return disk::failure("writing", target, errno);
+    if (!S_ISREG(moved.st_mode)) {
+        ::unlinkat(directory, name, 0);
+        return Error{ErrorCode::damaged, "moving " + local + ": it was exchanged for a link meanwhile", ""};
+    }
+    if (auto synced = disk::sync_directory(place.directory); !synced) return synced.error();
+    if (progress) progress(seen.st_size, seen.st_size);
+    return true;
+}
+
+Status copy(const Descriptor& source, const std::string& from, Result<Aside> aside, const Progress& progress) {
+    if (!aside) return aside.error();
+    if (auto copied = disk::copy_contents(source, from, *aside, progress); !copied) return copied;
+    const auto all_written = [&](std::int64_t, std::int64_t total) { progress(total, total); };
+    struct stat seen{};
+    if (progress && ::fstat(aside->number(), &seen) == 0)
+        if (auto synced = disk::sync(aside->number(), aside->target(), seen.st_size, all_written); !synced)
+            return synced;
+    return aside->replace();
+}
+
+class FileStore final : public Store {
+  public:
+    explicit FileStore(std::string root) : root_(std::move(root)) {}
+
+    Result<bool> create(const std::string& path, const std::string& bytes) override {
+        auto aside = write_aside(path, bytes);
+        if (!aside) return aside.error();
+        return aside->take_place();
+    }
+
+    Status put(const std::string& path, const std::string& bytes) override {
+        auto aside = write_aside(path, bytes);
+        if (!aside) return aside.error();
+        return aside->replace();
+    }
+
+    Result<Descriptor> open(const std::string& path) override {
+        if (auto fine = check_path(path); !fine) return fine.error();
+        const auto top = top_of(root_);
+        if (!top) return top.error();
+        auto file = open_beneath(*top, path, disk::reading);
+        if (!file) return file;
+        if (auto plain = disk::size_of(*file, local_path(path)); !plain) return plain.error();
+        return file;
+    }
+
+    Result<std::string> get(const std::string& path, std::int64_t most) override {
+        const auto file = open(path);
+        if (!file) return file.error();
+        return read_opened(*file, local_path(path), most);
+    }
+
+    Status append(const std::string& path, const std::string& bytes) override {
+        const std::string target = local_path(path);
+        const auto place = make_place(root_, path);
+        if (!place) return place.error();
+        constexpr int appending = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY;
+        const auto file = open_beneath(place->directory, place->name, appending, 0666);
+        if (!file) return file.error();
+        const auto before = disk::size_of(*file, target);
+        if (!before) return before.error();
+        Status written = disk::write_all(file->number(), bytes, target);
+        if (written) written = disk::sync(file->number(), target);
+        if (!written) {  // a full disk: what is there stays whole
+            if (::ftruncate(file->number(), *before) != 0) return written;
+            return written;
+        }
+        return *before == 0 ? disk::sync_directory(place->directory) : Status(Done{});
+    }
+
+    Status put_file(const std::string& local, const std::string& path, bool may_move,
+                    const Progress& progress) override {
+        if (may_move) {
+            auto moved = take_file(*this, local, path, progress);
+            if (!moved) return moved.error();
+            if (*moved) return Done{};
+        }
+        const Descriptor source(::open(local.c_str(), disk::reading));
+        // A source that is not there is said before anything is written.
+        if (!source.open()) return disk::failure("reading", local, errno);
+        auto copied = put_opened(*this, source, local, path, progress);
+        if (copied && may_move) ::unlink(local.c_str());
+        return copied;
+    }
+
+    Status get_file(const std::string& path, const std::string& local, const Progress& progress) override {
+        const auto source = open(path);
+        if (!source) return source.error();
+        return keep_opened(*source, local_path(path), local, progress);
+    }
+
+    Result<std::vector<StoreEntry>> list(const std::string& prefix) override {
+        if (!prefix.empty())
+            if (auto fine = check_path(prefix); !fine) return fine.error();
+        std::vector<StoreEntry> entries;
+        const auto absent = [&entries](const Error& error) -> Result<std::vector<StoreEntry>> {
+            if (error.code == ErrorCode::not_found) return entries;
+            return error;
+        };
+        const auto top = top_of(root_);
+        if (!top) return absent(top.error());
+        if (!prefix.empty()) {
+            const auto place = place_beneath(*top, prefix);
+            if (!place) return absent(place.error());
+            struct stat seen{};
+            const int directory = place->directory.number();
+            if (::fstatat(directory, place->name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(seen.st_mode))
+                return std::vector<StoreEntry>{{prefix, static_cast<std::int64_t>(seen.st_size)}};
+        }
+        const auto directory = open_beneath(*top, prefix, O_RDONLY | O_DIRECTORY);
+        if (!directory) return absent(directory.error());
+        if (Status added = add_files(*directory, prefix.empty() ? "" : prefix + "/", entries); !added)
+            return added.error();
+        std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+        return entries;
+    }
+
+    Status remove(const std::string& path) override {
+        if (auto fine = check_path(path); !fine) return fine;
+        const auto top = top_of(root_);
+        if (!top) return top.error().code == ErrorCode::not_found ? Status(Done{}) : top.error();
+        const auto place = place_beneath(*top, path);
+        if (!place) return is_absent(*top, path) ? Status(Done{}) : place.error();
+        if (::unlinkat(place->directory.number(), place->name.c_str(), 0) != 0)
+            return errno == ENOENT ? Status(Done{}) : disk::failure("removing", local_path(path), errno);
+        return disk::sync_directory(place->directory);
+    }
+
+    Status remove_tree(const std::string& path) override {
+        if (auto fine = check_path(path); !fine) return fine;
+        return remove_all_beneath(root_.empty() ? "/" : root_, path);
+    }
+
+    bool local() const override { return true; }
+    std::string local_path(const std::string& path) override { return root_ + "/" + path; }
+
+  private:
+    Result<Aside> write_aside(const std::string& path, const std::string& bytes) {
+        auto place = make_place(root_, path);
+        if (!place) return place.error();
+        auto aside = Aside::begin(std::move(*place), local_path(path));
+        if (!aside) return aside;
+        if (auto written = disk::write_all(aside->number(), bytes, local_path(path)); !written) return written.error();
+        return aside;
+    }
+
+    std::string root_;  // absolute, without a '/' at its end
+};
+
+std::string root_of(Store& store) {
+    std::string root = store.local_path("");
+    root.pop_back();
+    return root;
+}
+
+}  // namespace
+
+Result<bool> take_file(Store& store, const std::string& local, const std::string& path, const Progress& progress) {
+    if (!store.local()) return false;
+    const auto place = make_place(root_of(store), path);
+    if (!place) return place.error();
+    return move(local, *place, store.local_path(path), progress);
+}
+
+Status put_opened(Store& store, const Descriptor& file, const std::string& name, const std::string& path,
+                  const Progress& progress) {
+    auto place = make_place(root_of(store), path);
+    if (!place) return place.error();
+    return copy(file, name, Aside::begin(std::move(*place), store.local_path(path)), progress);
+}
+
+Status keep_opened(const Descriptor& file, const std::string& name, const std::string& local,
+                   const Progress& progress) {
+    if (auto made = disk::make_directories(disk::directory_of(local)); !made) return made;
+    return copy(file, name, Aside::begin(local), progress);
+}
+
+Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look) {
+    auto uri = parse_uri(root);
+    if (!uri) return uri.error();
+    if (uri->scheme == Scheme::s3 || uri->scheme == Scheme::gs)
+        return Error{ErrorCode::invalid, "storage " + root + ": it is an object store, not a directory", ""};
+    if (uri->scheme == Scheme::cluster)
+        return Error{ErrorCode::invalid,
+                     "storage " + root + ": cluster:// lies on the head and is not a directory here", ""};
+    struct stat seen{};
+    if (look == Root::seen && ::stat(uri->path.c_str(), &seen) == 0 && !S_ISDIR(seen.st_mode))
+        return Error{ErrorCode::invalid, "storage " + root + ": it is a file, not a directory", ""};
+    return std::unique_ptr<Store>(new FileStore(uri->path == "/" ? "" : uri->path));
+}
+
+}  // namespace rtrain::storage

@@ -1,0 +1,21 @@
+// Files between a local store and elsewhere: given without a copy, or opened by who may, and written by who may.
+#pragma once
+
+#include <string>
+
+#include "storage/uri/files/descriptor.hpp"
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::storage {
+
+// Renames `local`, a plain file with this one name, to `path` of the store. False: nothing was done, since it is no
+// such file, or lies elsewhere than the store; it must be copied. A link in its place is never followed.
+Result<bool> take_file(Store& store, const std::string& local, const std::string& path, const Progress& progress = {});
+
+// Copies an opened file to `path` of a local store; `name` is what messages call it.
+Status put_opened(Store& store, const Descriptor& file, const std::string& name, const std::string& path,
+                  const Progress& progress);
+// Copies an opened file to the local path `local`.
+Status keep_opened(const Descriptor& file, const std::string& name, const std::string& local, const Progress& progress);
+
+}  // namespace rtrain::storage

@@ -1,0 +1,91 @@
+// Asked only when neither the environment nor a file has a key. A machine that is no such instance answers within two
+// seconds or not at all.
+
+#include "storage/uri/s3/lent.hpp"
+
+#include <ctime>
+#include <fstream>
+#include <iterator>
+
+namespace rtrain::storage::s3 {
+namespace {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+constexpr int patience_s = 2;
+
+// The text of `"name" : "text"`: what is lent has no escapes and no other objects inside.
+std::string field(const std::string& json, const std::string& name) {
+    const auto at = json.find("\"" + name + "\"");
+    const auto colon = at == json.npos ? at : json.find(':', at + name.size() + 2);
+    const auto begin = colon == json.npos ? colon : json.find('"', colon);
+    const auto end = begin == json.npos ? begin : json.find('"', begin + 1);
+    return end == json.npos ? "" : json.substr(begin + 1, end - begin - 1);
+}
+
+std::int64_t unix_time(const std::string& text) {  // 2026-11-21T20:00:00Z; 0: it says none
+    std::tm parts{};
+    return ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr
+               ? 0
+               : static_cast<std::int64_t>(::timegm(&parts));
+}
+
+Result<std::string> ask(http::Connections& connections, const std::string& method, const std::string& url,
+                        const Headers& headers) {
+    const http::Reply reply = connections.send(
+        {.method = method, .url = url, .headers = headers, .body = {}, .connect_s = patience_s, .stall_s = patience_s});
+    if (reply.status == 200 && reply.trouble.empty()) return reply.body;
+    return Error{ErrorCode::not_found,
+                 url + ": " + (reply.trouble.empty() ? "status " + std::to_string(reply.status) : reply.trouble), ""};
+}
+
+Result<Credentials> read(const Result<std::string>& json, const std::string& source) {
+    if (!json) return json.error();
+    Credentials found{.key_id = field(*json, "AccessKeyId"),
+                      .secret = field(*json, "SecretAccessKey"),
+                      .token = field(*json, "Token"),
+                      .source = source,
+                      .expires_unix_s = unix_time(field(*json, "Expiration"))};
+    if (found.key_id.empty() || found.secret.empty()) return Error{ErrorCode::not_found, source + " lends no key", ""};
+    return found;
+}
+
+Result<Credentials> of_container(const Variables& variables, http::Connections& connections, const std::string& url) {
+    Headers headers;
+    std::string token = variables("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    if (const std::string file = variables("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); !file.empty()) {
+        std::ifstream bytes(file);
+        token = {std::istreambuf_iterator<char>(bytes), {}};
+        while (token.ends_with('\n')) token.pop_back();
+    }
+    if (!token.empty()) headers.emplace_back("authorization", token);
+    return read(ask(connections, "GET", url, headers), "the container's role");
+}
+
+Result<Credentials> of_instance(const Variables& variables, http::Connections& connections) {
+    std::string server = variables("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    if (server.empty()) server = "http://169.254.169.254";
+    while (server.ends_with('/')) server.pop_back();
+    const auto token =
+        ask(connections, "PUT", server + "/latest/api/token", {{"x-aws-ec2-metadata-token-ttl-seconds", "300"}});
+    if (!token) return token.error();
+    const Headers headers{{"x-aws-ec2-metadata-token", *token}};
+    const std::string roles = server + "/latest/meta-data/iam/security-credentials/";
+    auto role = ask(connections, "GET", roles, headers);
+    if (!role) return role.error();
+    role->resize(std::min(role->find('\n'), role->size()));
+    return read(ask(connections, "GET", roles + *role, headers), "the instance's role " + *role);
+}
+
+}  // namespace
+
+Result<Credentials> lent_credentials(const Variables& variables, http::Connections& connections) {
+    if (const std::string path = variables("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); !path.empty())
+        return of_container(variables, connections, "http://169.254.170.2" + path);
+    if (const std::string url = variables("AWS_CONTAINER_CREDENTIALS_FULL_URI"); !url.empty())
+        return of_container(variables, connections, url);
+    if (variables("AWS_EC2_METADATA_DISABLED") == "true")
+        return Error{ErrorCode::not_found, "AWS_EC2_METADATA_DISABLED is set", ""};
+    return of_instance(variables, connections);
+}
+
+}  // namespace rtrain::storage::s3

@@ -1,0 +1,26 @@
+// The Store of s3://bucket/prefix.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::storage {
+
+// Credentials and settings are those of this process (README.md says which), or what `variables` says in their place.
+Result<std::unique_ptr<Store>> open_s3_store(const std::string& root);
+Result<std::unique_ptr<Store>> open_s3_store(const std::string& root,
+                                             const std::function<std::string(const std::string& name)>& variables);
+
+// Returns the server that this process's settings name, as "http://host:port"; empty: Amazon's.
+std::string own_s3_endpoint();
+
+// For a program that ends: from then on requests of all these stores fail, also those that wait for a server which does
+// not answer, and none is tried again. None: they go on as before.
+void end_s3_requests_at(std::optional<std::chrono::steady_clock::time_point> when);
+
+}  // namespace rtrain::storage

@@ -1,0 +1,411 @@
+// The board of an attempt: what ranks post is taken, and one wake-up answers a round; with the worker's own library at
+// the other end, over agents that come and go.
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "daemon/agent/worker_link/worker_server.hpp"
+#include "runtime/worker/rtrain_worker.h"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using worker::Board;
+
+namespace {
+
+constexpr AttemptKey attempt{.run = 7, .incarnation = 1};
+constexpr std::chrono::milliseconds long_enough{20'000};
+using Come = Board::Come;
+
+std::vector<Board> seated(Boards& boards, const std::set<std::uint32_t>& ranks, Rounds rounds = Rounds::by_agent) {
+    std::vector<Board> seats;
+    for (const std::uint32_t rank : ranks) {
+        const auto place = boards.offer(attempt, rank, ranks, rounds);
+        REQUIRE(place);
+        auto seat = Board::open(place->descriptor, place->seat);
+        REQUIRE(seat);
+        seats.push_back(std::move(*seat));
+        boards.taken(attempt, rank);
+    }
+    return seats;
+}
+
+using Posts = std::vector<std::pair<std::uint32_t, std::string>>;
+Posts taken(Boards& boards) {
+    Posts out;
+    for (const Boards::Heard& one : boards.take()) out.emplace_back(one.rank, one.posted.frame);
+    return out;
+}
+
+void answer_all(Boards& boards, const std::set<std::uint32_t>& ranks, std::uint64_t index) {
+    for (const std::uint32_t rank : ranks) REQUIRE(boards.answer(attempt, rank, index));
+    boards.ring();
+}
+
+Come report(Board& seat, std::uint64_t index, const std::string& frame = "report") {
+    return seat.come(index, seat.post(index, frame, -1));
+}
+
+// Boards that this process has mapped: the agent's, and one of each worker that sits at it.
+int mapped_boards() {
+    std::ifstream maps("/proc/self/maps");
+    int found = 0;
+    for (std::string line; std::getline(maps, line);) found += line.find("memfd:rtrain-board") != std::string::npos;
+    return found;
+}
+
+}  // namespace
+
+TEST_CASE("what ranks post is taken once, and answers to all are told with one bell") {
+    Boards boards;
+    auto seats = seated(boards, {4, 5, 9});
+    for (Board& seat : seats) CHECK(report(seat, 1) == Come::rings);  // nobody knows yet who comes: each one rings
+    CHECK(taken(boards) == Posts{{4, "report"}, {5, "report"}, {9, "report"}});
+    CHECK(taken(boards).empty());
+    for (const std::uint32_t rank : {4u, 5u, 9u}) CHECK(boards.answer(attempt, rank, 1));
+    CHECK_FALSE(seats[2].released(1));
+    const std::uint32_t seen = seats[0].bell();
+    boards.ring();
+    CHECK(seats[0].bell() == seen + 1);
+    for (const Board& seat : seats) CHECK(seat.released(1));
+    for (const Board& seat : seats) CHECK(seat.heard() == 1);
+    CHECK(report(seats[0], 2) == Come::waits);
+    CHECK(report(seats[2], 2) == Come::waits);
+    CHECK(report(seats[1], 2) == Come::rings);
+    CHECK_FALSE(seats[1].released(2));
+}
+
+TEST_CASE("a rank that came or went in the middle of a round makes each one ring until the next answer to all") {
+    Boards boards;
+    auto seats = seated(boards, {0, 1, 2}, Rounds::by_ranks);
+    answer_all(boards, {0, 1, 2}, 1);
+    CHECK(report(seats[0], 2) == Come::waits);
+    boards.left(attempt, 2);
+    CHECK(report(seats[1], 2) == Come::rings);
+    CHECK_FALSE(boards.answer(attempt, 2, 2));  // it is answered over its socket
+    boards.answer(attempt, 0, 2);               // only one of two: the other's report came before
+    boards.ring();
+    CHECK(seats[0].released(2));
+    CHECK_FALSE(seats[1].released(2));
+    CHECK(report(seats[0], 3) == Come::rings);
+    CHECK(seats[2].heard() == 1);
+}
+
+TEST_CASE("ranks pass granted rounds by themselves, so far ahead of what the agent has heard and no further") {
+    Boards boards;
+    const std::set<std::uint32_t> ranks{3, 8};
+    auto seats = seated(boards, ranks, Rounds::by_ranks);
+    answer_all(boards, ranks, 1);
+    const std::uint64_t end = 1 + Board::ahead_max;
+    Posts posts;
+    int rung = 0;
+    for (std::uint64_t index = 2; index <= end; ++index) {
+        const std::string frame = std::to_string(index);
+        CHECK(report(seats[index % 2], index, frame) == Come::waits);
+        CHECK_FALSE(seats[0].released(index));
+        const std::uint32_t seen = seats[0].bell();
+        const Come last = report(seats[1 - index % 2], index, frame);
+        CHECK(last != Come::waits);
+        rung += last == Come::rings;
+        CHECK(seats[0].bell() == seen + 1);
+        CHECK(seats[0].released(index));
+        CHECK(seats[1].released(index));
+        CHECK_FALSE(seats[1].released(index + 1));
+        posts.insert(posts.end(), {{3, frame}, {8, frame}});
+    }
+    CHECK(rung >= 2);  // at half of the grant and at its end, and now and then
+    CHECK(seats[0].heard() == 1);
+    CHECK(report(seats[0], end + 1) == Come::waits);
+    CHECK(report(seats[1], end + 1) == Come::rings);
+    CHECK_FALSE(seats[1].released(end + 1));
+    posts.insert(posts.end(), {{3, "report"}, {8, "report"}});
+    CHECK(taken(boards) == posts);
+
+    const std::uint32_t seen = seats[0].bell();
+    answer_all(boards, ranks, end);  // they had passed it: nobody is woken
+    CHECK(seats[0].bell() == seen);
+    CHECK(seats[0].heard() == end);
+    answer_all(boards, ranks, end + 1);
+    CHECK(seats[0].bell() == seen + 1);
+    CHECK(seats[0].released(end + 1));
+    CHECK(report(seats[0], end + 2) == Come::waits);
+    report(seats[1], end + 2);
+    CHECK(seats[0].released(end + 2));
+}
+
+TEST_CASE("a round with a report that went over the socket is the agent's") {
+    Boards boards;
+    const std::set<std::uint32_t> ranks{0, 1};
+    auto seats = seated(boards, ranks, Rounds::by_ranks);
+    answer_all(boards, ranks, 1);
+    CHECK(seats[0].come(2, false) == Come::waits);
+    CHECK(report(seats[1], 2) == Come::rings);
+    CHECK_FALSE(seats[1].released(2));
+    CHECK(taken(boards) == Posts{{1, "report"}});
+    answer_all(boards, ranks, 2);
+    CHECK(report(seats[1], 3) == Come::waits);
+    CHECK(seats[0].come(3, false) == Come::rings);
+    CHECK_FALSE(seats[0].released(3));
+    answer_all(boards, ranks, 3);
+    CHECK(report(seats[1], 4) == Come::waits);
+    CHECK(report(seats[0], 4) != Come::waits);
+    CHECK(seats[0].released(4));
+}
+
+TEST_CASE("many ranks at once pass each round once, with an agent that hears of them all in their order") {
+    constexpr std::uint64_t rounds = 2'000;
+    constexpr std::uint32_t count = 4;
+    Boards boards;
+    std::set<std::uint32_t> ranks;
+    for (std::uint32_t rank = 0; rank < count; ++rank) ranks.insert(rank);
+    auto seats = seated(boards, ranks, Rounds::by_ranks);
+    answer_all(boards, ranks, 1);
+    std::atomic<std::uint64_t> slowest_wrong{0};
+    std::vector<std::atomic<std::uint64_t>> at(count);
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < count; ++rank)
+        threads.emplace_back([&, rank] {
+            Board& seat = seats[rank];
+            for (std::uint64_t index = 2; index <= rounds; ++index) {
+                at[rank] = index;
+                const std::string frame = std::to_string(index);
+                while (!seat.post(index, frame, -1)) std::this_thread::yield();
+                seat.come(index, true);
+                for (;;) {
+                    const std::uint32_t seen = seat.bell();
+                    if (seat.released(index)) break;
+                    seat.wait(seen, std::chrono::milliseconds(200));
+                }
+                for (const auto& other : at) slowest_wrong += other < index;
+            }
+        });
+    std::map<std::uint32_t, std::uint64_t> heard;
+    std::uint64_t wrong = 0, passed = 1;
+    const auto until = std::chrono::steady_clock::now() + long_enough * 3;
+    while (passed < rounds && std::chrono::steady_clock::now() < until) {
+        for (const auto& [rank, text] : taken(boards)) {
+            const std::uint64_t before = heard.contains(rank) ? heard[rank] : 1;
+            wrong += std::stoull(text) != before + 1;
+            heard[rank] = std::stoull(text);
+        }
+        std::uint64_t least = heard.size() == count ? rounds : 1;
+        for (const auto& [rank, index] : heard) least = std::min(least, index);
+        if (least > passed) answer_all(boards, ranks, passed = least);
+        std::this_thread::yield();
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(passed == rounds);
+    CHECK(wrong == 0);
+    CHECK(slowest_wrong == 0);
+}
+
+TEST_CASE("a frame that is too long, or finds its slot in use, goes over the socket") {
+    Boards boards;
+    auto seats = seated(boards, {0});
+    CHECK_FALSE(seats[0].post(1, std::string(Board::frame_max + 1, 'x'), -1));
+    CHECK(seats[0].post(2, std::string(Board::frame_max, 'x'), 17));
+    CHECK_FALSE(seats[0].post(2 + Board::slots, "y", -1));
+    seats[0].come(2, true);
+    const auto heard = boards.take();
+    REQUIRE(heard.size() == 1);
+    CHECK(heard[0].posted.frame == std::string(Board::frame_max, 'x'));
+    CHECK(heard[0].posted.index == 2);
+    CHECK(heard[0].posted.interval_ms == 17);
+    CHECK(seats[0].post(2 + Board::slots, "y", -1));
+}
+
+TEST_CASE("a worker that writes the largest numbers everywhere gets no more than its slots read, and no endless look") {
+    Boards boards;
+    const auto place = boards.offer(attempt, 0, {0}, Rounds::by_agent);
+    REQUIRE(place);
+    boards.taken(attempt, 0);
+    const auto bytes = static_cast<std::size_t>(::lseek(place->descriptor, 0, SEEK_END));
+    void* page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, place->descriptor, 0);
+    REQUIRE(page != MAP_FAILED);
+    std::memset(page, 0xff, bytes);
+    const Posts posts = taken(boards);
+    CHECK(posts.size() <= Board::slots);
+    for (const auto& [rank, frame] : posts) CHECK(frame.size() == Board::frame_max);
+    CHECK(taken(boards).empty());
+    ::munmap(page, bytes);
+}
+
+TEST_CASE("who waits at the board hears its bell; its memory cannot be cut short, and has no further seats") {
+    Boards boards;
+    const auto place = boards.offer(attempt, 0, {0}, Rounds::by_agent);
+    REQUIRE(place);
+    CHECK(::ftruncate(place->descriptor, 0) != 0);
+    CHECK_FALSE(Board::open(place->descriptor, 1));
+    CHECK_FALSE(boards.offer(attempt, 3, {0}, Rounds::by_agent));
+    auto seat = Board::open(place->descriptor, place->seat);
+    REQUIRE(seat);
+    boards.taken(attempt, 0);
+    const std::uint32_t seen = seat->bell();
+    CHECK_FALSE(seat->wait(seen, std::chrono::milliseconds(1)));
+    bool heard = false;
+    std::thread waiting([&] { heard = seat->wait(seen, long_enough); });
+    boards.letter(attempt, 0);
+    boards.ring();
+    waiting.join();
+    CHECK(heard);
+    CHECK(seat->letters() == 1);
+    boards.ring();  // nothing to tell
+    CHECK(seat->bell() == seen + 1);
+}
+
+namespace {
+
+// An agent's sockets with the simplest group behind them: a report passes when both ranks have come.
+struct Agent {
+    explicit Agent(const std::string& path) {
+        auto listening = WorkerServer::listen(loop, path, [this](Input input) {
+            for (const WorkerSaid& said : server->posted()) on(said);
+            std::visit([this](const auto& one) { on(one); }, input);
+            server->ring();
+        });
+        REQUIRE(listening);
+        server = std::move(*listening);
+        server->admit("run-a1", {.attempt = attempt, .key = "key", .ranks = {0, 1}});
+        thread = std::thread([this] { loop.run(); });
+    }
+    ~Agent() { end(); }
+    void end() {  // what it has heard may be read then
+        if (!thread.joinable()) return;
+        loop.post([this] {
+            server.reset();
+            loop.stop();
+        });
+        thread.join();
+    }
+    template <class Other>
+    void on(const Other&) {}
+    void on(const WorkerJoined& joined) {
+        passed = std::max<std::uint64_t>(passed, joined.hello.next_index - 1);
+        server->welcome(joined.attempt, joined.rank, worker::Welcome{}, {0, 1}, Rounds::by_ranks);
+    }
+    void on(const WorkerSaid& said) {
+        const auto* report = std::get_if<worker::Report>(&said.message);
+        if (!report) return;
+        if (report->index <= passed) return server->send(attempt, said.rank, worker::Reported{report->index});
+        reports[report->index][said.rank] = report->metrics_json;
+        while (reports.contains(passed + 1) && reports[passed + 1].size() == 2) {
+            ++passed;
+            for (const std::uint32_t rank : {0u, 1u}) server->send(attempt, rank, worker::Reported{passed.load()});
+            server->ring();
+        }
+    }
+    net::Loop loop;
+    std::unique_ptr<WorkerServer> server;
+    std::map<std::uint64_t, std::map<std::uint32_t, std::string>> reports;  // by index and rank
+    std::atomic<std::uint64_t> passed{0};
+    std::thread thread;
+};
+
+struct Reporter {
+    explicit Reporter(const std::string& socket, const std::string& rank) {
+        for (const auto& [name, value] : std::map<std::string, std::string>{{"RTRAIN_WORKER_SOCKET", socket},
+                                                                            {"RTRAIN_WORKER_KEY", "key"},
+                                                                            {"RTRAIN_ATTEMPT", "run-a1"},
+                                                                            {"RANK", rank}})
+            ::setenv(name.c_str(), value.c_str(), 1);
+        INFO(rtw_last_error());
+        REQUIRE(rtw_open(&handle) == RTW_OK);
+    }
+    ~Reporter() { close(); }
+    void close() { rtw_close(std::exchange(handle, nullptr)); }
+    int report(const std::string& metrics) { return rtw_report_metrics(handle, metrics.c_str()); }
+    rtw_worker* handle = nullptr;
+};
+
+struct Folder {
+    Folder() { std::filesystem::create_directory(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::string path =
+        (std::filesystem::temp_directory_path() / ("rtrain-board-" + std::to_string(::getpid()))).string();
+};
+
+std::string metrics_of(int number) { return R"({"a":)" + std::to_string(number) + "}"; }
+
+}  // namespace
+
+TEST_CASE("two workers' reports pass at the board, long ones over the sockets, and all are heard before they close") {
+    const Folder folder;
+    const std::string path = folder.path + "/sock", note = R"({"a":")" + std::string(2'000, 'x') + "\"}";
+    Agent agent(path);
+    Reporter first(path, "0"), second(path, "1");
+    std::atomic<int> wrong{0};
+    const auto work = [&](Reporter& one) {
+        for (int i = 1; i <= 300; ++i) wrong += one.report(i % 100 == 50 ? note : metrics_of(i)) != RTW_OK;
+    };
+    std::thread other([&] { work(second); });
+    work(first);
+    other.join();
+    CHECK(wrong == 0);
+    CHECK(mapped_boards() == 3);
+
+    agent.loop.post([&] { agent.server->send(attempt, 1, worker::Wanted{worker::Wish::checkpoint}); });
+    agent.loop.post([&] { agent.server->ring(); });
+    const auto until = std::chrono::steady_clock::now() + long_enough;
+    while (rtw_wanted(second.handle) != 1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    CHECK(rtw_wanted(second.handle) == 1);
+    CHECK(rtw_wanted(first.handle) == 0);
+
+    first.close();
+    CHECK(agent.passed == 300);
+    second.close();
+    agent.end();
+    for (int i = 1; i <= 300; ++i)
+        for (const std::uint32_t rank : {0u, 1u})
+            wrong += agent.reports[static_cast<std::uint64_t>(i)][rank] != (i % 100 == 50 ? note : metrics_of(i));
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("an agent that ends in the middle of rounds that the ranks have passed leaves none out") {
+    const Folder folder;
+    const std::string path = folder.path + "/sock";
+    constexpr int agents = 6, rounds = 3'000;
+    auto agent = std::make_unique<Agent>(path);
+    Reporter first(path, "0"), second(path, "1");
+    std::atomic<int> wrong{0}, at{0};
+    const auto work = [&](Reporter& one) {
+        for (int i = 1; i <= rounds; ++i) {
+            wrong += one.report(metrics_of(i)) != RTW_OK;
+            at = i;
+        }
+    };
+    std::thread one([&] { work(first); }), other([&] { work(second); });
+    std::map<std::uint64_t, std::map<std::uint32_t, std::string>> reports;
+    std::uint64_t had_passed = 0;
+    const auto end_agent = [&] {
+        agent->end();
+        for (auto& [index, ranks] : agent->reports)
+            if (index <= agent->passed) reports[index].merge(ranks);
+        had_passed = agent->passed;
+        agent.reset();
+    };
+    for (int i = 1; i < agents; ++i) {
+        const auto until = std::chrono::steady_clock::now() + long_enough;
+        while (at < rounds * i / agents && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        end_agent();
+        agent = std::make_unique<Agent>(path);
+    }
+    one.join();
+    other.join();
+    CHECK(wrong == 0);
+    first.close();
+    second.close();
+    end_agent();
+    CHECK(had_passed == rounds);
+    int missing = 0;
+    for (int i = 1; i <= rounds; ++i)
+        for (const std::uint32_t rank : {0u, 1u})
+            missing += reports[static_cast<std::uint64_t>(i)][rank] != metrics_of(i);
+    CHECK(missing == 0);
+}

@@ -1,0 +1,75 @@
+// A run's own S3 credentials: when they are used, and where they are kept.
+
+#include "daemon/agent/preparation/storage_access.hpp"
+
+#include <sys/stat.h>
+
+#include "daemon/agent/disk/node_files.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+const std::string path = "s3://runs/ana";
+
+protocol::StorageAccess own_access(std::map<std::string, std::string> more = {}) {
+    more.insert({{"AWS_ACCESS_KEY_ID", "hers"}, {"AWS_SECRET_ACCESS_KEY", "her-secret"}});
+    return {.user = "ana", .queue = "default", .own = true, .secrets = std::move(more)};
+}
+
+}  // namespace
+
+TEST_CASE("a run's own credentials are used whole, or not at all") {
+    CHECK(open_bucket(own_access(), path).ok());
+    protocol::StorageAccess forgotten = own_access();
+    forgotten.secrets.clear();
+    CHECK(open_bucket(forgotten, path).error().message.find("AWS_ACCESS_KEY_ID is not there") != std::string::npos);
+    protocol::StorageAccess half = own_access();
+    half.secrets["AWS_SECRET_ACCESS_KEY"] = "";
+    CHECK(open_bucket(half, path).error().message.find("AWS_SECRET_ACCESS_KEY is not there") != std::string::npos);
+    for (const char* text : {"her\r\nx-amz-acl: public", "her key", "her\tkey", "her\x7f"}) {
+        const auto refused = open_bucket(own_access({{"AWS_SESSION_TOKEN", text}}), path);
+        CHECK(refused.error().message == "the job's AWS_SESSION_TOKEN has a space or a control character");
+    }
+    const auto region = open_bucket(own_access({{"AWS_REGION", "x@169.254.169.254/"}}), path);
+    CHECK(region.error().message == "s3://runs/ana: AWS_REGION is 'x@169.254.169.254/'");
+}
+
+TEST_CASE("the server that a run's own credentials are sent to is one that the operator names") {
+    Folder folder;
+    const std::string rules = folder.path + "/rules.yaml";
+    REQUIRE(write_whole(rules, "rules: []\nendpoints: [\"http://minio:9000\"]\n", 0600, Durable::no));
+    CHECK(may_use_storage(rules, own_access(), path));
+    CHECK(may_use_storage(rules, own_access({{"AWS_ENDPOINT_URL", "http://minio:9000/"}}), path));
+    for (const char* name : {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"}) {
+        const auto access = own_access({{name, "http://169.254.169.254"}});
+        for (const std::string& file : {rules, std::string()})
+            CHECK(may_use_storage(file, access, path).error().message ==
+                  "the job's AWS_ENDPOINT_URL names http://169.254.169.254, which is not the S3 server of this node's "
+                  "agent");
+    }
+    // The credentials are of a bucket: a directory stays under the rules.
+    REQUIRE(write_whole(rules, "rules: [{users: [ben], allow: [/mnt/ben]}]\n", 0600, Durable::no));
+    CHECK_FALSE(may_use_storage(rules, own_access(), "/mnt/ben"));
+}
+
+TEST_CASE("a run's own credentials are kept for the agent's user alone, and only where a run has them") {
+    Folder folder;
+    REQUIRE(keep_credentials({.user = "ana", .queue = "default"}, folder.path));
+    CHECK_FALSE(read_whole(folder.path + "/s3-credentials"));
+    REQUIRE(keep_credentials(own_access(), folder.path));
+    struct stat seen{};
+    REQUIRE(::stat((folder.path + "/s3-credentials").c_str(), &seen) == 0);
+    CHECK((seen.st_mode & 0777) == 0600);
+
+    protocol::StorageAccess again{.user = "ana", .queue = "default", .own = true};
+    take_kept_credentials(again, folder.path);
+    CHECK(again == own_access());
+    protocol::StorageAccess agents{.user = "ana", .queue = "default"};
+    take_kept_credentials(agents, folder.path);
+    CHECK(agents.secrets.empty());
+}

@@ -1,0 +1,130 @@
+// Code and setups that nobody has used for long leave the node; the time comes from outside.
+#include "daemon/agent/preparation/unused.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/agent/preparation/preparation.hpp"
+#include "daemon/agent/service.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+const std::string sha_a(64, 'a'), sha_b(64, 'b');
+
+struct KeptThings {
+    Folder folder;
+    NodeFiles files{folder.path, folder.path + "/scratch"};
+    std::int64_t now = wall_ms();
+
+    bool has(const std::string& name) const { return std::filesystem::exists(folder.path + "/" + name); }
+    void used(const std::string& name, std::int64_t days_ago) const {
+        const std::int64_t at_ms = now - days_ago * day_ms;
+        const timespec times[2] = {{at_ms / 1000, 0}, {at_ms / 1000, 0}};
+        REQUIRE(::utimensat(AT_FDCWD, (folder.path + "/" + name).c_str(), times, 0) == 0);
+    }
+    void keep(const std::string& name, std::int64_t days_ago) const {
+        REQUIRE(make_directory(std::filesystem::path(folder.path + "/" + name).parent_path(), 0755));
+        std::ofstream(folder.path + "/" + name) << "bytes";
+        used(name, days_ago);
+    }
+    void keep_code(const std::string& sha, std::int64_t days_ago) const {
+        keep("code/" + sha + "/train.py", days_ago);
+        keep("code/" + sha + ".tar.zst", days_ago);
+        used("code/" + sha, days_ago);
+    }
+    void keep_setup(const std::string& key, std::int64_t days_ago) const {
+        keep("setups/" + key + "/venv/bin/python", days_ago);
+        keep("setups/" + key + "/done", days_ago);
+        used("setups/" + key, days_ago);
+    }
+    void sweep(const std::set<std::string>& in_use = {}) const { remove_unused(folder.path, in_use, now); }
+};
+
+}  // namespace
+
+TEST_CASE("code that nobody has used for two weeks goes with its archive, a setup after thirty days") {
+    KeptThings node;
+    node.keep_code(sha_a, 15);
+    node.keep_code(sha_b, 13);
+    node.keep("code/" + std::string(64, 'c') + ".pkl", 15);
+    node.keep_setup("old", 31);
+    node.keep_setup("new", 29);
+    node.keep("setups/cut-off/work/half", 31);
+    node.used("setups/cut-off", 31);
+
+    node.sweep();
+
+    CHECK_FALSE(node.has("code/" + sha_a));
+    CHECK_FALSE(node.has("code/" + sha_a + ".tar.zst"));
+    CHECK_FALSE(node.has("code/" + std::string(64, 'c') + ".pkl"));
+    CHECK(node.has("code/" + sha_b + "/train.py"));
+    CHECK(node.has("code/" + sha_b + ".tar.zst"));
+    CHECK_FALSE(node.has("setups/old"));
+    CHECK(node.has("setups/new/done"));
+    CHECK_FALSE(node.has("setups/cut-off"));
+    for (const char* folder : {"code", "setups"})
+        for (const auto& entry : std::filesystem::directory_iterator(node.folder.path + "/" + folder))
+            CHECK_FALSE(entry.path().filename().string().starts_with("."));
+}
+
+TEST_CASE("what an attempt that is held names stays, however old it is") {
+    KeptThings node;
+    node.keep_code(sha_a, 400);
+    node.keep_setup("held", 400);
+    node.sweep({sha_a, "held"});
+    CHECK(node.has("code/" + sha_a + "/train.py"));
+    CHECK(node.has("setups/held/done"));
+}
+
+TEST_CASE("a removal that was cut off is finished by the next one") {
+    KeptThings node;
+    node.keep("code/.gone-" + sha_a + "/train.py", 0);
+    node.keep("setups/.gone-key/venv/bin/python", 0);
+    node.keep_code(sha_a, 1);  // fetched anew since
+    node.sweep();
+    CHECK_FALSE(node.has("code/.gone-" + sha_a));
+    CHECK_FALSE(node.has("setups/.gone-key"));
+    CHECK(node.has("code/" + sha_a + "/train.py"));
+}
+
+TEST_CASE("a preparation that takes up old code or an old setup keeps it from then on") {
+    KeptThings node;
+    REQUIRE(make_directory(node.folder.path + "/runs", 0755));
+    node.keep_code(sha_a, 20);
+    node.keep("code/" + sha_b + ".pkl", 20);
+    protocol::Prepare order = prepare_order({});
+    order.storage_path = node.folder.path + "/runs";
+    order.code_sha256 = sha_a;
+    order.job_json = R"({"version":1,"name":"digits","entrypoint":["python","train.py"],"setup":"make",)"
+                     R"("env":{"RTRAIN_DRIVER_SHA256":")" +
+                     sha_b + R"("}})";
+    NodeFacts facts{
+        .files = node.files, .node = "n1", .may_run_as_root = true, .inherited = {}, .head = {}, .on_head = {}};
+    auto geared = gear_up(facts, order, Probing::no);
+    REQUIRE(std::holds_alternative<Gear>(geared));
+    const std::string key = setup_key(setup_order(*std::get<Gear>(geared), facts));
+    node.keep_setup(key, 40);
+    geared = gear_up(facts, order, Probing::no);
+    REQUIRE(std::holds_alternative<Gear>(geared));
+    CHECK(std::get<Gear>(geared)->setup.has_value());
+
+    node.now += 13 * day_ms;
+    node.sweep();
+    CHECK(node.has("code/" + sha_a + "/train.py"));
+    CHECK(node.has("code/" + sha_a + ".tar.zst"));
+    CHECK(node.has("code/" + sha_b + ".pkl"));
+    CHECK(node.has("setups/" + key + "/done"));
+    node.now += 20 * day_ms;
+    node.sweep();
+    CHECK_FALSE(node.has("code/" + sha_a));
+    CHECK_FALSE(node.has("setups/" + key));
+}

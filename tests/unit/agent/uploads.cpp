@@ -1,0 +1,543 @@
+// Stories of files on their way to a run's directory, when the storage has no room for all of them.
+#include "daemon/agent/delivery/uploads.hpp"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "daemon/agent/delivery/named_logs.hpp"
+#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/preparation/handing_over.hpp"
+#include "storage/uri/files/disk.hpp"
+#include "storage/uri/files/store.hpp"
+#include "tests/unit/agent_setup.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::agent;
+using namespace rtrain::agent::setup;
+
+namespace {
+
+struct UploadStory {
+    Folder folder;
+    AttemptGear gear;
+    std::string stage;
+    UploadStory() {
+        gear.prepare.run_name = "digits";
+        gear.prepare.storage_path = folder.path + "/runs";
+        REQUIRE(make_directory(folder.path + "/runs", 0755));
+        auto store = storage::open_file_store(folder.path + "/runs");
+        REQUIRE(store);
+        gear.store = std::move(*store);
+        gear.staging = folder.path + "/runs/digits/.staging/1/n1";
+        gear.spool = folder.path + "/node/spool";
+        stage = gear.spool + "/rank-00000-1";
+        REQUIRE(make_directory(stage, 0755));
+    }
+    void write(const std::string& name, const std::string& bytes) const { std::ofstream(stage + "/" + name) << bytes; }
+    std::string checkpoint(const std::string& name) const {
+        return folder.path + "/runs/digits/checkpoint_000001-a001/" + name;
+    }
+    NodeFacts facts() const {
+        return {.files = NodeFiles{folder.path + "/node", ""},
+                .node = "n1",
+                .may_run_as_root = true,
+                .inherited = {},
+                .head = {},
+                .on_head = {}};
+    }
+    ListStaged listing() const { return {.attempt = attempt_1, .index = 1, .staged = {{0, stage}}}; }
+    Upload order() const {
+        return {.attempt = attempt_1,
+                .index = 1,
+                .directory = "checkpoint_000001-a001",
+                .staged = {{0, stage}},
+                .number = 1};
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a link that leads nowhere is left out, and one that leads to itself is named: neither ends the agent") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    std::filesystem::create_symlink(story.stage + "/nothing", story.stage + "/dangling");
+    CHECK(list_staged(story.gear, story.listing()).files.size() == 1);
+
+    std::filesystem::create_symlink("round", story.stage + "/round");
+    const StagedListed listed = list_staged(story.gear, story.listing());
+    CHECK(listed.why.find("'round': Too many levels of symbolic links") != std::string::npos);
+    CHECK(upload(story.gear, story.order()).why.find("'round'") != std::string::npos);
+}
+
+TEST_CASE(
+    "a checkpoint's directory that is no name, or not one of this attempt, is refused before anything is written") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    const std::string outside = story.gear.spool + "-outside";
+    for (const std::string& name : {"../" + std::filesystem::path(outside).filename().string() + std::string(1, '\0'),
+                                    std::string("../x"), std::string(), std::string("attempts"), std::string("code"),
+                                    std::string("logs"), std::string("checkpoint_000001-a002")}) {
+        auto order = story.order();
+        order.directory = name;
+        CHECK(upload(story.gear, order).why.find("is not the directory of report") != std::string::npos);
+    }
+    CHECK(!std::filesystem::exists(outside));
+    CHECK(!std::filesystem::exists(story.folder.path + "/runs/digits/logs"));
+    CHECK(upload(story.gear, story.order()).why == "");
+}
+
+TEST_CASE("a wished name is claimed before the first byte, and every node checks the claim before it writes") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    auto listing = story.listing();
+    listing.name = "best";
+    listing.number = 1;
+    CHECK(list_staged(story.gear, story.listing()).exact);       // nothing is wished
+    const StagedListed away = list_staged(story.gear, listing);  // no run.json can be read: as storage that is away
+    CHECK((away.why.empty() && away.files.size() == 1 && !away.exact));
+    REQUIRE(*storage::create_run(*story.gear.store, {.name = "digits"}));
+    auto order = story.order();
+    order.directory = "best";
+    CHECK(upload(story.gear, order).why.find("is not the directory of report 1 of attempt 1") != std::string::npos);
+    CHECK(!std::filesystem::exists(story.folder.path + "/runs/digits/best"));
+    CHECK(list_staged(story.gear, listing).exact);
+    CHECK(list_staged(story.gear, listing).exact);  // again: the agent died before it told of it
+    auto late = listing;
+    late.index = 2;
+    CHECK(!list_staged(story.gear, late).exact);
+    order.number = 2;
+    CHECK(!upload(story.gear, order).why.empty());  // another attempt's order
+    order.number = 1;
+    const Uploaded done = upload(story.gear, order);
+    REQUIRE(done.why == "");
+    storage::Manifest manifest{.directory = "best", .attempt = 1, .report = 1, .world_size = 1};
+    for (const auto& file : done.files) manifest.files.push_back({file.path, file.bytes, file.sha256, file.rank});
+    CHECK(commit(story.gear, {attempt_1, manifest}).why == "");
+    CHECK(list_checkpoints(*story.gear.store, "digits")->size() == 1);
+    listing.name = "attempts";
+    CHECK(!list_staged(story.gear, listing).exact);
+}
+
+TEST_CASE("a link to a file of the checkpoint becomes its content, whichever of the two names comes first") {
+    UploadStory story;
+    story.write("model.bin", "weights");
+    std::filesystem::create_symlink("model.bin", story.stage + "/latest");
+    std::filesystem::create_symlink("model.bin", story.stage + "/newest");
+    const Uploaded done = upload(story.gear, story.order());
+    CHECK(done.why == "");
+    CHECK(done.files.size() == 3);
+    for (const char* name : {"latest", "model.bin", "newest"}) {
+        CHECK(*read_whole(story.checkpoint(name)) == "weights");
+        CHECK_FALSE(std::filesystem::is_symlink(story.checkpoint(name)));
+    }
+}
+
+TEST_CASE("an upload that broke off between two files names both of them once it succeeds") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    story.write("b.pt", "second");
+    REQUIRE(make_directory(story.checkpoint("b.pt"), 0755));  // in the way: the second file cannot go there
+
+    const Uploaded broken = upload(story.gear, story.order());
+    CHECK_FALSE(broken.why.empty());
+    CHECK(broken.files.empty());
+    CHECK(read_whole(story.checkpoint("a.pt")));
+
+    remove_tree(story.checkpoint("b.pt"));
+    remove_tree(story.gear.staging);  // nothing that the next try needs lies on the storage that was full
+    const Uploaded whole = upload(story.gear, story.order());
+    CHECK(whole.why == "");
+    REQUIRE(whole.files.size() == 2);
+    CHECK(whole.files[0].path == "a.pt");
+    CHECK(whole.files[0].bytes == 5);
+    CHECK(whole.files[0].sha256.size() == 64);
+    CHECK(whole.files[1].path == "b.pt");
+    CHECK(read_whole(story.checkpoint("b.pt")));
+    CHECK_FALSE(std::filesystem::exists(story.stage));
+}
+
+TEST_CASE("an upload tells how far it has come") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    std::vector<std::int64_t> told;
+    const Uploaded done = upload(story.gear, story.order(), [&](std::int64_t bytes) { told.push_back(bytes); });
+    CHECK(done.why == "");
+    REQUIRE_FALSE(told.empty());
+    CHECK(told.front() == 5);  // hashed; what comes within a second is not told
+}
+
+TEST_CASE("files are staged on the node's own disk when the storage path has hardly room for them") {
+    constexpr std::int64_t gib = std::int64_t{1} << 30;
+    CHECK(place_to_stage(gib, 2 * gib, 0) == StagePlace::storage);
+    CHECK(place_to_stage(gib, 2 * gib - 1, 5 * gib) == StagePlace::spool);
+    CHECK(place_to_stage(gib, std::nullopt, 5 * gib) == StagePlace::spool);  // cluster://
+    CHECK(place_to_stage(gib, 2 * gib - 1, 5 * gib - 1) == StagePlace::nowhere);
+    CHECK(place_to_stage(0, 1 << 20, 1) == StagePlace::spool);  // nothing is known yet, and storage is nearly full
+
+    UploadStory story;
+    const auto roomy = make_stage(story.gear, 0, "1", 0);
+    REQUIRE(roomy);
+    CHECK(roomy->starts_with(story.gear.staging));
+    const auto hopeless = make_stage(story.gear, 0, "2", std::int64_t{1} << 59);
+    REQUIRE_FALSE(hopeless);
+    CHECK(hopeless.error().code == ErrorCode::full);
+    CHECK(hopeless.error().message.find(story.gear.spool) != std::string::npos);
+}
+
+TEST_CASE("the kind of what keeps a checkpoint from its storage is told with it") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    CHECK(upload(story.gear, story.order()).reason == "");
+    remove_tree(story.checkpoint("a.pt"));
+    CHECK(upload(story.gear, story.order()).reason == "storage_failed");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", ENOSPC).code) == "storage_full");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EDQUOT).code) == "storage_full");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EROFS).code) == "storage_refused");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EACCES).code) == "storage_refused");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", ESTALE).code) == "storage_unreachable");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", ENOENT).code) == "storage_gone");
+    CHECK(storage_reason(storage::disk::failure("writing", "/runs/a", EIO).code) == "storage_failed");
+    CHECK(storage_reason(ErrorCode::timed_out) == "storage_unreachable");
+}
+
+TEST_CASE("an upload whose agent died before it could say so names the same files again, if they are there") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    const Uploaded first = upload(story.gear, story.order());
+    REQUIRE(first.why == "");
+
+    const Uploaded again = upload(story.gear, story.order());
+    CHECK(again.why == "");
+    CHECK(again.files == first.files);
+
+    remove_tree(story.checkpoint("a.pt"));
+    const Uploaded gone = upload(story.gear, story.order());
+    CHECK(gone.why.find("a.pt") != std::string::npos);
+    CHECK(gone.files.empty());
+}
+
+TEST_CASE("the files of a removed run go when run.json says that they are its own, and no others") {
+    UploadStory story;
+    const std::string run = story.folder.path + "/runs/digits";
+    REQUIRE(make_directory(run + "/checkpoint_000001-a001", 0755));
+    std::ofstream(run + "/checkpoint_000001-a001/model.pt") << "weights";
+    std::ofstream(run + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17"})";
+    const NodeFacts facts = story.facts();
+    const std::string outside = story.folder.path + "/outside";
+    REQUIRE(make_directory(outside, 0755));
+    std::ofstream(outside + "/precious") << "mine";
+    std::filesystem::create_directory_symlink(outside, run + "/checkpoint_000001-a001/out");
+    const std::string cut_off = story.folder.path + "/runs/.rtrain-tmp-removed-digits-0123456789abcdef";
+    const std::string of_another = story.folder.path + "/runs/.rtrain-tmp-removed-digits-2-0123456789abcdef";
+    REQUIRE((make_directory(cut_off + "/logs", 0755) && make_directory(of_another, 0755)));
+    protocol::Clear order{.id = 7,
+                          .cluster_id = "c0ffee",
+                          .run_ids = {"c0ffee-18"},
+                          .run_name = "digits",
+                          .storage_path = story.folder.path + "/runs",
+                          .access = {.user = "nobody-of-this-machine"}};
+    const auto left_alone = [&] {
+        const protocol::Cleared said = clear_run(facts, order);
+        return said == protocol::Cleared{.id = 7} && std::filesystem::exists(run + "/checkpoint_000001-a001/model.pt");
+    };
+
+    CHECK(left_alone());
+    order.run_ids = {};  // any run, but of another cluster
+    order.cluster_id = "decaf";
+    CHECK(left_alone());
+    order.cluster_id = "c0ffee";
+    order.run_ids = {"c0ffee-18", "c0ffee-17"};
+    CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7, .removed = true});
+    CHECK_FALSE(std::filesystem::exists(run));
+    CHECK_FALSE(std::filesystem::exists(cut_off));
+    CHECK(std::filesystem::exists(of_another));
+    CHECK(std::filesystem::exists(outside + "/precious"));         // no link is followed
+    CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7});  // nothing is there any more
+}
+
+TEST_CASE("root removes the files of a removed run with the rights of its user, and of nobody else") {
+    const passwd* entry = ::getpwnam("daemon");
+    if (::geteuid() != 0 || entry == nullptr) {
+        WARN("not tried: it needs root and a user 'daemon'");
+        return;
+    }
+    const UploadStory story;
+    const std::string runs = story.folder.path + "/runs", run = runs + "/digits";
+    REQUIRE(::chmod(story.folder.path.c_str(), 0755) == 0);
+    REQUIRE(make_directory(run, 0755));
+    std::ofstream(run + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17","user":"daemon"})";
+    NodeFacts facts = story.facts();
+    facts.may_run_as_root = false;
+    protocol::Clear order{
+        .id = 7, .cluster_id = "c0ffee", .run_ids = {"c0ffee-17"}, .run_name = "digits", .storage_path = runs};
+    const auto refused = [&] {
+        const protocol::Cleared said = clear_run(facts, order);
+        return !said.removed && !said.error.empty() && std::filesystem::exists(run + "/run.json");
+    };
+    CHECK(refused());  // nobody is named: root would have done it
+    order.access.user = "daemon";
+    CHECK(refused());  // the directory is root's
+    REQUIRE(::chown(run.c_str(), entry->pw_uid, entry->pw_gid) == 0);
+    CHECK(refused());  // the directory above is root's
+    order.access.user = "nobody-of-this-machine";
+    CHECK(refused());
+    order.access.user = "daemon";
+    REQUIRE(::chown(runs.c_str(), entry->pw_uid, entry->pw_gid) == 0);
+    CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7, .removed = true});
+    CHECK_FALSE(std::filesystem::exists(run));
+}
+
+TEST_CASE("root gives away the run directory whose run.json it has read, however names are exchanged meanwhile") {
+    const passwd* entry = ::getpwnam("daemon");
+    if (::geteuid() != 0 || entry == nullptr) {
+        WARN("not tried: it needs root and a user 'daemon'");
+        return;
+    }
+    const Folder folder;
+    const auto make_run = [&](const std::string& directory, const std::string& user, uid_t owner) {
+        const std::string run = folder.path + "/" + directory + "/bert";
+        REQUIRE(make_directory(run, 0755));
+        std::ofstream(run + "/run.json")
+            << R"({"name":"bert","cluster_id":"c0ffee","run_id":"c0ffee-1","job":{},"code_sha256":"","wall_ms":1,"user":")"
+            << user << "\"}";
+        for (const std::string& one : {run + "/run.json", run, folder.path + "/" + directory})
+            REQUIRE(::chown(one.c_str(), owner, 0) == 0);
+    };
+    make_run("shared", "ana", 0);
+    make_run("own", "daemon", entry->pw_uid);
+    const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
+    CHECK(
+        hand_over_run(folder.path + "/shared", "bert", user, "daemon").ok());  // he does not reach it: nothing is told
+    REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
+    CHECK(hand_over_run(folder.path + "/shared", "bert", user, "daemon").error().code == ErrorCode::unauthorised);
+    const std::string path = folder.path + "/path", other = folder.path + "/other";
+    std::filesystem::create_directory_symlink(folder.path + "/shared", path);
+    std::filesystem::create_directory_symlink(folder.path + "/own", other);
+    std::atomic<bool> enough{false};
+    std::thread exchange([&] {
+        while (!enough) ::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+    });
+    struct stat seen{};
+    // Both are seen many times, however the two threads share processors.
+    int refused = 0, passed = 0;
+    const std::string victim = folder.path + "/shared/bert";
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (seen.st_uid == 0 && std::min(refused, passed) < 10'000 && std::chrono::steady_clock::now() < until) {
+        (hand_over_run(path, "bert", user, "daemon") ? passed : refused) += 1;
+        ::stat(victim.c_str(), &seen);
+    }
+    enough = true;
+    exchange.join();
+    CHECK(seen.st_uid == 0);
+    CHECK(std::min(refused, passed) >= 10'000);
+}
+
+TEST_CASE(
+    "a run of root's is given to its user with the checkpoints whose names are claimed, and not with other "
+    "directories") {
+    const passwd* entry = ::getpwnam("daemon");
+    if (::geteuid() != 0 || entry == nullptr) {
+        WARN("not tried: it needs root and a user 'daemon'");
+        return;
+    }
+    const Folder folder;
+    REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
+    auto store = std::move(storage::open_file_store(folder.path)).value();
+    REQUIRE(*storage::create_run(*store, {.name = "bert", .user = "daemon"}));
+    REQUIRE(*storage::claim_directory(*store, "bert", "best", {.attempt = 1, .report = 1}));
+    REQUIRE(store->put("bert/best/model.pt", "weights"));
+    REQUIRE(store->put("bert/plots/loss.png", "png"));
+    const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
+    CHECK(hand_over_run(folder.path, "bert", user, "daemon").error().message.find("not all of a run") !=
+          std::string::npos);
+    std::filesystem::remove_all(folder.path + "/bert/plots");
+    CHECK(hand_over_run(folder.path, "bert", user, "daemon").ok());
+    for (const char* one : {"", "/run.json", "/best/model.pt", "/names/best"}) {
+        struct stat seen{};
+        REQUIRE(::stat((folder.path + "/bert" + one).c_str(), &seen) == 0);
+        CHECK(seen.st_uid == entry->pw_uid);
+    }
+}
+
+TEST_CASE("a link in the place of a run's directory is refused, and what it points to stays") {
+    UploadStory story;
+    const std::string elsewhere = story.folder.path + "/elsewhere", run = story.folder.path + "/runs/digits";
+    REQUIRE(make_directory(elsewhere, 0755));
+    std::ofstream(elsewhere + "/run.json") << R"({"cluster_id":"c0ffee","run_id":"c0ffee-17"})";
+    std::filesystem::create_directory_symlink(elsewhere, run);
+    const NodeFacts facts = story.facts();
+    const protocol::Cleared said = clear_run(facts, {.id = 7,
+                                                     .cluster_id = "c0ffee",
+                                                     .run_ids = {"c0ffee-17"},
+                                                     .run_name = "digits",
+                                                     .storage_path = story.folder.path + "/runs",
+                                                     .access = {.user = "nobody-of-this-machine"}});
+    CHECK(said.error.find("is a link") != std::string::npos);
+    CHECK_FALSE(said.removed);
+    CHECK((std::filesystem::is_symlink(run) && std::filesystem::exists(elsewhere + "/run.json")));
+}
+
+TEST_CASE("log files of the workers' own naming come along, and nothing that only looks like one") {
+    const UploadStory story;
+    const std::string scratch = story.folder.path + "/node/scratch", logs = scratch + "/" + named_logs_folder;
+    CHECK(copy_named_logs(story.gear, scratch, "digits/logs"));  // none were written
+
+    REQUIRE(make_directory(logs, 0755));
+    std::ofstream(logs + "/rank-00000-mine.txt") << "said";
+    std::ofstream(logs + "/rank-00001-empty.txt");
+    std::ofstream(logs + "/rank-00000.out") << "not the rank's own stream";
+    std::ofstream(logs + "/other.txt") << "of no rank";
+    std::ofstream(story.folder.path + "/secret") << "of somebody else";
+    std::filesystem::create_symlink(story.folder.path + "/secret", logs + "/rank-00000-link");
+    std::filesystem::create_hard_link(story.folder.path + "/secret", logs + "/rank-00000-hard");
+    std::filesystem::create_directory(logs + "/rank-00000-folder");
+    REQUIRE(copy_named_logs(story.gear, scratch, "digits/logs"));
+    CHECK(*read_whole(story.folder.path + "/runs/digits/logs/rank-00000-mine.txt") == "said");
+    const std::filesystem::directory_iterator copied(story.folder.path + "/runs/digits/logs");
+    CHECK(std::distance(begin(copied), end(copied)) == 1);
+
+    std::filesystem::rename(logs, story.folder.path + "/elsewhere");
+    std::filesystem::create_directory_symlink(story.folder.path + "/elsewhere", logs);
+    REQUIRE(copy_named_logs(story.gear, scratch, "digits/linked"));
+    CHECK_FALSE(std::filesystem::exists(story.folder.path + "/runs/digits/linked"));
+}
+
+TEST_CASE("a report's line in the journal holds the metrics of its ranks, on one line whatever they look like") {
+    const JournalMetrics report{.attempt = attempt_1,
+                                .index = 3,
+                                .wall_ms = 1'700'000'000'000,
+                                .metrics_json = {{0, "{\n  \"loss\": 0.5\r\n}"}, {2, "{}"}, {10, "{\"a\":[1]}"}}};
+    CHECK(journal_line(report) ==
+          "{\"index\":3,\"metrics\":{\"0\":{   \"loss\": 0.5  },\"2\":{},\"10\":{\"a\":[1]}},"
+          "\"wall_ms\":1700000000000}\n");
+}
+
+TEST_CASE("an upload never touches what is committed, and knows its own commit again") {
+    UploadStory story;
+    story.write("a.pt", "first");
+    const Uploaded first = upload(story.gear, story.order());
+    REQUIRE(first.why.empty());
+    storage::Manifest manifest{.directory = "checkpoint_000001-a001", .attempt = 1, .report = 1, .world_size = 1};
+    for (const auto& file : first.files)
+        manifest.files.push_back({.path = file.path, .bytes = file.bytes, .sha256 = file.sha256, .rank = file.rank});
+    REQUIRE(commit(story.gear, {.attempt = attempt_1, .manifest = manifest}).why.empty());
+    CHECK(upload(story.gear, story.order()).files == first.files);
+
+    REQUIRE(make_directory(story.stage, 0755));
+    story.write("a.pt", "other");
+    Upload again = story.order();
+    again.index = 2;
+    const Uploaded refused = upload(story.gear, again);
+    CHECK(refused.reason == name_taken);
+    CHECK(refused.why.find("digits/checkpoint_000001-a001 is committed already") != std::string::npos);
+    CHECK(*read_whole(story.checkpoint("a.pt")) == "first");
+    manifest.report = 2;
+    CHECK(commit(story.gear, {.attempt = attempt_1, .manifest = manifest}).reason == name_taken);
+}
+
+namespace {
+
+// A rank that has put its files into the run's directory itself has claimed it, and stages a note of where it is.
+struct InPlace : UploadStory {
+    std::string given = folder.path + "/runs/digits/placed";
+    InPlace() {
+        REQUIRE(*storage::create_run(*gear.store, {.name = "digits"}));
+        REQUIRE(storage::claim_attempt(*gear.store, "digits", {.number = 1}, ""));
+        REQUIRE(*storage::claim_directory(*gear.store, "digits", "placed", {.attempt = 1, .report = 1}));
+        REQUIRE(make_directory(given, 0755));
+        std::ofstream(given + "/early.pt") << "early";
+        write(".rtrain-in-place", given);
+    }
+    ListStaged listing() const {
+        auto order = UploadStory::listing();
+        order.number = 1;
+        return order;
+    }
+    Upload order() const {
+        auto order = UploadStory::order();
+        order.directory = "placed";
+        return order;
+    }
+};
+
+std::vector<std::string> names(const std::vector<protocol::StagedFile>& files) {
+    std::vector<std::string> out;
+    for (const auto& file : files) out.push_back(file.path);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("files in the run's directory stay where they are, with what a slow rank put there meanwhile") {
+    InPlace story;
+    const StagedListed listed = list_staged(story.gear, story.listing());
+    CHECK(names(listed.files) == std::vector<std::string>{"early.pt"});
+    CHECK((listed.in_place == "placed" && listed.exact));
+    std::ofstream(story.given + "/late.pt") << "late";
+    const Uploaded done = upload(story.gear, story.order());
+    CHECK(done.why == "");
+    CHECK(names(done.files) == std::vector<std::string>{"early.pt", "late.pt"});
+    CHECK(read_whole(story.given + "/late.pt").value() == "late");
+    CHECK_FALSE(std::filesystem::exists(story.stage));
+    CHECK(upload(story.gear, story.order()).files == done.files);  // again: its answer was lost
+    storage::Manifest manifest{.directory = "placed", .attempt = 1, .report = 1, .world_size = 1};
+    for (const auto& file : done.files) manifest.files.push_back({file.path, file.bytes, file.sha256, file.rank});
+    REQUIRE(commit(story.gear, {attempt_1, manifest}).why == "");
+    const auto newest = storage::newest_sound(*story.gear.store, "digits");
+    REQUIRE((newest && newest->manifest));
+    CHECK(newest->manifest->directory == "placed");
+    std::ofstream(story.given + "/late.pt") << "LATE";  // a rank that writes on: damage, which nobody restores
+    const auto sound = storage::newest_sound(*story.gear.store, "digits");
+    CHECK_FALSE(sound->manifest);
+    REQUIRE(sound->damaged.size() == 1);
+    CHECK(sound->damaged[0].find("placed: late.pt: content has changed") == 0);
+}
+
+TEST_CASE("a link in a directory of the run becomes the content of the file beside it, also by its whole path") {
+    InPlace story;
+    std::filesystem::create_symlink(story.given + "/early.pt", story.given + "/latest.pt");
+    CHECK(list_staged(story.gear, story.listing()).files.size() == 2);
+    CHECK(upload(story.gear, story.order()).why == "");
+    CHECK(read_whole(story.given + "/latest.pt").value() == "early");
+    CHECK_FALSE(std::filesystem::is_symlink(story.given + "/latest.pt"));
+    CHECK(read_whole(story.given + "/early.pt").value() == "early");
+    InPlace leading_out;
+    std::filesystem::create_symlink("/etc/passwd", leading_out.given + "/out");
+    CHECK(list_staged(leading_out.gear, leading_out.listing()).why.find("'out'") != std::string::npos);
+}
+
+TEST_CASE("only a directory that is claimed for the report is one in its place") {
+    InPlace story;
+    auto later = story.listing();
+    later.index = 2;
+    CHECK(list_staged(story.gear, later).why.find("\"placed\" is not the directory of report 2") != std::string::npos);
+    auto other = story.order();
+    other.directory = "checkpoint_000001-a001";
+    const Uploaded refused = upload(story.gear, other);
+    CHECK(refused.why.find("files lie in placed, and the checkpoint is checkpoint_000001-a001") != std::string::npos);
+    CHECK(refused.reason == name_taken);
+    for (const char* elsewhere : {"/node", "/runs/digits/attempts", "/runs/digits/..", "/"}) {
+        story.write(".rtrain-in-place", story.folder.path + elsewhere);
+        CHECK_FALSE(list_staged(story.gear, story.listing()).why.empty());
+        CHECK_FALSE(upload(story.gear, story.order()).why.empty());
+    }
+    REQUIRE(*storage::claim_directory(*story.gear.store, "digits", "gone", {.attempt = 1, .report = 1}));
+    story.write(".rtrain-in-place", story.folder.path + "/runs/digits/gone");
+    CHECK(list_staged(story.gear, story.listing()).why.find("No such file") != std::string::npos);
+    const std::string second = story.gear.spool + "/rank-00001-1";
+    REQUIRE(make_directory(second, 0755));
+    std::ofstream(second + "/.rtrain-in-place") << story.given;
+    auto both = story.listing();
+    both.staged[1] = second;
+    CHECK(list_staged(story.gear, both).why.find("ranks bring the directories gone and placed of the run") == 0);
+}

@@ -1,0 +1,123 @@
+// Words to verbs: from one table, with nothing guessed.
+#include "cmd/line/command.hpp"
+#include "cmd/text/suggest.hpp"
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using namespace rtrain::cmd;
+
+namespace {
+
+Parsed good(const std::vector<std::string>& words) {
+    Result<Parsed> parsed = parse(words);
+    INFO((parsed ? "" : parsed.error().message));
+    REQUIRE(parsed);
+    return *parsed;
+}
+
+Error bad(const std::vector<std::string>& words) {
+    Result<Parsed> parsed = parse(words);
+    REQUIRE(!parsed);
+    CHECK(parsed.error().code == ErrorCode::usage);
+    return parsed.error();
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a verb of two words, its argument and its flags are read in any order") {
+    const Parsed parsed = good({"-o", "json", "runs", "rm", "--dry-run", "gpt", "--files"});
+    CHECK(std::string(parsed.command->words) == "runs rm");
+    CHECK(parsed.arguments.positional == std::vector<std::string>{"gpt"});
+    CHECK(parsed.arguments.text("output") == "json");
+    CHECK(parsed.arguments.has("files"));
+    CHECK(parsed.arguments.has("dry-run"));
+}
+
+TEST_CASE("a verb that is also the first word of another stands alone") {
+    CHECK(std::string(good({"runs"}).command->words) == "runs");
+    CHECK(std::string(good({"runs", "-a"}).command->words) == "runs");
+}
+
+TEST_CASE("values are taken after a space, an equals sign or a letter") {
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"logs", "r", "--tail", "5"}, {"logs", "r", "--tail=5"}})
+        CHECK(good(words).arguments.number("tail", 0) == 5);
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"runs", "-o", "name"}, {"runs", "-oname"}, {"runs", "-o=name"}})
+        CHECK(good(words).arguments.text("output") == "name");
+}
+
+TEST_CASE("a repeated flag keeps all its values, another given twice is an error") {
+    CHECK(good({"submit", "j", "--set", "a=1", "--set", "b=2"}).arguments.list("set") ==
+          std::vector<std::string>{"a=1", "b=2"});
+    CHECK(has(bad({"logs", "r", "--tail", "1", "--tail", "2"}).message, "twice"));
+}
+
+TEST_CASE("a prefix of a flag is not that flag") {
+    const Error error = bad({"logs", "r", "--foll"});
+    CHECK(has(error.message, "unknown flag \"--foll\""));
+}
+
+TEST_CASE("slips are answered with the nearest word") {
+    CHECK(has(bad({"sumbit", "job.yaml"}).message, "did you mean \"submit\"?"));
+    CHECK(has(bad({"head", "strat"}).message, "did you mean \"start\"?"));
+    CHECK(has(bad({"logs", "r", "--folow"}).message, "did you mean \"--follow\"?"));
+    CHECK(has(bad({"runs", "-o", "jsn"}).message, "did you mean \"json\"?"));
+    CHECK(!has(bad({"frobnicate"}).message, "did you mean"));
+}
+
+TEST_CASE("what is missing, too much or of the wrong kind is named") {
+    CHECK(has(bad({"describe"}).message, "needs RUN|NODE"));
+    CHECK(has(bad({"nodes", "extra"}).message, "does not take \"extra\""));
+    CHECK(has(bad({"logs", "r", "--tail", "many"}).message, "not a whole number"));
+    CHECK(has(bad({"logs", "r", "--since", "5 parsecs"}).message, "not a duration"));
+    CHECK(has(bad({"logs", "r", "--since"}).message, "--since needs TIME"));
+    CHECK(has(bad({"head"}).message, "needs a verb: start"));
+    CHECK(has(bad({"head", "start", "--detach=yes"}).message, "takes no value"));
+}
+
+TEST_CASE("after -- everything is an argument") {
+    CHECK(good({"describe", "--", "--odd"}).arguments.positional == std::vector<std::string>{"--odd"});
+}
+
+TEST_CASE("the table is whole: every row has help, a handler, and names that no other row has") {
+    std::vector<std::string> seen;
+    for (const Command& command : commands()) {
+        INFO(command.words);
+        CHECK(command.handler != nullptr);
+        CHECK(std::find(seen.begin(), seen.end(), command.words) == seen.end());
+        seen.emplace_back(command.words);
+        if (command.hidden) continue;
+        CHECK(*command.help != 0);
+        CHECK(*command.group != 0);
+        for (const Flag& flag : command.flags) {
+            INFO(flag.name);
+            CHECK(*flag.help != 0);
+            CHECK((flag.takes == Value::none) == (*flag.shown == 0));
+            CHECK((flag.takes == Value::choice) == (*flag.choices != 0));
+        }
+        CHECK(has(help_all(), command.words));
+    }
+}
+
+TEST_CASE("edit distance counts a swap of neighbours as one slip") {
+    CHECK(edit_distance("sumbit", "submit") == 1);
+    CHECK(edit_distance("", "abc") == 3);
+    CHECK(nearest("xyz", {"abc", "def"}).empty());
+}
+
+TEST_CASE("flags of rtrain stand on either side of a program, and what follows -- is the program's") {
+    const Parsed both = good({"submit", "-f", "train.py", "--lr", "0.1", "-x", "--set", "queue=night", "in.txt"});
+    CHECK(both.arguments.positional == std::vector<std::string>{"train.py", "--lr", "0.1", "-x", "in.txt"});
+    CHECK(both.arguments.has("follow"));
+    CHECK(both.arguments.text("set") == "queue=night");
+    CHECK(both.arguments.after_program == std::vector<std::string>{"--set"});
+    const Parsed ended = good({"submit", "train.py", "-f", "--", "-f", "--set", "a=b", "--"});
+    CHECK(ended.arguments.positional == std::vector<std::string>{"train.py", "-f", "--set", "a=b", "--"});
+    CHECK(ended.arguments.has("follow"));
+    CHECK_FALSE(ended.arguments.has("set"));
+    CHECK(good({"submit", "--", "train.py", "-f"}).arguments.positional == std::vector<std::string>{"train.py", "-f"});
+    CHECK_FALSE(parse({"submit", "train.py", "--array"}));  // needs a value, as before a program
+}

@@ -1,0 +1,384 @@
+// Runs that change their size: as many as fit, shrinking with a lost node, growing at a commit, and by hand.
+#include "scheduler/model/derived.hpp"
+#include "scheduler/placement/largest.hpp"
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+namespace {
+
+std::size_t size_of(const World& world, RunId run) { return world.attempt(run).workers.size(); }
+
+// The attempt that was stopped for another size is over; the next one is placed, and starts.
+void restarts(World& world, RunId run, const std::string& from) {
+    world.empties(run);
+    REQUIRE(world.run(run).state == RunState::starting);
+    world.prepare(run, 0, from);
+    world.start(run);
+}
+
+}  // namespace
+
+TEST_CASE("an elastic run starts with as many workers as fit, at least its smallest number", "[elastic]") {
+    World world;
+    world.nodes(3, 1);
+    const RunId run = world.submit({.workers = 8, .workers_min = 2});
+    CHECK(size_of(world, run) == 3);
+
+    const RunId waits = world.submit({.name = "second", .workers = 4, .workers_min = 2});
+    CHECK(world.run(waits).state == RunState::queued);
+    world.tell(node("n4", 1));
+    CHECK(world.run(waits).state == RunState::queued);
+    world.tell(node("n5", 1));
+    CHECK(size_of(world, waits) == 2);
+}
+
+TEST_CASE("the largest gang that places is found whatever the strategy", "[elastic]") {
+    World world;
+    world.nodes(3, 2);
+    for (const auto& [strategy, fits] : {std::pair{Strategy::pack, 6}, std::pair{Strategy::spread, 6},
+                                         std::pair{Strategy::strict_pack, 2}, std::pair{Strategy::strict_spread, 3}}) {
+        GangRequest gang;
+        gang.strategy = strategy;
+        gang.bundles.assign(100, bundle(1));
+        const Sized sized = place_largest(node_views(world.cluster), gang, 1);
+        CHECK(sized.answer.verdict == Verdict::feasible_now);
+        CHECK(sized.workers == static_cast<std::uint32_t>(fits));
+        CHECK(sized.answer.seats.size() == sized.workers);
+    }
+}
+
+TEST_CASE("a lost node shrinks an elastic run at once, and counts no failure", "[elastic]") {
+    World world;
+    world.nodes(3, 1);
+    const RunId run = world.running({.workers = 3, .max_failures = 0, .workers_min = 1});
+    world.commits(run, "checkpoint_000001-a001");
+    world.tell(NodeLost{.node = {"n2"}, .why = "silent"});
+    world.empties(run);
+    CHECK(world.run(run).state == RunState::starting);
+    CHECK(size_of(world, run) == 2);
+    CHECK(world.run(run).failures == 0);
+    CHECK(world.attempt_id(run).number == 2);
+}
+
+TEST_CASE("ranks that fail of a node's loss before it is noticed do not count either", "[elastic]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2, .max_failures = 0, .workers_min = 1});
+    const NodeId survivor = world.node_of(run, 0), gone = world.node_of(run, 1);
+    world.exits(run, 0, exit_code(1));  // its peer does not answer any more
+    world.tell(NodeEmptied{.attempt = world.attempt_id(run), .node = survivor});
+    CHECK(world.attempt(run).state == AttemptState::stopping);
+    world.tell(NodeLost{.node = gone, .why = "silent"});
+    const Attempt& lost = world.cluster.attempts.at({.run = run, .number = 1});
+    CHECK(lost.state == AttemptState::lost);
+    CHECK_FALSE(lost.first_failure);
+    CHECK(lost.cause.find("node " + gone.value + " was lost") == 0);
+    CHECK(world.run(run).failures == 0);
+    CHECK(world.run(run).nodes_avoided.empty());
+    CHECK(size_of(world, run) == 1);
+}
+
+TEST_CASE("a failing worker of an elastic run counts as for any other", "[elastic]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2, .max_failures = 0, .workers_min = 1});
+    world.exits(run, 1, killed(9));
+    world.empties(run);
+    CHECK(world.run(run).state == RunState::failed);
+}
+
+TEST_CASE("an elastic run grows at a commit once there has been room for 30 s", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 1});
+    world.tell(node("n2", 1));
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.run(run).state == RunState::running);  // too early
+    world.pass(29'999);
+    CHECK_FALSE(world.attempt(run).ask);
+    world.pass(1);
+    REQUIRE(world.attempt(run).ask);
+    CHECK(world.attempt(run).ask->reason == AskReason::resize);
+    CHECK(world.attempt(run).ask->workers == 2);
+    CHECK(world.run(run).state == RunState::running);
+
+    world.commits(run, "checkpoint_000002-a001");
+    CHECK(world.run(run).state == RunState::resizing);
+    restarts(world, run, "checkpoint_000002-a001");
+    CHECK(size_of(world, run) == 2);
+    CHECK(world.run(run).state == RunState::running);
+    CHECK(world.run(run).failures == 0);
+}
+
+TEST_CASE("room that goes again before the time is over is no room", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 1});
+    world.tell(node("n2", 1));
+    world.pass(20'000);
+    const RunId other = world.running({.name = "other"});
+    world.pass(20'000);
+    CHECK_FALSE(world.attempt(run).ask);
+    world.exits(other, 0, exit_code(0));
+    world.empties(other);
+    world.pass(29'999);
+    CHECK_FALSE(world.attempt(run).ask);
+    world.pass(1);
+    CHECK(world.attempt(run).ask);
+}
+
+TEST_CASE("room that goes between the ask and the commit: the run keeps what it has", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 1});
+    world.tell(node("n2", 1));
+    world.pass(30'000);
+    REQUIRE(world.attempt(run).ask);
+    world.submit({.name = "other"});
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.run(run).state == RunState::running);
+    CHECK_FALSE(world.attempt(run).ask);
+}
+
+TEST_CASE("a run that came between the ask and the commit needs the room: the run keeps its seats", "[elastic]") {
+    const std::int32_t priority = GENERATE(50, 60);
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 1});
+    world.tell(node("n2", 1));
+    world.pass(30'000);
+    REQUIRE(world.attempt(run).ask);
+    const RunId waits = world.submit({.name = "waits", .workers = 2, .priority = priority});
+    REQUIRE_FALSE(world.run(waits).nodes_reserved.empty());
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.run(run).state == RunState::running);
+    CHECK_FALSE(world.attempt(run).ask);
+    world.tell(node("n3", 1));  // now the other one has room of its own
+    CHECK(world.run(waits).state == RunState::starting);
+}
+
+TEST_CASE("a run does not stop to grow where one of higher priority waits for its seats", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 1});
+    RunSubmitted urgent = submission({.name = "urgent", .priority = 60});
+    urgent.spec.gang.nodes_only = {{"n1"}};
+    world.tell(urgent);
+    const RunId waits = *world.last.created;
+    world.tell(node("n2", 1));
+    world.pass(60'000);
+    CHECK_FALSE(world.attempt(run).ask);
+    world.tell(RunStopAsked{.run = waits, .by = "ana"});
+    world.pass(30'000);
+    CHECK(world.attempt(run).ask);
+}
+
+TEST_CASE("a run of a fixed size is not resized into room that a waiting run needs", "[elastic]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({});
+    const RunId waits = world.submit({.name = "waits", .workers = 2});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message ==
+          "runs that wait could use the room for 2 workers of run job now, it goes on with 1");
+    world.tell(RunStopAsked{.run = waits, .by = "ana"});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
+    CHECK(world.attempt(run).ask->workers == 2);
+}
+
+TEST_CASE("growing takes nothing that a waiting run needs", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 1});
+    const RunId big = world.submit({.name = "big", .workers = 2});
+    world.tell(node("n2", 1));
+    world.pass(60'000);
+    CHECK(world.run(big).state == RunState::queued);
+    CHECK_FALSE(world.attempt(run).ask);
+}
+
+TEST_CASE("resize by hand: a fixed run changes its size at its next commit, in both directions", "[elastic]") {
+    World world;
+    world.nodes(4, 1);
+    const RunId run = world.running({.workers = 2});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 4});
+    CHECK(all_of<AskCheckpoint>(world.last).front().workers == 4);
+    world.commits(run, "checkpoint_000001-a001");
+    restarts(world, run, "checkpoint_000001-a001");
+    CHECK(size_of(world, run) == 4);
+
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 1});
+    world.commits(run, "checkpoint_000002-a002");
+    restarts(world, run, "checkpoint_000002-a002");
+    CHECK(size_of(world, run) == 1);
+    CHECK(world.run(run).failures == 0);
+}
+
+TEST_CASE("a size that has no room is refused, and nothing is touched", "[elastic]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2});
+    const Cluster before = world.cluster;
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 3});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->code == ErrorCode::unplaceable);
+    CHECK(world.cluster == before);
+}
+
+TEST_CASE("an elastic run is resized within its range only, and keeps to the number asked for", "[elastic]") {
+    World world;
+    world.nodes(4, 1);
+    const RunId run = world.running({.workers = 4, .workers_min = 2});
+    CHECK(size_of(world, run) == 4);
+    CHECK(world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 1}).refused->message.find("2..4") !=
+          std::string::npos);
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 3});
+    world.commits(run, "checkpoint_000001-a001");
+    restarts(world, run, "checkpoint_000001-a001");
+    CHECK(size_of(world, run) == 3);
+    world.pass(120'000);
+    CHECK_FALSE(world.attempt(run).ask);  // it does not grow by itself beyond that
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 4});
+    CHECK(world.attempt(run).ask->workers == 4);  // there is room: at once
+}
+
+TEST_CASE("an elastic run that is to grow by a deadline does so then, counted from when there is room", "[elastic]") {
+    const bool room = GENERATE(true, false);
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 8, .workers_min = 1});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
+    const auto more_nodes = [&] {
+        for (const char* name : {"n3", "n4"}) world.tell(node(name, 1));
+    };
+    if (room) more_nodes();
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 4, .deadline = Duration{300'000}});
+    CHECK(world.attempt(run).ask.has_value() == room);
+    if (!room) {
+        more_nodes();
+        world.pass(30'000);  // grow_after
+    }
+    REQUIRE(world.attempt(run).ask);
+    CHECK(world.attempt(run).ask->deadline == world.now + Duration{300'000});
+    world.pass(300'000);
+    CHECK(world.run(run).state == RunState::resizing);
+    restarts(world, run, "");
+    CHECK(size_of(world, run) == 4);
+    CHECK_FALSE(world.run(run).resize_within);
+}
+
+TEST_CASE("a resize asked for with a deadline happens then from the last commit", "[elastic]") {
+    World world;
+    world.nodes(2, 1);
+    const RunId run = world.running({.workers = 2});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 1, .deadline = Duration{10'000}});
+    world.pass(10'000);
+    CHECK(world.run(run).state == RunState::resizing);
+    restarts(world, run, "");
+    CHECK(size_of(world, run) == 1);
+}
+
+TEST_CASE("a waiting run takes the size it was given", "[elastic]") {
+    World world;
+    world.nodes(1, 2);
+    const RunId run = world.submit({.workers = 3});
+    CHECK(world.run(run).state == RunState::queued);
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
+    CHECK(world.run(run).state == RunState::starting);
+    CHECK(size_of(world, run) == 2);
+}
+
+TEST_CASE("a quota that is used up between the ask and the commit: the run keeps what it has", "[elastic]") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {.quota = {{"GPU", units(4)}}}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.nodes(1, 64, 8);
+    const RunId other = world.running({.name = "other", .gpus = units(2)});
+    const RunId run = world.running({.workers = 4, .gpus = units(1), .workers_min = 1});
+    CHECK(size_of(world, run) == 2);
+    world.exits(other, 0, exit_code(0));
+    world.empties(other);
+    world.pass(30'000);
+    REQUIRE(world.attempt(run).ask);
+    const RunId half = world.submit({.name = "half", .gpus = units(1)});
+    const RunId rest = world.submit({.name = "rest", .gpus = units(1)});
+    CHECK(world.run(rest).state == RunState::starting);
+    world.commits(run, "checkpoint_000001-a001");
+    CHECK(world.run(run).state == RunState::running);
+    CHECK_FALSE(world.attempt(run).ask);
+
+    world.tell(RunStopAsked{.run = half, .by = "ana"});  // there is one more, and it grows by that
+    world.empties(half);
+    world.pass(30'000);
+    REQUIRE(world.attempt(run).ask);
+    world.commits(run, "checkpoint_000002-a001");
+    restarts(world, run, "checkpoint_000002-a001");
+    CHECK(size_of(world, run) == 3);
+}
+
+TEST_CASE("a run that has borrowed does not grow by what its lender claims back", "[elastic]") {
+    World world;
+    Queues queues;
+    const auto four = Resources{{"GPU", units(4)}};
+    queues.rules = {{"default", {}},
+                    {"all", {.quota = {{"GPU", units(8)}}}},
+                    {"a", {.parent = "all", .quota = four}},
+                    {"b", {.parent = "all", .quota = four}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.nodes(1, 64, 16);
+    RunSubmitted event = submission({.name = "fixed", .workers = 5, .gpus = units(1)});
+    event.spec.queue = "a";
+    world.tell(event);
+    const RunId fixed = *world.last.created;
+    world.prepare(fixed);
+    world.start(fixed);
+    world.tell(RunResizeAsked{.run = fixed, .by = "ana", .workers = 9});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message ==
+          "a quota keeps run fixed from 9 workers now, it goes on with 5: of the quota of queue \"all\", 8 GPU, others "
+          "hold 0, and it would need 9");
+    event = submission({.name = "lender", .gpus = units(4)});
+    event.spec.queue = "b";
+    world.tell(event);
+    world.tell(RunResizeAsked{.run = fixed, .by = "ana", .workers = 6});
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message.find("claims its own back") != std::string::npos);
+}
+
+TEST_CASE("the deadline of a resize ends with the first growth, or with another size", "[elastic]") {
+    World world;
+    world.nodes(4, 1);
+    const RunId run = world.running({.workers = 8, .max_failures = 5, .workers_min = 1});
+    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 8, .deadline = Duration{300'000}});
+    CHECK(world.run(run).resize_within == Duration{300'000});
+    SECTION("it grew by a part: from then on at its commits") {
+        for (const char* name : {"n5", "n6"}) world.tell(node(name, 1));
+        world.pass(330'000);
+        restarts(world, run, "");
+        REQUIRE(size_of(world, run) == 6);
+        world.tell(node("n7", 1));
+        world.pass(30'000);
+        REQUIRE(world.attempt(run).ask);
+        CHECK_FALSE(world.attempt(run).ask->deadline);
+    }
+    SECTION("it came again as it was: the deadline stays") {
+        world.exits(run, 0, exit_code(1));
+        world.empties(run);
+        world.pass(60'000);
+        REQUIRE(world.run(run).state == RunState::starting);
+        CHECK(world.run(run).resize_within == Duration{300'000});
+    }
+    SECTION("another size, asked for while there are no workers") {
+        world.exits(run, 0, exit_code(1));
+        world.empties(run);
+        REQUIRE(world.run(run).state == RunState::recovering);
+        world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 7});
+        CHECK_FALSE(world.run(run).resize_within);
+        world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 6, .deadline = Duration{60'000}});
+        CHECK(world.run(run).resize_within == Duration{60'000});
+    }
+}

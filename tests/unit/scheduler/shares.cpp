@@ -1,0 +1,205 @@
+// Queues: fair shares, quotas, borrowing, and the reservation of the run at the head.
+#include "scheduler/queue/shares.hpp"
+
+#include "scheduler/queue/order.hpp"
+#include "tests/unit/scheduler_world.hpp"
+
+using namespace rtrain;
+using namespace rtrain::stories;
+
+namespace {
+
+Resources gpus(std::int64_t count) { return {{"GPU", units(count)}}; }
+
+Queues two_teams() {
+    Queues queues;
+    queues.rules = {{"default", {}},
+                    {"all", {.share = 1, .parent = "", .quota = gpus(8), .borrow = true, .preempt = false}},
+                    {"a", {.share = 1, .parent = "all", .quota = gpus(4), .borrow = true, .preempt = false}},
+                    {"b", {.share = 1, .parent = "all", .quota = gpus(4), .borrow = true, .preempt = false}}};
+    return queues;
+}
+
+void end(World& world, RunId id) {
+    world.prepare(id);
+    world.start(id);
+    world.exits(id, 0, exit_code(0));
+    world.empties(id);
+}
+
+}  // namespace
+
+TEST_CASE("use halves in each half-life, in whole numbers") {
+    CHECK(core::decay({0}, {1'000}) == std::uint64_t{1} << 32);
+    CHECK(core::decay({1'000}, {1'000}) == std::uint64_t{1} << 31);
+    CHECK(core::decay({3'000}, {1'000}) == std::uint64_t{1} << 29);
+    CHECK(core::decay({500}, {1'000}) == 3'037'000'499);  // 2^32 / sqrt(2)
+    CHECK(core::decay({1'000'000}, {1'000}) == 0);
+    std::uint64_t last = std::uint64_t{1} << 32;
+    for (std::int64_t ms = 1; ms < 5'000; ms += 7) {
+        CHECK(core::decay({ms}, {1'000}) <= last);
+        last = core::decay({ms}, {1'000});
+    }
+}
+
+TEST_CASE("a mean of what is held rises to it and falls again") {
+    QueueUse use{.queue = "a", .at = {0}, .held = gpus(8), .level = {}};
+    CHECK(core::level_at(use, {1'000}, {1'000}) == gpus(4));
+    use = core::charged(use, {}, {1'000}, {1'000});
+    CHECK(core::level_at(use, {2'000}, {1'000}) == gpus(2));
+    CHECK(core::level_at(use, {1'000'000}, {1'000}).empty());
+}
+
+TEST_CASE("the queue that has had less of its share is next, and a share of two gives twice as much") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {}}, {"a", {}}, {"b", {.share = 2}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = "queues.yaml"});
+    world.nodes(1, 64, 6);
+    for (int i = 0; i < 6; ++i) {
+        submit_to(world, "a", {.name = "a" + std::to_string(i), .gpus = units(6)});
+        submit_to(world, "b", {.name = "b" + std::to_string(i), .gpus = units(6)});
+    }
+    CHECK(world.cluster.use.at("a").held == Resources{{"CPU", units(1)}, {"GPU", units(6)}});
+    std::string order;
+    for (const RunId id : queue_order(world.cluster)) order += world.run(id).name.substr(0, 1);
+    CHECK(order == "bbabbabbaaa");
+}
+
+TEST_CASE("a queue borrows what its parent has idle, no more, and a quota without a parent is a limit") {
+    World world;
+    world.tell(QueuesConfigured{.queues = two_teams(), .by = ""});
+    world.nodes(4, 64, 8);
+    const RunId own = submit_to(world, "a", {.name = "own", .gpus = units(4)});
+    const RunId lent = submit_to(world, "a", {.name = "lent", .gpus = units(3)});
+    const RunId beyond = submit_to(world, "a", {.name = "beyond", .gpus = units(2)});
+    CHECK(world.run(own).state == RunState::starting);
+    CHECK(world.run(lent).state == RunState::starting);
+    CHECK(world.run(beyond).state == RunState::queued);
+    CHECK(world.run(beyond).reason == "queue \"all\" holds 7 of its quota of 8 GPU, this needs 2 more");
+    const RunId other = submit_to(world, "default", {.name = "other", .gpus = units(8)});
+    CHECK(world.run(other).state == RunState::starting);
+}
+
+TEST_CASE("who lent its quota comes first when it wants it back") {
+    World world;
+    world.tell(QueuesConfigured{.queues = two_teams(), .by = ""});
+    world.nodes(4, 64, 8);
+    const RunId own = submit_to(world, "a", {.name = "own", .gpus = units(4)});
+    const RunId lent = submit_to(world, "a", {.name = "lent", .gpus = units(4)});
+    const RunId more = submit_to(world, "a", {.name = "more", .gpus = units(1), .priority = 90});
+    const RunId mine = submit_to(world, "b", {.name = "mine", .gpus = units(2)});
+    CHECK(world.run(mine).state == RunState::queued);
+    end(world, lent);  // the older and more urgent run of the borrower must wait
+    CHECK(world.run(mine).state == RunState::starting);
+    CHECK(world.run(more).state == RunState::starting);  // 4 + 2 + 1 of 8
+    CHECK(world.run(own).state == RunState::starting);
+}
+
+TEST_CASE("a run for a queue that is not there is refused, and the queues are named") {
+    World world;
+    RunSubmitted event = submission({.name = "lost"});
+    event.spec.queue = "nowhere";
+    world.tell(event);
+    REQUIRE(world.last.refused);
+    CHECK(world.last.refused->message == "queue: there is no queue \"nowhere\", this cluster has default");
+    world.tell(QueuesConfigured{.queues = two_teams(), .by = ""});
+    world.tell(event);
+    CHECK(world.last.refused->message == "queue: there is no queue \"nowhere\", this cluster has a, all, b, default");
+}
+
+TEST_CASE("a configuration without the queue of a live run is refused whole") {
+    World world;
+    world.tell(QueuesConfigured{.queues = two_teams(), .by = ""});
+    submit_to(world, "a", {.name = "waits"});
+    Queues others;
+    others.rules = {{"default", {}}};
+    world.tell(QueuesConfigured{.queues = others, .by = ""});
+    REQUIRE(world.last.refused);
+    CHECK(world.cluster.queues == two_teams());
+}
+
+TEST_CASE("the head of the queue has nodes reserved, and only what ends in time runs there before it") {
+    World world;
+    world.nodes(2, 4, 2);
+    world.submit({.name = "holder", .gpus = units(1), .wall_time = Duration{100'000}});
+    const RunId big = world.submit({.name = "big", .workers = 2, .gpus = units(2)});
+    CHECK(world.run(big).nodes_reserved == std::vector<NodeId>{{"n1"}, {"n2"}});
+    CHECK(world.run(big).reserved_from == world.now + Duration{100'000});
+    CHECK(next_wake(world.cluster) == world.run(big).reserved_from);
+    const RunId endless = world.submit({.name = "endless", .gpus = units(1)});
+    const RunId slow = world.submit({.name = "long", .gpus = units(1), .wall_time = Duration{200'000}});
+    const RunId quick = world.submit({.name = "quick", .gpus = units(1), .wall_time = Duration{90'000}});
+    CHECK(world.run(endless).state == RunState::queued);
+    CHECK(world.run(slow).state == RunState::queued);
+    CHECK(world.run(quick).state == RunState::starting);
+    world.pass(150'000);  // the estimate was wrong: nothing has started, so no limit counts yet
+    CHECK(world.run(big).state == RunState::queued);
+    CHECK(world.run(big).reserved_from > Time{101'000});
+}
+
+TEST_CASE("a reservation of unknown time takes the node that is given back, before who waits behind it") {
+    World world;
+    world.nodes(6, 4, 1);
+    std::vector<RunId> holders;
+    for (int i = 1; i <= 6; ++i) holders.push_back(world.submit({.name = "h" + std::to_string(i), .gpus = units(1)}));
+    const RunId big = world.submit({.name = "big", .workers = 5, .gpus = units(1)});
+    const RunId behind = world.submit({.name = "behind", .gpus = units(1)});
+    CHECK(world.run(big).nodes_reserved == std::vector<NodeId>{{"n1"}, {"n2"}, {"n3"}, {"n4"}, {"n5"}});
+    CHECK(world.run(big).reserved_from == Time{});
+    world.pass(100);
+    end(world, holders[5]);  // its exit was saved at the very same time
+    CHECK(world.run(big).nodes_reserved == std::vector<NodeId>{{"n1"}, {"n2"}, {"n3"}, {"n4"}, {"n6"}});
+    CHECK(world.run(behind).state == RunState::queued);
+    for (std::size_t i = 1; i < 5; ++i) end(world, holders[i]);
+    CHECK(world.run(big).state == RunState::starting);
+    CHECK(world.run(behind).state == RunState::queued);
+}
+
+TEST_CASE("a restored run's pace is that since its restart, not since a beginning it did not have") {
+    World world;
+    world.nodes(1, 4, 1);
+    RunSubmitted event = submission({.name = "restored", .gpus = units(1), .max_failures = 3});
+    event.spec.stop_at = {{"epoch", 20}};
+    world.tell(event);
+    const RunId run = *world.last.created;
+    world.prepare(run, 0, "checkpoint_000015-a000");  // of another cluster: nobody here knows how far it was
+    world.start(run);
+    const Duration hour{3'600'000};
+    const auto expected = [&] {
+        const RunId next = world.submit({.name = "next", .gpus = units(1)});
+        const Time from = world.run(next).reserved_from;
+        world.tell(RunStopAsked{.run = next, .by = "ana"});
+        return from;
+    };
+    world.pass(hour.ms);
+    world.commits(run, "checkpoint_000016-a001", {{"epoch", 16}});
+    CHECK(expected() == Time{});  // one alone tells no pace
+    world.pass(hour.ms);
+    world.commits(run, "checkpoint_000017-a001", {{"epoch", 17}});
+    CHECK(expected() == world.now + Duration{3 * hour.ms});
+    world.exits(run, 0, killed(9));
+    world.empties(run);
+    world.pass(60'000);
+    world.prepare(run, 0, "checkpoint_000017-a001");
+    world.start(run);
+    world.pass(2 * hour.ms);
+    world.commits(run, "checkpoint_000018-a002", {{"epoch", 18}});  // where it began is on record
+    CHECK(expected() == world.now + Duration{4 * hour.ms});
+}
+
+TEST_CASE("the pace of checkpoints says when a run will end") {
+    World world;
+    world.nodes(1, 4, 1);
+    RunSubmitted event = submission({.name = "paced", .gpus = units(1)});
+    event.spec.stop_at = {{"epoch", 10}};
+    world.tell(event);
+    const RunId paced = *world.last.created;
+    world.prepare(paced);
+    world.start(paced);
+    const Time began = world.now;
+    world.pass(60'000);
+    world.commits(paced, "checkpoint_000001-a001", {{"epoch", 4}});
+    const RunId next = world.submit({.name = "next", .gpus = units(1)});
+    CHECK(world.run(next).reserved_from == began + Duration{150'000});
+}

@@ -1,0 +1,97 @@
+// Reading the queues' file: what it means, and how what is wrong with it is said.
+#include "storage/spec/fields/queues.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/catch.hpp"
+
+namespace rtrain::spec {
+namespace {
+
+Queues queues_of(const std::string& yaml) {
+    QueuesAnswer answer = read_queues(yaml);
+    for (const Problem& problem : answer.problems) UNSCOPED_INFO(problem.path + ": " + problem.message);
+    REQUIRE(answer.queues);
+    return *answer.queues;
+}
+
+std::vector<std::string> problems_of(const std::string& yaml) {
+    const QueuesAnswer answer = read_queues(yaml);
+    CHECK_FALSE(answer.queues);
+    std::vector<std::string> texts;
+    for (const Problem& problem : answer.problems)
+        texts.push_back(std::to_string(problem.line) + ": " + problem.path + ": " + problem.message +
+                        (problem.suggestion.empty() ? "" : "; " + problem.suggestion));
+    return texts;
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the example of configs/ is read, and every field of it means something") {
+    std::ifstream file(RTRAIN_SOURCE_DIR "/configs/queues.yaml");
+    std::stringstream text;
+    text << file.rdbuf();
+    const Queues queues = queues_of(text.str());
+    CHECK(queues.half_life == Duration{86'400'000});
+    CHECK(queues.preemption_grace == Duration{60'000});
+    CHECK(queues.rules.size() == 5);
+    const QueueRules& nlp = queues.rules.at("nlp");
+    CHECK((nlp.share == 2 && nlp.parent == "research" && nlp.borrow && nlp.preempt));
+    CHECK(nlp.quota == Resources{{"GPU", units(32)}});
+    CHECK_FALSE(queues.rules.at("vision").borrow);
+    CHECK(amount_of(queues.rules.at("production").quota, "memory").ticks == (2LL << 40) * Amount::per_unit);
+}
+
+TEST_CASE("a file without the queue \"default\" gets it, without limits") {
+    CHECK(queues_of("queues: {a: {share: 3}}").rules.at("default") == QueueRules{});
+}
+
+TEST_CASE("amounts and numbers out of range are told with their lines, all at once") {
+    CHECK(problems_of("version: 2\n"
+                      "half_life: 3\n"
+                      "queues:\n"
+                      "  a: {share: 0}\n"
+                      "  b: {quota: {GPU: -1}}\n"
+                      "  c: {quota: {CPU: 0.00001}}\n"
+                      "  d: {quota: {CPU: 99999999999999999999}}\n"
+                      "  e: {quota: {GPU: 1.5}}\n") ==
+          Lines{"1: version: wants 1, found 2", "2: half_life: wants a duration such as 90s, 5m or 1d, found 3",
+                "4: queues.a.share: wants a whole number from 1 to 1000000, found 0",
+                "5: queues.b.quota.GPU: \"-1\" is not an amount: it is negative; write a decimal such as 2 or 0.5, in "
+                "steps of 0.0001",
+                "6: queues.c.quota.CPU: \"0.00001\" is not an amount: it is finer than 0.0001; write a decimal such as "
+                "2 or 0.5, in steps of 0.0001",
+                "7: queues.d.quota.CPU: \"99999999999999999999\" is not an amount: it is beyond 64 bits; write a "
+                "decimal such as 2 or 0.5, in steps of 0.0001",
+                "8: queues.e.quota.GPU: GPU above 1 is counted in whole devices"});
+}
+
+TEST_CASE("unknown fields and parents are told with what was probably meant") {
+    CHECK(problems_of("queues:\n  research: {quotas: {GPU: 1}}\n  nlp: {parent: resaerch}\n") ==
+          Lines{"2: queues.research.quotas: unknown field; did you mean \"quota\"?",
+                "3: queues.nlp.parent: there is no queue \"resaerch\" in this file; did you mean \"research\"?"});
+}
+
+TEST_CASE("borrowing in a circle is refused, and the circle is shown") {
+    CHECK(problems_of("queues:\n  a: {parent: c}\n  b: {parent: a}\n  c: {parent: b}\n  d: {parent: a}\n") ==
+          Lines{"2: queues.a.parent: borrowing goes in a circle: a -> c -> b -> a; one of them must have no parent"});
+    CHECK(problems_of("queues:\n  a: {parent: a}\n").size() == 1);
+}
+
+TEST_CASE("queues are not promised more than their parent has") {
+    CHECK(problems_of("queues:\n  p: {quota: {GPU: 8}}\n  a: {parent: p, quota: {GPU: 6}}\n  b: {parent: p, quota: "
+                      "{GPU: 4}}\n") == Lines{"2: queues.p.quota.GPU: the queues below it have 10 GPU in quotas, it "
+                                              "has 8; raise this quota or lower theirs"});
+}
+
+TEST_CASE("what is no file of queues at all is told so") {
+    CHECK(problems_of("").size() == 1);
+    CHECK(problems_of("- a\n").size() == 1);
+    CHECK(problems_of("queues: [a]\n").front() == "1: queues: wants a map of queues, found a list");
+    CHECK(problems_of("queues: {a: {share: 1, share: 2}}\n").size() == 1);
+}
+
+}  // namespace rtrain::spec

@@ -1,0 +1,396 @@
+// The Store of a directory: whole files or none, exclusive names, full disks that are named.
+
+#include <fcntl.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "storage/uri/files/beneath.hpp"
+#include "storage/uri/files/removal.hpp"
+#include "storage/uri/files/store.hpp"
+#include "storage/uri/files/tree.hpp"
+#include "storage/uri/open_store.hpp"
+#include "tests/unit/catch.hpp"
+#include "tests/unit/folder.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+std::unique_ptr<Store> store_at(const std::string& path) {
+    auto store = open_file_store(path);
+    REQUIRE(store.ok());
+    return std::move(store).value();
+}
+std::vector<std::string> paths(const std::vector<StoreEntry>& entries) {
+    std::vector<std::string> out;
+    for (const auto& entry : entries) out.push_back(entry.path);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("what is put is read back, listed in order, replaced and removed") {
+    Folder folder;
+    auto store = store_at(folder.path + "/not/yet/there");
+    CHECK(store->list("")->empty());
+    CHECK_FALSE(fs::exists(folder.path + "/not"));  // reading makes nothing
+
+    REQUIRE(store->put("run/b", "two").ok());
+    REQUIRE(store->put("run/a/x", "one").ok());
+    REQUIRE(store->put("run/b", "three").ok());
+
+    CHECK(*store->get("run/b") == "three");
+    CHECK(*store->list("run") == std::vector<StoreEntry>{{"run/a/x", 3}, {"run/b", 5}});
+    REQUIRE(store->remove("run/b").ok());
+    REQUIRE(store->remove("run/b").ok());
+    CHECK(store->get("run/b").error().code == ErrorCode::not_found);
+    REQUIRE(store->remove_tree("run").ok());
+    REQUIRE(store->remove_tree("run").ok());
+    CHECK(store->list("run")->empty());
+}
+
+TEST_CASE("of many who create one name, exactly one succeeds and everyone reads a whole file") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    std::vector<std::string> bodies(8);
+    for (std::size_t i = 0; i < bodies.size(); ++i) bodies[i] = std::string(200'000, static_cast<char>('a' + i));
+    std::vector<int> won(bodies.size(), -1);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < bodies.size(); ++i)
+        threads.emplace_back([&, i] {
+            const auto created = store->create("claims/1.json", bodies[i]);
+            won[i] = created.ok() && *created ? 1 : 0;
+            const auto seen = store->get("claims/1.json");
+            if (!seen.ok() || seen->size() != 200'000 || seen->find_first_not_of(seen->front()) != std::string::npos)
+                won[i] = 100;
+        });
+    for (auto& thread : threads) thread.join();
+    CHECK(std::count(won.begin(), won.end(), 1) == 1);
+    CHECK(std::count(won.begin(), won.end(), 0) == 7);
+    CHECK(paths(*store->list("")) == std::vector<std::string>{"claims/1.json"});
+    CHECK(std::distance(fs::directory_iterator(folder.path + "/claims"), {}) == 1);  // no leftover beside it
+}
+
+TEST_CASE("appended pieces follow one another") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->append("m.jsonl", "{\"a\":1}\n").ok());
+    REQUIRE(store->append("m.jsonl", "{\"a\":2}\n").ok());
+    CHECK(*store->get("m.jsonl") == "{\"a\":1}\n{\"a\":2}\n");
+}
+
+TEST_CASE("a file given away is moved; one that is kept is copied and may be written again") {
+    Folder folder;
+    auto store = store_at(folder.path + "/store");
+    write(folder.path + "/given", "weights");
+    write(folder.path + "/kept", "weights");
+    std::int64_t told = 0;
+
+    REQUIRE(store->put_file(folder.path + "/given", "c/given", true, [&](auto done, auto) { told = done; }).ok());
+    REQUIRE(store->put_file(folder.path + "/kept", "c/kept", false, {}).ok());
+    write(folder.path + "/kept", "SCRIBBLE");
+
+    CHECK(told == 7);
+    CHECK_FALSE(fs::exists(folder.path + "/given"));
+    CHECK(*store->get("c/given") == "weights");
+    CHECK(*store->get("c/kept") == "weights");
+    REQUIRE(store->get_file("c/kept", folder.path + "/back/kept", {}).ok());
+    CHECK(read(folder.path + "/back/kept") == "weights");
+}
+
+TEST_CASE("a file with a second name is copied although it was given away: the caller may still write into it") {
+    Folder folder;
+    auto store = store_at(folder.path + "/store");
+    write(folder.path + "/given", "weights");
+    fs::create_hard_link(folder.path + "/given", folder.path + "/other");
+    REQUIRE(store->put_file(folder.path + "/given", "w", true, {}).ok());
+    write(folder.path + "/other", "SCRIBBLE");
+    CHECK(*store->get("w") == "weights");
+}
+
+TEST_CASE("an upload whose source is not there leaves nothing behind") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    const auto status = store->put_file(folder.path + "/absent", "c/w", false, {});
+    CHECK(status.error().code == ErrorCode::not_found);
+    CHECK(status.error().message.find(folder.path + "/absent") != std::string::npos);
+    CHECK(store->list("")->empty());
+}
+
+TEST_CASE(
+    "a directory that is set aside is neither listed nor in the way, comes back, and goes with what was cut off") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("digits/run.json", "{}").ok());
+    const Descriptor top = std::move(open_top(folder.path)).value();
+    const auto opened = [&] { return std::move(open_beneath(top, "digits", O_RDONLY | O_DIRECTORY)).value(); };
+    CHECK(set_aside(top, "absent", opened())->empty());
+    const std::string aside = *set_aside(top, "digits", opened());
+    CHECK(store->list("")->empty());
+    put_back(top, aside, "digits");
+    CHECK(store->list("")->size() == 1);
+
+    REQUIRE_FALSE(set_aside(top, "digits", opened())->empty());  // cut off here
+    REQUIRE(store->put("digits/run.json", "{}").ok());
+    put_back(top, *set_aside(top, "digits", opened()), "other");
+    REQUIRE(store->put("digits/run.json", "new").ok());
+    CHECK(*remove_aside(top, "digits"));
+    CHECK_FALSE(*remove_aside(top, "digits"));
+    CHECK(*store->get("digits/run.json") == "new");
+    CHECK(store->list("")->size() == 2);
+    CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 2);
+    const Descriptor held = opened();
+    REQUIRE_FALSE(set_aside(top, "digits", held)->empty());
+    fs::create_directory(folder.path + "/digits");
+    CHECK(set_aside(top, "digits", held).error().code == ErrorCode::conflict);  // it is not what was decided about
+    CHECK(fs::exists(folder.path + "/digits"));
+    CHECK(*sweep_aside(folder.path));
+    CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 2);
+    CHECK_FALSE(*sweep_aside(folder.path + "/absent"));
+}
+
+TEST_CASE("directories that their owner has made read-only are removed with what is in them") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("c/tokenizer/vocab/words.txt", "a").ok());
+    for (const char* one : {"c/tokenizer/vocab", "c/tokenizer"})
+        fs::permissions(folder.path + "/" + one, fs::perms::owner_read | fs::perms::owner_exec);
+    // Root may write there anyway: the owner's rights are those of a thread that is not root.
+    if (::geteuid() == 0) {
+        for (const char* one : {"", "/c", "/c/tokenizer", "/c/tokenizer/vocab", "/c/tokenizer/vocab/words.txt"})
+            REQUIRE(::lchown((folder.path + one).c_str(), 1, 1) == 0);
+        ::setfsuid(1);
+    }
+    const Status removed = store->remove_tree("c");
+    ::setfsuid(::geteuid());
+    CHECK(removed);
+    CHECK_FALSE(fs::exists(folder.path + "/c"));
+}
+
+TEST_CASE("a tree that is nested deeper than descriptors may be open is measured and removed") {
+    constexpr int levels = 3'000;
+    Folder folder;
+    auto store = store_at(folder.path);
+    Descriptor at(::open(folder.path.c_str(), O_RDONLY | O_DIRECTORY));
+    for (int level = 0; level < levels; ++level) {
+        REQUIRE(::mkdirat(at.number(), "d", 0700) == 0);
+        at = Descriptor(::openat(at.number(), "d", O_RDONLY | O_DIRECTORY));
+        REQUIRE(at.open());
+    }
+    const std::string bytes(100'000, 'x');
+    const Descriptor file(::openat(at.number(), "file", O_WRONLY | O_CREAT, 0600));
+    REQUIRE(::write(file.number(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    REQUIRE(::fsync(file.number()) == 0);
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit few{.rlim_cur = 64, .rlim_max = before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+    const std::int64_t measured = bytes_below(folder.path);
+    const Status removed = store->remove_tree("d");
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(measured >= static_cast<std::int64_t>(bytes.size()));
+    CHECK(removed);
+    CHECK_FALSE(fs::exists(folder.path + "/d"));
+}
+
+TEST_CASE("a directory of more names than are read at a time is removed; what cannot be does not keep the rest") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("d/kept/file", "a").ok());
+    for (int number = 0; number < 2'500; ++number) std::ofstream(folder.path + "/d/" + std::to_string(number));
+    // Whoever does not own a directory cannot give himself rights there.
+    if (::geteuid() == 0) {
+        for (const char* one : {"", "/d"}) REQUIRE(::lchown((folder.path + one).c_str(), 1, 1) == 0);
+        ::setfsuid(1);
+        const Status removed = store->remove_tree("d");
+        ::setfsuid(::geteuid());
+        REQUIRE_FALSE(removed);
+        CHECK(removed.error().code == ErrorCode::unauthorised);
+        CHECK(removed.error().message.find("/d/kept/file") != std::string::npos);
+        CHECK(std::distance(fs::directory_iterator(folder.path + "/d"), {}) == 1);
+    }
+    CHECK(store->remove_tree("d"));
+    CHECK_FALSE(fs::exists(folder.path + "/d"));
+}
+
+TEST_CASE("a file is read whole up to 64 MiB, or to the bound that its reader names") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(store->put("run.json", "{}").ok());
+    fs::resize_file(folder.path + "/run.json", 64 << 20);
+    CHECK(store->get("run.json")->size() == 64u << 20);
+    fs::resize_file(folder.path + "/run.json", (64 << 20) + 1);
+    const auto refused = store->get("run.json");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::damaged);
+    CHECK(refused.error().message.find(folder.path + "/run.json: it has more than 64 MiB") != std::string::npos);
+    CHECK(refused.error().next != "");
+    CHECK(store->get("run.json", 65 << 20).ok());
+}
+
+TEST_CASE("storage paths are compared by what they mean") {
+    CHECK(same_place("/mnt/runs", "file:///mnt/runs/"));
+    CHECK(same_place("", "cluster://"));
+    CHECK_FALSE(same_place("/mnt/runs", "/mnt/run"));
+    CHECK_FALSE(same_place("cluster://", "/mnt/runs"));
+}
+
+TEST_CASE("paths cannot leave the store") {
+    Folder folder;
+    auto store = store_at(folder.path + "/store");
+    for (const std::string bad : {"", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", ".rtrain-tmp-1"}) {
+        CAPTURE(bad);
+        CHECK(store->put(bad, "x").error().code == ErrorCode::invalid);
+        CHECK(store->get(bad).error().code == ErrorCode::invalid);
+        CHECK(store->remove_tree(bad).error().code == ErrorCode::invalid);
+    }
+    CHECK(store->put(std::string("a\0b", 3), "x").error().code == ErrorCode::invalid);
+}
+
+TEST_CASE("beneath the storage path no link is followed: by no reader, writer, list or removal") {
+    Folder folder;
+    fs::create_directory(folder.path + "/real");
+    fs::create_directory_symlink(folder.path + "/real", folder.path + "/store");  // the operator's: followed
+    fs::create_directory(folder.path + "/outside");
+    write(folder.path + "/outside/secret", "outside");
+    auto store = store_at(folder.path + "/store");
+    REQUIRE(store->put("mine/file", "inside").ok());
+    fs::create_directory_symlink(folder.path + "/outside", folder.path + "/real/run");
+    fs::create_symlink(folder.path + "/outside/secret", folder.path + "/real/mine/link");
+    write(folder.path + "/given", "weights");
+
+    const auto refused = [&](const Status& status) {
+        REQUIRE_FALSE(status.ok());
+        CHECK(status.error().code == ErrorCode::unauthorised);
+        CHECK(status.error().message.find("is a link") != std::string::npos);
+    };
+    const auto status_of = [](const auto& result) { return result ? Status(Done{}) : Status(result.error()); };
+    refused(store->put("run/new", "x"));
+    refused(status_of(store->create("run/new", "x")));
+    refused(store->append("run/secret", "x"));
+    refused(store->append("mine/link", "x"));
+    refused(store->put_file(folder.path + "/given", "run/new", true, {}));
+    refused(store->put_file(folder.path + "/given", "run/new", false, {}));
+    refused(status_of(store->get("run/secret")));
+    refused(status_of(store->get("mine/link")));
+    refused(store->get_file("mine/link", folder.path + "/back", {}));
+    refused(status_of(store->list("run")));
+    refused(store->remove("run/secret"));
+    refused(store->remove_tree("run/secret"));
+    CHECK(paths(*store->list("")) == std::vector<std::string>{"mine/file"});
+    REQUIRE(store->put("mine/link", "a file of its own").ok());  // takes the link's name, not what it means
+    REQUIRE(store->remove_tree("run").ok());                     // the link
+    REQUIRE(store->remove_tree("mine").ok());
+    CHECK(read(folder.path + "/outside/secret") == "outside");
+    CHECK(std::distance(fs::directory_iterator(folder.path + "/outside"), {}) == 1);
+    CHECK(fs::is_empty(folder.path + "/real"));
+}
+
+TEST_CASE("what is no plain file is neither waited for nor read") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(::mkfifo((folder.path + "/pipe").c_str(), 0600) == 0);
+    CHECK(store->get("pipe").error().message.find("not a regular file") != std::string::npos);
+    CHECK_FALSE(store->append("pipe", "x").ok());
+    CHECK_FALSE(store->put_file(folder.path + "/pipe", "copy", false, {}).ok());
+    std::string deep = folder.path;
+    for (int level = 0; level < 200; ++level) fs::create_directory(deep += "/d");
+    CHECK(store->list("").error().message.find("nested deeper") != std::string::npos);
+    fs::remove_all(folder.path + "/d");
+}
+
+TEST_CASE("a file where a directory should be is named") {
+    Folder folder;
+    write(folder.path + "/runs", "");
+    CHECK(open_file_store(folder.path + "/runs").error().message.find("is a file") != std::string::npos);
+    const auto status = store_at(folder.path)->put("runs/x", "1");
+    CHECK(status.error().message.find(folder.path + "/runs") != std::string::npos);
+}
+
+TEST_CASE("a full disk is named with its free bytes, leaves no half file, and works again when there is room") {
+    Folder folder;
+    const std::string disk = folder.path + "/disk";
+    fs::create_directory(disk);
+    if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0) {
+        WARN("skipped: mounting a small tmpfs needs root");
+        return;
+    }
+    struct Unmount {
+        std::string path;
+        ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
+    } unmount{disk};
+    auto store = store_at(disk + "/runs");
+    REQUIRE(store->append("journal", "line\n").ok());
+    write(folder.path + "/big", std::string(2 << 20, 'x'));
+
+    const auto put = store->put("a", std::string(2 << 20, 'x'));
+    const auto file = store->put_file(folder.path + "/big", "b", false, {});
+    const auto journal = store->append("journal", std::string(2 << 20, 'x'));
+
+    for (const Status& status : {put, file, journal}) {
+        REQUIRE_FALSE(status.ok());
+        CHECK(status.error().code == ErrorCode::full);
+        CHECK(status.error().message.find(disk + "/runs/") != std::string::npos);
+        CHECK(status.error().message.find("of 1048576 bytes free there") != std::string::npos);
+    }
+    CHECK(*store->list("") == std::vector<StoreEntry>{{"journal", 5}});
+    CHECK(std::distance(fs::directory_iterator(disk + "/runs"), {}) == 1);
+    CHECK(store->put("a", "small").ok());
+    CHECK(volatile_filesystem(disk + "/runs/to/come") == "tmpfs");
+}
+
+TEST_CASE("a file given away across file systems is copied, then removed") {
+    if (volatile_filesystem("/dev/shm") != "tmpfs" || ::access("/dev/shm", W_OK) != 0) {
+        WARN("skipped: /dev/shm is not a second file system here");
+        return;
+    }
+    Folder folder;
+    const std::string given = "/dev/shm/rtrain-given-" + std::to_string(::getpid());
+    write(given, std::string(20 << 20, 'w'));
+    REQUIRE(store_at(folder.path)->put_file(given, "w", true, {}).ok());
+    CHECK_FALSE(fs::exists(given));
+    CHECK(fs::file_size(folder.path + "/w") == 20 << 20);
+}
+
+TEST_CASE("a probe writes, reads back and removes; it says which path cannot be written") {
+    Folder folder;
+    auto store = store_at(folder.path);
+    REQUIRE(probe(*store, "n1").ok());
+    CHECK(fs::is_empty(folder.path));
+    write(folder.path + "/file", "");
+    auto blocked = open_file_store(folder.path + "/file/below");
+    REQUIRE(blocked.ok());
+    const auto status = probe(**blocked, "n1");
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message.find(folder.path + "/file") != std::string::npos);
+}
+
+TEST_CASE("storage paths: schemes, and what is wrong with the others") {
+    CHECK(parse_uri("")->scheme == Scheme::cluster);
+    CHECK(parse_uri("cluster://")->scheme == Scheme::cluster);
+    CHECK(parse_uri("file:///mnt/a/")->path == "/mnt/a");
+    CHECK(parse_uri("/mnt//a/./b")->path == "/mnt/a/b");
+    CHECK(parse_uri("s3://bucket/prefix/")->path == "bucket/prefix");
+    CHECK(parse_uri("gs://bucket")->scheme == Scheme::gs);
+    CHECK(parse_uri("runs").error().message.find("not absolute") != std::string::npos);
+    CHECK(parse_uri("file://host/x").error().code == ErrorCode::invalid);
+    CHECK(parse_uri("s3://").error().message.find("no bucket") != std::string::npos);
+    CHECK(parse_uri("ftp://x").error().message.find("ftp://") != std::string::npos);
+    CHECK(open_store("gs://b/p").error().message.find("not supported") != std::string::npos);
+    CHECK(open_file_store("s3://b/p").error().message.find("not a directory") != std::string::npos);
+}
+
+}  // namespace rtrain::storage

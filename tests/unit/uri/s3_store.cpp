@@ -1,0 +1,291 @@
+// What is particular to object stores: signatures, settings, repeated requests, refusals in words, journals in pieces.
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "storage/uri/s3/lent.hpp"
+#include "storage/uri/s3/xml.hpp"
+#include "tests/unit/s3_server.hpp"
+
+namespace rtrain::storage {
+namespace {
+
+namespace fs = std::filesystem;
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+std::string authorization(const Headers& headers) {
+    for (const auto& [name, value] : headers)
+        if (name == "authorization") return value;
+    return "";
+}
+std::string signature_of(const s3::Signing& signing) {
+    const std::string text = authorization(s3::signed_headers(
+        signing, {.key_id = "AKIAIOSFODNN7EXAMPLE", .secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}));
+    return text.substr(text.rfind('=') + 1);
+}
+bool says(const Error& error, const std::string& words) {
+    return (error.message + " | " + error.next).find(words) != std::string::npos;
+}
+std::string fresh(const char* name) { return std::string("s3://runs/") + name + "-" + std::to_string(::getpid()); }
+
+}  // namespace
+
+TEST_CASE("requests are signed as Amazon's published examples say") {
+    const std::string nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    s3::Signing get{.method = "GET",
+                    .host = "examplebucket.s3.amazonaws.com",
+                    .path = "/test.txt",
+                    .headers = {{"range", "bytes=0-9"}},
+                    .payload_sha256 = nothing,
+                    .region = "us-east-1",
+                    .unix_s = 1369353600};
+    CHECK(signature_of(get) == "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
+    get.path = "/";
+    get.headers = {};
+    get.query = {{"lifecycle", ""}};
+    CHECK(signature_of(get) == "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
+    get.query = {{"prefix", "J"}, {"max-keys", "2"}};
+    CHECK(signature_of(get) == "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
+    const s3::Signing put{
+        .method = "PUT",
+        .host = "examplebucket.s3.amazonaws.com",
+        .path = "/" + s3::percent_encoded("test$file.text", true),
+        .headers = {{"date", "Fri, 24 May 2013 00:00:00 GMT"}, {"x-amz-storage-class", "REDUCED_REDUNDANCY"}},
+        .payload_sha256 = s3::sha256_hex("Welcome to Amazon S3."),
+        .region = "us-east-1",
+        .unix_s = 1369353600};
+    CHECK(signature_of(put) == "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
+}
+
+TEST_CASE("XML of answers: entities, empty elements, longer names that begin alike") {
+    const std::string xml = "<L><Keys>no</Keys><Key/><Key a=\"1\">a &amp;&#x20AC;&#38;lt;</Key><Key>b</Key></L>";
+    CHECK(s3::elements(xml, "Key").size() == 2);
+    CHECK(s3::element(xml, "Key") == "a &\xe2\x82\xac&lt;");
+    CHECK(s3::element(xml, "None").empty());
+    CHECK(s3::element("<a>" + s3::xml_text("<&>\"'") + "</a>", "a") == "<&>\"'");
+}
+
+TEST_CASE("credentials come from the environment, then from the profile's files; what is missing is said") {
+    std::string folder = (fs::temp_directory_path() / "rtrain-aws-XXXXXX").string();
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    fs::create_directory(folder + "/.aws");
+    std::ofstream(folder + "/.aws/credentials")
+        << "[default]\naws_access_key_id = D\naws_secret_access_key = ds\n\n[other]\n"
+           "aws_access_key_id=O\naws_secret_access_key=os\naws_session_token=ot\n";
+    std::ofstream(folder + "/.aws/config")
+        << "[profile other]\nregion = eu-west-3\ns3 =\n  max_attempts = 9\nendpoint_url = https://o.example/\n";
+    const auto read = [&](Named values) {
+        values["HOME"] = folder;
+        return s3::read_settings(variables_of(values));
+    };
+    CHECK(read({})->credentials.key_id == "D");
+    CHECK(read({})->region == "us-east-1");
+    const auto other = read({{"AWS_PROFILE", "other"}});
+    CHECK(other->credentials.token == "ot");
+    CHECK(other->region == "eu-west-3");
+    CHECK(other->endpoint == "https://o.example");
+    CHECK(other->attempts == 6);
+    const auto set = read(
+        {{"AWS_ACCESS_KEY_ID", "E"}, {"AWS_SECRET_ACCESS_KEY", "es"}, {"AWS_REGION", "r"}, {"AWS_PROFILE", "other"}});
+    CHECK(set->credentials.key_id == "E");
+    CHECK(set->credentials.token.empty());
+    CHECK(set->region == "r");
+    CHECK(says(read({{"AWS_PROFILE", "none"}}).error(), "profile 'none' is not in " + folder));
+    CHECK(says(read({{"AWS_PROFILE", "none"}, {"AWS_ACCESS_KEY_ID", "E"}}).error(), "AWS_SECRET_ACCESS_KEY"));
+    CHECK(says(read({{"AWS_ENDPOINT_URL", "host:80"}}).error(), "http://host:port"));
+    fs::remove_all(folder);
+}
+
+TEST_CASE("a machine's role lends credentials, which are renewed before they end") {
+    S3Server server({"--lend-for", "200"});
+    const Named values{{"AWS_EC2_METADATA_SERVICE_ENDPOINT", server.endpoint},
+                       {"AWS_ENDPOINT_URL", server.endpoint},
+                       {"HOME", "/nonexistent"}};
+    auto connections = http::Connections::open();
+    const auto lent = s3::lent_credentials(variables_of(values), **connections);
+    REQUIRE(lent.ok());
+    CHECK(lent->source == "the instance's role trainer-role");
+    CHECK(lent->expires_unix_s > std::time(nullptr) + 100);
+    CHECK(lent->token == "session-2");
+    auto store = s3_store("s3://runs/lent", values);  // session-4, which ends in less than the five minutes of renewal
+    REQUIRE(store->put("a", "x").ok());
+    CHECK(s3::lent_credentials(variables_of(values), **connections)->token == "session-8");
+    CHECK(*store->get("a") == "x");
+    Named off = values;
+    off["AWS_EC2_METADATA_DISABLED"] = "true";
+    CHECK(s3::lent_credentials(variables_of(off), **connections).error().code == ErrorCode::not_found);
+    off.erase("AWS_EC2_METADATA_DISABLED");
+    off["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = "http://127.0.0.1:1";
+    CHECK(says(open_s3_store("s3://runs/lent", variables_of(off)).error(),
+               "no role of a container or an EC2 instance lends any"));
+    off["AWS_CONTAINER_CREDENTIALS_FULL_URI"] =
+        server.endpoint + "/latest/meta-data/iam/security-credentials/trainer-role";
+    CHECK_FALSE(s3::lent_credentials(variables_of(off), **connections).ok());  // refused without its token
+}
+
+TEST_CASE("a journal on S3 is a row of objects that are never half written") {
+    auto store = s3_store(fresh("journal"), shared_s3());
+    const std::string line(30'000, 'a');
+    for (int i = 0; i < 4; ++i) REQUIRE(store->append("attempts/1/metrics-000001.jsonl", line).ok());
+    auto listed = store->list("attempts");
+    CHECK(*listed == std::vector<StoreEntry>{{"attempts/1/metrics-000001.jsonl", 90'000},
+                                             {"attempts/1/metrics-000002.jsonl", 30'000}});
+    auto again = s3_store(fresh("journal"), shared_s3());  // the writer's program died and came back
+    REQUIRE(again->append("attempts/1/metrics-000001.jsonl", "b").ok());
+    CHECK(*again->get("attempts/1/metrics-000003.jsonl") == "b");
+    REQUIRE(store->append("m.jsonl", "1").ok());
+    REQUIRE(again->append("m.jsonl", "2").ok());
+    CHECK(*store->get("m-000002.jsonl") == "2");
+    REQUIRE(store->remove_tree("attempts").ok());
+}
+
+TEST_CASE("an object is read whole up to the bound of its reader") {
+    auto store = s3_store(fresh("whole"), shared_s3());
+    REQUIRE(store->put("run.json", "1234").ok());
+    CHECK(*store->get("run.json", 4) == "1234");
+    const auto refused = store->get("run.json", 3);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::damaged);
+    CHECK(refused.error().message.find("run.json") != std::string::npos);
+}
+
+TEST_CASE("a refusal names the object, the server and what to correct, and no secret") {
+    const auto refusal = [](const std::string& root, Named values) {
+        auto store = open_s3_store(root, variables_of(values));
+        return store ? (*store)->put("a", "x").error() : store.error();
+    };
+    Named values = shared_s3();
+    const Error bucket = refusal("s3://no-such-bucket-here/p", values);
+    CHECK(bucket.code == ErrorCode::invalid);
+    CHECK(says(bucket, "writing s3://no-such-bucket-here/p/a: there is no bucket 'no-such-bucket-here' at " +
+                           values["AWS_ENDPOINT_URL"]));
+    values["AWS_SECRET_ACCESS_KEY"] = "not-it-at-all";
+    const Error secret = refusal("s3://runs/p", values);
+    CHECK(secret.code == ErrorCode::unauthorised);
+    CHECK(says(secret, "correct AWS_SECRET_ACCESS_KEY"));
+    CHECK_FALSE(says(secret, "not-it-at-all"));
+    values["AWS_ACCESS_KEY_ID"] = "unknown-WXYZ";
+    CHECK(says(refusal("s3://runs/p", values),
+               "does not know the access key ...WXYZ (from AWS_ACCESS_KEY_ID in the environment)"));
+    CHECK(says(refusal("s3://runs/p", {{"HOME", "/nonexistent"}, {"AWS_EC2_METADATA_DISABLED", "true"}}),
+               "no S3 credentials"));
+    CHECK(says(refusal("s3://runs/a/../b", values), "'..'"));
+}
+
+TEST_CASE("no answer is unreachable, after as many tries as AWS_MAX_ATTEMPTS says") {
+    Named values = keys_for("http://127.0.0.1:1");
+    values["AWS_MAX_ATTEMPTS"] = "2";
+    const auto status = s3_store("s3://runs/p", values)->put("a", "x");
+    CHECK(status.error().code == ErrorCode::unreachable);
+    CHECK(says(status.error(), "no answer from http://127.0.0.1:1: "));
+    CHECK(says(status.error(), "tried 2 times"));
+}
+
+TEST_CASE("a server that is busy for a while is asked again") {
+    S3Server server({"--slow-down", "3"});
+    auto store = s3_store("s3://runs/busy", keys_for(server.endpoint));
+    REQUIRE(store->put("a", "x").ok());
+    CHECK(*store->get("a") == "x");
+}
+
+TEST_CASE("a server that ignores If-None-Match is not trusted with claims") {
+    S3Server server({"--ignore-conditions"});
+    auto store = s3_store("s3://runs/old", keys_for(server.endpoint));
+    const auto created = store->create("claim", "x");
+    REQUIRE_FALSE(created.ok());
+    CHECK(says(created.error(), "it does not keep `If-None-Match: *`"));
+    CHECK(says(created.error(), server.endpoint));
+    CHECK(store->list("")->empty());
+}
+
+TEST_CASE("a create whose answer was lost knows its own object again") {
+    S3Server server({"--lose-answers", "1"});
+    Named values = keys_for(server.endpoint);
+    auto store = s3_store("s3://runs/lost", values);
+    const auto created = store->create("claim", "x");
+    REQUIRE(created.ok());
+    CHECK(*created);
+    CHECK_FALSE(*store->create("claim", "x"));
+}
+
+TEST_CASE("a server behind TLS is trusted by AWS_CA_BUNDLE, and by nothing less") {
+    std::string folder = (fs::temp_directory_path() / "rtrain-tls-XXXXXX").string();
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    const std::string key = folder + "/key.pem", certificate = folder + "/cert.pem";
+    const std::string made =
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -addext subjectAltName=DNS:localhost "
+        "-keyout " +
+        key + " -out " + certificate + " 2>/dev/null";
+    REQUIRE(std::system(made.c_str()) == 0);
+    S3Server server({"--tls", certificate, key});
+    Named values = keys_for(server.endpoint);
+    const auto stranger = s3_store("s3://runs/tls", values)->put("a", "x");
+    CHECK(says(stranger.error(), "set AWS_CA_BUNDLE"));
+    CHECK_FALSE(says(stranger.error(), "tried"));
+    values["AWS_CA_BUNDLE"] = certificate;
+    auto store = s3_store("s3://runs/tls", values);
+    REQUIRE(store->put("a", "x").ok());
+    CHECK(*store->get("a") == "x");
+    fs::remove_all(folder);
+}
+
+TEST_CASE("an upload that its server does not survive fails in words, and the next one succeeds") {
+    std::string folder = (fs::temp_directory_path() / "rtrain-away-XXXXXX").string();
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    const std::string file = folder + "/weights";
+    std::ofstream(file, std::ios::binary) << std::string(60 << 20, 'w');
+    auto server = std::make_unique<S3Server>();
+    Named values = keys_for(server->endpoint);
+    values["AWS_MAX_ATTEMPTS"] = "2";
+    auto store = s3_store("s3://runs/away", values);
+    bool stopped = false;
+    const auto sent = store->put_file(file, "c/weights", true, [&](auto, auto) {
+        if (!stopped) server->stop();
+        stopped = true;
+    });
+    REQUIRE_FALSE(sent.ok());
+    CHECK(sent.error().code == ErrorCode::unreachable);
+    CHECK(says(sent.error(), "writing s3://runs/away/c/weights: no answer from "));
+    CHECK(fs::exists(file));  // given away only once it is there
+    const std::string port = server->endpoint.substr(server->endpoint.rfind(':') + 1);
+    server = std::make_unique<S3Server>(std::vector<std::string>{"--port", port});
+    REQUIRE(store->put_file(file, "c/weights", true, {}).ok());
+    CHECK(*store->list("c") == std::vector<StoreEntry>{{"c/weights", 60 << 20}});
+    fs::remove_all(folder);
+}
+
+TEST_CASE("a program that ends is not held by a server that does not answer") {
+    S3Server server;
+    auto store = s3_store("s3://runs/hung", keys_for(server.endpoint));
+    REQUIRE(store->put("a", "x").ok());
+    server.halt();
+    const auto begin = std::chrono::steady_clock::now();
+    end_s3_requests_at(begin + std::chrono::milliseconds(200));
+    const auto status = store->put("a", "y");
+    end_s3_requests_at(std::nullopt);
+    CHECK(says(status.error(), "this program ends"));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));  // nothing moving ends it after 30
+}
+
+TEST_CASE("what a writer that is gone left half uploaded goes with its directory") {
+    auto client = s3::Client::open("runs", variables_of(shared_s3()));
+    REQUIRE(client.ok());
+    const std::string key = "half-" + std::to_string(::getpid()) + "/c/weights";
+    REQUIRE(
+        (*client)->expect_good({.method = "POST", .key = key, .doing = "writing", .query = {{"uploads", ""}}}).ok());
+    const s3::Ask unfinished{.doing = "listing", .query = {{"uploads", ""}, {"prefix", key}}};
+    REQUIRE(s3::elements((*client)->expect_good(unfinished)->body, "Upload").size() == 1);
+    REQUIRE(s3_store("s3://runs", shared_s3())->remove_tree("half-" + std::to_string(::getpid())).ok());
+    CHECK(s3::elements((*client)->expect_good(unfinished)->body, "Upload").empty());
+}
+
+TEST_CASE("a long listing comes in several answers") {
+    auto store = s3_store(fresh("many"), shared_s3());
+    for (int i = 0; i < 1'005; ++i) REQUIRE(store->put("d/" + std::to_string(10'000 + i), "").ok());
+    CHECK(store->list("d")->size() == 1'005);
+    REQUIRE(store->remove_tree("d").ok());
+    CHECK(store->list("")->empty());
+}
+
+}  // namespace rtrain::storage
