@@ -7,6 +7,8 @@
 #include "daemon/head/api.hpp"
 #include "daemon/head/job_words.hpp"
 #include "daemon/head/view_json.hpp"
+#include "scheduler/explain/explain.hpp"
+#include "scheduler/queue/order.hpp"
 
 namespace rtrain::head {
 namespace {

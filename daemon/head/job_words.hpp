@@ -5,6 +5,7 @@
 #include <string>
 
 #include "daemon/head/view_json.hpp"
+#include "scheduler/explain/explain.hpp"
 
 namespace rtrain::head {
 

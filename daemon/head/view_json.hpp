@@ -7,6 +7,7 @@
 
 #include "daemon/head/log_lines.hpp"
 #include "daemon/head/routes.hpp"
+#include "scheduler/explain/explain.hpp"
 
 namespace rtrain::head {
 

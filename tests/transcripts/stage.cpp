@@ -5,6 +5,8 @@
 #include <functional>
 #include <sstream>
 
+#include "scheduler/explain/explain.hpp"
+#include "scheduler/queue/order.hpp"
 #include "tests/transcripts/effect_text.hpp"
 
 namespace rtrain::transcripts {

@@ -1,4 +1,6 @@
 // Who is placed next, and why a run waits.
+#include "scheduler/explain/explain.hpp"
+#include "scheduler/queue/order.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;

@@ -1,6 +1,7 @@
 // Queues: fair shares, quotas, borrowing, and the reservation of the run at the head.
 #include "scheduler/queue/shares.hpp"
 
+#include "scheduler/model/queue_use.hpp"
 #include "scheduler/queue/order.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
