@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/agent/base/clocks.hpp"
 #include "daemon/agent/preparation/preparation.hpp"
 #include "daemon/agent/service.hpp"
 #include "tests/unit/agent_setup.hpp"

@@ -1,4 +1,5 @@
 // Words to verbs: from one table, with nothing guessed.
+#include "cmd/dispatch/dispatch.hpp"
 #include "cmd/line/command.hpp"
 #include "cmd/text/suggest.hpp"
 #include "tests/unit/catch.hpp"
