@@ -217,6 +217,11 @@ bool is_member(const LocalAttempt& attempt, const std::string& node) {
     return std::any_of(nodes.begin(), nodes.end(), [&](const PeerNode& one) { return one.node == node; });
 }
 
+bool coordinates_here(const LocalAttempt& attempt, const std::string& node) {
+    const auto& nodes = attempt.image.prepare.nodes;
+    return !nodes.empty() && nodes.front().node == node;
+}
+
 }  // namespace
 
 void hear_early(Step& step, LocalAttempt& attempt) {
@@ -235,7 +240,7 @@ void on(Step& step, const GroupSaid& input) {
             from_node(*attempt->coordinator, step.now, input.node, input.message, sink);
         } else if (attempt->local && from_its_coordinator(*attempt, input.node)) {
             from_coordinator(*attempt->local, step.now, input.message, sink);
-        } else if (!attempt->local && is_member(*attempt, input.node)) {
+        } else if (!attempt->local && coordinates_here(*attempt, step.state.node) && is_member(*attempt, input.node)) {
             std::erase_if(attempt->early, [&](const GroupSaid& one) {
                 return one.node == input.node && one.message.index() == input.message.index();
             });
@@ -256,6 +261,8 @@ void on(Step& step, const GroupCut& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt) return;
     attempt->nodes_cut.emplace(input.node, step.now);
+    // It says all of it again when it has joined; heard later, this would make a node that is cut look connected.
+    std::erase_if(attempt->early, [&](const GroupSaid& one) { return one.node == input.node; });
     settle_end(step, input.attempt);
 }
 
