@@ -57,7 +57,7 @@ def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp
 
 
 def test_the_driver_leaves_out_all_that_rtrain_submit_does() -> None:
-    text = (pathlib.Path(__file__).resolve().parents[2] / "storage" / "spec" / "pack.cpp").read_text()
+    text = (pathlib.Path(__file__).resolve().parents[2] / "storage" / "spec" / "archive" / "pack.cpp").read_text()
     rules = re.search(r"secret_files =((?:\s*\"[^\"]*\")+);", text)
     assert rules
     theirs = "".join(re.findall(r'"([^"]*)"', rules[1])).split("\\n")

@@ -16,11 +16,20 @@ from typing import Any
 _warned: set[str] = set()
 
 
+def _callers_level() -> int:
+    """The stack level, for `warnings.warn` in `once`, of the first caller outside of rtrain: Python shows a DeprecationWarning only
+    where it comes from the user's own script."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "rtrain":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def once(key: str, message: str) -> None:
     """Says it, the first time that this process comes here."""
     if key not in _warned:
         _warned.add(key)
-        warnings.warn(message, DeprecationWarning, stacklevel=4)
+        warnings.warn(message, DeprecationWarning, stacklevel=_callers_level())
         print(f"rtrain: {message}", file=sys.stderr)
 
 

@@ -1,7 +1,7 @@
 """Public names of a package that are loaded when they are first used, so that importing the package stays quick.
 
 A package that uses this names the same imports under `if TYPE_CHECKING:`, which is what type checkers and editors read;
-tests/python/test_types.py compares the two lists.
+tests/python/types/test_types.py compares the two lists.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _like_mapping(before: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
         return values
     try:
         return type(before)(values)  # type: ignore[call-arg]
-    except TypeError:
+    except (TypeError, ValueError, KeyError):
         return values
 
 

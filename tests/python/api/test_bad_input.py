@@ -300,8 +300,9 @@ def test_names_of_older_versions_say_what_takes_their_place():
 
 def test_older_shapes_are_accepted_and_remarked_upon_once(capfd):
     _arguments._warned.clear()
-    with pytest.warns(DeprecationWarning, match="verbose"):
+    with pytest.warns(DeprecationWarning, match="verbose") as remarks:
         RunConfig(verbose=1, sync_config=train.SyncConfig(upload_dir="x"), local_dir="/tmp/runs")
+    assert {remark.filename for remark in remarks} == {__file__}  # Python shows it in the user's own script alone
     RunConfig(verbose=2)
     assert capfd.readouterr().err.count("RunConfig(verbose=)") == 1
     assert RunConfig(log_to_file=True).log_to_file == ("stdout.log", "stderr.log")
