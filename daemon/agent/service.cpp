@@ -134,7 +134,7 @@ Status Service::start() {
     return Done{};
 }
 
-// What workers are started, set up and followed with.
+// Makes the launcher, the runner of setups and the log shipper.
 void Service::start_parts(const std::string& program) {
     launcher_ = std::make_unique<Launcher>(
         loop_, program,
@@ -157,7 +157,7 @@ void Service::start_parts(const std::string& program) {
     logs_->on_complete = [this](AttemptKey key) { let_go(key); };
 }
 
-// What this node is, and has to tell the head.
+// Fills the machine's state: the node's inventory, and the news that the head has not acknowledged.
 void Service::fill_state() {
     state_.node = identity_.node;
     state_.boot_id = boot_id();

@@ -87,7 +87,7 @@ void get_tokens(Ask& ask) {
 
 namespace {
 
-// What a token that was asked for is to be.
+// The fields of a token request, checked.
 struct TokenWish {
     Role role = Role::user;
     std::string user;

@@ -127,8 +127,8 @@ void Ledger::forget_run(RunId id, Names names) {
     runs_.erase(found);
 }
 
-// What a run asks for seldom changes, and is long for large gangs: its shape is kept over the renewal, if it still
-// waits for the same.
+// Returns the number of the run's shape, counted once more, if the run still waits for the same; nullopt otherwise. A
+// shape seldom changes, and making it anew is slow for large gangs.
 std::optional<std::uint32_t> Ledger::keep_shape(const Run& run) {
     const auto before = runs_.find(run.id);
     if (before == runs_.end() || !before->second.waits || before->second.avoided != run.nodes_avoided ||
@@ -175,7 +175,7 @@ void Ledger::add_names(const Run& run) {
     if (!run.submit_key.empty()) submitted_[{run.user, run.submit_key}].insert(run.id);
 }
 
-// Its place in the queue; `same_shape`: what it asked for before, and asks for now.
+// Adds the run to the queue. `same_shape`: the shape that keep_shape has kept.
 void Ledger::add_waiting(const Run& run, std::optional<std::uint32_t> same_shape, Known& known) {
     const RunId id = run.id;
     known.line = {.priority = run.spec.priority, .queue = run.spec.queue};

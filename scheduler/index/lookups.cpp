@@ -1,4 +1,4 @@
-// What is looked up in a cluster's records.
+// Queries on the records of a cluster.
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"

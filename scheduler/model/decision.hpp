@@ -1,4 +1,4 @@
-// What one event leads to: what to save, and what to do.
+// A decision: the records to save and the effects to perform for one event.
 #pragma once
 
 #include <optional>

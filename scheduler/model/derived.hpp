@@ -1,4 +1,4 @@
-// What follows from one record alone: the size of a run, what it asks for, the nodes of an attempt.
+// Values that follow from one record: the size of a run, what it asks for, the nodes of an attempt.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,8 @@ namespace rtrain::limits {
 // ---- the queue ----------------------------------------------------------------------------------------------------
 // A run that retries so soon keeps its place against those behind it: a short backoff would cost it its turn.
 inline constexpr Duration backoff_keeps_place{10'000};
-// One that gave way stands aside for so long: longer than a backoff that keeps its place, so that the other comes
-// first.
+// A preempted run yields its position for so long: longer than a backoff that keeps its place, so that its preemptor
+// comes first.
 inline constexpr Duration stands_aside{15'000};
 // Gangs of more than one bundle that have waited so long have a claim, one of each queue at a time: small runs would
 // keep a large one out for ever, and many claims at once would empty the cluster.

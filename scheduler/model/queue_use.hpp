@@ -1,4 +1,4 @@
-// What a queue has held, as a mean in which the past loses half of its weight in each half-life.
+// The past use of a queue: a mean in which the past loses half of its weight in each half-life.
 #pragma once
 
 #include "scheduler/model/queues.hpp"

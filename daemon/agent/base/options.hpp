@@ -1,4 +1,4 @@
-// What an agent is started with.
+// The options of an agent, from its command line.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct AgentOptions {
     std::vector<std::string> pass_env{};  // of the agent's environment, for jobs: "NAME", "PREFIX*"
     std::string scratch{};                // node-local fast disk; empty: <data_dir>/scratch
     std::int64_t scratch_quota = 0;       // bytes of it; 0: no quota
-    // What the node offers, instead of what is found:
+    // These replace what the inventory finds on the node:
     Resources resources{};
     std::string fake_gpus{};  // "8xA100"
     std::string accelerator_type{};

@@ -261,7 +261,7 @@ void on(Step& step, const GroupCut& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt) return;
     attempt->nodes_cut.emplace(input.node, step.now);
-    // It says all of it again when it has joined; heard later, this would make a node that is cut look connected.
+    // The node repeats these messages when it joins again. Handled later, they would make a cut node look connected.
     std::erase_if(attempt->early, [&](const GroupSaid& one) { return one.node == input.node; });
     settle_end(step, input.attempt);
 }

@@ -13,6 +13,9 @@ namespace {
 constexpr std::int64_t patience_ms = 60'000;  // since something of it has moved, between its tries
 constexpr std::int64_t stuck_ms = 300'000;    // in a try that neither moves nor fails: a mount that hangs, a slow line
 constexpr std::int64_t cut_patience_ms = 15'000;  // for the part of a node that has lost its connection
+// A node whose part is stored waits so long, after its ranks have ended, for the coordinator's word: the parts of other
+// nodes may take as long, but a link that breaks at each of its messages must not hold the node for ever.
+constexpr std::int64_t word_patience_ms = 3'600'000;
 // What an empty node said last comes by another way than the head's word that it is empty.
 constexpr std::int64_t last_words_ms = 1'000;
 constexpr std::int64_t said_after_ms = 10'000;
@@ -52,6 +55,7 @@ std::optional<Time> give_up_at(const AgentState& state, const LocalAttempt& atte
     };
     const bool only_heard =
         !attempt.coordinator && attempt.local && attempt.local->upload && attempt.local->upload->done;
+    if (only_heard) no_later_than(from, word_patience_ms);
     if (attempt.others_gone && (only_heard || !missing.empty())) no_later_than(*attempt.others_gone, last_words_ms);
     for (const auto& [node, since] : attempt.nodes_cut) {
         const bool waited_for = attempt.coordinator ? std::find(missing.begin(), missing.end(), node) != missing.end()

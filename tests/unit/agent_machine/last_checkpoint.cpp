@@ -302,3 +302,15 @@ TEST_CASE("a stored part does not wait for a coordinator that cannot be reached,
         CHECK(news<protocol::Emptied>(machine.later(1'000)).size() == 1);
     }
 }
+
+TEST_CASE("a stored part does not wait for ever for a coordinator that is reached and cut again each moment") {
+    Machine machine = storing_its_part();
+    std::size_t empty = news<protocol::Emptied>(part_is_stored(machine)).size();
+    for (int minute = 0; minute < 59; ++minute) {
+        machine.feed(GroupCut{attempt_1, ""});
+        machine.feed(GroupConnected{attempt_1});
+        empty += news<protocol::Emptied>(machine.later(60'000)).size();
+    }
+    CHECK(empty == 0);
+    CHECK(news<protocol::Emptied>(machine.later(120'000)).size() == 1);
+}
