@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/security/openssl.hpp"
+#include "storage/base/hex.hpp"
 
 namespace rtrain::net {
 namespace {
@@ -58,12 +59,7 @@ std::string fingerprint_of(X509* certificate) {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int size = 0;
     if (X509_digest(certificate, EVP_sha256(), digest, &size) != 1) return {};
-    std::string out;
-    for (unsigned int i = 0; i < size; ++i) {
-        out += "0123456789abcdef"[digest[i] >> 4];
-        out += "0123456789abcdef"[digest[i] & 15];
-    }
-    return out;
+    return storage::hex({reinterpret_cast<const char*>(digest), size});
 }
 
 std::string text_of(const ASN1_STRING* text) {

@@ -28,7 +28,7 @@ using UnixStream = asio::basic_stream_socket<local, asio::io_context::executor_t
 using UnixAcceptor = asio::basic_socket_acceptor<local, asio::io_context::executor_type>;
 constexpr std::size_t message_limit = 64u << 20;
 constexpr std::size_t send_limit = 64u << 20;
-constexpr auto accept_pause = std::chrono::milliseconds(100);
+constexpr auto unix_accept_pause = std::chrono::milliseconds(100);
 constexpr std::size_t length_size = 4;
 
 std::array<unsigned char, length_size> length_bytes(std::size_t length) {
@@ -332,7 +332,7 @@ void accept(const std::shared_ptr<Listening>& on) {
     on->acceptor.async_accept([on](error_code error, UnixStream stream) {
         if (!on->acceptor.is_open()) return;
         if (error) {  // no descriptors left: workers that end give some back
-            on->pause.expires_after(accept_pause);
+            on->pause.expires_after(unix_accept_pause);
             return on->pause.async_wait([on](error_code) {
                 if (on->acceptor.is_open()) accept(on);
             });

@@ -16,13 +16,11 @@
 #include <vector>
 
 #include "daemon/protocol/messages.hpp"
+#include "storage/base/base64.hpp"
 
 namespace rtrain::protocol {
 
 using nlohmann::json;
-
-std::string base64_encode(const std::string& bytes);
-std::optional<std::string> base64_decode(const std::string& text);
 
 // A string of bytes, not text: base64 on the wire.
 struct Bytes {
@@ -49,7 +47,7 @@ class Writer {
     }
     void operator()(std::string_view name, Bytes value) {
         key(name);
-        append_text(out_, base64_encode(value.bytes));
+        append_text(out_, storage::base64_encode(value.bytes));
     }
     // A list of objects, each written by `write(Writer&, item)`.
     template <class T, class Write>
@@ -130,7 +128,7 @@ class Reader {
     void operator()(const char* name, Bytes value) {
         std::string text;
         (*this)(name, text);
-        if (auto bytes = base64_decode(text))
+        if (auto bytes = storage::base64_decode(text))
             value.bytes = std::move(*bytes);
         else
             complain(path_ + name, "is not base64");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scheduler/model/result.hpp"
+#include "storage/crypto/digest.hpp"
 
 namespace rtrain::security {
 
@@ -29,7 +30,7 @@ Result<std::int64_t> expires_wall_ms(const std::string& certificate);
 Result<std::string> serial_of(const std::string& certificate);  // upper-case hex
 
 std::string random_hex(std::size_t bytes);  // from the kernel
-std::string sha256_hex(std::string_view bytes);
+using crypto::sha256_hex;
 bool equal_constant_time(std::string_view a, std::string_view b);
 
 // What `token create` prints. Node tokens carry the CA's fingerprint: "rtn1.<fingerprint>.<id>.<secret>"; people's

@@ -1,30 +1,19 @@
 // Tokens as text, and the three small functions that everything secret rests on: random bytes, a hash, an equality that
 // takes the same time whatever differs.
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <sys/random.h>
 
 #include <cerrno>
 #include <string_view>
 
 #include "daemon/security/security.hpp"
+#include "storage/base/hex.hpp"
 
 namespace rtrain::security {
 namespace {
 
 constexpr std::size_t field_limit = 128;
 constexpr std::size_t fingerprint_length = 64;
-
-std::string to_hex(const unsigned char* bytes, std::size_t size) {
-    static constexpr char digits[] = "0123456789abcdef";
-    std::string text;
-    text.reserve(size * 2);
-    for (std::size_t i = 0; i < size; ++i) {
-        text += digits[bytes[i] >> 4];
-        text += digits[bytes[i] & 15];
-    }
-    return text;
-}
 
 bool all_of(std::string_view text, std::string_view allowed) {
     return text.find_first_not_of(allowed) == std::string_view::npos;
@@ -69,15 +58,7 @@ std::string random_hex(std::size_t bytes) {
         RTRAIN_CHECK(got > 0 || errno == EINTR, "getrandom failed with errno " + std::to_string(errno));
         if (got > 0) filled += static_cast<std::size_t>(got);
     }
-    return to_hex(buffer.data(), bytes);
-}
-
-std::string sha256_hex(std::string_view bytes) {
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    int hashed = EVP_Digest(bytes.data(), bytes.size(), hash, &size, EVP_sha256(), nullptr);
-    RTRAIN_CHECK(hashed == 1, "SHA-256 is not available");
-    return to_hex(hash, size);
+    return storage::hex({reinterpret_cast<const char*>(buffer.data()), bytes});
 }
 
 bool equal_constant_time(std::string_view a, std::string_view b) {

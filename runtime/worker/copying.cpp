@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "runtime/worker/last_error.hpp"
+#include "storage/base/descriptor.hpp"
 
 namespace rtrain::worker {
 namespace {
@@ -32,21 +33,6 @@ constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
 constexpr std::int64_t alone_bytes = std::int64_t{4} << 20;  // less is copied by the caller before a thread has begun
 constexpr std::size_t threads_max = 4;                       // memory has no more to give to one process
 constexpr std::uint32_t xfs_magic = 0x58465342;              // not in every linux/magic.h
-
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return number_; }
-    int close() { return ::close(std::exchange(number_, -1)); }
-
-  private:
-    int number_;
-};
 
 struct Piece {
     std::size_t file = 0;
@@ -142,12 +128,12 @@ class Copying {
             pieces_.push_back({.file = number, .begin = 0, .end = file.bytes, .creates = true});
             return;
         }
-        const Descriptor from(::open(file.from.c_str(), O_RDONLY | O_CLOEXEC));
-        Descriptor to(created(file, from.get()));
-        if (to.get() < 0) return;
-        if (copied_in_kernel(from.get(), to.get(), file.bytes)) {
+        const storage::Descriptor from(::open(file.from.c_str(), O_RDONLY | O_CLOEXEC));
+        storage::Descriptor to(created(file, from.number()));
+        if (to.number() < 0) return;
+        if (copied_in_kernel(from.number(), to.number(), file.bytes)) {
             close(to, file);
-        } else if (const int error = make_room(to.get(), file.bytes)) {
+        } else if (const int error = make_room(to.number(), file.bytes)) {
             note(copy_fault(error, file));
         } else {
             for (std::int64_t at = 0; at < file.bytes; at += piece_bytes)
@@ -175,12 +161,13 @@ class Copying {
 
     void copy(const Piece& piece, char* buffer) {
         const FileToCopy& file = files_[piece.file];
-        const Descriptor from(::open(file.from.c_str(), O_RDONLY | O_CLOEXEC));
-        Descriptor to(piece.creates ? created(file, from.get()) : ::open(file.to.c_str(), O_WRONLY | O_CLOEXEC));
-        if (to.get() < 0 || from.get() < 0) return note(copy_fault(errno, file));
-        if (!piece.creates || !copied_in_kernel(from.get(), to.get(), file.bytes)) {
-            const int error = piece.end == 0 ? pump_to_end(from.get(), to.get(), buffer)
-                                             : pump(from.get(), to.get(), piece.begin, piece.end, buffer);
+        const storage::Descriptor from(::open(file.from.c_str(), O_RDONLY | O_CLOEXEC));
+        storage::Descriptor to(piece.creates ? created(file, from.number())
+                                             : ::open(file.to.c_str(), O_WRONLY | O_CLOEXEC));
+        if (to.number() < 0 || from.number() < 0) return note(copy_fault(errno, file));
+        if (!piece.creates || !copied_in_kernel(from.number(), to.number(), file.bytes)) {
+            const int error = piece.end == 0 ? pump_to_end(from.number(), to.number(), buffer)
+                                             : pump(from.number(), to.number(), piece.begin, piece.end, buffer);
             if (error == ESTALE)
                 return note({error, file.from + " became shorter while it was copied; write it before it is reported"});
             if (error != 0) return note(copy_fault(error, file));
@@ -188,7 +175,7 @@ class Copying {
         close(to, file);
     }
 
-    void close(Descriptor& to, const FileToCopy& file) {
+    void close(storage::Descriptor& to, const FileToCopy& file) {
         if (to.close() != 0) note(fault(errno, "cannot write " + file.to));
     }
 

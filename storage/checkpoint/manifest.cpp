@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "storage/base/json_depth.hpp"
-#include "storage/checkpoint/digest.hpp"
 #include "storage/checkpoint/layout.hpp"
+#include "storage/crypto/digest.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -30,7 +30,7 @@ json fields(const Manifest& manifest) {
 
 std::string own_hash(json value) {
     value.erase("manifest_sha256");
-    return hash_bytes(value.dump(-1, ' ', false, json::error_handler_t::replace));
+    return crypto::sha256_hex(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 // Throws json::exception for what is missing or of another type.

@@ -1,8 +1,8 @@
 // Manifests and ends of attempts: files on a storage path that others can write.
 #include <nlohmann/json.hpp>
 
-#include "storage/checkpoint/digest.hpp"
 #include "storage/checkpoint/run_directory.hpp"
+#include "storage/crypto/digest.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;
@@ -14,8 +14,7 @@ std::string signed_anew(std::string_view text) {
     auto value = nlohmann::json::parse(text, nullptr, false);
     if (!value.is_object()) return std::string(text);
     value.erase("manifest_sha256");
-    value["manifest_sha256"] =
-        storage::hash_bytes(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    value["manifest_sha256"] = crypto::sha256_hex(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,5 +1,6 @@
 // What a worker, or who pretends to be one, sends over the agent's Unix socket; and the worker's side of it.
 #include "runtime/worker/frames/frames.hpp"
+#include "storage/base/base64.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace rtrain;
@@ -27,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
     }
     (void)worker::decode_from_worker(input);
-    if (const auto bytes = worker::base64_decode(input))
-        fuzz::promise(worker::base64_decode(worker::base64_encode(*bytes)) == bytes, "base64 goes there and back");
+    if (const auto bytes = storage::base64_decode(input))
+        fuzz::promise(storage::base64_decode(storage::base64_encode(*bytes)) == bytes, "base64 goes there and back");
     return 0;
 }

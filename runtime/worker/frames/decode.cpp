@@ -6,6 +6,7 @@
 
 #include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/frames/frames.hpp"
+#include "storage/base/base64.hpp"
 #include "storage/base/json_depth.hpp"
 
 namespace rtrain::worker {
@@ -150,7 +151,7 @@ Broadcast broadcast(Fields& f) {
     Broadcast m;
     m.index = f.number<std::uint64_t>("index", 1, index_max);
     if (const auto text = f.text_or_null("data")) {
-        m.data = base64_decode(*text);
+        m.data = storage::base64_decode(*text);
         if (!m.data) f.wrong("data", "base64");
     }
     return m;

@@ -3,20 +3,21 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/worker/frames/frames.hpp"
+#include "storage/base/base64.hpp"
 
 namespace rtrain::worker {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json object_of(const std::string& text) {
-    Json value = Json::parse(text, nullptr, false);
-    return value.is_object() ? value : Json::object();
+OrderedJson object_of(const std::string& text) {
+    OrderedJson value = OrderedJson::parse(text, nullptr, false);
+    return value.is_object() ? value : OrderedJson::object();
 }
 
 template <class T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json(nullptr);
+OrderedJson or_null(const std::optional<T>& value) {
+    return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
 
 const char* name_of(Upload upload) {
@@ -34,23 +35,23 @@ const char* name_of(Upload upload) {
 }
 
 struct ToJson {
-    Json operator()(const Hello& m) const {
-        Json value = {{"type", "hello"},
-                      {"protocol", m.protocol},
-                      {"min_protocol", m.min_protocol},
-                      {"attempt", m.attempt},
-                      {"rank", m.rank},
-                      {"pid", m.pid},
-                      {"key", m.key},
-                      {"next_index", m.next_index},
-                      {"uncommitted", m.uncommitted}};
+    OrderedJson operator()(const Hello& m) const {
+        OrderedJson value = {{"type", "hello"},
+                             {"protocol", m.protocol},
+                             {"min_protocol", m.min_protocol},
+                             {"attempt", m.attempt},
+                             {"rank", m.rank},
+                             {"pid", m.pid},
+                             {"key", m.key},
+                             {"next_index", m.next_index},
+                             {"uncommitted", m.uncommitted}};
         if (m.board) value["board_layout"] = board_layout;
         if (m.place != Place::untold) value["place"] = static_cast<int>(m.place);
         return value;
     }
-    Json operator()(const Stage&) const { return {{"type", "stage"}}; }
-    Json operator()(const Report& m) const {  // all but the metrics: see `report_frame`
-        Json files = nullptr;
+    OrderedJson operator()(const Stage&) const { return {{"type", "stage"}}; }
+    OrderedJson operator()(const Report& m) const {  // all but the metrics: see `report_frame`
+        OrderedJson files = nullptr;
         if (m.checkpoint) files = {{"path", m.checkpoint->path}, {"directory_name", m.checkpoint->directory_name}};
         return {{"type", "report"},
                 {"index", m.index},
@@ -59,23 +60,23 @@ struct ToJson {
                 {"error_reason", m.error_reason},
                 {"upload", name_of(m.upload)}};
     }
-    Json operator()(const Broadcast& m) const {
-        Json data = nullptr;
-        if (m.data) data = base64_encode(*m.data);
+    OrderedJson operator()(const Broadcast& m) const {
+        OrderedJson data = nullptr;
+        if (m.data) data = storage::base64_encode(*m.data);
         return {{"type", "broadcast"}, {"index", m.index}, {"data", data}};
     }
-    Json operator()(const Pulse& m) const {
-        Json value = {{"type", "pulse"}, {"silent_ms", m.silent_ms}, {"cpu_ms", m.cpu_ms}};
+    OrderedJson operator()(const Pulse& m) const {
+        OrderedJson value = {{"type", "pulse"}, {"silent_ms", m.silent_ms}, {"cpu_ms", m.cpu_ms}};
         if (m.data_wait_ms >= 0) value["data_wait_ms"] = m.data_wait_ms;
         return value;
     }
-    Json operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }
-    Json operator()(const BoardTaken&) const { return {{"type", "board"}}; }
-    Json operator()(const Release&) const { return {{"type", "release"}}; }
-    Json operator()(const Come&) const { return {{"type", "come"}}; }
-    Json operator()(const BoardOffer& m) const { return {{"type", "board"}, {"seat", m.seat}}; }
-    Json operator()(const Welcome& m) const {
-        Json from = nullptr;
+    OrderedJson operator()(const Fail& m) const { return {{"type", "fail"}, {"text", m.text}}; }
+    OrderedJson operator()(const BoardTaken&) const { return {{"type", "board"}}; }
+    OrderedJson operator()(const Release&) const { return {{"type", "release"}}; }
+    OrderedJson operator()(const Come&) const { return {{"type", "come"}}; }
+    OrderedJson operator()(const BoardOffer& m) const { return {{"type", "board"}, {"seat", m.seat}}; }
+    OrderedJson operator()(const Welcome& m) const {
+        OrderedJson from = nullptr;
         if (m.checkpoint) {
             from = {{"path", m.checkpoint->path},
                     {"directory", m.checkpoint->directory},
@@ -89,22 +90,22 @@ struct ToJson {
                 {"next_index", m.next_index},
                 {"next_broadcast", m.next_broadcast}};
     }
-    Json operator()(const Refuse& m) const { return {{"type", "refuse"}, {"message", m.message}}; }
-    Json operator()(const Staged& m) const {
+    OrderedJson operator()(const Refuse& m) const { return {{"type", "refuse"}, {"message", m.message}}; }
+    OrderedJson operator()(const Staged& m) const {
         return {{"type", "staged"}, {"path", m.path}, {"error", m.error}, {"reason", m.reason}};
     }
-    Json operator()(const Reported& m) const {
+    OrderedJson operator()(const Reported& m) const {
         return {{"type", "reported"}, {"index", m.index}, {"directory", or_null(m.directory)}};
     }
-    Json operator()(const Committed& m) const {
+    OrderedJson operator()(const Committed& m) const {
         return {{"type", "committed"},
                 {"index", m.index},
                 {"directory", m.directory},
                 {"path", m.path},
                 {"error", or_null(m.error)}};
     }
-    Json operator()(const Wanted& m) const {
-        Json out = {{"type", "wanted"}, {"what", static_cast<int>(m.what)}};
+    OrderedJson operator()(const Wanted& m) const {
+        OrderedJson out = {{"type", "wanted"}, {"what", static_cast<int>(m.what)}};
         if (!m.reason.empty()) out["reason"] = m.reason;
         if (m.deadline_wall_ms != 0) out["deadline_wall_ms"] = m.deadline_wall_ms;
         if (m.workers != 0) out["workers"] = m.workers;
@@ -120,18 +121,18 @@ std::string framed(std::string_view body) {
     return frame += body;
 }
 
-std::string framed_json(const Json& value) {
-    return framed(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+std::string framed_json(const OrderedJson& value) {
+    return framed(value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 // Reports are the hot path: their metrics are checked and passed on as they are, not taken apart and put together.
 std::string report_frame(const Report& report) {
     const auto first = report.metrics_json.find_first_not_of(" \t\r\n");
     const bool object = first != std::string::npos && report.metrics_json[first] == '{';
-    const bool sound = object && Json::accept(report.metrics_json);
+    const bool sound = object && OrderedJson::accept(report.metrics_json);
     std::string body;
     if (report.checkpoint || !report.checkpoint_error.empty()) {
-        body = ToJson{}(report).dump(-1, ' ', false, Json::error_handler_t::replace);
+        body = ToJson{}(report).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
         body.pop_back();
     } else {
         body = R"({"type":"report","index":)" + std::to_string(report.index) + R"(,"checkpoint":null,"upload":")" +

@@ -157,7 +157,4 @@ class FrameReader {
     std::size_t start_ = 0;
 };
 
-std::string base64_encode(std::string_view bytes);
-std::optional<std::string> base64_decode(std::string_view text);
-
 }  // namespace rtrain::worker

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "scheduler/model/result.hpp"
-#include "storage/uri/files/descriptor.hpp"
+#include "storage/base/descriptor.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::storage {

@@ -15,6 +15,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "storage/base/write_all.hpp"
+
 namespace rtrain::storage::disk {
 namespace {
 
@@ -76,12 +78,7 @@ std::string directory_of(const std::string& path) {
 }
 
 Status write_all(int descriptor, std::string_view bytes, const std::string& path) {
-    while (!bytes.empty()) {
-        const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return failure("writing", path, errno);
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
+    if (const int error = storage::write_all(descriptor, bytes); error != 0) return failure("writing", path, error);
     return Done{};
 }
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "storage/base/hex.hpp"
 #include "storage/uri/files/disk.hpp"
 #include "storage/uri/files/tree.hpp"
 
@@ -23,9 +24,7 @@ constexpr std::string_view prefix = ".rtrain-tmp-removed-";
 
 std::string beginning(const std::string& name) { return std::string(prefix) + name + "-"; }
 
-bool is_tag(std::string_view text) {
-    return text.size() == tag_digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool is_tag(std::string_view text) { return text.size() == tag_digits && is_hex(text); }
 
 // False: there was none of them.
 template <class Meant>

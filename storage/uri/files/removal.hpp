@@ -6,7 +6,7 @@
 #include <string>
 
 #include "scheduler/model/result.hpp"
-#include "storage/uri/files/descriptor.hpp"
+#include "storage/base/descriptor.hpp"
 
 namespace rtrain::storage {
 

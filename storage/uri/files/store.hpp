@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "scheduler/model/result.hpp"
-#include "storage/uri/files/descriptor.hpp"
+#include "storage/base/descriptor.hpp"
 
 namespace rtrain::storage {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "storage/uri/files/descriptor.hpp"
+#include "storage/base/descriptor.hpp"
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::storage {

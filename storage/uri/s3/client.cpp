@@ -9,6 +9,8 @@
 #include <random>
 #include <thread>
 
+#include "storage/base/percent.hpp"
+#include "storage/crypto/digest.hpp"
 #include "storage/uri/s3/lent.hpp"
 #include "storage/uri/s3/xml.hpp"
 
@@ -43,8 +45,8 @@ Target target_of(const Settings& settings, const std::string& bucket, const std:
     std::string host = server.substr(host_at);
     const std::string usual = server.starts_with("https://") ? ":443" : ":80";
     if (host.ends_with(usual)) host.resize(host.size() - usual.size());
-    std::string path = base + (by_host ? "" : "/" + percent_encoded(bucket, /*keep_slashes=*/false));
-    if (!key.empty() || path.empty()) path += "/" + percent_encoded(key, /*keep_slashes=*/true);
+    std::string path = base + (by_host ? "" : "/" + percent_encoded(bucket, Slash::encoded));
+    if (!key.empty() || path.empty()) path += "/" + percent_encoded(key, Slash::kept);
     return {server, host, path};
 }
 
@@ -179,7 +181,7 @@ http::Reply Client::send_once(const Ask& ask, const Settings& now) {
     const std::string query = query_text(ask.query);
     http::Request request{.method = ask.method,
                           .url = target.scheme_and_host + target.path + (query.empty() ? "" : "?" + query)};
-    const std::string hash = ask.body_sha256.empty() ? sha256_hex(ask.body.memory) : ask.body_sha256;
+    const std::string hash = ask.body_sha256.empty() ? crypto::sha256_hex(ask.body.memory) : ask.body_sha256;
     request.headers = signed_headers({.method = ask.method,
                                       .host = target.host,
                                       .path = target.path,
@@ -210,7 +212,7 @@ Result<Answer> Client::ask(const Ask& ask) {
             continue;
         }
         if (reply.status == 0 || !reply.trouble.empty()) return unanswered(ask, reply, tries);
-        if (!reloaded && about_credentials(code_in(reply.body)) && reload_settings()) {
+        if (!reloaded && reply.status >= 400 && about_credentials(code_in(reply.body)) && reload_settings()) {
             reloaded = true;
             continue;
         }

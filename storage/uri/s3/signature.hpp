@@ -30,12 +30,7 @@ struct Signing {
 // All headers to send but host: those given, the date, the payload's hash, the token, and `authorization`.
 std::vector<std::pair<std::string, std::string>> signed_headers(const Signing&, const Credentials&);
 
-std::string percent_encoded(std::string_view text, bool keep_slashes);  // all but A-Z a-z 0-9 - . _ ~
-std::string percent_decoded(std::string_view text);                     // '+' is a space
-std::string query_text(const Parameters& query);                        // encoded, in the order that is signed
-std::string base64(std::string_view bytes);
-std::string sha256_hex(std::string_view bytes);
-std::string md5_bytes(std::string_view bytes);
+std::string query_text(const Parameters& query);  // encoded, in the order that is signed
 // Of a part of an open file.
 Result<std::string> sha256_hex(int descriptor, std::int64_t offset, std::int64_t bytes, const std::string& path);
 

@@ -12,6 +12,10 @@
 #include <set>
 #include <thread>
 
+#include "storage/base/base64.hpp"
+#include "storage/base/hex.hpp"
+#include "storage/base/percent.hpp"
+#include "storage/crypto/digest.hpp"
 #include "storage/uri/files/path.hpp"
 #include "storage/uri/s3/s3.hpp"
 #include "storage/uri/s3/transfer.hpp"
@@ -28,12 +32,18 @@ std::string random_name() {
     std::array<unsigned char, 12> bytes{};
     if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
         return std::to_string(::getpid());
-    std::string text;
-    for (const unsigned char byte : bytes) {
-        text += "0123456789abcdef"[byte >> 4];
-        text += "0123456789abcdef"[byte & 15];
-    }
-    return text;
+    return hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+// A proxy's page, or a text that breaks off, is no listing of nothing.
+Error no_answer(const std::string& doing, const std::string& key) {
+    return {ErrorCode::unreachable, doing + " " + key + ": the answer is not one of S3's",
+            "is a proxy between this machine and the object store?"};
+}
+
+std::string error_xml(Element& error) {
+    return "<Error><Code>" + xml_text(error["Code"]) + "</Code><Message>" + xml_text(error["Message"]) +
+           "</Message></Error>";
 }
 
 // "metrics-000001.jsonl" -> its `number`th successor; a name without a number gets one: "m.jsonl" -> "m-000002.jsonl".
@@ -214,11 +224,12 @@ Result<std::vector<std::pair<std::string, std::int64_t>>> S3Store::objects(const
     for (;;) {
         auto answer = client_->expect_good(ask);
         if (!answer) return answer.error();
+        if (!is_answer(answer->body, "ListBucketResult")) return no_answer("listing", key_prefix);
         const bool encoded = element(answer->body, "EncodingType") == "url";
-        for (const std::string_view one : elements(answer->body, "Contents")) {
-            std::string key = element(one, "Key");
-            if (encoded) key = percent_decoded(key);
-            found.emplace_back(key, std::strtoll(element(one, "Size").c_str(), nullptr, 10));
+        for (Element& one : elements(answer->body, "Contents")) {
+            std::string key = one["Key"];
+            if (encoded) key = percent_decoded(key, Plus::space).value_or(key);
+            found.emplace_back(key, std::strtoll(one["Size"].c_str(), nullptr, 10));
         }
         const std::string more = element(answer->body, "NextContinuationToken");
         if (element(answer->body, "IsTruncated") != "true" || more.empty()) return found;
@@ -254,14 +265,15 @@ Status S3Store::remove_objects(const std::vector<std::string>& keys) {
     const Ask ask{.method = "POST",
                   .doing = "removing objects of",
                   .query = {{"delete", ""}},
-                  .headers = {{"content-md5", base64(md5_bytes(body))}},
+                  .headers = {{"content-md5", base64_encode(crypto::md5(body))}},
                   .body = {.memory = body}};
     auto answer = client_->expect_good(ask);
     if (!answer) return answer.error();
-    for (const std::string_view one : elements(answer->body, "Error"))
-        if (element(one, "Code") != "NoSuchKey")
-            return client_->refused({.key = element(one, "Key"), .doing = "removing"},
-                                    {.status = 403, .headers = {}, .body = std::string(one)});
+    if (!answer->body.empty() && !is_answer(answer->body, "DeleteResult")) return no_answer("removing", keys.front());
+    for (Element& one : elements(answer->body, "Error"))
+        if (one["Code"] != "NoSuchKey")
+            return client_->refused({.key = one["Key"], .doing = "removing"},
+                                    {.status = 403, .headers = {}, .body = error_xml(one)});
     return Done{};
 }
 

@@ -247,11 +247,11 @@ Status download(Client& client, const std::string& key, const std::string& local
 Status abort_uploads(Client& client, const std::string& key_prefix) {
     auto answer = client.expect_good({.doing = "listing", .query = {{"uploads", ""}, {"prefix", key_prefix}}});
     if (!answer) return answer.error();
-    for (const std::string_view one : elements(answer->body, "Upload")) {
+    for (Element& one : elements(answer->body, "Upload")) {
         const Ask ask{.method = "DELETE",
-                      .key = element(one, "Key"),
+                      .key = one["Key"],
                       .doing = "aborting the upload of",
-                      .query = {{"uploadId", element(one, "UploadId")}}};
+                      .query = {{"uploadId", one["UploadId"]}}};
         if (auto gone = client.ask(ask); !gone) return gone.error();
     }
     return Done{};

@@ -1,94 +1,82 @@
-// Enough of XML for S3: no attributes are needed, no element has one of its own name inside.
-
 #include "storage/uri/s3/xml.hpp"
 
-#include <array>
-#include <cstdlib>
-#include <utility>
+#include <pugixml.hpp>
 
 namespace rtrain::storage::s3 {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, char>, 5> entities{
-    {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}};
-
-constexpr std::size_t reference_most = 16;  // "&#x10FFFF;" with some zeros, so that text without an end is read once
-
-void append_code_point(std::string& out, unsigned long code) {
-    if (code < 0x80) {
-        out += static_cast<char>(code);
-    } else if (code < 0x800) {
-        out += static_cast<char>(0xC0 | (code >> 6));
-        out += static_cast<char>(0x80 | (code & 63));
-    } else if (code < 0x10000) {
-        out += static_cast<char>(0xE0 | (code >> 12));
-        out += static_cast<char>(0x80 | ((code >> 6) & 63));
-        out += static_cast<char>(0x80 | (code & 63));
-    } else {
-        out += static_cast<char>(0xF0 | ((code >> 18) & 7));
-        out += static_cast<char>(0x80 | ((code >> 12) & 63));
-        out += static_cast<char>(0x80 | ((code >> 6) & 63));
-        out += static_cast<char>(0x80 | (code & 63));
-    }
+// Blanks alone can be a key. Entities that a document declares are not expanded.
+bool read(pugi::xml_document& document, std::string_view xml) {
+    constexpr unsigned int options = pugi::parse_default | pugi::parse_ws_pcdata_single;
+    return static_cast<bool>(document.load_buffer(xml.data(), xml.size(), options, pugi::encoding_utf8));
 }
 
-std::string decoded(std::string_view text) {
-    std::string out;
-    for (std::size_t at = 0; at < text.size();) {
-        bool known = false;
-        for (const auto& [name, letter] : entities)
-            if (!known && text.substr(at).starts_with(name)) {
-                out += letter;
-                at += name.size();
-                known = true;
-            }
-        if (known) continue;
-        const std::string_view reference = text.substr(at, reference_most);
-        const std::size_t end = reference.starts_with("&#") ? reference.find(';') : text.npos;
-        if (end != text.npos) {
-            const std::string number(reference.substr(2, end - 2));
-            const bool hex = number.starts_with("x") || number.starts_with("X");
-            append_code_point(out, std::strtoul(number.c_str() + (hex ? 1 : 0), nullptr, hex ? 16 : 10));
-            at += end + 1;
-        } else {
-            out += text[at++];
+// The place of each element `name`, in the order of the text.
+std::vector<pugi::xml_node> named(const pugi::xml_document& document, std::string_view name) {
+    struct Walk : pugi::xml_tree_walker {
+        bool for_each(pugi::xml_node& node) override {
+            if (node.name() == name) found.push_back(node);
+            return true;
         }
-    }
-    return out;
+        std::string_view name;
+        std::vector<pugi::xml_node> found;
+    } walk;
+    walk.name = name;
+    pugi::xml_document& whole = const_cast<pugi::xml_document&>(document);  // the walk changes nothing
+    whole.traverse(walk);
+    return walk.found;
 }
 
 }  // namespace
 
-std::vector<std::string_view> elements(std::string_view xml, std::string_view name) {
-    const std::string open = "<" + std::string(name), close = "</" + std::string(name) + ">";
-    std::vector<std::string_view> found;
-    for (std::size_t at = xml.find(open); at != xml.npos; at = xml.find(open, at)) {
-        at += open.size();
-        if (at >= xml.size() || (xml[at] != '>' && xml[at] != ' ')) continue;  // a longer name, or empty: <Name/>
-        const std::size_t begin = xml.find('>', at);
-        const std::size_t end = begin == xml.npos ? begin : xml.find(close, begin);
-        if (end == xml.npos) break;
-        found.push_back(xml.substr(begin + 1, end - begin - 1));
-        at = end + close.size();
+std::vector<Element> elements(std::string_view xml, std::string_view name) {
+    pugi::xml_document document;
+    if (!read(document, xml)) return {};
+    std::vector<Element> found;
+    for (const pugi::xml_node& node : named(document, name)) {
+        Element& element = found.emplace_back();
+        for (const pugi::xml_node& child : node.children()) element.emplace(child.name(), child.text().get());
     }
     return found;
 }
 
 std::string element(std::string_view xml, std::string_view name) {
-    const auto found = elements(xml, name);
-    return found.empty() ? "" : decoded(found.front());
+    pugi::xml_document document;
+    if (!read(document, xml)) return {};
+    const std::vector<pugi::xml_node> found = named(document, name);
+    return found.empty() ? "" : found.front().text().get();
+}
+
+bool is_answer(std::string_view xml, std::string_view root) {
+    pugi::xml_document document;
+    return read(document, xml) && document.document_element().name() == root;
 }
 
 std::string xml_text(std::string_view text) {
     std::string out;
     for (const char c : text) {
-        bool written = false;
-        for (const auto& [name, letter] : entities)
-            if (c == letter) {
-                out += name;
-                written = true;
-            }
-        if (!written) out += c;
+        switch (c) {
+            case '&':
+                out += "&amp;";
+                break;
+            case '<':
+                out += "&lt;";
+                break;
+            case '>':
+                out += "&gt;";
+                break;
+            case '"':
+                out += "&quot;";
+                break;
+            case '\'':
+                out += "&apos;";
+                break;
+            case '\r':  // a reader would take it for the end of a line
+                out += "&#13;";
+                break;
+            default:
+                out += c;
+        }
     }
     return out;
 }

@@ -1,14 +1,19 @@
-// What S3 answers, read: flat XML, of which only a few elements matter. Inside of storage/uri only.
+// What S3 answers, read by pugixml: of its XML a few elements matter. Inside of storage/uri only.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace rtrain::storage::s3 {
 
-std::vector<std::string_view> elements(std::string_view xml, std::string_view name);  // their contents, as they stand
-std::string element(std::string_view xml, std::string_view name);                     // the first's text; empty: none
-std::string xml_text(std::string_view text);  // with & < > and the like written out
+using Element = std::map<std::string, std::string>;  // the texts of its children, by their names; the first of a name
+
+// Returns the elements `name` at any depth, in their order. Nothing where `xml` is no XML.
+std::vector<Element> elements(std::string_view xml, std::string_view name);
+std::string element(std::string_view xml, std::string_view name);  // the first one's own text; empty: there is none
+bool is_answer(std::string_view xml, std::string_view root);  // whether it is whole, and `root` its outermost element
+std::string xml_text(std::string_view text);                  // with & < >, quotes and returns written out
 
 }  // namespace rtrain::storage::s3

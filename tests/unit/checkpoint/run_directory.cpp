@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "storage/checkpoint/digest.hpp"
+#include "storage/crypto/digest.hpp"
 #include "tests/unit/catch.hpp"
 
 namespace rtrain::storage {
@@ -364,7 +364,7 @@ TEST_CASE("a number in a file of the run directory that is no integer, or beyond
         CAPTURE(number);
         nlohmann::json changed = manifest;
         changed["attempt"] = nlohmann::json::parse(number);
-        changed["manifest_sha256"] = hash_bytes(changed.dump());
+        changed["manifest_sha256"] = crypto::sha256_hex(changed.dump());
         CHECK(decode_manifest(changed.dump()).error().code == ErrorCode::damaged);
         for (const char* field : {"attempt", "first_failure_rank"}) {
             changed = end;

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "storage/base/percent.hpp"
+#include "storage/crypto/digest.hpp"
 #include "storage/uri/s3/lent.hpp"
 #include "storage/uri/s3/xml.hpp"
 #include "tests/unit/s3_server.hpp"
@@ -50,9 +52,9 @@ TEST_CASE("requests are signed as Amazon's published examples say") {
     const s3::Signing put{
         .method = "PUT",
         .host = "examplebucket.s3.amazonaws.com",
-        .path = "/" + s3::percent_encoded("test$file.text", true),
+        .path = "/" + percent_encoded("test$file.text", Slash::kept),
         .headers = {{"date", "Fri, 24 May 2013 00:00:00 GMT"}, {"x-amz-storage-class", "REDUCED_REDUNDANCY"}},
-        .payload_sha256 = s3::sha256_hex("Welcome to Amazon S3."),
+        .payload_sha256 = crypto::sha256_hex("Welcome to Amazon S3."),
         .region = "us-east-1",
         .unix_s = 1369353600};
     CHECK(signature_of(put) == "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
@@ -60,8 +62,15 @@ TEST_CASE("requests are signed as Amazon's published examples say") {
 
 TEST_CASE("XML of answers: entities, empty elements, longer names that begin alike") {
     const std::string xml = "<L><Keys>no</Keys><Key/><Key a=\"1\">a &amp;&#x20AC;&#38;lt;</Key><Key>b</Key></L>";
-    CHECK(s3::elements(xml, "Key").size() == 2);
-    CHECK(s3::element(xml, "Key") == "a &\xe2\x82\xac&lt;");
+    CHECK(s3::elements(xml, "Key").size() == 3);
+    CHECK(s3::element(xml, "Keys") == "no");
+    CHECK(s3::element("<L><Key a=\"1\">a &amp;&#x20AC;&#38;lt;</Key></L>", "Key") == "a &\xe2\x82\xac&lt;");
+    const auto listed = s3::elements("<L><C><K>a</K><S>1</S></C><C><K>b</K></C></L>", "C");
+    CHECK(listed == std::vector<s3::Element>{{{"K", "a"}, {"S", "1"}}, {{"K", "b"}}});
+    CHECK(s3::elements("<L><C><K>a</K>", "C").empty());  // cut off
+    CHECK(s3::is_answer("<?xml version=\"1.0\"?>\n<L xmlns=\"urn:x\"><C/></L>", "L"));
+    for (const char* other : {"<html><body>sign in</body></html>", "<L><C>", "", "it works"})
+        CHECK_FALSE(s3::is_answer(other, "L"));
     CHECK(s3::element(xml, "None").empty());
     CHECK(s3::element("<a>" + s3::xml_text("<&>\"'") + "</a>", "a") == "<&>\"'");
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/worker/frames/bounds.hpp"
 #include "runtime/worker/frames/frames.hpp"
+#include "storage/base/base64.hpp"
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;
@@ -129,12 +130,13 @@ TEST_CASE("text that is not UTF-8 is shown with replacement characters, not lost
 TEST_CASE("base64 gives every length of bytes back, and refuses what is not base64") {
     std::string bytes;
     for (int size = 0; size < 70; ++size) {
-        CHECK(base64_decode(base64_encode(bytes)) == bytes);
+        CHECK(storage::base64_decode(storage::base64_encode(bytes)) == bytes);
         bytes.push_back(static_cast<char>(size * 37));
     }
-    CHECK(base64_encode("Man") == "TWFu");
-    CHECK(base64_encode("Ma") == "TWE=");
-    for (const char* broken : {"abc", "ab!=", "====", "a===", "ab=c"}) CHECK_FALSE(base64_decode(broken).has_value());
+    CHECK(storage::base64_encode("Man") == "TWFu");
+    CHECK(storage::base64_encode("Ma") == "TWE=");
+    for (const char* broken : {"abc", "ab!=", "====", "a===", "ab=c"})
+        CHECK_FALSE(storage::base64_decode(broken).has_value());
 }
 
 TEST_CASE("the usual report and its answer are read as any other spelling of them is") {

@@ -1,5 +1,4 @@
-// An open file that closes itself. For the folders above as well; the worker library, which needs no storage, has its
-// own.
+// An open file that closes itself.
 #pragma once
 
 #include <unistd.h>
@@ -19,6 +18,8 @@ class Descriptor {
     ~Descriptor() {
         if (number_ >= 0) ::close(number_);
     }
+    // Returns 0; -1 with errno where bytes written before did not reach the file.
+    int close() { return ::close(std::exchange(number_, -1)); }
     int number() const { return number_; }
     bool open() const { return number_ >= 0; }
 

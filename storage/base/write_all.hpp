@@ -1,0 +1,22 @@
+// Writing all bytes to a descriptor.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+namespace rtrain::storage {
+
+// Returns 0 once all bytes are written, else the error's number. A call that a signal interrupts is repeated.
+inline int write_all(int descriptor, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return errno;
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return 0;
+}
+
+}  // namespace rtrain::storage

@@ -1,0 +1,29 @@
+// Hashes and keyed hashes by OpenSSL, whose headers stay in the .cpp file.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace rtrain::crypto {
+
+// SHA-256 of bytes that come in pieces. `hex` ends it and is called once.
+class Sha256 {
+  public:
+    Sha256();
+    Sha256(Sha256&&) noexcept;
+    Sha256& operator=(Sha256&&) noexcept;
+    ~Sha256();
+    void add(std::string_view bytes);
+    std::string hex();  // 64 lower-case digits
+
+  private:
+    struct Context;
+    std::unique_ptr<Context> context_;
+};
+
+std::string sha256_hex(std::string_view bytes);                         // 64 lower-case digits
+std::string md5(std::string_view bytes);                                // 16 bytes; for S3's Content-MD5 alone
+std::string hmac_sha256(std::string_view key, std::string_view bytes);  // 32 bytes (RFC 2104)
+
+}  // namespace rtrain::crypto
