@@ -9,22 +9,22 @@
 namespace rtrain {
 
 Decision decide(Cluster& cluster, Time now, const Event& event) {
-    cluster.ledger.catch_up(cluster);
+    cluster.index.catch_up(cluster);
     const Time before = cluster.meta.now;
     core::Change change(cluster, std::max(now, before));
     std::visit([&](const auto& what) { core::on(change, what); }, event);
     if (change.refused()) return change.finish();
     // A backoff or a reservation that ends, or a gang that begins to starve, between the last persisted time and now:
     // any event may be the first to see it.
-    if (cluster.ledger.retries_within(before, change.now())) change.look_for_room();
+    if (cluster.index.retries_within(before, change.now())) change.look_for_room();
     if (change.room_looked_for()) core::place_waiting(change);
     return change.finish();
 }
 
 // Times that have passed were dealt with by the TimePassed that brought Meta::now here.
 std::optional<Time> next_wake(const Cluster& cluster) {
-    Ledger made;
-    return in_step(cluster, made).next_wake(cluster.meta.now);
+    ClusterIndex scratch;
+    return in_step(cluster, scratch).next_wake(cluster.meta.now);
 }
 
 namespace {
@@ -65,7 +65,7 @@ void put(Cluster& cluster, const EraseRun& erase) {
 
 void apply(Cluster& cluster, const Record& record) {
     std::visit([&](const auto& what) { put(cluster, what); }, record);
-    cluster.ledger.fall_behind();
+    cluster.index.fall_behind();
 }
 
 }  // namespace rtrain

@@ -182,8 +182,8 @@ std::vector<std::string> invariants(const Cluster& cluster) {
     inspection.attempts();
     inspection.nodes();
     inspection.checkpoints();
-    if (cluster.ledger.in_step())
-        for (std::string& wrong : cluster.ledger.faults(cluster)) inspection.broken.push_back(std::move(wrong));
+    if (cluster.index.in_step())
+        for (std::string& wrong : cluster.index.faults(cluster)) inspection.broken.push_back(std::move(wrong));
     return std::move(inspection.broken);
 }
 

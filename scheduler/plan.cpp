@@ -46,12 +46,6 @@ std::string would_start(const Attempt& attempt) {
            std::to_string(nodes) + (nodes == 1 ? " node." : " nodes.");
 }
 
-// What explain says of a run that was submitted this moment, as of one that was not.
-std::string would_wait(const std::string& headline) {
-    const std::string just = std::string(to_text(RunState::queued)) + " " + core::ago({});
-    return headline.starts_with(just) ? "It would be QUEUED" + headline.substr(just.size()) : headline;
-}
-
 }  // namespace
 
 void copy_run(const Cluster& all, Cluster& into, const Run& run) {
@@ -69,13 +63,14 @@ Plan plan(const Cluster& cluster, Time now, const RunSubmitted& event) {
     if (decision.refused) out.refused = decision.refused;
     if (!decision.created) return out;
     const RunId id = *decision.created;
-    out.why = explain(copy, std::max(now, copy.meta.now), id);
+    const Time then = std::max(now, copy.meta.now);
+    const std::string would_be = "It would be " + std::string(to_text(copy.runs.at(id).state));
+    out.why = core::explain_as(copy, then, id, would_be, JobWords::shown);
     if (const Attempt* attempt = core::live_attempt(copy, id)) {
         out.why.headline = would_start(*attempt);
         out.answer = seats_of(*attempt);
         return out;
     }
-    out.why.headline = would_wait(out.why.headline);
     out.answer = out.why.placement.value_or(PlacementAnswer{});
     if (out.answer.verdict == Verdict::infeasible) return out;
     out.answer.verdict = Verdict::pending;  // there may be room for it, but it is not for this run

@@ -8,15 +8,16 @@
 #include "scheduler/placement/placement.hpp"
 
 namespace rtrain::cmd {
-namespace {
-
-using nlohmann::json;
 
 Error invalid(std::string message) {
     return {.code = ErrorCode::invalid, .message = std::move(message), .next = "docs/cli.md, plan"};
 }
 
-std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_of(const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+namespace {
+
+using nlohmann::json;
 
 Result<LabelSelector> selector_from(const json& value) {
     LabelSelector selector;

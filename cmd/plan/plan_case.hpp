@@ -10,6 +10,9 @@
 
 namespace rtrain::cmd {
 
+Error invalid(std::string message);                // of a question that cannot be answered
+std::string text_of(const nlohmann::json& value);  // a string as it is, anything else as its JSON
+
 // JSON whose fractions keep their digits (as strings): amounts are exact decimals, a double is not. NaN and Infinity,
 // which are no JSON but which some writers emit, become strings as well, and so are refused as amounts with their name.
 Result<nlohmann::json> parse_exact(const std::string& text);

@@ -10,10 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-Error invalid(std::string message) {
-    return {.code = ErrorCode::invalid, .message = std::move(message), .next = "docs/cli.md, plan"};
-}
-
 // "1.50e1" to "15": parse_amount reads plain decimals.
 std::string plain_decimal(const std::string& text) {
     const auto mark = text.find_first_of("eE");
@@ -92,8 +88,6 @@ Resources resources_at(const json& value, const Spot& spot) {
         spot.say(".resources" + key, (": resources" + key) + why);
     });
 }
-
-std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 constexpr std::int64_t gpus_most = 4096;  // of a node
 const json no_list = json::array();

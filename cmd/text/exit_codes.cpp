@@ -21,7 +21,7 @@ constexpr std::array<Row, 12> rows{{{ErrorCode::usage, "usage", 400, 2},
                                     {ErrorCode::timed_out, "timed_out", 504, 8},
                                     {ErrorCode::unplaceable, "unplaceable", 409, 9},
                                     {ErrorCode::io, "io", 500, 10},
-                                    {ErrorCode::damaged, "damaged", 500, 10},
+                                    {ErrorCode::damaged, "damaged", 500, 11},
                                     {ErrorCode::full, "full", 507, 10},
                                     {ErrorCode::internal, "internal", 500, 10}}};
 

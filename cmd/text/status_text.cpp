@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string plain(const json& value) {
+std::string value_text(const json& value) {
     if (value.is_number_float()) {
         char text[32];
         std::snprintf(text, sizeof text, "%.6g", value.get<double>());
@@ -43,7 +43,7 @@ std::string pairs(const json& object) {
     for (const auto& [key, value] : object.items()) {
         const bool bytes = key == "memory" && value.is_string() && value.get<std::string>().size() < 18;
         text += (text.empty() ? "" : "  ") + key + "=" +
-                (bytes ? bytes_text(std::atoll(plain(value).c_str())) : plain(value));
+                (bytes ? bytes_text(std::atoll(value_text(value).c_str())) : value_text(value));
     }
     return text;
 }
@@ -51,13 +51,13 @@ std::string pairs(const json& object) {
 std::string counts(const json& by_state) {
     std::string text;
     for (const auto& [state, count] : by_state.items())
-        if (count != 0) text += (text.empty() ? "" : ", ") + plain(count) + " " + state;
+        if (count != 0) text += (text.empty() ? "" : ", ") + value_text(count) + " " + state;
     return text.empty() ? "none" : text;
 }
 
 std::string names(const json& list) {
     std::string text;
-    for (const json& name : list) text += (text.empty() ? "" : " ") + plain(name);
+    for (const json& name : list) text += (text.empty() ? "" : " ") + value_text(name);
     return text;
 }
 
@@ -65,21 +65,15 @@ std::string last_report(const json& run) {
     const json report = object_of(run, "last_report");
     if (report.empty()) return "";
     const auto when = parse_time(string_of(report, "time"));
-    return plain(report.value("index", json(0))) + (when ? ", " + duration_text(wall_now_ms() - *when) + " ago" : "") +
-           ": " + pairs(object_of(report, "metrics"));
+    return value_text(report.value("index", json(0))) +
+           (when ? ", " + duration_text(wall_now_ms() - *when) + " ago" : "") + ": " +
+           pairs(object_of(report, "metrics"));
 }
 
-// Of a cause of several lines the first, the place in the user's files that follows it, and what the head adds at the
-// end.
-std::string brief(const std::string& cause) {
-    const auto end = cause.find('\n');
-    if (end == std::string::npos) return cause;
-    std::string text = cause.substr(0, end);
-    if (constexpr std::string_view at = "\n  at "; cause.compare(end, at.size(), at) == 0)
-        text += cause.substr(end + 2, cause.find('\n', end + 1) - end - 2);
-    const auto tail = cause.rfind(") (failure ");
-    if (tail != std::string::npos && tail > end) return text + cause.substr(tail);
-    return text + (cause.ends_with(')') && text.find('(') != std::string::npos ? ")" : "");
+// An older head tells the whole text alone.
+std::string brief_of(const json& record, const std::string& field) {
+    const std::string brief = field + "_brief";
+    return string_of(record, record.contains(brief) ? brief.c_str() : field.c_str());
 }
 
 std::string attempts_table(const json& attempts) {
@@ -88,22 +82,22 @@ std::string attempts_table(const json& attempts) {
         json row = attempt;
         row["at"] = clock_text(string_of(attempt, string_of(attempt, "started").empty() ? "placed" : "started"));
         if (string_of(attempt, "from").empty()) row["from"] = "-";
-        row["cause"] = brief(string_of(attempt, "cause"));
+        row["cause_brief"] = brief_of(attempt, "cause");
         rows.push_back(row);
     }
-    const std::vector<Column> columns{{"ATT", "number"}, {"STATE", "state"},
-                                      {"STARTED", "at"}, {"LASTED", "lasted_ms", Shape::duration},
-                                      {"FROM", "from"},  {"NODES", "nodes", Shape::list},
-                                      {"CAUSE", "cause"}};
+    const std::vector<Column> columns{{"ATT", "number"},       {"STATE", "state"},
+                                      {"STARTED", "at"},       {"LASTED", "lasted_ms", Shape::duration},
+                                      {"FROM", "from"},        {"NODES", "nodes", Shape::list},
+                                      {"CAUSE", "cause_brief"}};
     return table_text(rows, columns, Format::table, false);
 }
 
 std::string first_failure(const std::string& run, const json& attempt) {
     const json failure = object_of(attempt, "first_failure");
     if (failure.empty()) return "";
-    const std::string number = plain(attempt.value("number", json(0)));
-    std::string text = "First failure, attempt " + number + ": rank " + plain(failure.value("rank", json(0))) + ", " +
-                       string_of(failure, "node");
+    const std::string number = value_text(attempt.value("number", json(0)));
+    std::string text = "First failure, attempt " + number + ": rank " + value_text(failure.value("rank", json(0))) +
+                       ", " + string_of(failure, "node");
     const std::int64_t lead_us = number_of(failure, "lead_us");
     if (lead_us > 0)
         text += ", " + (lead_us < 1000 ? std::to_string(lead_us) + " us" : duration_text(lead_us / 1000)) +
@@ -135,7 +129,8 @@ std::string status_text(const json& status) {
     const json gpus = object_of(status, "gpus");
     const json cpus = object_of(status, "cpus");
     const auto used = [](const json& of) {
-        return plain(of.value("allocated", json("0"))) + " of " + plain(of.value("total", json("0"))) + " allocated";
+        return value_text(of.value("allocated", json("0"))) + " of " + value_text(of.value("total", json("0"))) +
+               " allocated";
     };
     const auto started = parse_time(string_of(status, "started"));
     std::string text = row("cluster", string_of(status, "name") + " (" + string_of(status, "cluster_id") + ")");
@@ -150,7 +145,7 @@ std::string status_text(const json& status) {
 }
 
 std::string run_line(const json& run) {
-    const std::string reason = brief(string_of(run, "reason"));
+    const std::string reason = brief_of(run, "reason");
     return string_of(run, "name") + " (" + string_of(run, "run_id") + ") " + string_of(run, "state") +
            (reason.empty() ? "" : ": " + reason);
 }
@@ -160,28 +155,28 @@ std::string run_text(const json& run, const json& attempts) {
     const auto started = parse_time(string_of(run, "started"));
     const auto ended = parse_time(string_of(run, "ended"));
     std::string text = row("run", name + " (" + string_of(run, "run_id") + ") of " + string_of(run, "user"));
-    const std::string reason = brief(string_of(run, "reason"));
+    const std::string reason = brief_of(run, "reason");
     text += row("state", string_of(run, "state") + (reason.empty() ? "" : ": " + reason));
     text += row("submitted", string_of(run, "submitted"));
     if (started)
         text += row("started",
                     string_of(run, "started") + (ended ? ", lasted " + duration_text(*ended - *started)
                                                        : ", " + duration_text(wall_now_ms() - *started) + " ago"));
-    text += row("workers", plain(run.value("workers", json(0))) + ", needs " + string_of(run, "needs"));
-    text += row("queue", string_of(run, "queue") + ", priority " + plain(run.value("priority", json(50))));
+    text += row("workers", value_text(run.value("workers", json(0))) + ", needs " + string_of(run, "needs"));
+    text += row("queue", string_of(run, "queue") + ", priority " + value_text(run.value("priority", json(50))));
     text += row("nodes", names(list_of(run, "nodes")));
-    text += row("failures",
-                plain(run.value("failures", json(0))) +
-                    (number_of(run, "max_failures") < 0 ? ", no limit"
-                                                        : " of at most " + plain(run.value("max_failures", json(0)))));
+    text += row("failures", value_text(run.value("failures", json(0))) +
+                                (number_of(run, "max_failures") < 0
+                                     ? ", no limit"
+                                     : " of at most " + value_text(run.value("max_failures", json(0)))));
     text += row("storage",
                 string_of(run, "run_path").empty() ? string_of(run, "storage_path") : string_of(run, "run_path"));
     text += row("report", last_report(run));
     if (number_of(run, "checkpoints") > 0)
-        text += row("checkpoints", plain(run["checkpoints"]) + ", latest " + string_of(run, "latest_checkpoint"));
+        text += row("checkpoints", value_text(run["checkpoints"]) + ", latest " + string_of(run, "latest_checkpoint"));
     text += row("restored", string_of(run, "restored_from"));
     if (!object_of(run, "labels").empty()) text += row("labels", pairs(run["labels"]));
-    for (const json& warning : list_of(run, "warnings")) text += row("warning", plain(warning));
+    for (const json& warning : list_of(run, "warnings")) text += row("warning", value_text(warning));
     if (const json notice = object_of(run, "notice"); !notice.empty())
         text += row("notice", clock_text(string_of(notice, "time")) + ", " + string_of(notice, "node") + ": " +
                                   string_of(notice, "text"));
@@ -195,10 +190,10 @@ std::string node_text(const json& node) {
     const std::string reason = string_of(node, "reason");
     std::string text = row("node", string_of(node, "node"));
     text += row("state", string_of(node, "state") + (reason.empty() ? "" : ": " + reason));
-    text += row("address", string_of(node, "address") + ":" + plain(node.value("port", json(0))));
-    for (const json& warning : list_of(node, "warnings")) text += row("warning", plain(warning));
+    text += row("address", string_of(node, "address") + ":" + value_text(node.value("port", json(0))));
+    for (const json& warning : list_of(node, "warnings")) text += row("warning", value_text(warning));
     text += row("resources", pairs(object_of(node, "resources"))) + row("free", pairs(object_of(node, "free")));
-    text += row("GPUs", plain(node.value("gpus", json(0))) + " " + string_of(node, "gpu_model"));
+    text += row("GPUs", value_text(node.value("gpus", json(0))) + " " + string_of(node, "gpu_model"));
     text += row("labels", pairs(object_of(node, "labels")));
     text += row("registered", string_of(node, "registered"));
     if (node.contains("last_heartbeat_ms") && node["last_heartbeat_ms"].is_number())
@@ -208,7 +203,7 @@ std::string node_text(const json& node) {
                     bytes_text(number_of(node, "memory_used")) + " of " + bytes_text(number_of(node, "memory_total")));
     text += row("runs", names(list_of(node, "runs")));
     const json facts = object_of(node, "facts");
-    for (const auto& [fact, value] : facts.items()) text += row(fact, plain(value));
+    for (const auto& [fact, value] : facts.items()) text += row(fact, value_text(value));
     return text;
 }
 

@@ -5,6 +5,7 @@
 #include "scheduler/lifecycle/handlers.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/placement/largest.hpp"
+#include "scheduler/queue/backfill.hpp"
 #include "scheduler/queue/order.hpp"
 
 namespace rtrain {
@@ -64,8 +65,9 @@ std::optional<QueuePosition> position_of(const Cluster& cluster, const Run& run)
 
 // ", ETA 2h11"; empty: nobody knows.
 std::string known_eta(const Cluster& cluster, AttemptId id, Time now) {
-    const std::string text = core::eta_text(cluster, cluster.attempts.at(id), now);
-    return text.starts_with("ETA unknown") ? "" : ", " + text;
+    const Attempt& attempt = cluster.attempts.at(id);
+    const bool known = attempt.state == AttemptState::stopping || core::expected_end(cluster, attempt, now);
+    return known ? ", " + core::eta_text(cluster, attempt, now) : "";
 }
 
 std::vector<std::string> holders_of(const Cluster& cluster, Time now) {
@@ -84,13 +86,13 @@ std::vector<std::string> holders_of(const Cluster& cluster, Time now) {
     return lines;
 }
 
-std::string attempt_text(const Cluster& cluster, const Run& run) {
+std::string attempt_text(const Cluster& cluster, const Run& run, JobWords words) {
     const Attempt* attempt = core::live_attempt(cluster, run.id);
     if (attempt == nullptr) return "";
     std::string text = " Attempt " + std::to_string(attempt->id.number) + " is " + to_text(attempt->state);
-    if (core::asks_pending(*attempt))
-        text +=
-            ", asked for a checkpoint (" + std::string(to_text(attempt->ask->reason)) + ": " + attempt->ask->why + ")";
+    if (core::request_pending(*attempt))
+        text += ", asked for a checkpoint (" + std::string(to_text(attempt->request->reason)) + ": " +
+                to_text(attempt->request->why, words) + ")";
     if (attempt->nodes_waiting.empty()) return text + ".";
     text +=
         attempt->state == AttemptState::placed ? ", these nodes still prepare:" : ", these nodes are not empty yet:";
@@ -100,18 +102,26 @@ std::string attempt_text(const Cluster& cluster, const Run& run) {
 
 }  // namespace
 
-Explanation explain(const Cluster& cluster, Time now, RunId id) {
-    Explanation answer;
+Explanation explain(const Cluster& cluster, Time now, RunId id, JobWords words) {
     const auto found = cluster.runs.find(id);
     if (found == cluster.runs.end()) {
-        answer.headline = "no run " + run_id_text(cluster.meta.cluster_id, id);
-        return answer;
+        Explanation none;
+        none.headline = "no run " + run_id_text(cluster.meta.cluster_id, id);
+        return none;
     }
     const Run& run = found->second;
-    answer.headline = std::string(to_text(run.state)) + " " + core::ago(now - in_state_since(cluster, run));
+    return core::explain_as(
+        cluster, now, id, std::string(to_text(run.state)) + " " + core::ago(now - in_state_since(cluster, run)), words);
+}
+
+Explanation core::explain_as(const Cluster& cluster, Time now, RunId id, const std::string& opening, JobWords words) {
+    Explanation answer;
+    const Run& run = cluster.runs.at(id);
+    answer.headline = opening;
     answer.queue = position_of(cluster, run);
     if (!answer.queue) {
-        answer.headline += "." + attempt_text(cluster, run) + (run.reason.empty() ? "" : " " + run.reason + ".");
+        const std::string reason = to_text(run.reason, words);
+        answer.headline += "." + attempt_text(cluster, run, words) + (reason.empty() ? "" : " " + reason + ".");
         return answer;
     }
     answer.headline +=
@@ -120,22 +130,22 @@ Explanation explain(const Cluster& cluster, Time now, RunId id) {
         needs(gang_of(run.spec, workers_max(run)), run.spec.elastic ? std::to_string(workers_min(run)) + " to " : "");
     if (run.state == RunState::recovering && run.retry_at > now)
         answer.headline += " The next attempt waits " + std::to_string((run.retry_at - now).ms) + " ms more, because " +
-                           run.reason + ".";
+                           to_text(run.reason, words) + ".";
     else if (run.retry_at > now)
         answer.headline += " It stands aside for " + std::to_string(((run.retry_at - now).ms + 999) / 1000) +
                            " s more: whom it gave way to comes first.";
-    if (const std::string held = core::held_back(cluster, run); !held.empty()) {
-        answer.headline += " It " + held + ".";
+    if (const Reason held = core::held_back(cluster, run); !held.none()) {
+        answer.headline += " It " + to_text(held) + ".";
         return answer;
     }
     GangRequest request = gang_of(run.spec, workers_min(run));
     request.nodes_avoided.insert(request.nodes_avoided.end(), run.nodes_avoided.begin(), run.nodes_avoided.end());
     answer.placement = explain_placement(node_views(cluster), request);
     answer.holders = holders_of(cluster, now);
-    answer.rules = core::queue_rules(cluster, run, now);
+    answer.rules = core::queue_rules(cluster, run, now, words);
     core::group_reasons(cluster, run, now, answer);
     const bool reserved = std::any_of(answer.groups.begin(), answer.groups.end(),
-                                      [](const ReasonGroup& group) { return group.kind == "reserved"; });
+                                      [](const ReasonGroup& group) { return group.obstacle == Obstacle::reserved; });
     if (reserved && answer.placement->verdict == Verdict::feasible_now && !core::kept_out_by_quota(cluster, run))
         answer.headline += " It waits behind a run that needs the same nodes.";
     return answer;

@@ -13,21 +13,29 @@ struct QueuePosition {
     std::uint32_t position = 0, length = 0;
     bool operator==(const QueuePosition&) const = default;
 };
+enum class Obstacle { not_ready, constraint, too_small, busy, reserved };
 struct ReasonGroup {  // nodes that do not fit for the same kind of reason
     std::uint32_t nodes = 0;
+    Obstacle obstacle = Obstacle::busy;
     std::string kind;   // "GPUs busy", "constraint", "draining", ...
     std::string text;   // "n1-n3 by gpt-1b (ETA 2h11), n4 by vit (ETA unknown)"
     std::string field;  // of the spec, where that is what stands in the way: "scaling.label_selector"
 };
+enum class RuleKind { refused, quota, order, reservation, last_attempt };  // refused: the quota does not let it start
+struct Rule {
+    RuleKind kind = RuleKind::order;
+    std::string text;
+    bool operator==(const Rule&) const = default;
+};
 struct Explanation {
     std::string headline;  // QUEUED 12m, position 1 of 2 in queue "default". Needs 4 nodes x 8 GPU, all at once.
     std::optional<QueuePosition> queue;
-    std::vector<std::string> rules;            // of its queue: quota, order, reservation, why it may not start yet
+    std::vector<Rule> rules;                   // of its queue, and its last attempt
     std::optional<PlacementAnswer> placement;  // for a waiting run
     std::uint32_t nodes = 0, fitting = 0;      // considered; with room for at least one bundle
     std::vector<ReasonGroup> groups;           // the others, the largest group first
     std::vector<std::string> holders;          // "n1: 8 GPU by gpt-1b (attempt 2), ETA 2h11"
 };
-Explanation explain(const Cluster& cluster, Time now, RunId run);
+Explanation explain(const Cluster& cluster, Time now, RunId run, JobWords words = JobWords::shown);
 
 }  // namespace rtrain

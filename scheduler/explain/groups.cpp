@@ -14,6 +14,7 @@ namespace rtrain::core {
 namespace {
 
 struct Why {
+    Obstacle obstacle;
     std::string kind;
     std::string text;  // of the node; nodes of one text are listed together
     std::string field;
@@ -55,31 +56,38 @@ const LabelCondition* unmet(const NodeView& node, const GangRequest& gang) {
     return nullptr;
 }
 
+Why constraint_of(std::string text, const char* field) {
+    return {Obstacle::constraint, "constraint", std::move(text), field};
+}
+
 std::optional<Why> constraint(const NodeView& node, const GangRequest& gang) {
     if (!gang.nodes_only.empty() && !gang.nodes_only.contains(node.id))
-        return Why{"constraint", "not among the nodes that the job names", "scaling.nodes"};
-    if (gang.nodes_excluded.contains(node.id)) return Why{"constraint", "excluded by the job", "scaling.exclude_nodes"};
+        return constraint_of("not among the nodes that the job names", "scaling.nodes");
+    if (gang.nodes_excluded.contains(node.id)) return constraint_of("excluded by the job", "scaling.exclude_nodes");
     if (gang.topology_label && !node.labels.contains(*gang.topology_label))
-        return Why{"constraint", "without the label " + *gang.topology_label, "scaling.topology"};
+        return constraint_of("without the label " + *gang.topology_label, "scaling.topology");
     const LabelCondition* condition = unmet(node, gang);
     if (condition == nullptr) return std::nullopt;
     const auto label = node.labels.find(condition->key);
     const std::string has = label == node.labels.end() ? "nodes have no such label" : "nodes have " + label->second;
-    return Why{"constraint", to_text(*condition) + ", " + has, "scaling.label_selector", false};
+    return Why{Obstacle::constraint, "constraint", to_text(*condition) + ", " + has, "scaling.label_selector", false};
 }
 
 Why not_ready(const Cluster& cluster, const NodeView& view) {
     const Node& node = cluster.nodes.at(view.id);
     std::string word = to_text(node.state);
     std::transform(word.begin(), word.end(), word.begin(), [](char c) { return static_cast<char>(std::tolower(c)); });
-    return {.kind = word, .text = node.state_reason, .field = ""};
+    return {.obstacle = Obstacle::not_ready,
+            .kind = word,
+            .text = to_text(node.state_reason, JobWords::hidden),
+            .field = ""};
 }
 
 // Who must end before it has room there, and when that is.
 std::string holders_on(const Cluster& cluster, const NodeId& node, Time now) {
-    Ledger made;
+    ClusterIndex scratch;
     std::string text;
-    for (const AttemptId id : in_step(cluster, made).on_node(node)) {
+    for (const AttemptId id : in_step(cluster, scratch).on_node(node)) {
         const Attempt& attempt = cluster.attempts.at(id);
         text +=
             (text.empty() ? "by " : " and ") + name_of(cluster, id.run) + " (" + eta_text(cluster, attempt, now) + ")";
@@ -104,12 +112,13 @@ Why too_small(const NodeView& node, const GangRequest& gang) {
     for (const auto& [name, amount] : demand)
         if (text.empty() && name != gpu_key && amount > amount_of(node.total, name))
             text = "with " + to_text(amount_of(node.total, name)) + " " + name + ", a bundle needs " + to_text(amount);
-    return {.kind = "too small", .text = text, .field = "scaling.resources_per_worker"};
+    return {
+        .obstacle = Obstacle::too_small, .kind = "too small", .text = text, .field = "scaling.resources_per_worker"};
 }
 
 // Of the runs before it in the order, the one that has reserved the node.
 const Run* reserved_for(const Cluster& cluster, const Run& run, const NodeId& node) {
-    for (const RunId id : cluster.ledger.reserving()) {
+    for (const RunId id : cluster.index.reserving()) {
         const Run& other = cluster.runs.at(id);
         const auto& nodes = other.nodes_reserved;
         if (id != run.id && std::find(nodes.begin(), nodes.end(), node) != nodes.end()) return &other;
@@ -125,10 +134,10 @@ std::optional<Why> why_not(const Cluster& cluster, const Run& run, const NodeVie
     const bool fits = std::any_of(gang.bundles.begin(), gang.bundles.end(), [&](const Bundle& bundle) {
         return placing::slots(node.free, node.gpus_free, bundle.demand, 1) > 0;
     });
-    if (!fits) return Why{lacking(node, gang) + " busy", holders_on(cluster, node.id, now), ""};
+    if (!fits) return Why{Obstacle::busy, lacking(node, gang) + " busy", holders_on(cluster, node.id, now), ""};
     if (const Run* other = reserved_for(cluster, run, node.id))
         return Why{
-            "reserved",
+            Obstacle::reserved, "reserved",
             "for " + other->name +
                 (other->reserved_from > now ? " (starts in " + ago(other->reserved_from - now) + ")" : std::string()),
             ""};
@@ -160,8 +169,8 @@ void group_reasons(const Cluster& cluster, const Run& run, Time now, Explanation
     };
     const GangRequest gang = request_of(run);
     std::map<std::string, Group> kinds;
-    Ledger made;
-    for (const NodeView& node : in_step(cluster, made).nodes()) {
+    ClusterIndex scratch;
+    for (const NodeView& node : in_step(cluster, scratch).nodes()) {
         ++answer.nodes;
         const auto why = why_not(cluster, run, node, gang, now);
         answer.fitting += why ? 0 : 1;
@@ -180,7 +189,9 @@ void group_reasons(const Cluster& cluster, const Run& run, Time now, Explanation
             if (!text.empty()) text += why.names_first ? ", " : "; ";
             text += why.names_first ? names_text(names) + (why.text.empty() ? "" : " " + why.text) : why.text;
         }
-        answer.groups.push_back({.nodes = group.nodes, .kind = kind, .text = text, .field = group.field});
+        const Obstacle obstacle = group.texts.front().first.obstacle;
+        answer.groups.push_back(
+            {.nodes = group.nodes, .obstacle = obstacle, .kind = kind, .text = text, .field = group.field});
     }
     std::stable_sort(answer.groups.begin(), answer.groups.end(),
                      [](const ReasonGroup& a, const ReasonGroup& b) { return a.nodes > b.nodes; });

@@ -32,8 +32,8 @@ std::string quota_text(const Cluster& cluster, const std::string& queue, const Q
     return text.empty() ? "" : "quota: queue \"" + queue + "\" holds " + text;
 }
 
-// The quotas as a pass would see them at its turn: lenders claim back, and who goes before it was promised a part.
-Quotas quotas_at_turn(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
+// The quotas as a cycle would see them at its turn: lenders claim back, and who goes before it was promised a part.
+Quotas quotas_for(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
     Quotas quotas(cluster);
     claim_lent(quotas, cluster);
     for (const RunId id : order) {
@@ -43,7 +43,7 @@ Quotas quotas_at_turn(const Cluster& cluster, const Run& run, const std::vector<
         const auto over = quotas.refuses(other.spec.queue, demand_of(other), borrower(other, cluster.meta.now));
         if (!over) continue;
         quotas.starts(id);
-        quotas.promise(other.spec.queue, demand_of(other));
+        quotas.reserve(other.spec.queue, demand_of(other));
     }
     return quotas;
 }
@@ -77,10 +77,10 @@ std::string reservation_text(const Run& run, Time now) {
     return "reserved: " + nodes + ", expected to start in " + ago(run.reserved_from - now);
 }
 
-const Cluster& with_ledger(const Cluster& cluster, Cluster& made) {
-    if (cluster.ledger.in_step()) return cluster;
+const Cluster& with_index(const Cluster& cluster, Cluster& made) {
+    if (cluster.index.in_step()) return cluster;
     made = cluster;
-    made.ledger.catch_up(made);
+    made.index.catch_up(made);
     return made;
 }
 
@@ -89,26 +89,29 @@ const Cluster& with_ledger(const Cluster& cluster, Cluster& made) {
 bool kept_out_by_quota(const Cluster& cluster, const Run& run) {
     if (cluster.queues.rules.empty()) return false;
     Cluster made;
-    const Cluster& all = with_ledger(cluster, made);
-    const Quotas quotas = quotas_at_turn(all, run, queue_order(all));
+    const Cluster& all = with_index(cluster, made);
+    const Quotas quotas = quotas_for(all, run, queue_order(all));
     return quotas.refuses(run.spec.queue, demand_of(run), borrower(run, all.meta.now)).has_value();
 }
 
-std::vector<std::string> queue_rules(const Cluster& cluster, const Run& run, Time now) {
+std::vector<Rule> queue_rules(const Cluster& cluster, const Run& run, Time now, JobWords words) {
     Cluster made;
-    const Cluster& all = with_ledger(cluster, made);
+    const Cluster& all = with_index(cluster, made);
     const std::vector<RunId> order = queue_order(all);
-    const Quotas quotas = quotas_at_turn(all, run, order);
-    std::vector<std::string> lines;
+    const Quotas quotas = quotas_for(all, run, order);
+    std::vector<Rule> rules;
     const auto over = quotas.refuses(run.spec.queue, demand_of(run), borrower(run, now));
-    lines.push_back(over ? "quota: " + to_text(*over) : quota_text(all, run.spec.queue, quotas));
-    lines.push_back(before_text(all, run, order));
-    lines.push_back(reservation_text(run, now));
+    if (over)
+        rules.push_back({RuleKind::refused, "quota: " + to_text(reason_of(*over))});
+    else
+        rules.push_back({RuleKind::quota, quota_text(all, run.spec.queue, quotas)});
+    rules.push_back({RuleKind::order, before_text(all, run, order)});
+    rules.push_back({RuleKind::reservation, reservation_text(run, now)});
     if (const auto last = all.attempts.find({.run = run.id, .number = run.attempts});
         run.state == RunState::queued && last != all.attempts.end())
-        lines.push_back("last attempt: " + last->second.cause);
-    std::erase(lines, "");
-    return lines;
+        rules.push_back({RuleKind::last_attempt, "last attempt: " + to_text(last->second.cause, words)});
+    std::erase_if(rules, [](const Rule& rule) { return rule.text.empty(); });
+    return rules;
 }
 
 }  // namespace rtrain::core

@@ -128,7 +128,7 @@ void Change::count_given_back() {
         const auto found = cluster_.attempts.find(id);
         if (found == cluster_.attempts.end() || !terminal(found->second.state)) continue;
         const auto run = cluster_.runs.find(id.run);
-        if (run == cluster_.runs.end() || !cluster_.ledger.live_attempts().contains(id)) continue;
+        if (run == cluster_.runs.end() || !cluster_.index.live_attempts().contains(id)) continue;
         for (std::size_t rank = 0; rank < found->second.workers.size(); ++rank) {
             rtrain::add(given_back_, demand_of(run->second, rank));
             given_back_on_.insert(found->second.workers[rank].seat.node);
@@ -139,14 +139,14 @@ void Change::count_given_back() {
 void Change::settle() {
     if (stale_.nodes.empty() && stale_.runs.empty() && stale_.attempts.empty() && !queues_) return;
     count_given_back();
-    cluster_.ledger.update(cluster_, stale_);
+    cluster_.index.update(cluster_, stale_);
     stale_ = {};
     if (!cluster_.queues.rules.empty()) charge();
 }
 
 // What a queue holds has changed: until now it held what its record says.
 void Change::charge() {
-    for (const auto& [queue, held] : cluster_.ledger.held()) {
+    for (const auto& [queue, held] : cluster_.index.held()) {
         const auto known = cluster_.use.find(queue);
         if (known == cluster_.use.end() ? held.empty() : recorded_as(known->second.held, held)) continue;
         QueueUse before = known == cluster_.use.end() ? QueueUse{} : known->second;

@@ -16,7 +16,7 @@ class Change {
     Change(Cluster& cluster, Time now) : cluster_(cluster), now_(now) {}
 
     const Cluster& seen() const { return cluster_; }
-    Ledger& ledger() { return cluster_.ledger; }
+    ClusterIndex& index() { return cluster_.index; }
     Time now() const { return now_; }
 
     // The record itself, to be changed; it is saved as it is when the event has been dealt with.
@@ -37,7 +37,7 @@ class Change {
     void erase(const CheckpointKey& key);
     void renumber(AttemptId from, std::uint32_t number);  // a claim took a higher number
     void configure(const Queues& queues);
-    void settle();  // brings the ledger, and the queues' use, to what the records say now
+    void settle();  // brings the cluster index, and the queues' use, to what the records say now
 
     void act(Effect effect) { out_.act.push_back(std::move(effect)); }
     void note(const std::string& text);  // several become one line
@@ -45,7 +45,7 @@ class Change {
     void about(const NodeId& id) { out_.about_node = id; }
     void created(RunId id) { out_.created = id; }
     void refuse(Error error) { out_.refused = std::move(error); }
-    void look_for_room() { room_ = true; }  // something was freed, came, or waits: a scheduling pass is due
+    void look_for_room() { room_ = true; }  // something was freed, came, or waits: a scheduling cycle is due
     void nodes_changed() { nodes_ = room_ = true; }
     bool refused() const { return out_.refused.has_value(); }
     bool room_looked_for() const { return room_; }
@@ -67,7 +67,7 @@ class Change {
     Time now_;
     Decision out_;
     bool meta_ = false, room_ = false, nodes_ = false, queues_ = false;
-    Ledger::Stale stale_;
+    ClusterIndex::Stale stale_;
     Sums given_back_;
     std::set<NodeId> given_back_on_;
     std::set<std::string> touched_use_;

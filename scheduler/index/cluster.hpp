@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/index/ledger.hpp"
+#include "scheduler/index/cluster_index.hpp"
 #include "scheduler/model/records.hpp"
 
 namespace rtrain {
@@ -19,7 +19,7 @@ struct Cluster {
     std::map<CheckpointKey, Checkpoint> checkpoints;
     Queues queues;
     std::map<std::string, QueueUse> use;  // of configured queues
-    Ledger ledger;                        // follows from the records
+    ClusterIndex index;                   // follows from the records
     bool operator==(const Cluster&) const = default;
 };
 

@@ -47,10 +47,10 @@ bool waits_for_others(const Cluster& cluster, const Run& run) {
 }
 
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node) {
-    Ledger made;
-    const auto& live = in_step(cluster, made).on_node(node);
+    ClusterIndex scratch;
+    const auto& live = in_step(cluster, scratch).on_node(node);
     std::vector<AttemptId> ids;
-    for (const AttemptId id : live) {  // the ledger is as old as the last settling
+    for (const AttemptId id : live) {  // the cluster index is as old as the last settling
         const auto found = cluster.attempts.find(id);
         if (found != cluster.attempts.end() && !terminal(found->second.state)) ids.push_back(id);
     }

@@ -1,4 +1,4 @@
-// What the ledger lists: who waits, in which line, for what shape of gang, and who will give nodes back.
+// What the cluster index lists: who waits, in which line, for what shape of gang, and who will give nodes back.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "scheduler/model/records.hpp"
-#include "scheduler/placement/kept_nodes.hpp"
+#include "scheduler/placement/reserved_nodes.hpp"
 
 namespace rtrain {
 
@@ -17,9 +17,9 @@ struct Shape {
     GangRequest gang;  // with the nodes that the run avoids
     Sums total;        // of all bundles
     std::uint32_t waiting = 0;
-    std::map<Doors, UniformGang> uniform{};  // where the index of free slots answers for it
-    bool unlike = false;                     // it never does: every node is looked at
-    std::map<Doors, std::uint64_t> full{};   // where there was no room, and the gains known then
+    std::map<ReservationMask, UniformGang> uniform{};  // where the index of free slots answers for it
+    bool unlike = false;                               // it never does: every node is looked at
+    std::map<ReservationMask, std::uint64_t> full{};   // where there was no room, and the gains known then
 };
 
 struct Waiter {  // a run that waits, in order of age
@@ -27,7 +27,7 @@ struct Waiter {  // a run that waits, in order of age
     RunId id;
     auto operator<=>(const Waiter&) const = default;
 };
-struct LedgerBatch {  // those of one line and one shape
+struct WaitingBatch {  // those of one line and one shape
     std::set<Waiter> by_age;
     std::set<std::pair<Duration, RunId>> by_length;  // of their wall_time limits; without one: for ever
 };

@@ -51,26 +51,24 @@ void recover(Change& change, const Attempt& attempt) {
     if (attempt.first_failure && policy.avoid_bad_nodes && attempt.counted)
         avoid(change, run.id, attempt.workers[attempt.first_failure->value].seat.node);
     if (attempt.counted) ++run.failures;
-    if (attempt.counted && policy.max_failures >= 0 && run.failures > static_cast<std::uint32_t>(policy.max_failures)) {
-        const std::string allowed = std::to_string(policy.max_failures);
+    const auto allowed = static_cast<std::uint32_t>(std::max(policy.max_failures, 0));
+    if (attempt.counted && policy.max_failures >= 0 && run.failures > allowed)
         return end_run(
             change, run.id, RunState::failed,
-            attempt.cause + " (failure " + std::to_string(run.failures) + ", failure.max_failures is " + allowed + ")");
-    }
-    if (policy.fail_fast) return end_run(change, run.id, RunState::failed, attempt.cause + " (failure.fail_fast)");
+            reasons::FailuresSpent{.failures = run.failures, .max_failures = allowed, .cause = {attempt.cause}});
+    if (policy.fail_fast) return end_run(change, run.id, RunState::failed, reasons::FailFast{.cause = {attempt.cause}});
     const std::uint32_t beginnings = beginnings_failed(change.seen(), run.id);
     if (!attempt.counted && beginnings >= limits::failed_starts)
         return end_run(change, run.id, RunState::failed,
-                       attempt.cause + " (" + std::to_string(beginnings) + " attempts in a row could not be " +
-                           (port_was_taken(attempt) ? "begun)" : "prepared)"));
+                       reasons::StartsFailed{
+                           .attempts = beginnings, .prepared = port_was_taken(attempt), .cause = {attempt.cause}});
     run.state = RunState::recovering;
     run.reason = attempt.cause;
     const bool shrinks = run.spec.elastic && attempt.end_as == AttemptState::lost && !attempt.counted;
     run.retry_at = change.now();
-    if (shrinks) return change.note(run.name + " goes on with the workers that fit");
+    if (shrinks) return change.note(notes::shrinks(run));
     run.retry_at = change.now() + backoff(policy, attempt.counted ? run.failures : beginnings);
-    change.note(run.name + " waits " + std::to_string((run.retry_at - change.now()).ms) +
-                " ms before its next attempt");
+    change.note(notes::backoff(run, run.retry_at - change.now()));
 }
 
 void finish_attempt(Change& change, AttemptId id) {
@@ -85,9 +83,9 @@ void finish_attempt(Change& change, AttemptId id) {
         end_run(change, id.run, RunState::succeeded, attempt.cause);
     } else if (run.state == RunState::stopping || !run.stop_by.empty()) {
         const bool asked = !run.stop_by.empty();
-        const std::string before = "stopped by " + run.stop_by + ", its attempt had ended: " + attempt.cause;
         const bool stopping = run.state == RunState::stopping;
-        end_run(change, id.run, asked ? RunState::stopped : RunState::failed, stopping ? run.reason : before);
+        const Reason reason = stopping ? run.reason : reasons::StoppedBy{.user = run.stop_by, .cause = {attempt.cause}};
+        end_run(change, id.run, asked ? RunState::stopped : RunState::failed, reason);
     } else if (attempt.end_as == AttemptState::stopped) {
         place_anew(change, attempt);
     } else {
@@ -109,7 +107,7 @@ void place_attempt(Change& change, RunId id, const Seats& seats) {
     Run& run = change.edit(id);
     if (run.started.ms != 0 && waits_for_others(change.seen(), run)) {
         const Attempt& left = change.seen().attempts.at({.run = id, .number = run.attempts});
-        run.gave_way.ms += (change.now() - left.ended_at).ms;
+        run.without_seats.ms += (change.now() - left.ended_at).ms;
     }
     const auto before = change.seen().attempts.find({.run = id, .number = run.attempts});
     const bool has_grown = before != change.seen().attempts.end() && seats.size() > before->second.workers.size();
@@ -133,26 +131,24 @@ void place_attempt(Change& change, RunId id, const Seats& seats) {
             static_cast<std::uint32_t>(std::find(nodes.begin(), nodes.end(), worker.seat.node) - nodes.begin());
     }
     run.state = RunState::starting;
-    run.reason.clear();
+    run.reason = {};
     run.retry_at = {};
     run.nodes_reserved.clear();
     run.reserved_from = {};
     change.about(id);
-    change.note(run.name + " attempt " + std::to_string(attempt.id.number) + " placed on " +
-                std::to_string(attempt.nodes_waiting.size()) + " node(s), rank 0 on " +
-                attempt.nodes_waiting.front().value);
+    change.note(notes::placed(run.name, attempt));
     for (const NodeId& node : attempt.nodes_waiting) prepare_node(change, attempt, node);
     change.add(std::move(attempt));
 }
 
-void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const std::string& why) {
+void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const Reason& why) {
     const auto run = change.seen().runs.find(attempt.id.run);
     const Duration grace = run == change.seen().runs.end() ? Duration{10'000} : run->second.spec.stop_grace;
     change.act(StopAttempt{
         .attempt = attempt.id, .incarnation = attempt.incarnation, .node = node, .grace = grace, .why = why});
 }
 
-void begin_stop(Change& change, AttemptId id, AttemptState end_as, const std::string& cause) {
+void begin_stop(Change& change, AttemptId id, AttemptState end_as, const Reason& cause) {
     Attempt& attempt = change.edit(id);
     attempt.state = AttemptState::stopping;
     attempt.end_as = end_as;
@@ -167,10 +163,10 @@ void begin_stop(Change& change, AttemptId id, AttemptState end_as, const std::st
     if (attempt.nodes_waiting.empty()) finish_attempt(change, id);
 }
 
-void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const std::string& cause, Counts counts) {
+void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const Reason& cause, Counts counts) {
     change.edit(id).counted = counts == Counts::yes;
     change.about(id.run);
-    change.note(name_of(change.seen(), id.run) + " attempt " + std::to_string(id.number) + ": " + cause);
+    change.note(notes::failed(name_of(change.seen(), id.run), id, cause));
     begin_stop(change, id, end_as, cause);
 }
 
@@ -185,7 +181,7 @@ void node_is_empty(Change& change, AttemptId id, const NodeId& node) {
     if (last && seen.started_at.ms != 0) stop_on_node(change, seen, coordinates, seen.cause);
 }
 
-void end_run(Change& change, RunId id, RunState state, const std::string& reason) {
+void end_run(Change& change, RunId id, RunState state, const Reason& reason) {
     Run& run = change.edit(id);
     run.state = state;
     run.reason = reason;
@@ -195,7 +191,7 @@ void end_run(Change& change, RunId id, RunState state, const std::string& reason
     run.nodes_reserved.clear();
     run.reserved_from = {};
     change.about(id);
-    change.note(run.name + " is " + to_text(state) + (reason.empty() ? "" : ": " + reason));
+    change.note(notes::ended(run));
     change.look_for_room();
     settle_dependents(change, id, state);
     settle_array(change, run);

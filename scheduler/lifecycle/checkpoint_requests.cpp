@@ -1,6 +1,6 @@
 // A running attempt is asked for a checkpoint, and something follows its next commit: nothing (an operator asked), a
 // stop of the run, or the end of this attempt and another one of another size or on other nodes. One ask is pending at
-// a time: a stronger reason (the later one in AskReason) takes a weaker one's place. With a deadline what follows
+// a time: a stronger reason (the later one in RequestReason) takes a weaker one's place. With a deadline what follows
 // happens then in any case. Nothing that was committed is ever lost by it: the next attempt starts from the newest
 // commit.
 #include <algorithm>
@@ -13,156 +13,149 @@ namespace rtrain::core {
 namespace {
 
 void tell_node(Change& change, const Attempt& attempt, const NodeId& node) {
-    const CheckpointAsk& ask = *attempt.ask;
-    AskCheckpoint order{
-        .attempt = attempt.id, .node = node, .reason = ask.reason, .workers = ask.workers, .asked = ask.asked};
-    if (ask.deadline) order.left = Duration{std::max<std::int64_t>((*ask.deadline - change.now()).ms, 0)};
+    const CheckpointRequest& request = *attempt.request;
+    RequestCheckpoint order{.attempt = attempt.id,
+                            .node = node,
+                            .reason = request.reason,
+                            .workers = request.workers,
+                            .asked = request.asked};
+    if (request.deadline) order.left = Duration{std::max<std::int64_t>((*request.deadline - change.now()).ms, 0)};
     change.act(std::move(order));
 }
 
-// Without an attempt that could be lost: what follows the ask.
-std::string what_follows(const CheckpointAsk& ask) {
-    switch (ask.reason) {
-        case AskReason::by_operator:
-            return "goes on";
-        case AskReason::resize:
-            return "resizes to " + std::to_string(ask.workers) + " workers";
-        case AskReason::drain:
-        case AskReason::preemption:
-            return "is moved";
-        case AskReason::stop:
-            return "stops";
-    }
-    return "";
+bool is_preemption(const CheckpointRequest& request) {
+    return request.preemptor.value != 0 || request.reason == RequestReason::preemption;
 }
 
-bool gives_way(const CheckpointAsk& ask) { return ask.room_for.value != 0 || ask.reason == AskReason::preemption; }
-
 // What it was asked for before others wanted its room.
-void ask_as_before(Change& change, AttemptId id) {
-    ask_if_draining(change, id);
+void request_as_before(Change& change, AttemptId id) {
+    request_if_draining(change, id);
     const Attempt& attempt = change.seen().attempts.at(id);
     const Run& run = change.seen().runs.at(id.run);
     const bool grows = run.spec.elastic && run.workers_asked > attempt.workers.size();  // that comes by itself
-    if (asks_pending(attempt) || run.workers_asked == 0 || run.workers_asked == attempt.workers.size() || grows) return;
-    CheckpointAsk ask{.reason = AskReason::resize,
-                      .why = "asked for " + std::to_string(run.workers_asked) + " workers instead of " +
-                             std::to_string(attempt.workers.size()),
-                      .workers = run.workers_asked};
-    if (run.resize_within) ask.deadline = change.now() + *run.resize_within;
-    ask_checkpoint(change, id, std::move(ask));
+    if (request_pending(attempt) || run.workers_asked == 0 || run.workers_asked == attempt.workers.size() || grows)
+        return;
+    CheckpointRequest request{
+        .reason = RequestReason::resize,
+        .why = reasons::ResizeRequested{.user = {},
+                                        .workers = run.workers_asked,
+                                        .instead_of = static_cast<std::uint32_t>(attempt.workers.size())},
+        .workers = run.workers_asked};
+    if (run.resize_within) request.deadline = change.now() + *run.resize_within;
+    request_checkpoint(change, id, std::move(request));
 }
 
 // Its room is not wanted any more.
-void stays(Change& change, AttemptId id) {
+void withdraw_request(Change& change, AttemptId id) {
     Attempt& attempt = change.edit(id);
     change.about(id.run);
     change.look_for_room();
-    if (attempt.ask->reason == AskReason::stop) {  // as its user wished: at its next commit
-        attempt.ask->deadline.reset();
-        attempt.ask->room_for = {};
-        change.note(name_of(change.seen(), id.run) + " has until its next checkpoint: nobody needs its room any more");
+    if (attempt.request->reason == RequestReason::stop) {  // as its user wished: at its next commit
+        attempt.request->deadline.reset();
+        attempt.request->preemptor = {};
+        change.note(notes::until_next_checkpoint(name_of(change.seen(), id.run)));
         for (const NodeId& node : nodes_of(attempt)) tell_node(change, attempt, node);
         return;
     }
-    attempt.ask.reset();
-    change.note(name_of(change.seen(), id.run) + " stays: nobody needs its room any more");
-    ask_as_before(change, id);
+    attempt.request.reset();
+    change.note(notes::not_preempted(name_of(change.seen(), id.run)));
+    request_as_before(change, id);
 }
 
 }  // namespace
 
-void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask) {
+void request_checkpoint(Change& change, AttemptId id, CheckpointRequest request) {
     Attempt& attempt = change.edit(id);
-    if (asks_pending(attempt) && attempt.ask->reason > ask.reason) return;  // more follows that one
-    if (asks_pending(attempt) && attempt.ask->room_for.value != 0 && ask.room_for.value == 0) change.look_for_room();
-    const bool again =
-        asks_pending(attempt) && attempt.ask->reason == ask.reason && attempt.ask->workers == ask.workers;
-    ask.asked = again ? attempt.ask->asked : change.now();  // a commit that answers the first answers both
-    attempt.ask = std::move(ask);
+    if (request_pending(attempt) && attempt.request->reason > request.reason) return;  // more follows that one
+    if (request_pending(attempt) && attempt.request->preemptor.value != 0 && request.preemptor.value == 0)
+        change.look_for_room();
+    const bool again = request_pending(attempt) && attempt.request->reason == request.reason &&
+                       attempt.request->workers == request.workers;
+    request.asked = again ? attempt.request->asked : change.now();  // a commit that answers the first answers both
+    attempt.request = std::move(request);
     change.about(id.run);
-    change.note(name_of(change.seen(), id.run) + " is asked for a checkpoint, then it " + what_follows(*attempt.ask) +
-                ": " + attempt.ask->why);
+    change.note(notes::checkpoint_requested(name_of(change.seen(), id.run), *attempt.request));
     for (const NodeId& node : nodes_of(attempt)) tell_node(change, attempt, node);
 }
 
-void repeat_ask(Change& change, const Attempt& attempt, const NodeId& node) {
-    if (asks_pending(attempt)) tell_node(change, attempt, node);
+void repeat_request(Change& change, const Attempt& attempt, const NodeId& node) {
+    if (request_pending(attempt)) tell_node(change, attempt, node);
 }
 
 // The attempt ends here, and what it was asked for follows once its nodes are empty (finish_attempt).
-void leave(Change& change, AttemptId id) {
-    const CheckpointAsk& ask = *change.seen().attempts.at(id).ask;
-    const std::string why = ask.why;
-    if (ask.reason == AskReason::stop) return stop_run(change, id.run, AttemptState::stopped, why);
+void end_for_request(Change& change, AttemptId id) {
+    const CheckpointRequest& request = *change.seen().attempts.at(id).request;
+    const Reason why = request.why;
+    if (request.reason == RequestReason::stop) return stop_run(change, id.run, AttemptState::stopped, why);
     Run& run = change.edit(id.run);
-    if (ask.reason == AskReason::resize) run.state = RunState::resizing;
+    if (request.reason == RequestReason::resize) run.state = RunState::resizing;
     run.reason = why;
     change.about(id.run);
-    change.note(run.name + " attempt " + std::to_string(id.number) + " ends, its run " + what_follows(ask) + ": " +
-                why);
+    change.note(notes::ends_for(run.name, id, request));
     begin_stop(change, id, AttemptState::stopped, why);
 }
 
 // A checkpoint that was on its way when it was asked for holds nothing of what was trained since: who leaves with it
 // would lose that while there is time for another.
-void commit_answers(Change& change, AttemptId id, std::optional<Time> answers) {
-    if (!asks_pending(change.seen().attempts.at(id))) return;
-    if (answers && *answers != change.seen().attempts.at(id).ask->asked) return;
-    if (change.seen().attempts.at(id).ask->reason == AskReason::by_operator) {
-        change.edit(id).ask.reset();
+void fulfil_request(Change& change, AttemptId id, std::optional<Time> answers) {
+    if (!request_pending(change.seen().attempts.at(id))) return;
+    if (answers && *answers != change.seen().attempts.at(id).request->asked) return;
+    if (change.seen().attempts.at(id).request->reason == RequestReason::by_operator) {
+        change.edit(id).request.reset();
         return;
     }
     const Attempt& attempt = change.seen().attempts.at(id);
-    const bool for_others = gives_way(*attempt.ask) && attempt.ask->reason != AskReason::stop;
-    std::size_t looks = asks_looked_at(change.seen());
-    if (for_others && !still_wanted_by(change, attempt, looks)) return stays(change, id);
-    if (attempt.ask->reason == AskReason::resize && !still_resizes(change, attempt)) return;
-    if (attempt.ask->reason == AskReason::drain && !still_moves(change, attempt)) return;
-    leave(change, id);
+    const bool for_others = is_preemption(*attempt.request) && attempt.request->reason != RequestReason::stop;
+    std::size_t looks = requests_looked_at(change.seen());
+    if (for_others && !find_preemptor(change, attempt, looks)) return withdraw_request(change, id);
+    if (attempt.request->reason == RequestReason::resize && !still_resizes(change, attempt)) return;
+    if (attempt.request->reason == RequestReason::drain && !still_moves(change, attempt)) return;
+    end_for_request(change, id);
 }
 
-void enforce_asks(Change& change) {
-    std::size_t looks = asks_looked_at(change.seen());
-    for (const AttemptId id : change.seen().ledger.asked_until(change.now())) {
-        if (!asks_pending(change.seen().attempts.at(id))) continue;  // its run has reached a limit
+void enforce_requests(Change& change) {
+    std::size_t looks = requests_looked_at(change.seen());
+    for (const AttemptId id : change.seen().index.requests_due(change.now())) {
+        if (!request_pending(change.seen().attempts.at(id))) continue;  // its run has reached a limit
         const Attempt& attempt = change.seen().attempts.at(id);
-        if (gives_way(*attempt.ask) && !still_wanted_by(change, attempt, looks)) {
-            stays(change, id);
+        if (is_preemption(*attempt.request) && !find_preemptor(change, attempt, looks)) {
+            withdraw_request(change, id);
             continue;
         }
-        if (attempt.ask->reason == AskReason::resize && !still_resizes(change, attempt)) continue;
-        change.note(name_of(change.seen(), id.run) + " committed no checkpoint until the deadline");
-        leave(change, id);
+        if (attempt.request->reason == RequestReason::resize && !still_resizes(change, attempt)) continue;
+        change.note(notes::no_checkpoint_in_time(name_of(change.seen(), id.run)));
+        end_for_request(change, id);
     }
 }
 
-void withdraw_asks(Change& change) {
-    std::size_t looks = asks_looked_at(change.seen());
-    const Ledger& ledger = change.seen().ledger;
-    for (const AttemptId id : ledger.asked_until(unknown_end)) {
+void withdraw_requests(Change& change) {
+    std::size_t looks = requests_looked_at(change.seen());
+    const ClusterIndex& index = change.seen().index;
+    for (const AttemptId id : index.requests_due(unknown_end)) {
         const Attempt& attempt = change.seen().attempts.at(id);
-        if (!asks_pending(attempt) || attempt.ask->room_for.value == 0 || ledger.waits(attempt.ask->room_for)) continue;
-        const auto wanted_by = still_wanted_by(change, attempt, looks);
-        if (!wanted_by) {
-            stays(change, id);
+        if (!request_pending(attempt) || attempt.request->preemptor.value == 0 ||
+            index.waits(attempt.request->preemptor))
+            continue;
+        const auto preemptor = find_preemptor(change, attempt, looks);
+        if (!preemptor) {
+            withdraw_request(change, id);
             continue;
         }
-        CheckpointAsk& ask = *change.edit(id).ask;
-        ask.room_for = *wanted_by;
-        if (ask.reason != AskReason::stop) ask.why = gives_way_to(change.seen().runs.at(*wanted_by));
+        CheckpointRequest& request = *change.edit(id).request;
+        request.preemptor = *preemptor;
+        if (request.reason != RequestReason::stop) request.why = preempted_by(change.seen().runs.at(*preemptor));
     }
 }
 
 // The attempt was ended by us, not by a failure: its run is placed anew at once, and nothing is counted against it.
 void place_anew(Change& change, const Attempt& attempt) {
     Run& run = change.edit(attempt.id.run);
-    const bool preempted = attempt.ask && attempt.ask->reason == AskReason::preemption;
+    const bool preempted = attempt.request && attempt.request->reason == RequestReason::preemption;
     run.state = preempted ? RunState::queued : RunState::recovering;
     run.reason = attempt.cause;
     // One that gave way stands aside until the other has taken the room: it may be before it in the queue, take the
     // room again, and be asked again.
-    run.retry_at = preempted ? change.now() + limits::stands_aside : change.now();
+    run.retry_at = preempted ? change.now() + limits::yields_position : change.now();
     change.look_for_room();
 }
 
@@ -176,12 +169,12 @@ void on(Change& change, const RunCheckpointAsked& event) {
              "run " + found->second.name + " is " + to_text(found->second.state) + ", no worker of it trains",
              "rtrain describe " + found->second.name});
     change.about(event.run);
-    if (asks_pending(*attempt)) {  // it is asked for one already: said again
-        for (const NodeId& node : nodes_of(*attempt)) repeat_ask(change, *attempt, node);
+    if (request_pending(*attempt)) {  // it is asked for one already: said again
+        for (const NodeId& node : nodes_of(*attempt)) repeat_request(change, *attempt, node);
         return;
     }
-    CheckpointAsk ask{.reason = AskReason::by_operator, .why = "asked by " + event.by};
-    ask_checkpoint(change, attempt->id, std::move(ask));
+    CheckpointRequest request{.reason = RequestReason::by_operator, .why = reasons::RequestedBy{.user = event.by}};
+    request_checkpoint(change, attempt->id, std::move(request));
 }
 
 }  // namespace rtrain::core

@@ -61,8 +61,7 @@ void note_earlier(Change& change, RunId id, const std::vector<CheckpointKey>& go
     if (names.empty()) return;
     const Run& run = change.seen().runs.at(id);
     change.about(id);
-    change.note(run.name + " deletes checkpoints of the earlier runs of its name: " + names +
-                " (num_to_keep: " + std::to_string(*run.spec.retention.num_to_keep) + ")");
+    change.note(notes::deletes_earlier(run, names));
 }
 
 // Kept: the best num_to_keep, the latest (of a run that succeeded only if it is to stay), what a live attempt started
@@ -108,8 +107,7 @@ static void retain(Change& change, RunId id, const std::map<std::string, double>
     retain(change, id);
     if (retention.num_to_keep && run.checkpoints == *retention.num_to_keep + 1ul &&
         !ranked(retention, counted_ones(change.seen(), id)))
-        change.note("none of its checkpoints has the metric " + retention.score_attribute +
-                    ", by which they are ranked: none is deleted until one has");
+        change.note(notes::no_score(retention.score_attribute));
 }
 
 void repeat_deletions(Change& change, const NodeId& node) {
@@ -154,9 +152,9 @@ void on(Change& change, const CheckpointCommitted& event) {
                           .earlier = false,
                           .spared = false});
     change.about(id);
-    change.note(run.name + " committed " + event.directory);
+    change.note(notes::committed(run, event.directory));
     retain(change, id, event.metrics);
-    if (newest) commit_answers(change, attempt->id, event.answers);
+    if (newest) fulfil_request(change, attempt->id, event.answers);
 }
 
 void on(Change& change, const CheckpointValidated& event) {
@@ -168,7 +166,7 @@ void on(Change& change, const CheckpointValidated& event) {
     for (const auto& [name, value] : event.metrics)
         if (std::isfinite(value)) checkpoint.metrics[name] = value;
     change.about(event.run);
-    change.note(event.directory + (event.pending ? " is to be validated" : " was validated"));
+    change.note(notes::validated(event));
     retain(change, event.run, event.metrics);
 }
 
@@ -178,7 +176,7 @@ void on(Change& change, const CheckpointDeleted& event) {
     const auto known = change.seen().checkpoints.find(key);
     if (known == change.seen().checkpoints.end() || !known->second.deleting) return;
     change.about(event.run);
-    change.note(event.directory + " was deleted");
+    change.note(notes::deleted(event.directory));
     const Run& run = change.seen().runs.at(event.run);
     for (const auto& [id, other] : change.seen().runs)  // one directory: it is gone for every run of the name
         if (other.name == run.name && other.storage_path == run.storage_path)

@@ -10,8 +10,6 @@ bool satisfied(const After& after, RunState state) {
     return state == RunState::succeeded || (terminal(state) && after.what == AfterWhat::ended);
 }
 
-const char* to_do(const After& after) { return after.what == AfterWhat::succeeded ? " to succeed" : " to end"; }
-
 bool waits_for(const Run& run, RunId other) {
     return !terminal(run.state) &&
            std::any_of(run.after.begin(), run.after.end(), [&](const After& one) { return one.run == other; });
@@ -38,28 +36,20 @@ std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec) {
     return waits;
 }
 
-std::string after_text(const Cluster& cluster, const Run& run) {
-    std::string text;
-    for (const After& one : run.after)
-        text += (text.empty() ? "waits for " : " and for ") + name_of(cluster, one.run) + to_do(one);
-    return text;
-}
-
 void settle_dependents(Change& change, RunId id, RunState state) {
-    for (const RunId other : change.seen().ledger.dependents(id)) {
+    for (const RunId other : change.seen().index.dependents(id)) {
         if (!waits_for(change.seen().runs.at(other), id)) continue;
         Run& run = change.edit(other);
         const bool lost = std::any_of(run.after.begin(), run.after.end(),
                                       [&](const After& one) { return one.run == id && !satisfied(one, state); });
         if (lost) {
             const RunState end = state == RunState::stopped ? RunState::stopped : RunState::failed;
-            end_run(change, other, end,
-                    "it was to start after " + name_of(change.seen(), id) + ", which is " + to_text(state));
+            end_run(change, other, end, reasons::PredecessorEnded{.name = name_of(change.seen(), id), .state = state});
             continue;
         }
         std::erase_if(run.after, [&](const After& one) { return one.run == id; });
         run.reason = held_back(change.seen(), run);
-        if (run.reason.empty()) run.let_go = change.now();
+        if (run.reason.none()) run.let_go = change.now();
         change.look_for_room();
     }
 }
@@ -67,20 +57,25 @@ void settle_dependents(Change& change, RunId id, RunState state) {
 // A member of a job array has ended: the next one that was held back may be placed.
 void settle_array(Change& change, const Run& ended) {
     if (ended.array.empty() || ended.array_parallel == 0 || ended.array_waits) return;
-    const auto next = change.seen().ledger.next_of(ended.array, ended.user);
+    const auto next = change.seen().index.next_of(ended.array, ended.user);
     if (!next || terminal(change.seen().runs.at(*next).state)) return;
     Run& run = change.edit(*next);
     run.array_waits = false;
     run.reason = held_back(change.seen(), run);
-    if (run.reason.empty()) run.let_go = change.now();
+    if (run.reason.none()) run.let_go = change.now();
     change.settle();  // another one that ends in this very event lets the one behind it go
     change.look_for_room();
 }
 
-std::string held_back(const Cluster& cluster, const Run& run) {
-    if (!run.after.empty()) return after_text(cluster, run);
-    if (!run.array_waits) return "";
-    return "array " + run.array + " runs at most " + std::to_string(run.array_parallel) + " at a time";
+Reason held_back(const Cluster& cluster, const Run& run) {
+    if (!run.after.empty()) {
+        reasons::AfterRuns reason;
+        for (const After& one : run.after)
+            reason.runs.push_back({.name = name_of(cluster, one.run), .until = one.what});
+        return reason;
+    }
+    if (!run.array_waits) return {};
+    return reasons::ArrayLimit{.array = run.array, .parallel = run.array_parallel};
 }
 
 }  // namespace rtrain::core

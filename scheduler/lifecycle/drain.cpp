@@ -19,9 +19,9 @@ bool fits_elsewhere(Change& change, const Attempt& attempt) {
     return place_largest(nodes, gang, workers_min(run)).answer.verdict == Verdict::feasible_now;
 }
 
-CheckpointAsk asked_by(const Node& node) {
-    return {.reason = AskReason::drain,
-            .why = "node " + node.id.value + " drains, " + node.state_reason,
+CheckpointRequest drain_request(const Node& node) {
+    return {.reason = RequestReason::drain,
+            .why = reasons::NodeDrains{.node = node.id, .cause = {node.state_reason}},
             .deadline = node.drain_deadline};
 }
 
@@ -31,21 +31,22 @@ bool drains(const Cluster& cluster, const NodeId& id) {
 }
 
 // Of a run that does not train yet nothing is lost.
-void leave_unstarted(Change& change, AttemptId id, const Node& node) {
+void move_unstarted(Change& change, AttemptId id, const Node& node) {
     const Attempt& attempt = change.seen().attempts.at(id);
     if (!node.drain_deadline && !fits_elsewhere(change, attempt)) return;
-    change.edit(id).ask = asked_by(node);
-    leave(change, id);
+    change.edit(id).request = drain_request(node);
+    end_for_request(change, id);
 }
 
-void ask_to_leave(Change& change, AttemptId id, const Node& node) {
+void request_move(Change& change, AttemptId id, const Node& node) {
     const Attempt& attempt = change.seen().attempts.at(id);
     switch (attempt.state) {
         case AttemptState::placed:
         case AttemptState::starting:
-            return leave_unstarted(change, id, node);
+            return move_unstarted(change, id, node);
         case AttemptState::running:
-            if (change.seen().runs.at(id.run).spec.checkpoint_on_drain) ask_checkpoint(change, id, asked_by(node));
+            if (change.seen().runs.at(id.run).spec.checkpoint_on_drain)
+                request_checkpoint(change, id, drain_request(node));
             return;
         case AttemptState::stopping:
         case AttemptState::succeeded:
@@ -57,13 +58,13 @@ void ask_to_leave(Change& change, AttemptId id, const Node& node) {
 }
 
 // Its own node is in use again, and no other one of it drains: it stays.
-void cancel_leaving(Change& change, AttemptId id) {
+void cancel_move(Change& change, AttemptId id) {
     const Attempt& attempt = change.seen().attempts.at(id);
-    if (!asks_pending(attempt) || attempt.ask->reason != AskReason::drain) return;
+    if (!request_pending(attempt) || attempt.request->reason != RequestReason::drain) return;
     for (const NodeId& node : nodes_of(attempt))
         if (drains(change.seen(), node)) return;
-    change.edit(id).ask.reset();
-    change.note(name_of(change.seen(), id.run) + " stays where it is");
+    change.edit(id).request.reset();
+    change.note(notes::not_moved(name_of(change.seen(), id.run)));
 }
 
 // A program that ended by itself, with an exception, a wrong word on its command line, or more memory than there is,
@@ -101,21 +102,22 @@ std::vector<NodeFailure> telling_failures(const Cluster& cluster, const Node& no
     return telling;
 }
 
-std::string evidence(const Cluster& cluster, const std::vector<NodeFailure>& failures, std::size_t runs,
-                     const QuarantinePolicy& policy) {
-    std::string text = std::to_string(failures.size()) + " attempts of " + std::to_string(runs) +
-                       " runs failed here first within " + std::to_string(policy.window.ms / 60'000) +
-                       " min, none succeeded in between:";
+Reason evidence(const Cluster& cluster, const std::vector<NodeFailure>& failures, std::size_t runs,
+                const QuarantinePolicy& policy) {
+    reasons::Quarantined reason{.attempts = static_cast<std::uint32_t>(failures.size()),
+                                .runs = static_cast<std::uint32_t>(runs),
+                                .window = policy.window,
+                                .evidence = {}};
     const std::size_t shown = std::min<std::size_t>(failures.size(), 3);
     for (std::size_t i = failures.size() - shown; i < failures.size(); ++i) {
         const AttemptId id = failures[i].attempt;
         const Attempt& attempt = cluster.attempts.at(id);
-        std::string cause = attempt.cause.substr(0, attempt.cause.find('\n'));  // a traceback stands in `describe`
-        if (by_its_own_doing(attempt)) cause += "; the run went on without this node";
-        text += (i + shown == failures.size() ? " " : "; ") + name_of(cluster, id.run) + " attempt " +
-                std::to_string(id.number) + " (" + cause + ")";
+        reason.evidence.push_back({.run = name_of(cluster, id.run),
+                                   .attempt = id.number,
+                                   .went_on = by_its_own_doing(attempt),
+                                   .cause = {without_job_words(attempt.cause)}});  // they stand in `describe`
     }
-    return text;
+    return reason;
 }
 
 // A run that fails first on several nodes is its own fault.
@@ -154,12 +156,11 @@ void quarantine_on_evidence(Change& change, const NodeId& id) {
         return other.first != id && other.second.state == NodeState::ready;
     });
     if (node.state != NodeState::ready || last) return;  // the last node in use stays in use
-    const std::string why = evidence(change.seen(), failures, runs.size(), policy);
     Node& bad = change.edit(id);
     bad.state = NodeState::quarantined;
-    bad.state_reason = why;
+    bad.state_reason = evidence(change.seen(), failures, runs.size(), policy);
     change.about(id);
-    change.note("node " + id.value + " is QUARANTINED: " + why);
+    change.note(notes::quarantined(bad));
     change.nodes_changed();
 }
 
@@ -209,21 +210,21 @@ bool still_moves(Change& change, const Attempt& attempt) {
     return fits_elsewhere(change, attempt);
 }
 
-void ask_if_draining(Change& change, AttemptId id) {
+void request_if_draining(Change& change, AttemptId id) {
     for (const NodeId& node : nodes_of(change.seen().attempts.at(id)))
-        if (drains(change.seen(), node)) return ask_to_leave(change, id, change.seen().nodes.at(node));
+        if (drains(change.seen(), node)) return request_move(change, id, change.seen().nodes.at(node));
 }
 
 void enforce_drains(Change& change) {
-    for (const NodeId& node : change.seen().ledger.drained_until(change.now())) {
+    for (const NodeId& node : change.seen().index.drained_until(change.now())) {
         change.about(node);
-        change.note("the deadline of node " + node.value + " has come");
+        change.note(notes::drain_deadline(node));
         for (const AttemptId id : live_on(change.seen(), node)) {
             const Attempt& attempt = change.seen().attempts.at(id);
             if (attempt.state == AttemptState::stopping) continue;
-            const bool more = asks_pending(attempt) && attempt.ask->reason > AskReason::drain;
-            if (!more) change.edit(id).ask = asked_by(change.seen().nodes.at(node));
-            leave(change, id);
+            const bool more = request_pending(attempt) && attempt.request->reason > RequestReason::drain;
+            if (!more) change.edit(id).request = drain_request(change.seen().nodes.at(node));
+            end_for_request(change, id);
         }
         change.edit(node).drain_deadline.reset();
     }
@@ -234,13 +235,13 @@ void on(Change& change, const NodeDrained& event) {
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
     Node& node = change.edit(event.node);
     (node.state == NodeState::lost ? node.back_as : node.state) = NodeState::draining;
-    node.state_reason = "drained by " + event.by + (event.reason.empty() ? "" : ": " + event.reason);
+    node.state_reason = reasons::DrainedBy{.user = event.by, .text = event.reason};
     node.drain_deadline.reset();
     if (event.deadline) node.drain_deadline = change.now() + *event.deadline;
     change.about(event.node);
-    change.note("node " + event.node.value + " is DRAINING, " + node.state_reason);
+    change.note(notes::draining(node));
     change.nodes_changed();
-    for (const AttemptId id : live_on(change.seen(), event.node)) ask_to_leave(change, id, node);
+    for (const AttemptId id : live_on(change.seen(), event.node)) request_move(change, id, node);
 }
 
 void on(Change& change, const NodeUndrained& event) {
@@ -253,12 +254,12 @@ void on(Change& change, const NodeUndrained& event) {
         node.back_as = NodeState::ready;
     } else {
         node.state = NodeState::ready;
-        node.state_reason.clear();
+        node.state_reason = {};
     }
     change.about(event.node);
-    change.note("node " + event.node.value + " takes bundles again");
+    change.note(notes::in_use_again(event.node));
     change.nodes_changed();
-    for (const AttemptId id : live_on(change.seen(), event.node)) cancel_leaving(change, id);
+    for (const AttemptId id : live_on(change.seen(), event.node)) cancel_move(change, id);
 }
 
 }  // namespace rtrain::core

@@ -32,7 +32,7 @@ Quotas quotas_without(Change& change, const Attempt& attempt) {
 
 Quotas quotas_unused(const Cluster& cluster) {
     Quotas quotas(cluster);
-    for (const auto& [queue, held] : cluster.ledger.held()) quotas.uncount(queue, held);
+    for (const auto& [queue, held] : cluster.index.held()) quotas.uncount(queue, held);
     return quotas;
 }
 
@@ -77,22 +77,22 @@ std::uint32_t could_have(Change& change, const std::vector<NodeView>& open, cons
 // Once it has stopped, a waiting run of higher priority comes before it.
 bool would_lose_seats(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
-    Ledger& ledger = change.ledger();
-    if (ledger.waiting().empty() || ledger.waiting().begin()->first.priority <= run.spec.priority) return false;
+    ClusterIndex& index = change.index();
+    if (index.waiting().empty() || index.waiting().begin()->first.priority <= run.spec.priority) return false;
     Quotas now(change.seen());
     claim_lent(now, change);
     const Quotas then = quotas_without(change, attempt);
     const auto could_use_one = [&](const GangRequest& gang) {
         return std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
-            const NodeView* node = ledger.node(worker.seat.node);
+            const NodeView* node = index.node(worker.seat.node);
             return node != nullptr && node->state == NodeState::ready && could_use(*node, gang);
         });
     };
-    for (const auto& [line, batches] : ledger.waiting()) {
+    for (const auto& [line, batches] : index.waiting()) {
         if (line.priority <= run.spec.priority) break;  // higher ones come first
         for (const auto& [number, batch] : batches) {
-            const Shape& shape = ledger.shape(number);
-            if (shape.gang.driver || !ledger.ever(number) || then.refuses(line.queue, shape.total)) continue;
+            const Shape& shape = index.shape(number);
+            if (shape.gang.driver || !index.ever(number) || then.refuses(line.queue, shape.total)) continue;
             if (now.refuses(line.queue, shape.total) || could_use_one(shape.gang)) return true;
         }
     }
@@ -106,18 +106,18 @@ bool may_grow(const Run& run, const Attempt* attempt) {
 
 void grow(Change& change, RunId id, const Attempt& attempt, std::uint32_t workers) {
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
-    CheckpointAsk ask{.reason = AskReason::resize,
-                      .why = "there is room for " + counted(workers) + " instead of " + std::to_string(now),
-                      .workers = workers};
-    if (const auto within = change.seen().runs.at(id).resize_within) ask.deadline = change.now() + *within;
-    ask_checkpoint(change, attempt.id, std::move(ask));
+    CheckpointRequest request{.reason = RequestReason::resize,
+                              .why = reasons::RoomToGrow{.workers = workers, .instead_of = now},
+                              .workers = workers};
+    if (const auto within = change.seen().runs.at(id).resize_within) request.deadline = change.now() + *within;
+    request_checkpoint(change, attempt.id, std::move(request));
     change.edit(id).grow_since.reset();
 }
 
 void consider_growing(Change& change, RunId id, const std::vector<NodeView>& open, const MayHave& may_have) {
     const Run& run = change.seen().runs.at(id);
     const Attempt* attempt = live_attempt(change.seen(), id);
-    const bool may = may_grow(run, attempt) && !asks_pending(*attempt) && !would_lose_seats(change, *attempt);
+    const bool may = may_grow(run, attempt) && !request_pending(*attempt) && !would_lose_seats(change, *attempt);
     const std::uint32_t workers = may ? could_have(change, open, run, *attempt, may_have) : 0;
     if (!may || workers <= attempt->workers.size()) {
         if (run.grow_since) change.edit(id).grow_since.reset();
@@ -153,7 +153,7 @@ std::optional<Error> no_resize(const Run& run, std::uint32_t workers) {
     return std::nullopt;
 }
 
-std::string first_reasons(const PlacementAnswer& why) {
+std::string reasons_after_colon(const PlacementAnswer& why) {
     std::string text;
     for (std::size_t i = 0; i < why.reasons.size() && i < 3; ++i)
         text += (i == 0 ? ": " : "; ") + (why.reasons[i].node.value.empty() ? "" : why.reasons[i].node.value + ": ") +
@@ -165,7 +165,7 @@ std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uin
                                   const std::string& meanwhile) {
     const auto over = quotas.refuses(run.spec.queue, demand_of_all(run, workers));
     if (!over) return std::nullopt;
-    const std::string why = over->claimed ? to_text(*over)
+    const std::string why = over->claimed ? to_text(reason_of(*over))
                                           : "of the quota of queue \"" + over->queue + "\", " + to_text(over->quota) +
                                                 " " + over->resource + ", others hold " + to_text(over->held) +
                                                 ", and it would need " + to_text(over->asked);
@@ -193,7 +193,7 @@ std::optional<Error> no_room(Change& change, const Run& run, const Attempt& atte
     const PlacementAnswer why = placing::explain_briefly(nodes, gang);
     return Error{
         ErrorCode::unplaceable,
-        "there is no room for " + counted(workers) + " of run " + run.name + " " + meanwhile + first_reasons(why),
+        "there is no room for " + counted(workers) + " of run " + run.name + " " + meanwhile + reasons_after_colon(why),
         why.nearest_change.empty() ? "rtrain queue and rtrain nodes show who holds what" : why.nearest_change};
 }
 
@@ -209,7 +209,7 @@ std::optional<Error> never_room(Change& change, const Run& run, std::uint32_t wo
     const PlacementAnswer why = placing::explain_briefly(nodes, gang);
     return Error{ErrorCode::unplaceable,
                  "no present nodes could ever hold " + counted(workers) + " of run " + run.name + ", it still wants " +
-                     std::to_string(workers_max(run)) + first_reasons(why),
+                     std::to_string(workers_max(run)) + reasons_after_colon(why),
                  why.nearest_change.empty() ? "rtrain nodes shows what there is; ask again when nodes have joined"
                                             : why.nearest_change};
 }
@@ -223,9 +223,9 @@ void take_size(Change& change, RunId id, std::uint32_t workers) {
 
 // A size given up again: what was asked for it is not wanted any more.
 void drop_resize(Change& change, const Attempt& attempt) {
-    if (!asks_pending(attempt) || attempt.ask->reason != AskReason::resize) return;
-    if (attempt.ask->room_for.value != 0) change.look_for_room();  // who counted on it has to ask anew
-    change.edit(attempt.id).ask.reset();
+    if (!request_pending(attempt) || attempt.request->reason != RequestReason::resize) return;
+    if (attempt.request->preemptor.value != 0) change.look_for_room();  // who counted on it has to ask anew
+    change.edit(attempt.id).request.reset();
 }
 
 void resize_live(Change& change, const RunResizeAsked& event, const Attempt& attempt) {
@@ -240,39 +240,40 @@ void resize_live(Change& change, const RunResizeAsked& event, const Attempt& att
         change.edit(event.run).grow_since = Time{change.now().ms - run.spec.elastic->grow_after.ms};
         return change.look_for_room();
     }
-    CheckpointAsk ask{.reason = AskReason::resize,
-                      .why = event.by + " asked for " + counted(event.workers) + " instead of " + std::to_string(now),
-                      .workers = event.workers};
-    if (event.deadline) ask.deadline = change.now() + *event.deadline;
-    if (attempt.state == AttemptState::running) return ask_checkpoint(change, attempt.id, std::move(ask));
-    ask.asked = change.now();  // nothing has been trained yet
-    change.edit(attempt.id).ask = std::move(ask);
-    leave(change, attempt.id);
+    CheckpointRequest request{
+        .reason = RequestReason::resize,
+        .why = reasons::ResizeRequested{.user = event.by, .workers = event.workers, .instead_of = now},
+        .workers = event.workers};
+    if (event.deadline) request.deadline = change.now() + *event.deadline;
+    if (attempt.state == AttemptState::running) return request_checkpoint(change, attempt.id, std::move(request));
+    request.asked = change.now();  // nothing has been trained yet
+    change.edit(attempt.id).request = std::move(request);
+    end_for_request(change, attempt.id);
 }
 
 }  // namespace
 
 const std::vector<NodeView>& nodes_now(Change& change) {
     change.settle();
-    return change.seen().ledger.nodes();
+    return change.seen().index.nodes();
 }
 
 std::vector<NodeView> unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority) {
     change.settle();
-    Ledger& ledger = change.ledger();
-    std::vector<NodeView> open = ledger.nodes();
-    for (const RunId id : ledger.reserving()) {
+    ClusterIndex& index = change.index();
+    std::vector<NodeView> open = index.nodes();
+    for (const RunId id : index.reserving()) {
         const Run& run = change.seen().runs.at(id);
         if (run.spec.priority < priority) continue;
         std::erase_if(open, [&](const NodeView& node) {
             return std::binary_search(run.nodes_reserved.begin(), run.nodes_reserved.end(), node.id);
         });
     }
-    for (const auto& [line, batches] : ledger.waiting()) {
+    for (const auto& [line, batches] : index.waiting()) {
         if (line.priority < priority) break;  // higher ones come first
         for (const auto& [number, batch] : batches) {
-            const Shape& shape = ledger.shape(number);
-            if (shape.gang.driver || !ledger.ever(number) || quotas.refuses(line.queue, shape.total)) continue;
+            const Shape& shape = index.shape(number);
+            if (shape.gang.driver || !index.ever(number) || quotas.refuses(line.queue, shape.total)) continue;
             std::erase_if(open, [&](const NodeView& node) { return could_use(node, shape.gang); });
         }
     }
@@ -288,12 +289,12 @@ std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std:
 }
 
 void grow_elastic(Change& change, const std::vector<NodeView>& open, const MayHave& may_have) {
-    const std::set<RunId> ids = change.seen().ledger.elastic();
+    const std::set<RunId> ids = change.seen().index.elastic();
     for (const RunId id : ids) consider_growing(change, id, open, may_have);
 }
 
 bool some_may_grow(const Cluster& cluster) {
-    const auto& ids = cluster.ledger.elastic();
+    const auto& ids = cluster.index.elastic();
     return std::any_of(ids.begin(), ids.end(), [&](RunId id) {
         const Run& run = cluster.runs.at(id);
         return run.grow_since || may_grow(run, live_attempt(cluster, id));
@@ -304,17 +305,16 @@ bool some_may_grow(const Cluster& cluster) {
 // what it has, and its checkpoint is not in vain.
 bool still_resizes(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
-    if (attempt.ask->workers <= attempt.workers.size()) return true;
+    if (attempt.request->workers <= attempt.workers.size()) return true;
     const std::vector<NodeView> nodes = nodes_left_to(change, attempt, any_priority);
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
-    const std::uint32_t least = std::min(run.spec.elastic ? now + 1 : attempt.ask->workers, workers_max(run));
+    const std::uint32_t least = std::min(run.spec.elastic ? now + 1 : attempt.request->workers, workers_max(run));
     const auto over = quotas_without(change, attempt).refuses(run.spec.queue, demand_of_all(run, least));
     const Sized sized = place_largest(nodes, wanted_gang(run, workers_max(run)), least);
     if (!over && sized.answer.verdict == Verdict::feasible_now) return true;
-    change.note(run.name + " keeps " + counted(now) + ": the room for " + std::to_string(attempt.ask->workers) +
-                " has gone" + (over ? ", " + to_text(*over) : ""));
+    change.note(notes::size_kept(run.name, now, attempt.request->workers, over ? reason_of(*over) : Reason{}));
     if (!run.spec.elastic) change.edit(attempt.id.run).workers_asked = now;
-    change.edit(attempt.id).ask.reset();
+    change.edit(attempt.id).request.reset();
     return false;
 }
 
@@ -334,7 +334,7 @@ void on(Change& change, const RunResizeAsked& event) {
     take_size(change, event.run, event.workers);
     change.edit(event.run).resize_within = event.deadline;
     change.about(event.run);
-    change.note(run.name + " is to have " + counted(event.workers) + ", asked by " + event.by);
+    change.note(notes::size_requested(run.name, event.workers, event.by));
     if (attempt == nullptr)
         change.look_for_room();
     else if (attempt->state != AttemptState::stopping)

@@ -7,7 +7,8 @@
 
 #include "scheduler/index/change.hpp"
 #include "scheduler/model/derived.hpp"
-#include "scheduler/placement/kept_nodes.hpp"
+#include "scheduler/model/notes.hpp"
+#include "scheduler/placement/reserved_nodes.hpp"
 
 namespace rtrain::core {
 
@@ -16,23 +17,24 @@ class Quotas;
 // ---- steps of an attempt's life (attempts.cpp) ---------------------------------------------------------------------
 void place_attempt(Change& change, RunId run, const Seats& seats);
 void prepare_node(Change& change, const Attempt& attempt, const NodeId& node);
-void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const std::string& why);
-void begin_stop(Change& change, AttemptId id, AttemptState end_as, const std::string& cause);
+void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const Reason& why);
+void begin_stop(Change& change, AttemptId id, AttemptState end_as, const Reason& cause);
 enum class Counts { yes, no };  // against max_failures
-void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const std::string& cause, Counts counts);
+void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const Reason& cause, Counts counts);
 void node_is_empty(Change& change, AttemptId id, const NodeId& node);  // of a stopping attempt
-void end_run(Change& change, RunId id, RunState state, const std::string& reason);
+void end_run(Change& change, RunId id, RunState state, const Reason& reason);
 void avoid(Change& change, RunId run, const NodeId& node);
 
-// ---- asked for a checkpoint, and what follows it (asks.cpp)
-void ask_checkpoint(Change& change, AttemptId id, CheckpointAsk ask);  // of a running attempt; `asked` is filled in
-void repeat_ask(Change& change, const Attempt& attempt, const NodeId& node);
-void leave(Change& change, AttemptId id);  // what follows its ask, now
-// A commit of it has come, which answers the ask of that time (0: none; not told: any).
-void commit_answers(Change& change, AttemptId id, std::optional<Time> answers);
-void enforce_asks(Change& change);                        // deadlines
-void withdraw_asks(Change& change);                       // of those who gave way to a run that waits no longer
-void place_anew(Change& change, const Attempt& attempt);  // it has ended for its ask
+// ---- asked for a checkpoint, and what follows it (checkpoint_requests.cpp)
+void request_checkpoint(Change& change, AttemptId id,
+                        CheckpointRequest request);  // of a running attempt; `asked` is filled in
+void repeat_request(Change& change, const Attempt& attempt, const NodeId& node);
+void end_for_request(Change& change, AttemptId id);  // what follows its request, now
+// A commit of it has come, which fulfils the request of that time (0: none; not told: any).
+void fulfil_request(Change& change, AttemptId id, std::optional<Time> answers);
+void enforce_requests(Change& change);                    // deadlines
+void withdraw_requests(Change& change);                   // of those who gave way to a run that waits no longer
+void place_anew(Change& change, const Attempt& attempt);  // it has ended for its request
 
 // ---- elastic.cpp
 using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;                     // what its quota says
@@ -49,7 +51,7 @@ bool still_resizes(Change& change, const Attempt& attempt);  // at its commit, o
 // ---- drain.cpp
 Error no_such_node(const NodeId& node);                    // nodes.cpp
 bool still_moves(Change& change, const Attempt& attempt);  // at its commit
-void ask_if_draining(Change& change, AttemptId id);        // an attempt that begins to run
+void request_if_draining(Change& change, AttemptId id);    // an attempt that begins to run
 void enforce_drains(Change& change);                       // deadlines
 void judge_nodes(Change& change, const Attempt& attempt);  // at its end: evidence for and against its nodes
 
@@ -58,18 +60,18 @@ std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec);
 std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec);
 void settle_dependents(Change& change, RunId id, RunState state);  // `id` has ended
 void settle_array(Change& change, const Run& ended);
-std::string held_back(const Cluster& cluster, const Run& run);  // why it is not to be placed yet; empty: it is
+Reason held_back(const Cluster& cluster, const Run& run);  // why it is not to be placed yet; none: it is
 
 // ---- runs.cpp ------------------------------------------------------------------------------------------------------
 Error no_such_run(const Cluster& cluster, RunId run);
-void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& reason);
+void stop_run(Change& change, RunId id, AttemptState end_as, const Reason& reason);
 
 // ---- one per event ------------------------------------------------------------------------------------------------
 void on(Change& change, const HeadStarted& event);  // runs.cpp
 void on(Change& change, const RunSubmitted& event);
 void on(Change& change, const RunStopAsked& event);
 void on(Change& change, const RunRemoved& event);
-void on(Change& change, const RunCheckpointAsked& event);  // asks.cpp
+void on(Change& change, const RunCheckpointAsked& event);  // checkpoint_requests.cpp
 void on(Change& change, const RunResizeAsked& event);      // elastic.cpp
 void on(Change& change, const StopMetricReached& event);
 void on(Change& change, const TimePassed& event);
@@ -96,12 +98,13 @@ void retain(Change& change, RunId run);                     // decides which che
 void repeat_deletions(Change& change, const NodeId& node);  // those this node is to carry out
 
 // ---- preempt.cpp --------------------------------------------------------------------------------------------------
-// Asks others to give way until the waiting run fits on nodes behind open doors, if together they can make it fit and
+// Asks others to give way until the waiting run fits on nodes of the mask, if together they can make it fit and
 // it may take from them. Nothing: it will not fit. Else they have gone by that time: asked now, or before.
-struct RoomToCome {
-    bool asked_now = false;
+struct PreemptionRequested {
+    bool requested_now = false;
     Time by;
 };
-std::optional<RoomToCome> make_room(Change& change, const Quotas& quotas, RunId waiting, Doors open = every_door);
+std::optional<PreemptionRequested> request_preemption(Change& change, const Quotas& quotas, RunId waiting,
+                                                      ReservationMask open = every_reservation);
 
 }  // namespace rtrain::core

@@ -16,10 +16,10 @@ void record_node(Change& change, const NodeRegistered& event) {
     if (comes) {
         node.id = event.node;
         node.state = node.back_as;
-        if (node.state == NodeState::ready) node.state_reason.clear();
+        if (node.state == NodeState::ready) node.state_reason = {};
         node.back_as = NodeState::ready;
         node.registered = change.now();
-        change.note("node " + event.node.value + " is " + to_text(node.state));
+        change.note(notes::node_is(node));
     }
     node.address = event.address;
     node.port = event.port;
@@ -47,7 +47,7 @@ void repeat_unheld(Change& change, const Attempt& attempt, const NodeId& node) {
             [[fallthrough]];
         case AttemptState::running:
             // Its last news may be on their way: the answer to this order comes behind them and settles it.
-            return stop_on_node(change, attempt, node, "the node came back without it");
+            return stop_on_node(change, attempt, node, reasons::NodeForgot{});
         case AttemptState::stopping:
             if (std::find(attempt.nodes_waiting.begin(), attempt.nodes_waiting.end(), node) !=
                 attempt.nodes_waiting.end())
@@ -71,14 +71,14 @@ void repeat_held(Change& change, const Attempt& attempt, const NodeId& node) {
     if (attempt.state == AttemptState::starting && some_unstarted)
         change.act(LaunchWorkers{.attempt = attempt.id, .node = node});
     if (attempt.state == AttemptState::stopping) stop_on_node(change, attempt, node, attempt.cause);
-    repeat_ask(change, attempt, node);
+    repeat_request(change, attempt, node);
 }
 
 void give_up(Change& change, AttemptId held, const Attempt* known, const NodeId& node) {
     Attempt given_up;
     given_up.id = held;
     given_up.incarnation = known == nullptr ? 0 : known->incarnation;
-    stop_on_node(change, given_up, node, "the head has given this attempt up");
+    stop_on_node(change, given_up, node, reasons::GivenUp{});
 }
 
 void reconcile(Change& change, const NodeRegistered& event) {
@@ -128,8 +128,7 @@ void shrink(Change& change, const NodeId& node) {
         for (const AttemptId id : live_on(change.seen(), node))
             if (change.seen().attempts.at(id).state != AttemptState::stopping) youngest = id;
         if (!youngest) return;
-        fail_attempt(change, *youngest, AttemptState::failed, node.value + " came back with fewer resources",
-                     Counts::no);
+        fail_attempt(change, *youngest, AttemptState::failed, reasons::NodeSmaller{node}, Counts::no);
     }
 }
 
@@ -150,29 +149,32 @@ bool done_there(const Attempt& attempt, const NodeId& node) {
 }
 
 // The ranks elsewhere often fail of a node's loss before the loss is noticed: then the node was first.
-void lost_while_failing(Change& change, AttemptId id, const NodeId& node, const std::string& cause, Counts counts) {
+template <class Gone>
+void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts) {
     const Attempt& attempt = change.seen().attempts.at(id);
     const bool unheard = std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
-        return worker.seat.node == node && worker.state != WorkerState::exited;
+        return worker.seat.node == cause.node && worker.state != WorkerState::exited;
     });
     if (attempt.end_as != AttemptState::failed || !attempt.counted || !unheard) return;
     Attempt& lost = change.edit(id);
     lost.end_as = AttemptState::lost;
     lost.counted = counts == Counts::yes;
-    lost.cause = cause + "; then " + lost.cause;
+    cause.cause = {std::move(lost.cause)};
+    lost.cause = std::move(cause);
     lost.first_failure.reset();
     lost.first_failure_lead_us = 0;
 }
 
-void lose_attempts(Change& change, const NodeId& node, const std::string& cause, Counts counts) {
-    for (const AttemptId id : live_on(change.seen(), node)) {
+template <class Gone>  // NodeLost, NodeLeft
+void lose_attempts(Change& change, const Gone& cause, Counts counts) {
+    for (const AttemptId id : live_on(change.seen(), cause.node)) {
         const Attempt& attempt = change.seen().attempts.at(id);
         const bool elastic = change.seen().runs.at(id.run).spec.elastic.has_value();
         const Counts against = elastic ? Counts::no : counts;
         if (attempt.state == AttemptState::stopping) {
-            lost_while_failing(change, id, node, cause, against);
-            node_is_empty(change, id, node);
-        } else if (!done_there(attempt, node)) {
+            lost_while_failing(change, id, cause, against);
+            node_is_empty(change, id, cause.node);
+        } else if (!done_there(attempt, cause.node)) {
             fail_attempt(change, id, AttemptState::lost, cause, against);
         }
     }
@@ -201,19 +203,19 @@ void on(Change& change, const NodeLost& event) {
     Node& node = change.edit(event.node);
     node.back_as = node.state;
     node.state = NodeState::lost;
-    if (node.back_as == NodeState::ready) node.state_reason = event.why;
+    if (node.back_as == NodeState::ready) node.state_reason = reasons::Silent{event.why};
     change.about(event.node);
-    change.note("node " + event.node.value + " is LOST: " + event.why);
+    change.note(notes::node_lost(event));
     change.nodes_changed();
-    lose_attempts(change, event.node, "node " + event.node.value + " was lost: " + event.why, Counts::yes);
+    lose_attempts(change, reasons::NodeLost{.node = event.node, .why = event.why}, Counts::yes);
 }
 
 void on(Change& change, const NodeLeft& event) {
     const auto known = change.seen().nodes.find(event.node);
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
     change.edit(event.node).state = NodeState::lost;
-    change.note("node " + event.node.value + " left the cluster");
-    lose_attempts(change, event.node, "node " + event.node.value + " left the cluster", Counts::no);
+    change.note(notes::node_left(event.node));
+    lose_attempts(change, reasons::NodeLeft{.node = event.node}, Counts::no);
     change.erase(event.node);
     change.about(event.node);
     change.nodes_changed();

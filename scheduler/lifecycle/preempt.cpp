@@ -6,33 +6,35 @@
 namespace rtrain::core {
 namespace {
 
-void ask_to_go(Change& change, const Victim& victim, const Run& taker) {
+void request_end(Change& change, const Victim& victim, const Run& preemptor) {
     const Attempt& attempt = change.seen().attempts.at(victim.attempt);
-    if (asks_pending(attempt) && attempt.ask->reason == AskReason::stop) {  // it ends at its next commit, or sooner
-        CheckpointAsk sooner = *attempt.ask;
+    if (request_pending(attempt) &&
+        attempt.request->reason == RequestReason::stop) {  // it ends at its next commit, or sooner
+        CheckpointRequest sooner = *attempt.request;
         sooner.deadline = change.now() + change.seen().queues.preemption_grace;
-        sooner.room_for = taker.id;
-        return ask_checkpoint(change, victim.attempt, std::move(sooner));
+        sooner.preemptor = preemptor.id;
+        return request_checkpoint(change, victim.attempt, std::move(sooner));
     }
-    CheckpointAsk ask;
-    ask.reason = victim.keeps > 0 ? AskReason::resize : AskReason::preemption;
-    ask.why = gives_way_to(taker);
-    ask.deadline = change.now() + change.seen().queues.preemption_grace;
-    ask.workers = victim.keeps;
-    ask.room_for = taker.id;
-    if (attempt.state == AttemptState::running) return ask_checkpoint(change, victim.attempt, std::move(ask));
-    ask.asked = change.now();  // its workers have not begun: nothing is lost
-    change.edit(victim.attempt).ask = std::move(ask);
-    leave(change, victim.attempt);
+    CheckpointRequest request;
+    request.reason = victim.keeps > 0 ? RequestReason::resize : RequestReason::preemption;
+    request.why = preempted_by(preemptor);
+    request.deadline = change.now() + change.seen().queues.preemption_grace;
+    request.workers = victim.keeps;
+    request.preemptor = preemptor.id;
+    if (attempt.state == AttemptState::running) return request_checkpoint(change, victim.attempt, std::move(request));
+    request.asked = change.now();  // its workers have not begun: nothing is lost
+    change.edit(victim.attempt).request = std::move(request);
+    end_for_request(change, victim.attempt);
 }
 
 }  // namespace
 
-std::optional<RoomToCome> make_room(Change& change, const Quotas& quotas, RunId waiting, Doors open) {
+std::optional<PreemptionRequested> request_preemption(Change& change, const Quotas& quotas, RunId waiting,
+                                                      ReservationMask open) {
     const auto plan = plan_preemption(change, quotas, waiting, open);
     if (!plan) return std::nullopt;
-    for (const Victim& victim : plan->victims) ask_to_go(change, victim, change.seen().runs.at(waiting));
-    return RoomToCome{.asked_now = !plan->victims.empty(), .by = plan->by};
+    for (const Victim& victim : plan->victims) request_end(change, victim, change.seen().runs.at(waiting));
+    return PreemptionRequested{.requested_now = !plan->victims.empty(), .by = plan->by};
 }
 
 }  // namespace rtrain::core

@@ -16,7 +16,7 @@ std::string text_of(const Cluster& cluster, const Run& run) {
 // The run that this very submission has made before.
 const Run* made_before(const Cluster& cluster, const RunSubmitted& event) {
     if (event.submit_key.empty()) return nullptr;
-    const auto id = cluster.ledger.submitted(event.user, event.submit_key);
+    const auto id = cluster.index.submitted(event.user, event.submit_key);
     return id ? &cluster.runs.at(*id) : nullptr;
 }
 
@@ -44,15 +44,15 @@ std::string first_reasons(const PlacementAnswer& answer) {
 
 std::string array_member(const std::string& name, std::uint32_t index) { return name + "-" + std::to_string(index); }
 
-std::optional<RunId> live_under_name(const Ledger& ledger, const RunSubmitted& event) {
-    if (event.array.empty()) return ledger.live_run(event.name);
-    for (const std::uint32_t index : event.array)
-        if (const auto live = ledger.live_run(array_member(event.name, index))) return live;
+std::optional<RunId> live_under_name(const ClusterIndex& index, const RunSubmitted& event) {
+    if (event.array.empty()) return index.live_run(event.name);
+    for (const std::uint32_t member : event.array)
+        if (const auto live = index.live_run(array_member(event.name, member))) return live;
     return std::nullopt;
 }
 
 std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) {
-    if (const auto live = live_under_name(cluster.ledger, event)) {
+    if (const auto live = live_under_name(cluster.index, event)) {
         const Run& run = cluster.runs.at(*live);
         return Error{ErrorCode::conflict,
                      "run " + text_of(cluster, run) + " is " + to_text(run.state) + " under this name",
@@ -60,7 +60,7 @@ std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) 
     }
     if (!known_queue(cluster.queues, event.spec.queue)) return no_such_queue(cluster.queues, event.spec.queue);
     if (auto error = wrong_after(cluster, event.spec)) return error;
-    const auto& nodes = cluster.ledger.nodes();
+    const auto& nodes = cluster.index.nodes();
     const auto most = static_cast<std::uint32_t>(event.spec.gang.bundles.size());
     const GangRequest gang = gang_of(event.spec, event.spec.elastic ? event.spec.elastic->workers_min : most);
     auto wrong = placing::invalid_because(nodes, gang);
@@ -84,8 +84,8 @@ void enforce_limits(Change& change, RunId id) {
     const Run& run = change.seen().runs.at(id);
     const auto limit = limit_of(change.seen(), run);
     if (!limit || *limit > change.now()) return;
-    if (run.started.ms == 0) return end_run(change, id, RunState::failed, "it was not placed within limits.queue_time");
-    stop_run(change, id, AttemptState::failed, "limits.wall_time was reached");
+    if (run.started.ms == 0) return end_run(change, id, RunState::failed, reasons::QueueTime{});
+    stop_run(change, id, AttemptState::failed, reasons::WallTime{});
 }
 
 // One run of the submission; `index` of its job array.
@@ -119,7 +119,7 @@ void submit_one(Change& change, const RunSubmitted& event, std::optional<std::ui
         change.created(run.id);
         change.about(run.id);
     }
-    if (!index) change.note(run.name + " was submitted by " + run.user);
+    if (!index) change.note(notes::submitted(run));
     change.add(std::move(run));
     change.look_for_room();
 }
@@ -128,9 +128,10 @@ void submit_one(Change& change, const RunSubmitted& event, std::optional<std::ui
 bool checkpoint_first(Change& change, const RunStopAsked& event) {
     const Attempt* live = live_attempt(change.seen(), event.run);
     if (!event.checkpoint || live == nullptr || live->state != AttemptState::running) return false;
-    CheckpointAsk ask{.reason = AskReason::stop, .why = "stopped by " + change.seen().runs.at(event.run).stop_by};
-    if (event.deadline) ask.deadline = change.now() + *event.deadline;
-    ask_checkpoint(change, live->id, std::move(ask));
+    CheckpointRequest request{.reason = RequestReason::stop,
+                              .why = reasons::StoppedBy{.user = change.seen().runs.at(event.run).stop_by}};
+    if (event.deadline) request.deadline = change.now() + *event.deadline;
+    request_checkpoint(change, live->id, std::move(request));
     return true;
 }
 
@@ -140,7 +141,7 @@ Error no_such_run(const Cluster& cluster, RunId run) {
     return {ErrorCode::not_found, "no run " + run_id_text(cluster.meta.cluster_id, run), "rtrain runs lists them"};
 }
 
-void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& reason) {
+void stop_run(Change& change, RunId id, AttemptState end_as, const Reason& reason) {
     Run& run = change.edit(id);
     const Attempt* live = live_attempt(change.seen(), id);
     run.reason = reason;
@@ -150,14 +151,14 @@ void stop_run(Change& change, RunId id, AttemptState end_as, const std::string& 
     }
     run.state = RunState::stopping;
     change.about(id);
-    change.note(run.name + " is STOPPING: " + reason);
+    change.note(notes::stopping(run));
     if (live->state != AttemptState::stopping) begin_stop(change, live->id, end_as, reason);
 }
 
 void on(Change& change, const HeadStarted& event) {
     Meta& meta = change.edit_meta();
     if (event.quarantine) meta.quarantine = *event.quarantine;
-    change.note("the head started");
+    change.note(notes::head_started());
     change.look_for_room();
 }
 
@@ -170,8 +171,7 @@ void on(Change& change, const RunSubmitted& event) {
     if (auto error = refusal(change.seen(), event)) return change.refuse(*std::move(error));
     if (event.array.empty()) return submit_one(change, event, {});
     for (const std::uint32_t index : event.array) submit_one(change, event, index);
-    change.note("array " + event.name + " of " + std::to_string(event.array.size()) + " runs was submitted by " +
-                event.user);
+    change.note(notes::array_submitted(event.name, event.array.size(), event.user));
 }
 
 namespace {
@@ -209,7 +209,8 @@ void on(Change& change, const RunStopAsked& event) {
     if (run.state == RunState::stopping) return;  // it is ending for a reason of its own
     change.edit(event.run).stop_by = event.by.empty() ? "someone" : event.by;
     if (!event.now && checkpoint_first(change, event)) return;
-    stop_run(change, event.run, AttemptState::stopped, "stopped by " + change.seen().runs.at(event.run).stop_by);
+    stop_run(change, event.run, AttemptState::stopped,
+             reasons::StoppedBy{.user = change.seen().runs.at(event.run).stop_by});
     if (event.now) end_at_once(change, event.run);
 }
 
@@ -220,7 +221,7 @@ void on(Change& change, const RunRemoved& event) {
         return change.refuse({ErrorCode::conflict,
                               "run " + text_of(change.seen(), found->second) + " is " + to_text(found->second.state),
                               "rtrain stop " + found->second.name + " first"});
-    change.note(found->second.name + " was removed");
+    change.note(notes::removed(found->second));
     change.erase(event.run);
 }
 
@@ -228,12 +229,9 @@ void on(Change& change, const StopMetricReached& event) {
     const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
     if (attempt == nullptr || terminal(attempt->state) || attempt->state == AttemptState::stopping) return;
     const AttemptId id = attempt->id;
-    std::string value = std::to_string(event.value);
-    if (value.find('.') != std::string::npos) value.erase(value.find_last_not_of('0') + 1);
-    if (value.ends_with('.')) value.pop_back();
-    const std::string cause = "stop: " + event.key + " reached " + value;
+    const reasons::StopMetric cause{.key = event.key, .value = event.value};
     change.about(id.run);
-    change.note(name_of(change.seen(), id.run) + ": " + cause);
+    change.note(notes::stop_metric(name_of(change.seen(), id.run), cause));
     begin_stop(change, id, AttemptState::succeeded, cause);
 }
 
@@ -247,15 +245,14 @@ void on(Change& change, const QueuesConfigured& event) {
                                   "keep the queue until its runs have ended, or stop them first"});
     if (event.queues == change.seen().queues) return;
     change.configure(event.queues);
-    change.note("queues were configured" + (event.by.empty() ? "" : " from " + event.by) + ": " +
-                listed(queue_names(event.queues)));
+    change.note(notes::queues_configured(event.by, listed(queue_names(event.queues))));
     change.look_for_room();
 }
 
 void on(Change& change, const TimePassed&) {
     change.edit_meta();
-    for (const RunId id : change.seen().ledger.limits_until(change.now())) enforce_limits(change, id);
-    enforce_asks(change);
+    for (const RunId id : change.seen().index.limits_until(change.now())) enforce_limits(change, id);
+    enforce_requests(change);
     enforce_drains(change);
 }
 

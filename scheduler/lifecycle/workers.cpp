@@ -33,7 +33,7 @@ void give_up_late(Change& change, const NodePrepared& event) {
     Attempt given_up;
     given_up.id = event.attempt;
     given_up.incarnation = event.incarnation;
-    stop_on_node(change, given_up, event.node, "the head has given this attempt up");
+    stop_on_node(change, given_up, event.node, reasons::GivenUp{});
 }
 
 // The claim passed over damaged checkpoints to one that was about to be deleted: that order is not said again.
@@ -55,30 +55,16 @@ void begin_running(Change& change, AttemptId id) {
     if (run.started.ms == 0) run.started = change.now();
     run.state = RunState::running;
     change.about(id.run);
-    change.note(run.name + " attempt " + std::to_string(id.number) + " is RUNNING");
+    change.note(notes::running(run.name, attempt));
     if (run.spec.elastic) change.look_for_room();  // it may grow from now on
-    ask_if_draining(change, id);
+    request_if_draining(change, id);
 }
 
 bool failing(const Worker& worker) { return worker.exit && !worker.exit->success() && !worker.exit->stopped_by_us; }
 
-std::string how_it_ended(const ExitCause& cause) {
-    std::string text = "ended";
-    if (cause.never_started)
-        text = "could not start";
-    else if (cause.signal)
-        text = "killed by signal " + std::to_string(*cause.signal);
-    else if (cause.exit_code)
-        text = "exited with code " + std::to_string(*cause.exit_code);
-    const std::string evidence = cause.out_of_memory && !cause.detail.empty() ? "out of memory: " + cause.detail
-                                 : cause.out_of_memory                        ? "out of memory"
-                                                                              : cause.detail;
-    return evidence.empty() ? text : text + " (" + evidence + ")";
-}
-
-std::string cause_of(const Attempt& attempt, Rank rank) {
+Reason cause_of(const Attempt& attempt, Rank rank) {
     const Worker& worker = attempt.workers[rank.value];
-    return "rank " + std::to_string(rank.value) + " on " + worker.seat.node.value + ": " + how_it_ended(*worker.exit);
+    return reasons::RankFailed{.rank = rank, .node = worker.seat.node, .exit = *worker.exit};
 }
 
 // The first of the deaths that we did not cause, and how long before any other death it was. News of an earlier one may
@@ -107,7 +93,7 @@ void find_first_failure(Attempt& attempt) {
 void failed(Change& change, AttemptId id, Rank rank) {
     Attempt& attempt = change.edit(id);
     find_first_failure(attempt);
-    const std::string cause = attempt.first_failure ? attempt.cause : cause_of(attempt, rank);
+    const Reason cause = attempt.first_failure ? attempt.cause : cause_of(attempt, rank);
     // Nobody's fault: another program took the port between the agent's look and the worker's bind.
     fail_attempt(change, id, AttemptState::failed, cause, port_was_taken(attempt) ? Counts::no : Counts::yes);
 }
@@ -142,8 +128,7 @@ void on(Change& change, const NodePrepared& event) {
     Attempt& attempt = change.edit(id);
     attempt.state = AttemptState::starting;
     change.about(id.run);
-    change.note(name_of(change.seen(), id.run) + " attempt " + std::to_string(id.number) +
-                " is prepared, starts from " + (attempt.from.empty() ? "nothing" : attempt.from));
+    change.note(notes::prepared(name_of(change.seen(), id.run), attempt));
     for (const NodeId& node : nodes_of(attempt)) change.act(LaunchWorkers{.attempt = id, .node = node});
 }
 
@@ -151,7 +136,7 @@ void on(Change& change, const NodePrepareFailed& event) {
     const Attempt* attempt = preparing(change, event.attempt, event.incarnation);
     if (attempt == nullptr || !on_node(*attempt, event.node)) return;
     const AttemptId id = attempt->id;
-    const std::string cause = event.node.value + " could not prepare: " + event.why;
+    const reasons::NotPrepared cause{.node = event.node, .why = event.why};
     Run& run = change.edit(id.run);
     if (event.permanent && run.state != RunState::stopping) {
         run.state = RunState::stopping;
@@ -199,7 +184,7 @@ void on(Change& change, const WorkerExited& event) {
                                  [](const Worker& w) { return w.exit && w.exit->success(); });
     if (!all) return;  // a rank may end early while others train
     if (seen->state == AttemptState::starting) begin_running(change, id);
-    begin_stop(change, id, AttemptState::succeeded, "every rank ended with 0");
+    begin_stop(change, id, AttemptState::succeeded, reasons::RanksSucceeded{});
 }
 
 void on(Change& change, const NodeEmptied& event) {
@@ -207,15 +192,13 @@ void on(Change& change, const NodeEmptied& event) {
     if (attempt == nullptr || terminal(attempt->state) || !on_node(*attempt, event.node)) return;
     if (attempt->state == AttemptState::stopping) return node_is_empty(change, attempt->id, event.node);
     if (attempt->state == AttemptState::placed) return;
-    std::string missing;
+    reasons::EndUnseen unseen{.node = event.node, .ranks = {}};
     for (std::uint32_t i = 0; i < attempt->workers.size(); ++i) {
         const Worker& worker = attempt->workers[i];
-        if (worker.seat.node == event.node && worker.state != WorkerState::exited) missing += " " + std::to_string(i);
+        if (worker.seat.node == event.node && worker.state != WorkerState::exited) unseen.ranks.push_back({i});
     }
-    if (missing.empty()) return;
-    fail_attempt(change, attempt->id, AttemptState::failed,
-                 event.node.value + " has no process of it any more; the end of rank(s)" + missing + " was not seen",
-                 Counts::yes);
+    if (unseen.ranks.empty()) return;
+    fail_attempt(change, attempt->id, AttemptState::failed, unseen, Counts::yes);
 }
 
 }  // namespace rtrain::core

@@ -44,7 +44,7 @@ bool is_held_back(const Run& run) { return !run.after.empty() || run.array_waits
 
 std::optional<Time> wall_time_end(const Run& run) {
     if (!run.spec.wall_time_limit || run.started.ms == 0) return std::nullopt;
-    return run.started + *run.spec.wall_time_limit + run.gave_way;
+    return run.started + *run.spec.wall_time_limit + run.without_seats;
 }
 
 std::vector<NodeId> nodes_of(const Attempt& attempt) {
@@ -69,7 +69,9 @@ bool port_was_taken(const Attempt& attempt) {
     return exit && exit->address_in_use;
 }
 
-bool asks_pending(const Attempt& attempt) { return attempt.state == AttemptState::running && attempt.ask.has_value(); }
+bool request_pending(const Attempt& attempt) {
+    return attempt.state == AttemptState::running && attempt.request.has_value();
+}
 
 }  // namespace core
 }  // namespace rtrain

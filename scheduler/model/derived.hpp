@@ -25,9 +25,9 @@ std::optional<Time> wall_time_end(const Run& run);  // none: no limit, or not be
 // ---- of an attempt ------------------------------------------------------------------------------------------------
 std::vector<NodeId> nodes_of(const Attempt& attempt);  // by rank, rank 0's first
 bool on_node(const Attempt& attempt, const NodeId& node);
-bool claimed(const Attempt& attempt);         // its number is claimed on storage
-bool port_was_taken(const Attempt& attempt);  // its first failure
-bool asks_pending(const Attempt& attempt);    // a checkpoint was asked for, and has not come
+bool claimed(const Attempt& attempt);          // its number is claimed on storage
+bool port_was_taken(const Attempt& attempt);   // its first failure
+bool request_pending(const Attempt& attempt);  // a checkpoint was asked for, and has not come
 
 }  // namespace core
 }  // namespace rtrain

@@ -103,7 +103,7 @@ struct CheckpointCommitted {
     std::int64_t bytes = 0;
     std::map<std::string, double> metrics;
     std::int64_t wall_ms = 0;
-    std::optional<Time> answers{};  // the ask (its `asked`) that its report came after; 0: none; not told: any
+    std::optional<Time> answers{};  // the request (its `asked`) that its report came after; 0: none; not told: any
     bool operator==(const CheckpointCommitted&) const = default;
 };
 struct CheckpointDeleted { RunId run; std::string directory; bool operator==(const CheckpointDeleted&) const = default; };
@@ -142,18 +142,18 @@ struct StopAttempt {  // end everything of this attempt on this node, answer Nod
     std::uint32_t incarnation = 0;  // the attempt's; 0 where the head has no record of it any more
     NodeId node;
     Duration grace;
-    std::string why;
+    Reason why;
     bool at_once = false;  // a checkpoint that is on its way is given up
     bool operator==(const StopAttempt&) const = default;
 };
-struct AskCheckpoint {  // the attempt's workers on this node are to bring a checkpoint soon (rtw_wanted)
+struct RequestCheckpoint {  // the attempt's workers on this node are to bring a checkpoint soon (rtw_wanted)
     AttemptId attempt;
     NodeId node;
-    AskReason reason = AskReason::by_operator;
+    RequestReason reason = RequestReason::by_operator;
     std::optional<Duration> left;  // until the deadline
     std::uint32_t workers = 0;     // resize: to how many
     Time asked{};                  // tells it from other asks
-    bool operator==(const AskCheckpoint&) const = default;
+    bool operator==(const RequestCheckpoint&) const = default;
 };
 struct DeleteCheckpoint {
     RunId run;
@@ -166,7 +166,7 @@ struct WriteResult {  // terminal: result.json beside the run, logs copied; by a
     NodeId node;
     bool operator==(const WriteResult&) const = default;
 };
-using Effect = std::variant<PrepareNode, LaunchWorkers, StopAttempt, AskCheckpoint, DeleteCheckpoint, WriteResult>;
+using Effect = std::variant<PrepareNode, LaunchWorkers, StopAttempt, RequestCheckpoint, DeleteCheckpoint, WriteResult>;
 // clang-format on
 
 }  // namespace rtrain

@@ -14,7 +14,7 @@ namespace rtrain::limits {
 inline constexpr Duration backoff_keeps_place{10'000};
 // A preempted run yields its position for so long: longer than a backoff that keeps its place, so that its preemptor
 // comes first.
-inline constexpr Duration stands_aside{15'000};
+inline constexpr Duration yields_position{15'000};
 // Gangs of more than one bundle that have waited so long have a claim, one of each queue at a time: small runs would
 // keep a large one out for ever, and many claims at once would empty the cluster.
 inline constexpr Duration starves_after{1'800'000};
@@ -38,12 +38,12 @@ inline constexpr std::int64_t fit_steps = 200'000;     // looks at a node for a 
 inline constexpr std::size_t exact_bundles = 8;        // beyond these an exact search is not tried
 inline constexpr std::size_t exact_nodes = 64;
 inline constexpr std::size_t indexed_shapes = 128;      // for which the index of free slots answers
-inline constexpr std::size_t doors_remembered = 32;     // sets of open doors of each shape, with their verdicts
+inline constexpr std::size_t masks_remembered = 32;     // of each shape, with their verdicts
 inline constexpr std::size_t gains_remembered = 8'192;  // four times the nodes of a large cluster
 
 // ---- explanations: a person reads them, and the loop waits for a brief one ------------------------------------------
 inline constexpr std::size_t brief_nodes = 256, brief_bundles = 256, brief_unlike = 32, brief_reasons = 3;
-inline constexpr std::size_t changes_told = 2;
+inline constexpr std::size_t changes_shown = 2;
 inline constexpr std::size_t nodes_tried = 16, labels_tried = 16;
 inline constexpr std::size_t bundles_changed = 16;  // of a gang of unlike ones
 inline constexpr std::size_t names_shown = 8;

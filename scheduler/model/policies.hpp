@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "scheduler/model/ids.hpp"
+#include "scheduler/model/reason.hpp"
 
 namespace rtrain {
 
@@ -46,17 +47,17 @@ struct After {  // a predecessor that is not over yet
 
 // Why a running attempt is asked for a checkpoint. What follows its next commit: operator: nothing; resize, drain,
 // preemption: the attempt is stopped and placed anew; stop: the run ends. A later reason takes an earlier one's place.
-enum class AskReason { by_operator, resize, drain, preemption, stop };
-const char* to_text(AskReason);  // "operator", "resize", ...
-std::optional<AskReason> ask_reason(std::string_view);
-struct CheckpointAsk {
-    AskReason reason = AskReason::by_operator;
-    std::string why;  // one sentence for people
+enum class RequestReason { by_operator, resize, drain, preemption, stop };
+const char* to_text(RequestReason);  // "operator", "resize", ...
+std::optional<RequestReason> request_reason(std::string_view);
+struct CheckpointRequest {
+    RequestReason reason = RequestReason::by_operator;
+    Reason why;
     Time asked;
     std::optional<Time> deadline;  // then what follows happens without a commit
     std::uint32_t workers = 0;     // resize: to how many
-    RunId room_for{};              // who is to have the room that it gives; 0: nobody in particular
-    bool operator==(const CheckpointAsk&) const = default;
+    RunId preemptor{};             // who is to have the room that it gives; 0: nobody in particular
+    bool operator==(const CheckpointRequest&) const = default;
 };
 
 // A node on which attempts of different runs keep failing first is quarantined.

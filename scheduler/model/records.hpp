@@ -67,24 +67,11 @@ struct Node {
     Resources total;  // without GPU
     std::uint32_t gpus = 0;
     Time registered;
-    std::string state_reason;              // who drained it and why, or why it is lost
+    Reason state_reason;                   // who drained it and why, or why it is lost
     NodeState back_as = NodeState::ready;  // lost: what it registers as (a drained one stays drained)
     std::optional<Time> drain_deadline;    // draining: what is still there then is stopped and moved
     std::vector<NodeFailure> failures;     // since the last success: the evidence for a quarantine
     bool operator==(const Node&) const = default;
-};
-
-// How a worker ended. Exactly one of exit_code and signal is set.
-struct ExitCause {
-    std::optional<std::int32_t> exit_code;
-    std::optional<std::int32_t> signal;
-    bool out_of_memory = false;
-    bool stopped_by_us = false;   // died of the signal its agent sent to end the attempt
-    bool never_started = false;   // entrypoint missing, code could not be unpacked, ...
-    bool address_in_use = false;  // the rendezvous port, before any report: tried again with another, not counted
-    std::string detail;           // evidence: "61.8 of 62 GiB", last error text, ...
-    bool success() const { return exit_code == 0 && !never_started; }
-    bool operator==(const ExitCause&) const = default;
 };
 
 struct Worker {
@@ -109,11 +96,11 @@ struct Attempt {
     std::uint32_t incarnation = 0;  // tells retried preparations of one run apart (claims may renumber)
     Time placed_at, started_at, ended_at;
     AttemptState end_as = AttemptState::failed;  // stopping: what it becomes once empty
-    std::string cause;                           // one sentence for people
+    Reason cause;                                // why it ended, or ends
     std::optional<Rank> first_failure;
-    std::int64_t first_failure_lead_us = 0;  // before any other worker's death
-    bool counted = false;                    // counts against max_failures
-    std::optional<CheckpointAsk> ask;        // pending, or what the attempt was stopped for
+    std::int64_t first_failure_lead_us = 0;    // before any other worker's death
+    bool counted = false;                      // counts against max_failures
+    std::optional<CheckpointRequest> request;  // pending, or what the attempt was stopped for
     bool operator==(const Attempt&) const = default;
 };
 
@@ -149,7 +136,7 @@ struct Run {
     std::uint32_t failures = 0;  // counted ones
     Time retry_at;               // recovering: not before
     std::vector<NodeId> nodes_avoided;
-    std::string reason;             // why it is in this state, one sentence
+    Reason reason;                  // why it is in this state
     std::string stop_by;            // user who asked it to stop
     std::uint64_t checkpoints = 0;  // commits so far
     std::vector<std::string> warnings;
@@ -161,8 +148,8 @@ struct Run {
     bool array_waits = false;            // as many of its array run as may at a time
     std::string array;                   // the job array it belongs to; empty: none
     std::uint32_t array_index = 0, array_parallel = 0;  // 0: any number at a time
-    Time let_go;        // nothing has held it back since (predecessors, its array's limit); 0: since it was submitted
-    Duration gave_way;  // so long it has waited for other seats after it had to leave its own: no part of its wall_time
+    Time let_go;  // nothing has held it back since (predecessors, its array's limit); 0: since it was submitted
+    Duration without_seats;  // since it had to leave its own, until it had others: no part of its wall_time
     std::optional<Duration> resize_within;  // for the checkpoint of a resize, counted from when there is room
     bool operator==(const Run&) const = default;
 };

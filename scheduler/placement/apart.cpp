@@ -52,12 +52,12 @@ struct Matching {
     // Along the path back to `bundle`, each bundle takes the node it was looking at.
     void flip(std::uint32_t node, std::uint32_t bundle) {
         while (true) {
-            const std::uint32_t taker = came_from[node];
+            const std::uint32_t newcomer = came_from[node];
             std::uint32_t before = nobody;
-            for (const std::uint32_t other : wishes[taker])
-                if (holder[other] == taker) before = other;
-            holder[node] = taker;
-            if (taker == bundle) return;
+            for (const std::uint32_t other : wishes[newcomer])
+                if (holder[other] == newcomer) before = other;
+            holder[node] = newcomer;
+            if (newcomer == bundle) return;
             node = before;
         }
     }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t steps_most =
     4'000'000;  // along paths: some tens of milliseconds; seldom more than a few per bundle
-constexpr std::uint32_t nobody = UINT32_MAX;
+constexpr std::uint32_t unmatched = UINT32_MAX;
 
 struct Kind {  // bundles with one selector
     std::vector<std::uint32_t> bundles;
@@ -44,15 +44,15 @@ struct Slots {  // of one node
     }
 };
 
-class Matching {
+class LabelMatching {
   public:
-    Matching(const std::vector<Candidate>& candidates, const Wanted& wanted);
+    LabelMatching(const std::vector<Candidate>& candidates, const Wanted& wanted);
     Attempted place();
 
   private:
     bool likes(const Slots& a, const Slots& b) const;  // rather a than b
     bool seat(std::uint32_t kind);
-    bool make_room(std::uint32_t kind);
+    bool move_others(std::uint32_t kind);
     Seats seats() const;
 
     const Wanted& wanted_;
@@ -62,7 +62,7 @@ class Matching {
     std::int64_t steps_ = steps_most;
 };
 
-Matching::Matching(const std::vector<Candidate>& candidates, const Wanted& wanted)
+LabelMatching::LabelMatching(const std::vector<Candidate>& candidates, const Wanted& wanted)
     : wanted_(wanted), packing_(packs(wanted.request.strategy)) {
     const Resources& demand = wanted.shape().demand;
     const bool gpu_less = amount_of(demand, gpu_key).ticks == 0;
@@ -97,7 +97,7 @@ Matching::Matching(const std::vector<Candidate>& candidates, const Wanted& wante
 }
 
 // PACK: those in use, then those that take most. SPREAD: those that have fewest.
-bool Matching::likes(const Slots& a, const Slots& b) const {
+bool LabelMatching::likes(const Slots& a, const Slots& b) const {
     const std::uint32_t on_a = a.seated(), on_b = b.seated();
     if (packing_ && (on_a > 0) != (on_b > 0)) return on_a > 0;
     if (!packing_ && on_a != on_b) return on_a < on_b;
@@ -108,11 +108,11 @@ bool Matching::likes(const Slots& a, const Slots& b) const {
     return a.at->node->id < b.at->node->id;
 }
 
-bool Matching::seat(std::uint32_t kind) {
+bool LabelMatching::seat(std::uint32_t kind) {
     Slots* best = nullptr;
     for (const std::uint32_t i : kinds_[kind].slots)
         if (slots_[i].left > 0 && (best == nullptr || likes(slots_[i], *best))) best = &slots_[i];
-    if (best == nullptr) return make_room(kind);
+    if (best == nullptr) return move_others(kind);
     best->add(kind);
     --best->left;
     return true;
@@ -120,16 +120,16 @@ bool Matching::seat(std::uint32_t kind) {
 
 // Every node that the kind may use is full: the shortest way on which each bundle moves to another node, to one with
 // room.
-bool Matching::make_room(std::uint32_t kind) {
-    std::vector<std::uint32_t> from(slots_.size(), nobody);  // the kind that came to this node
-    std::vector<std::uint32_t> by(kinds_.size(), nobody);    // the node that this kind is on and may leave
+bool LabelMatching::move_others(std::uint32_t kind) {
+    std::vector<std::uint32_t> from(slots_.size(), unmatched);  // the kind that came to this node
+    std::vector<std::uint32_t> by(kinds_.size(), unmatched);    // the node that this kind is on and may leave
     std::vector<std::uint32_t> queue{kind};
     std::vector<bool> seen(kinds_.size());
     seen[kind] = true;
     for (std::size_t next = 0; next < queue.size(); ++next)
         for (const std::uint32_t i : kinds_[queue[next]].slots) {
             if (--steps_ < 0) return false;
-            if (from[i] != nobody) continue;
+            if (from[i] != unmatched) continue;
             from[i] = queue[next];
             if (slots_[i].left > 0) {
                 --slots_[i].left;
@@ -151,7 +151,7 @@ bool Matching::make_room(std::uint32_t kind) {
     return false;
 }
 
-Seats Matching::seats() const {
+Seats LabelMatching::seats() const {
     Seats out(wanted_.request.bundles.size());
     std::vector<std::size_t> next(kinds_.size());
     for (const Slots& one : slots_) {
@@ -165,7 +165,7 @@ Seats Matching::seats() const {
     return out;
 }
 
-Attempted Matching::place() {
+Attempted LabelMatching::place() {
     std::vector<std::uint32_t> order(kinds_.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return kinds_[a].room < kinds_[b].room; });
@@ -182,7 +182,7 @@ Attempted Matching::place() {
 std::optional<Attempted> place_by_labels(const std::vector<Candidate>& candidates, const Wanted& wanted) {
     for (std::size_t i = 1; i < wanted.missing.size(); ++i)
         if (wanted.bundle(i).demand != wanted.shape().demand) return std::nullopt;
-    return Matching(candidates, wanted).place();
+    return LabelMatching(candidates, wanted).place();
 }
 
 }  // namespace rtrain::placing

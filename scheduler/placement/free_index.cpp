@@ -39,7 +39,7 @@ void FreeIndex::put(const NodeView& node) {
             unused_.push_back(static_cast<Node>(nodes_.size()));
             nodes_.emplace_back();
             fullness_.emplace_back();
-            behind_.push_back(0);
+            masks_.push_back(0);
             order_.push_back(0);
         }
         found->second = unused_.back();
@@ -58,10 +58,10 @@ void FreeIndex::put_free(const NodeView& node) {
     changed(found->second, What::free);
 }
 
-void FreeIndex::put_behind(const NodeId& id, Doors doors) {
+void FreeIndex::put_mask(const NodeId& id, ReservationMask mask) {
     const auto found = by_id_.find(id);
-    if (found == by_id_.end() || behind_[found->second] == doors) return;
-    behind_[found->second] = doors;
+    if (found == by_id_.end() || masks_[found->second] == mask) return;
+    masks_[found->second] = mask;
     changed(found->second, What::free);
 }
 
@@ -71,7 +71,7 @@ void FreeIndex::erase(const NodeId& id) {
     const Node node = found->second;
     nodes_[node] = {};
     nodes_[node].state = NodeState::lost;
-    behind_[node] = 0;
+    masks_[node] = 0;
     changed(node, What::all);
     settle();  // its place may be given to another node, in another order
     by_id_.erase(found);
@@ -140,7 +140,7 @@ std::uint32_t FreeIndex::slots(const Demand& demand, Node at) const {
 
 FreeIndex::Count FreeIndex::count(const Shape& shape, Node at) const {
     const NodeView& node = nodes_[at];
-    if ((behind_[at] & ~shape.doors) != 0) return {};
+    if ((masks_[at] & ~shape.mask) != 0) return {};
     if (node.state != NodeState::ready || !matches(shape.bundle.selector, node.labels)) return {};
     const Fullness& fullness = fullness_[at];
     const std::uint32_t whole_before = shape.seen >= fullness.put ? shape.counts[at].whole : 0;
@@ -201,7 +201,7 @@ void FreeIndex::refresh(Shape& shape, Node node) const {
 void FreeIndex::rebuild(Shape& shape) const {
     Shape made{.counts = std::vector<Count>(nodes_.size()),
                .bundle = shape.bundle,
-               .doors = shape.doors,
+               .mask = shape.mask,
                .gpu_less = shape.gpu_less,
                .generation = shape.generation,
                .asked = shape.asked};
@@ -262,9 +262,9 @@ std::uint32_t FreeIndex::forget_one() {
     return static_cast<std::uint32_t>(oldest - shapes_.begin());
 }
 
-std::uint32_t FreeIndex::shape_for(const Bundle& bundle, Doors open) {
+std::uint32_t FreeIndex::shape_for(const Bundle& bundle, ReservationMask open) {
     for (std::uint32_t at = 0; at < shapes_.size(); ++at) {
-        if (shapes_[at].doors != open || shapes_[at].bundle != bundle) continue;
+        if (shapes_[at].mask != open || shapes_[at].bundle != bundle) continue;
         shapes_[at].asked = ++clock_;
         return at;
     }
@@ -278,7 +278,7 @@ std::uint32_t FreeIndex::shape_for(const Bundle& bundle, Doors open) {
     Shape& shape = shapes_[at];
     shape.bundle = bundle;
     shape.demand = Demand(bundle.demand);
-    shape.doors = open;
+    shape.mask = open;
     shape.gpu_less = amount_of(bundle.demand, gpu_key).ticks == 0;
     shape.asked = ++clock_;
     rebuild(shape);

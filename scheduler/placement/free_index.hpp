@@ -1,7 +1,7 @@
 // What the nodes have free, counted per shape of bundle and kept by deltas: a gang of equal bundles is placed without
 // looking at every node, and refused by looking at none. The same answers as `place` on the same nodes, which a
 // recount (`faults`) and a property test hold it to. A derived value: never saved, rebuilt from the cluster's records.
-// A node may stand behind doors; who asks says which are open to it, and is counted only the nodes it could enter.
+// A node may be reserved; who is placed says whose reserved nodes it may have, and is counted no others.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace rtrain {
 
-using Doors = std::uint32_t;  // a set of them, one bit each
-inline constexpr Doors every_door = ~Doors{0};
+using ReservationMask = std::uint32_t;  // a set of reservations, one bit each
+inline constexpr ReservationMask every_reservation = ~ReservationMask{0};
 
 // A gang of equal bundles without constraints on named nodes, prepared once: questions about it cost no comparison.
 struct UniformGang {
@@ -31,7 +31,7 @@ class FreeIndex {
     // ---- deltas
     void put(const NodeView& node);       // a new node, or one that changed in any way
     void put_free(const NodeView& node);  // a known one, of which only the free amounts changed
-    void put_behind(const NodeId& id, Doors doors);
+    void put_mask(const NodeId& id, ReservationMask mask);
     void erase(const NodeId& id);
     void take(const GangRequest& gang, const Seats& seats);  // never below zero, as in node_views
     void give(const GangRequest& gang, const Seats& seats);  // what `take` took
@@ -39,7 +39,7 @@ class FreeIndex {
 
     // ---- questions
     // none: `place` looks at every node for it
-    std::optional<UniformGang> prepare(const GangRequest& request, Doors open = every_door);
+    std::optional<UniformGang> prepare(const GangRequest& request, ReservationMask open = every_reservation);
     bool knows(const UniformGang& gang) const;  // false: prepare it again
     Verdict verdict(const UniformGang& gang);
     PlacementAnswer place(const UniformGang& gang);
@@ -81,7 +81,7 @@ class FreeIndex {
         Buckets plain;                                       // of them those without GPUs, for shapes that need none
         Bundle bundle;
         Demand demand{bundle.demand};
-        Doors doors = every_door;  // open to it
+        ReservationMask mask = every_reservation;  // whose nodes count
         bool gpu_less = false;
         std::uint32_t generation = 0;
         std::uint64_t asked = 0;  // when last, by `clock_`
@@ -106,7 +106,7 @@ class FreeIndex {
     void rebuild(Shape& shape) const;
     static void set_limits(Shape& shape);
     void bring_up_to_date(Shape& shape);
-    std::uint32_t shape_for(const Bundle& bundle, Doors open);
+    std::uint32_t shape_for(const Bundle& bundle, ReservationMask open);
     std::uint32_t forget_one();
 
     Picks pick(const Shape& shape, Strategy strategy, std::uint32_t count) const;
@@ -118,9 +118,9 @@ class FreeIndex {
     std::vector<std::string> faults_of(const Shape& shape) const;
 
     std::vector<NodeView> nodes_;
-    std::vector<Fullness> fullness_;    // per node
-    std::vector<Doors> behind_;         // per node: the doors it stands behind
-    std::vector<std::uint64_t> order_;  // per node: grows with the id, with gaps for those to come
+    std::vector<Fullness> fullness_;      // per node
+    std::vector<ReservationMask> masks_;  // per node: who has reserved it
+    std::vector<std::uint64_t> order_;    // per node: grows with the id, with gaps for those to come
     std::map<NodeId, Node> by_id_;
     std::vector<Node> unused_;
     std::vector<Node> changes_;  // since `first_change_`, for shapes that were not asked for since

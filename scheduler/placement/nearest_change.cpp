@@ -42,7 +42,7 @@ class Nearest {
   private:
     bool fits(const GangRequest& request) const { return place(nodes_, request).verdict <= wanted_; }
     void offer(const GangRequest& changed, const std::string& how) {
-        if (found_.size() < limits::changes_told && changed != request_ && fits(changed)) found_.push_back(how);
+        if (found_.size() < limits::changes_shown && changed != request_ && fits(changed)) found_.push_back(how);
     }
     void another_strategy();
     void fewer_workers();
@@ -131,7 +131,7 @@ void Nearest::smaller_bundles() {
             const std::int64_t middle = most + (fails - most) / 2;
             (fits(with(middle * step)) ? most : fails) = middle;
         }
-        if (most > 0 && found_.size() < limits::changes_told)
+        if (most > 0 && found_.size() < limits::changes_shown)
             found_.push_back("with resources_per_worker." + name + "=" + std::to_string(most * step));
     }
 }
@@ -203,11 +203,11 @@ std::string Nearest::text() {
     fewer_workers();
     fewer_labels();
     fewer_constraints();
-    if (found_.size() < limits::changes_told) node_back();
+    if (found_.size() < limits::changes_shown) node_back();
     if (found_.empty()) smaller_bundles();
     if (found_.empty()) bundles_of_some_node();
     std::string text;
-    for (std::size_t i = 0; i < std::min(found_.size(), limits::changes_told); ++i)
+    for (std::size_t i = 0; i < std::min(found_.size(), limits::changes_shown); ++i)
         text += (i == 0 ? "" : ", or ") + found_[i];
     return text;
 }

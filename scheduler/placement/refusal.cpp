@@ -135,13 +135,13 @@ std::vector<NodeReason> placement_reasons(const std::vector<NodeView>& nodes, co
 
 namespace {
 
-enum class Nearest { look, leave };
+enum class NearestChange { look, leave };
 PlacementAnswer explained(const std::vector<NodeView>& nodes, const GangRequest& request, std::size_t reasons_most,
-                          Nearest nearest) {
+                          NearestChange nearest) {
     PlacementAnswer answer = place(nodes, request);
     answer.reasons = placement_reasons(nodes, request, reasons_most);
     const bool waits = answer.verdict != Verdict::feasible_now && answer.verdict != Verdict::invalid;
-    if (waits && nearest == Nearest::look)
+    if (waits && nearest == NearestChange::look)
         answer.nearest_change = placing::nearest_change(nodes, request, answer.verdict);
     return answer;
 }
@@ -149,14 +149,14 @@ PlacementAnswer explained(const std::vector<NodeView>& nodes, const GangRequest&
 }  // namespace
 
 PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request) {
-    return explained(nodes, request, nodes.size(), Nearest::look);
+    return explained(nodes, request, nodes.size(), NearestChange::look);
 }
 
 PlacementAnswer placing::explain_briefly(const std::vector<NodeView>& nodes, const GangRequest& request) {
     const bool alike = one_shape(wanted_of(request));
     const bool quick = nodes.size() <= limits::brief_nodes &&
                        request.bundles.size() <= (alike ? limits::brief_bundles : limits::brief_unlike);
-    return explained(nodes, request, limits::brief_reasons, quick ? Nearest::look : Nearest::leave);
+    return explained(nodes, request, limits::brief_reasons, quick ? NearestChange::look : NearestChange::leave);
 }
 
 }  // namespace rtrain

@@ -53,12 +53,12 @@ std::optional<Time> end_by_progress(const Cluster& cluster, const Attempt& attem
     return end;
 }
 
-// Attempts in the order in which they are expected to end: those that time does not move stand in the ledger, the
-// others are put between them.
+// Attempts in the order in which they are expected to end: those that time does not move stand in the cluster index,
+// the others are put between them.
 class Releases {
   public:
-    Releases(const Cluster& cluster, Time now) : ends_(cluster.ledger.ends()), next_(ends_.begin()) {
-        for (const AttemptId id : cluster.ledger.restless()) {
+    Releases(const Cluster& cluster, Time now) : ends_(cluster.index.ends()), next_(ends_.begin()) {
+        for (const AttemptId id : cluster.index.restless()) {
             const Attempt& attempt = cluster.attempts.at(id);
             const Time end = expected_end(cluster, attempt, now).value_or(unknown_end);
             restless_.push_back({.end = end, .placed = attempt.placed_at, .attempt = id});
@@ -83,23 +83,23 @@ class Releases {
 // are released.
 class Future {
   public:
-    Future(Ledger& ledger, std::uint32_t shape, Doors open)
-        : ledger_(ledger),
-          gang_(ledger.shape(shape).gang),
-          open_doors_(open),
-          known_(ledger.uniform(shape, open)),
-          touched_at_(ledger.nodes().size(), untouched) {
+    Future(ClusterIndex& index, std::uint32_t shape, ReservationMask open)
+        : index_(index),
+          gang_(index.shape(shape).gang),
+          open_(open),
+          known_(index.uniform(shape, open)),
+          touched_at_(index.nodes().size(), untouched) {
         if (known_ != nullptr) {
-            limits_ = ledger.index().limits(*known_);
+            limits_ = index.free_slots().limits(*known_);
             return;
         }
-        for (std::size_t i = 0; i < ledger.nodes().size(); ++i)
+        for (std::size_t i = 0; i < index.nodes().size(); ++i)
             if (allowed(i)) touch(i);
     }
     void release(AttemptId id) {
-        for (const auto& [node, held] : ledger_.held_by(id)) {
-            const std::size_t i = ledger_.place_of(node);
-            if (i == ledger_.nodes().size() || !allowed(i)) continue;
+        for (const auto& [node, held] : index_.held_by(id)) {
+            const std::size_t i = index_.place_of(node);
+            if (i == index_.nodes().size() || !allowed(i)) continue;
             Then& then = touch(i);
             give_back(then, held.first, held.second);
             recount(then);
@@ -119,28 +119,28 @@ class Future {
             node.gpus_free = then.gpus;
         }
         if (known_ != nullptr)
-            for (const NodeView* node : ledger_.index().with_room(*known_))
-                if (touched_at_[ledger_.place_of(node->id)] == untouched) nodes.push_back(*node);
+            for (const NodeView* node : index_.free_slots().with_room(*known_))
+                if (touched_at_[index_.place_of(node->id)] == untouched) nodes.push_back(*node);
         std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
         return place(nodes, gang_).seats;
     }
 
   private:
     struct Then {
-        std::size_t place = 0;  // of the node, in the ledger
+        std::size_t place = 0;  // of the node, in the cluster index
         Resources free;
         std::vector<Amount> gpus;
         std::uint32_t slots = 0;
     };
     static constexpr std::size_t untouched = SIZE_MAX;
-    const NodeView& view(const Then& then) const { return ledger_.nodes()[then.place]; }
+    const NodeView& view(const Then& then) const { return index_.nodes()[then.place]; }
     bool allowed(std::size_t i) const {
-        return (ledger_.behind(i) & ~open_doors_) == 0 && placing::allowed(ledger_.nodes()[i], gang_);
+        return (index_.mask_of(i) & ~open_) == 0 && placing::allowed(index_.nodes()[i], gang_);
     }
     Then& touch(std::size_t i) {
         if (touched_at_[i] != untouched) return touched_[touched_at_[i]];
         touched_at_[i] = touched_.size();
-        const NodeView& node = ledger_.nodes()[i];
+        const NodeView& node = index_.nodes()[i];
         Then& then = touched_.emplace_back(Then{.place = i, .free = node.free, .gpus = node.gpus_free});
         if (known_ != nullptr)
             then.slots = slots_of(then);  // the limits count it already
@@ -173,13 +173,13 @@ class Future {
     }
     std::uint64_t& limit(Strategy strategy) { return limits_[static_cast<std::size_t>(strategy)]; }
 
-    Ledger& ledger_;
+    ClusterIndex& index_;
     const GangRequest& gang_;
-    Doors open_doors_;
+    ReservationMask open_;
     const UniformGang* known_;
     FreeIndex::Limits limits_{};
     std::vector<Then> touched_;
-    std::vector<std::size_t> touched_at_;  // per node of the ledger: where it is in `touched_`
+    std::vector<std::size_t> touched_at_;  // per node of the cluster index: where it is in `touched_`
 };
 
 Reservation reserved(const Seats& seats, Time from) {
@@ -200,18 +200,18 @@ std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt,
         end = wall_time_end(run).value_or(now + *run.spec.wall_time_limit);  // it counts from the start
     const auto progress = end_by_progress(cluster, attempt);
     if (progress && *progress > now && (!end || *progress < *end)) end = progress;
-    const bool goes = attempt.ask && attempt.ask->deadline && attempt.ask->reason >= AskReason::drain;
-    if (goes && (!end || *attempt.ask->deadline < *end)) end = attempt.ask->deadline;
+    const bool goes = attempt.request && attempt.request->deadline && attempt.request->reason >= RequestReason::drain;
+    if (goes && (!end || *attempt.request->deadline < *end)) end = attempt.request->deadline;
     if (end && *end < now) end = now;
     return end;
 }
 
-Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Time now, Doors open,
+Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t shape, Time now, ReservationMask open,
                     std::optional<Time> sooner_than) {
-    const GangRequest& gang = ledger.shape(shape).gang;
-    const UniformGang* known = ledger.uniform(shape, open);
-    if (known != nullptr && ledger.index().verdict(*known) == Verdict::infeasible) return {};
-    Future future(ledger, shape, open);
+    const GangRequest& gang = index.shape(shape).gang;
+    const UniformGang* known = index.uniform(shape, open);
+    if (known != nullptr && index.free_slots().verdict(*known) == Verdict::infeasible) return {};
+    Future future(index, shape, open);
     const bool simple = placing::one_shape(placing::wanted_of(gang)) && gang.placed.empty() && !gang.topology_label;
     Releases releases(cluster, now);
     Time from = now;

@@ -17,9 +17,9 @@ struct Reservation {
     Time from;                  // 0: nobody knows
     bool operator==(const Reservation&) const = default;
 };
-// Where and when the gang starts if nothing else does, on nodes whose doors are open to it: attempts end one after the
+// Where and when the gang starts if nothing else does, on nodes of the mask: attempts end one after the
 // other, those of unknown end last. With `sooner_than`: only if that is before it, else nothing.
-Reservation reserve(const Cluster& cluster, Ledger& ledger, std::uint32_t shape, Time now, Doors open,
+Reservation reserve(const Cluster& cluster, ClusterIndex& index, std::uint32_t shape, Time now, ReservationMask open,
                     std::optional<Time> sooner_than = {});
 
 }  // namespace rtrain::core

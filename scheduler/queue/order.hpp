@@ -14,10 +14,10 @@ std::vector<RunId> queue_order(const Cluster& cluster);  // waiting runs: priori
 
 namespace core {
 
-// Why somebody's turn comes before that of its queue: it has reserved nodes; it is a gang that has waited long.
-enum class Claim { none, promise, starving };
+// Why a run comes before the others of its queue: it has reserved nodes; it is a gang that has waited long.
+enum class Claim { none, reservation, starving };
 
-struct Turn {  // whose turn it is
+struct Candidate {  // the run that is looked at next
     const Line* line = nullptr;
     std::uint32_t shape = 0;
     RunId run;
@@ -26,28 +26,28 @@ struct Turn {  // whose turn it is
 
 class Order {
   public:
-    Order(const Ledger& ledger, FairShare shares, Time now);
-    std::optional<Turn> next();   // each run once
-    void skip(const Turn& turn);  // the rest of its line that has the same shape
+    Order(const ClusterIndex& index, FairShare shares, Time now);
+    std::optional<Candidate> next();        // each run once
+    void skip(const Candidate& candidate);  // the rest of its line that has the same shape
 
   private:
     struct Open {
         const Line* line = nullptr;
-        const Ledger::Batches* batches = nullptr;
+        const ClusterIndex::Batches* batches = nullptr;
         std::vector<std::pair<Waiter, std::uint32_t>> heads;  // the oldest of each shape, the oldest of all at the back
     };
     void open_priority();
     void add_starving();
-    void promise(const Line& line, std::uint32_t shape, RunId run, Claim claim);
-    std::optional<Turn> next_by_share();
-    std::vector<Turn> promised_;  // of this priority: those that keep their place come first, the oldest at the back
+    void add_claim(const Line& line, std::uint32_t shape, RunId run, Claim claim);
+    std::optional<Candidate> next_by_share();
+    std::vector<Candidate> claims_;  // of this priority: those that keep their place come first, the oldest at the back
     std::set<RunId> seen_;
 
-    const Ledger& ledger_;
+    const ClusterIndex& index_;
     FairShare shares_;
     std::vector<RunId> keep_place_;
     Time now_;
-    std::map<Line, Ledger::Batches>::const_iterator line_;
+    std::map<Line, ClusterIndex::Batches>::const_iterator line_;
     std::vector<Open> lines_;
 };
 

@@ -27,21 +27,21 @@ std::int64_t lost_by(const Cluster& cluster, const Attempt& attempt, Time now) {
     return std::max<std::int64_t>((now - since).ms, 0) * std::max<std::int64_t>(tenths, 1);
 }
 
-struct Taker {  // for whom others are to give way
+struct Preemptor {  // for whom others are to give way
     const Run& run;
     Sums demand = demand_of(run);
 };
 
-bool may_take(const Cluster& cluster, const Quotas& quotas, const Taker& taker, const Run& holder) {
-    const QueueRules& mine = rules_of(cluster.queues, taker.run.spec.queue);
-    const QueueRules& theirs = rules_of(cluster.queues, holder.spec.queue);
-    if (mine.preempt && theirs.preempt && holder.spec.priority < taker.run.spec.priority) return true;
-    return quotas.owes(holder.spec.queue, taker.run.spec.queue, taker.demand);
+bool may_preempt(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, const Run& holder) {
+    const QueueRules& own = rules_of(cluster.queues, preemptor.run.spec.queue);
+    const QueueRules& others = rules_of(cluster.queues, holder.spec.queue);
+    if (own.preempt && others.preempt && holder.spec.priority < preemptor.run.spec.priority) return true;
+    return quotas.owes(holder.spec.queue, preemptor.run.spec.queue, preemptor.demand);
 }
 
 // Nobody gives way where no queue takes part in preemption and none has borrowed.
-bool some_may_give_way(const Cluster& cluster, const Quotas& quotas, const Run& taker) {
-    const bool preempts = rules_of(cluster.queues, taker.spec.queue).preempt;
+bool some_may_be_preempted(const Cluster& cluster, const Quotas& quotas, const Run& preemptor) {
+    const bool preempts = rules_of(cluster.queues, preemptor.spec.queue).preempt;
     return std::any_of(cluster.queues.rules.begin(), cluster.queues.rules.end(), [&](const auto& entry) {
         return (preempts && entry.second.preempt) || (!entry.second.parent.empty() && quotas.borrows(entry.first));
     });
@@ -51,58 +51,58 @@ bool some_may_give_way(const Cluster& cluster, const Quotas& quotas, const Run& 
 // is placed again with what is left to it. One that was asked without a deadline goes when it commits, and nobody knows
 // when that is.
 std::optional<std::uint32_t> keeps_anyway(const Cluster& cluster, const Attempt& attempt, Time now) {
-    const std::optional<CheckpointAsk>& ask = attempt.ask;
+    const std::optional<CheckpointRequest>& request = attempt.request;
     if (attempt.state == AttemptState::stopping) {
-        const bool shrinks =
-            cluster.runs.at(attempt.id.run).state == RunState::resizing && ask && ask->workers < attempt.workers.size();
-        return shrinks ? ask->workers : 0;
+        const bool shrinks = cluster.runs.at(attempt.id.run).state == RunState::resizing && request &&
+                             request->workers < attempt.workers.size();
+        return shrinks ? request->workers : 0;
     }
-    if (!asks_pending(attempt) || ask->reason == AskReason::by_operator) return std::nullopt;
-    if (!ask->deadline || *ask->deadline > now + cluster.queues.preemption_grace) return std::nullopt;
-    return ask->reason == AskReason::resize ? ask->workers : 0;
+    if (!request_pending(attempt) || request->reason == RequestReason::by_operator) return std::nullopt;
+    if (!request->deadline || *request->deadline > now + cluster.queues.preemption_grace) return std::nullopt;
+    return request->reason == RequestReason::resize ? request->workers : 0;
 }
 
 // Those who were asked to give way, and might be asked for this one, have gone by then; none: nobody was.
-std::optional<Time> gone_by(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now) {
+std::optional<Time> gone_by(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now) {
     std::optional<Time> by;
-    for (const AttemptId id : cluster.ledger.live_attempts()) {
+    for (const AttemptId id : cluster.index.live_attempts()) {
         const Attempt& attempt = cluster.attempts.at(id);
-        if (!attempt.ask || !keeps_anyway(cluster, attempt, now) ||
-            !may_take(cluster, quotas, taker, cluster.runs.at(id.run)))
+        if (!attempt.request || !keeps_anyway(cluster, attempt, now) ||
+            !may_preempt(cluster, quotas, preemptor, cluster.runs.at(id.run)))
             continue;
-        by = std::max({by.value_or(now), asks_pending(attempt) ? *attempt.ask->deadline : now, now});
+        by = std::max({by.value_or(now), request_pending(attempt) ? *attempt.request->deadline : now, now});
     }
     return by;
 }
 
 // Its quota would keep it out even if all had gone whom it may take from: known without a look at any node.
-bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now,
+bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now,
                         const Victims& whole) {
-    if (!quotas.refuses(taker.run.spec.queue, taker.demand, borrower(taker.run, now))) return false;
+    if (!quotas.refuses(preemptor.run.spec.queue, preemptor.demand, borrower(preemptor.run, now))) return false;
     Quotas then = quotas;
     const auto uncount = [&](AttemptId id) {
         then.uncount(cluster.runs.at(id.run).spec.queue, held_by(cluster, cluster.attempts.at(id)));
     };
-    for (const AttemptId id : cluster.ledger.live_attempts())
+    for (const AttemptId id : cluster.index.live_attempts())
         if (keeps_anyway(cluster, cluster.attempts.at(id), now)) uncount(id);
     for (const Victim& victim : whole) uncount(victim.attempt);
-    return then.refuses(taker.run.spec.queue, taker.demand, borrower(taker.run, now)).has_value();
+    return then.refuses(preemptor.run.spec.queue, preemptor.demand, borrower(preemptor.run, now)).has_value();
 }
 
 // What there will be once some have gone.
-class Prospect {
+class WhatIf {
   public:
     // `stays`: does not go, though it was asked.
-    Prospect(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now, Doors open,
-             std::optional<AttemptId> stays = {})
+    WhatIf(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now, ReservationMask open,
+           std::optional<AttemptId> stays = {})
         : cluster_(cluster),
-          taker_(taker),
-          who_(borrower(taker.run, now)),
-          nodes_(cluster.ledger.nodes(open)),
+          preemptor_(preemptor),
+          who_(borrower(preemptor.run, now)),
+          nodes_(cluster.index.nodes(open)),
           quotas_(quotas) {
-        scarce_ = amount_of(taker.demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
-        lacks_ = amount_of(taker.demand, scarce_).ticks;
-        for (const AttemptId id : cluster.ledger.live_attempts())
+        scarce_ = amount_of(preemptor.demand, gpu_key).ticks > 0 ? gpu_key : "CPU";
+        lacks_ = amount_of(preemptor.demand, scarce_).ticks;
+        for (const AttemptId id : cluster.index.live_attempts())
             if (const auto keeps = keeps_anyway(cluster, cluster.attempts.at(id), now); keeps && id != stays)
                 let_go({.attempt = id, .keeps = *keeps});
         for (const NodeView& node : nodes_) {
@@ -124,19 +124,19 @@ class Prospect {
         return gone >= lacks_;
     }
     bool fits_without(const Victims& victims) const {
-        Prospect then(*this, Bare{});
+        WhatIf then(*this, Bare{});
         std::vector<Attempt> parts;
         for (const Victim& victim : victims)
             if (then.may_go(victim)) parts.push_back(then.part_of(victim));
-        if (then.quotas_.refuses(taker_.run.spec.queue, taker_.demand, who_)) return false;
+        if (then.quotas_.refuses(preemptor_.run.spec.queue, preemptor_.demand, who_)) return false;
         then.nodes_ = nodes_;
         for (const Attempt& part : parts) give_back(then.nodes_, cluster_.runs.at(part.id.run).spec, part);
-        return place(then.nodes_, request_of(taker_.run)).verdict == Verdict::feasible_now;
+        return place(then.nodes_, request_of(preemptor_.run)).verdict == Verdict::feasible_now;
     }
 
     // Those of them whom it may still take from once those before them have gone: no more than was lent is taken back.
     Victims going(const Victims& victims) const {
-        Prospect then(*this, Bare{});
+        WhatIf then(*this, Bare{});
         Victims all;
         for (const Victim& victim : victims)
             if (then.may_go(victim)) then.part_of(victim), all.push_back(victim);
@@ -145,14 +145,14 @@ class Prospect {
 
   private:
     struct Bare {};
-    Prospect(const Prospect& other, Bare /*without nodes*/)
+    WhatIf(const WhatIf& other, Bare /*without nodes*/)
         : cluster_(other.cluster_),
-          taker_(other.taker_),
+          preemptor_(other.preemptor_),
           who_(other.who_),
           quotas_(other.quotas_),
           kept_(other.kept_) {}
     bool may_go(const Victim& victim) const {
-        return may_take(cluster_, quotas_, taker_, cluster_.runs.at(victim.attempt.run));
+        return may_preempt(cluster_, quotas_, preemptor_, cluster_.runs.at(victim.attempt.run));
     }
     void let_go(const Victim& victim) { give_back(nodes_, cluster_.runs.at(victim.attempt.run).spec, part_of(victim)); }
     __int128 left_by(const Victim& victim) const {
@@ -182,7 +182,7 @@ class Prospect {
     }
 
     const Cluster& cluster_;
-    const Taker& taker_;
+    const Preemptor& preemptor_;
     Borrower who_;
     std::vector<NodeView> nodes_;
     Quotas quotas_;
@@ -192,39 +192,39 @@ class Prospect {
     mutable std::map<Victim, __int128> leaves_;
 };
 
-// Its end changes nothing for the taker on nodes that this could not use, unless a quota is above both.
-bool would_help(const Cluster& cluster, const Quotas& quotas, const Run& taker, const GangRequest& gang,
+// Its end changes nothing for the preemptor on nodes that this could not use, unless a quota is above both.
+bool would_help(const Cluster& cluster, const Quotas& quotas, const Run& preemptor, const GangRequest& gang,
                 const Attempt& attempt) {
     const std::string& queue = cluster.runs.at(attempt.id.run).spec.queue;
-    for (const std::string* at = &taker.spec.queue; !at->empty(); at = &rules_of(cluster.queues, *at).parent)
+    for (const std::string* at = &preemptor.spec.queue; !at->empty(); at = &rules_of(cluster.queues, *at).parent)
         if (!rules_of(cluster.queues, *at).quota.empty() && quotas.below(queue, *at)) return true;
     return std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
-        const NodeView* node = cluster.ledger.node(worker.seat.node);
+        const NodeView* node = cluster.index.node(worker.seat.node);
         return node != nullptr && could_use(*node, gang);
     });
 }
 
 // Its user has said until when it may go on.
 bool stops_later(const Attempt& attempt) {
-    return asks_pending(attempt) && attempt.ask->reason == AskReason::stop && attempt.ask->deadline;
+    return request_pending(attempt) && attempt.request->reason == RequestReason::stop && attempt.request->deadline;
 }
 
 // Whom it may take from, the cheapest first: only shrunk, or as a whole.
 enum class Part { shrunk, whole };
-Victims victims(const Cluster& cluster, const Quotas& quotas, const Taker& taker, Time now, Part part) {
-    const GangRequest gang = request_of(taker.run);
+Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now, Part part) {
+    const GangRequest gang = request_of(preemptor.run);
     Victims found;
-    for (const AttemptId id : cluster.ledger.live_attempts()) {
+    for (const AttemptId id : cluster.index.live_attempts()) {
         const Attempt& attempt = cluster.attempts.at(id);
         const Run& holder = cluster.runs.at(id.run);
         const std::uint32_t least = workers_min(holder);
         const bool shrinks = holder.spec.elastic && attempt.state == AttemptState::running &&
                              attempt.workers.size() > least &&
-                             (!asks_pending(attempt) || attempt.ask->reason <= AskReason::resize);
+                             (!request_pending(attempt) || attempt.request->reason <= RequestReason::resize);
         const auto already = keeps_anyway(cluster, attempt, now);
-        if (already || stops_later(attempt) || !may_take(cluster, quotas, taker, holder))
+        if (already || stops_later(attempt) || !may_preempt(cluster, quotas, preemptor, holder))
             continue;  // asked already: its answer comes first
-        if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, taker.run, gang, attempt)) continue;
+        if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, preemptor.run, gang, attempt)) continue;
         found.push_back(
             {.lost = lost_by(cluster, attempt, now), .attempt = id, .keeps = part == Part::shrunk ? least : 0});
     }
@@ -234,15 +234,15 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Taker& taker
 
 // Each look copies what the nodes have free: fewer in a large cluster.
 std::size_t looks_at(const Cluster& cluster) {
-    const std::size_t nodes = std::max<std::size_t>(cluster.ledger.nodes().size(), 1);
+    const std::size_t nodes = std::max<std::size_t>(cluster.index.nodes().size(), 1);
     return std::clamp(limits::nodes_looked_at / nodes, limits::looks_least, limits::looks_most);
 }
 
 // Shrinking comes first. When all that can shrink is not enough, others go as a whole beside it, or some of them
 // altogether, and those keep their size whose part is not needed then. Empty: all of them are not enough.
-Victims chosen_of(const Cluster& cluster, const Prospect& prospect, const Victims& shrunk, const Victims& whole) {
-    const auto enough = [&](const Victims& some) { return prospect.fits_without(some); };
-    const auto possible = [&](const Victims& some) { return prospect.could_fit_without(some); };
+Victims chosen_of(const Cluster& cluster, const WhatIf& what_if, const Victims& shrunk, const Victims& whole) {
+    const auto enough = [&](const Victims& some) { return what_if.fits_without(some); };
+    const auto possible = [&](const Victims& some) { return what_if.could_fit_without(some); };
     const std::size_t looks = looks_at(cluster);
     if (!shrunk.empty() && enough(shrunk))
         return cheapest(shrunk, {.enough = enough, .possible = possible, .looks = looks});
@@ -268,80 +268,82 @@ Victims chosen_of(const Cluster& cluster, const Prospect& prospect, const Victim
 }
 
 // Strictly: with the nodes and the quota only that nobody else has reserved. Who asked may have reckoned with more:
-// then he keeps what he asked for as long as it could help. `claimed`: the quotas as a pass begins with.
+// then he keeps what he asked for as long as it could help. `claimed`: the quotas as a cycle begins with.
 enum class Reckoned { as_asked, strictly };
-bool needs(const Cluster& cluster, const Quotas& claimed, const Taker& taker, AttemptId gives, Time now, Reckoned how) {
-    Doors open = every_door;
+bool needs(const Cluster& cluster, const Quotas& claimed, const Preemptor& preemptor, AttemptId gives, Time now,
+           Reckoned how) {
+    ReservationMask open = every_reservation;
     Quotas least = claimed;
-    for (const RunId id : cluster.ledger.reserving()) {
-        if (id == taker.run.id) continue;
-        open &= ~cluster.ledger.kept().door_of(id);
-        least.starts(id);  // counted as a promise now
-        least.promise(cluster.runs.at(id).spec.queue, demand_of(cluster.runs.at(id)));
+    for (const RunId id : cluster.index.reserving()) {
+        if (id == preemptor.run.id) continue;
+        open &= ~cluster.index.reserved().bit_of(id);
+        least.starts(id);  // counted as reserved now
+        least.reserve(cluster.runs.at(id).spec.queue, demand_of(cluster.runs.at(id)));
     }
-    if (Prospect(cluster, least, taker, now, open, gives).fits_without({})) return false;
-    return how == Reckoned::strictly ? Prospect(cluster, least, taker, now, open).fits_without({})
-                                     : Prospect(cluster, claimed, taker, now, every_door).fits_without({});
+    if (WhatIf(cluster, least, preemptor, now, open, gives).fits_without({})) return false;
+    return how == Reckoned::strictly ? WhatIf(cluster, least, preemptor, now, open).fits_without({})
+                                     : WhatIf(cluster, claimed, preemptor, now, every_reservation).fits_without({});
 }
 
 }  // namespace
 
-std::string gives_way_to(const Run& taker) {
-    return "gives way to " + taker.name + " (priority " + std::to_string(taker.spec.priority) + ", queue \"" +
-           taker.spec.queue + "\")";
+Reason preempted_by(const Run& preemptor) {
+    return reasons::PreemptedBy{
+        .run = preemptor.name, .priority = preemptor.spec.priority, .queue = preemptor.spec.queue};
 }
 
-std::size_t asks_looked_at(const Cluster& cluster) { return looks_at(cluster); }
+std::size_t requests_looked_at(const Cluster& cluster) { return looks_at(cluster); }
 
-std::optional<RunId> still_wanted_by(Change& change, const Attempt& attempt, std::size_t& looks) {
+std::optional<RunId> find_preemptor(Change& change, const Attempt& attempt, std::size_t& looks) {
     change.settle();
     const Cluster& cluster = change.seen();
-    const Ledger& ledger = cluster.ledger;
+    const ClusterIndex& index = cluster.index;
     const Quotas quotas(cluster);
     const Run& holder = cluster.runs.at(attempt.id.run);
-    const RunId asked_for = attempt.ask->room_for;
+    const RunId requested_for = attempt.request->preemptor;
     std::optional<Quotas> claimed;  // made for who comes so far
     const auto lacks_it = [&](RunId id, std::uint32_t shape, Reckoned how) {
-        const Taker taker{.run = cluster.runs.at(id), .demand = ledger.shape(shape).total};
-        if (!may_take(cluster, quotas, taker, holder) ||
-            !would_help(cluster, quotas, taker.run, ledger.shape(shape).gang, attempt))
+        const Preemptor preemptor{.run = cluster.runs.at(id), .demand = index.shape(shape).total};
+        if (!may_preempt(cluster, quotas, preemptor, holder) ||
+            !would_help(cluster, quotas, preemptor.run, index.shape(shape).gang, attempt))
             return false;
         if (looks == 0) return true;
         --looks;
         if (!claimed) claim_lent(claimed.emplace(cluster), change);
-        return needs(cluster, *claimed, taker, attempt.id, change.now(), how);
+        return needs(cluster, *claimed, preemptor, attempt.id, change.now(), how);
     };
-    if (ledger.waits(asked_for) && lacks_it(asked_for, ledger.shape_of(asked_for), Reckoned::as_asked))
-        return asked_for;
+    if (index.waits(requested_for) && lacks_it(requested_for, index.shape_of(requested_for), Reckoned::as_asked))
+        return requested_for;
     const QueueRules& rules = rules_of(cluster.queues, holder.spec.queue);
     const bool borrowed = quotas.borrowed(holder.spec.queue);
-    for (const auto& [line, batches] : ledger.waiting()) {
+    for (const auto& [line, batches] : index.waiting()) {
         const bool higher =
             line.priority > holder.spec.priority && rules.preempt && rules_of(cluster.queues, line.queue).preempt;
         if (!higher && !borrowed) continue;
         for (const auto& [shape, batch] : batches) {
             const RunId first = batch.by_age.begin()->id;
-            if (first != asked_for && lacks_it(first, shape, Reckoned::strictly)) return first;
+            if (first != requested_for && lacks_it(first, shape, Reckoned::strictly)) return first;
         }
     }
     return std::nullopt;
 }
 
-std::optional<PreemptionPlan> plan_preemption(const Change& change, const Quotas& quotas, RunId waiting, Doors open) {
+std::optional<PreemptionPlan> plan_preemption(const Change& change, const Quotas& quotas, RunId waiting,
+                                              ReservationMask open) {
     const Cluster& cluster = change.seen();
     if (cluster.queues.rules.empty()) return std::nullopt;
     const Run& run = cluster.runs.at(waiting);
-    if (!some_may_give_way(cluster, quotas, run)) return std::nullopt;
-    const Taker taker{.run = run};
-    const Victims whole = victims(cluster, quotas, taker, change.now(), Part::whole);
-    const auto asked_until = gone_by(cluster, quotas, taker, change.now());
-    if (whole.empty() && !asked_until) return std::nullopt;
-    if (never_within_quota(cluster, quotas, taker, change.now(), whole)) return std::nullopt;
-    const Prospect prospect(cluster, quotas, taker, change.now(), open);
-    if (prospect.fits_without({}))  // who must go has been asked already
-        return asked_until ? std::optional(PreemptionPlan{.victims = {}, .by = *asked_until}) : std::nullopt;
-    const Victims shrunk = victims(cluster, quotas, taker, change.now(), Part::shrunk);
-    Victims chosen = prospect.going(chosen_of(cluster, prospect, shrunk, whole));
+    if (!some_may_be_preempted(cluster, quotas, run)) return std::nullopt;
+    const Preemptor preemptor{.run = run};
+    const Victims whole = victims(cluster, quotas, preemptor, change.now(), Part::whole);
+    const auto requested_until = gone_by(cluster, quotas, preemptor, change.now());
+    if (whole.empty() && !requested_until) return std::nullopt;
+    if (never_within_quota(cluster, quotas, preemptor, change.now(), whole)) return std::nullopt;
+    const WhatIf what_if(cluster, quotas, preemptor, change.now(), open);
+    if (what_if.fits_without({}))  // who must go has been asked already
+        return requested_until ? std::optional(PreemptionPlan{.victims = {}, .by = *requested_until}) : std::nullopt;
+    const Victims shrunk = victims(cluster, quotas, preemptor, change.now(), Part::shrunk);
+    Victims chosen = what_if.going(chosen_of(cluster, what_if, shrunk, whole));
     if (chosen.empty()) return std::nullopt;
     return PreemptionPlan{.victims = std::move(chosen), .by = change.now() + cluster.queues.preemption_grace};
 }

@@ -27,8 +27,8 @@ std::vector<std::string> queue_names(const Queues& queues) {
     return names;
 }
 
-FairShare::FairShare(const Cluster& cluster, const Ledger& ledger, Time now)
-    : queues_(cluster.queues), totals_(ledger.totals()) {
+FairShare::FairShare(const Cluster& cluster, const ClusterIndex& index, Time now)
+    : queues_(cluster.queues), totals_(index.totals()) {
     if (queues_.rules.empty()) return;  // one queue: there is nobody to share with
     for (const auto& [queue, use] : cluster.use) {
         add(used_[queue], level_at(use, now, queues_.half_life));
@@ -59,7 +59,7 @@ void FairShare::count(const std::string& queue, const Sums& demand) {
 
 Quotas::Quotas(const Cluster& cluster) : queues_(cluster.queues) {
     if (queues_.rules.empty()) return;
-    for (const auto& [queue, held] : cluster.ledger.held()) count(queue, held);
+    for (const auto& [queue, held] : cluster.index.held()) count(queue, held);
 }
 
 const Sums& Quotas::held(const std::string& queue) const {
@@ -79,8 +79,8 @@ void Quotas::uncount(const std::string& queue, const Sums& demand) {
         subtract(held_[*at], demand);
 }
 
-void Quotas::promise(const std::string& queue, const Sums& demand) {
-    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(promised_[*at], demand);
+void Quotas::reserve(const std::string& queue, const Sums& demand) {
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) add(reserved_[*at], demand);
 }
 
 Borrower borrower(const Run& run, Time now) {
@@ -143,7 +143,7 @@ const std::string& Quotas::child_towards(const std::string& queue, const std::st
 }
 
 // A queue that holds no more than its quota holds what is its own, however much those above it have borrowed.
-bool Quotas::owes(const std::string& holder, const std::string& taker, const Sums& demand) const {
+bool Quotas::owes(const std::string& holder, const std::string& preemptor, const Sums& demand) const {
     std::set<std::string> within;
     for (const std::string* at = &holder; !rules_of(queues_, *at).parent.empty(); at = &rules_of(queues_, *at).parent) {
         const QueueRules& rules = rules_of(queues_, *at);
@@ -155,10 +155,10 @@ bool Quotas::owes(const std::string& holder, const std::string& taker, const Sum
             else
                 over |= !within.contains(name);
         }
-        const bool inside = below(taker, *at);
-        if (!over || taker == *at || (inside && *at != holder)) continue;
+        const bool inside = below(preemptor, *at);
+        if (!over || preemptor == *at || (inside && *at != holder)) continue;
         const std::string& lender = inside ? *at : rules.parent;
-        if (below(taker, lender) && own(child_towards(taker, lender), demand)) return true;
+        if (below(preemptor, lender) && own(child_towards(preemptor, lender), demand)) return true;
     }
     return false;
 }
@@ -178,15 +178,15 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& d
         const std::string& at = *next;
         bool beyond = false;
         const QueueRules& rules = rules_of(queues_, at);
-        const auto kept = promised_.find(at);
+        const auto kept = reserved_.find(at);
         for (const auto& [name, quota] : rules.quota) {
             const Sum asked = amount_of(demand, name), has = amount_of(held(at), name);
-            const Sum promised = kept == promised_.end() ? Sum{} : amount_of(kept->second, name);
+            const Sum reserved = kept == reserved_.end() ? Sum{} : amount_of(kept->second, name);
             if (asked.ticks == 0) continue;
-            const bool room = has + promised + asked <= quota;
+            const bool room = has + reserved + asked <= quota;
             const bool claimed =
                 beyond_below && (std::find(claimed_back_.begin(), claimed_back_.end(), at) != claimed_back_.end() ||
-                                 (room && has + promised + asked + kept_back(at, name, who) > quota));
+                                 (room && has + reserved + asked + kept_back(at, name, who) > quota));
             if (room && !claimed) continue;
             if (at != queue && !beyond_below && lender.empty()) lender = at;
             beyond = true;
@@ -196,7 +196,7 @@ std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& d
                              .held = has,
                              .asked = asked,
                              .quota = quota,
-                             .promised = promised,
+                             .reserved = reserved,
                              .lender = std::move(lender),
                              .claimed = claimed};
         }
@@ -210,13 +210,13 @@ namespace {
 template <class Ever>
 void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
     if (cluster.queues.rules.empty()) return;
-    const Ledger& ledger = cluster.ledger;
-    for (const RunId id : ledger.reserving())
-        quotas.keep_back(id, ledger.line_of(id).queue, ledger.shape(ledger.shape_of(id)).total,
+    const ClusterIndex& index = cluster.index;
+    for (const RunId id : index.reserving())
+        quotas.keep_back(id, index.line_of(id).queue, index.shape(index.shape_of(id)).total,
                          cluster.runs.at(id).reserved_from);
-    for (const auto& [line, batches] : ledger.waiting())
+    for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches)
-            if (const auto over = quotas.refuses(line.queue, ledger.shape(shape).total);
+            if (const auto over = quotas.refuses(line.queue, index.shape(shape).total);
                 over && over->lent() && ever(shape))
                 quotas.claim_back(over->lender);
 }
@@ -224,26 +224,24 @@ void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
 }  // namespace
 
 void claim_lent(Quotas& quotas, Change& change) {
-    claim(quotas, change.seen(), [&](std::uint32_t shape) { return change.ledger().ever(shape); });
+    claim(quotas, change.seen(), [&](std::uint32_t shape) { return change.index().ever(shape); });
 }
 
 void claim_lent(Quotas& quotas, const Cluster& cluster) {
-    const Ledger& ledger = cluster.ledger;
+    const ClusterIndex& index = cluster.index;
     claim(quotas, cluster, [&](std::uint32_t shape) {
-        return place(ledger.nodes(), ledger.shape(shape).gang).verdict != Verdict::infeasible;
+        return place(index.nodes(), index.shape(shape).gang).verdict != Verdict::infeasible;
     });
 }
 
-std::string to_text(const OverQuota& over) {
-    if (over.claimed)
-        return "may borrow no " + over.resource + " now: another queue below \"" + over.queue +
-               "\" claims its own back";
-    return "queue \"" + over.queue + "\" holds " + to_text(over.held) + " of its quota of " + to_text(over.quota) +
-           " " + over.resource +
-           (over.promised.ticks > 0 ? ", " + to_text(over.promised) + " are kept for runs that others give way to"
-                                    : "") +
-           ", this needs " + to_text(over.asked) + " more" +
-           (over.asked > over.quota ? "; it can never start unless the quota is raised" : "");
+Reason reason_of(const OverQuota& over) {
+    if (over.claimed) return reasons::QuotaReclaimed{.queue = over.queue, .resource = over.resource};
+    return reasons::QuotaFull{.queue = over.queue,
+                              .resource = over.resource,
+                              .held = over.held,
+                              .requested = over.asked,
+                              .quota = over.quota,
+                              .reserved = over.reserved};
 }
 
 }  // namespace rtrain::core

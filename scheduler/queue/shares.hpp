@@ -20,7 +20,7 @@ std::vector<std::string> queue_names(const Queues& queues);
 // it holds and has held lately, by its share. The queue with the least is next.
 class FairShare {
   public:
-    FairShare(const Cluster& cluster, const Ledger& ledger, Time now);
+    FairShare(const Cluster& cluster, const ClusterIndex& index, Time now);
     std::int64_t of(const std::string& queue);
     void count(const std::string& queue, const Sums& demand);  // as if it were placed
 
@@ -37,7 +37,7 @@ struct OverQuota {
     std::string resource;
     Sum held, asked;
     Amount quota;
-    Sum promised{};        // to those others give way to
+    Sum reserved{};        // to those others give way to
     std::string lender{};  // what is lacking here is within the quota below, and was lent to others; empty: it was not
     bool claimed = false;  // it could be borrowed, but a lender waits for it
     bool lent() const { return !lender.empty(); }
@@ -54,14 +54,14 @@ class Quotas {
     bool own(const std::string& queue, const Sums& demand) const;  // fits below the queue's own quota
     bool borrows(const std::string& queue) const;                  // holds more than its own quota
     bool borrowed(const std::string& queue) const;                 // it, or a queue above it
-    // Of what the demand asks for, the holder's queue or one above it has borrowed from one that is above the taker's
-    // too, and the taker's side of it stays within its own quota.
-    bool owes(const std::string& holder, const std::string& taker, const Sums& demand) const;
+    // Of what the demand asks for, the holder's queue or one above it has borrowed from one that is above the
+    // preemptor's too, and the preemptor's side of it stays within its own quota.
+    bool owes(const std::string& holder, const std::string& preemptor, const Sums& demand) const;
     bool below(const std::string& queue, const std::string& above) const;
     void count(const std::string& queue, const Sums& demand);
     void uncount(const std::string& queue, const Sums& demand);
     // Kept for a run that others give way to, until it starts: nobody else may have it.
-    void promise(const std::string& queue, const Sums& demand);
+    void reserve(const std::string& queue, const Sums& demand);
     // For a run that has nodes reserved, until it starts: where its side of a queue, with those before it, stays within
     // its own quota, so much is lent to nobody else. `from`: when it is expected to start; zero: nobody knows.
     void keep_back(RunId run, const std::string& queue, const Sums& demand, Time from);
@@ -78,7 +78,7 @@ class Quotas {
     const std::string& child_towards(const std::string& queue, const std::string& above) const;
 
     const Queues& queues_;
-    std::map<std::string, Sums> held_, promised_, own_kept_;
+    std::map<std::string, Sums> held_, reserved_, own_kept_;
     std::map<std::string, std::map<RunId, KeptBack>> kept_back_;
     std::vector<std::string> claimed_back_;
 };
@@ -86,6 +86,6 @@ class Quotas {
 // present nodes could ever hold claims nothing.
 void claim_lent(Quotas& quotas, Change& change);
 void claim_lent(Quotas& quotas, const Cluster& cluster);
-std::string to_text(const OverQuota& over);
+Reason reason_of(const OverQuota& over);
 
 }  // namespace rtrain::core

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "storage/base/hex.hpp"
 #include "storage/spec/value.hpp"
 
 namespace rtrain::spec {
@@ -50,7 +51,7 @@ std::string did_you_mean(const std::string& word) { return word.empty() ? "" : "
 
 std::string shown(std::string_view text) {
     constexpr std::size_t most = 60;
-    constexpr const char* digits = "0123456789abcdef";
+    constexpr std::string_view digits = storage::hex_digits;
     std::string out = "\"";
     for (std::size_t i = 0; i < text.size(); ++i) {
         const auto c = static_cast<unsigned char>(text[i]);

@@ -1,10 +1,7 @@
 // See audit.hpp.
 #include "storage/state/audit.hpp"
 
-#include <openssl/sha.h>
-
-#include <array>
-
+#include "storage/crypto/digest.hpp"
 #include "storage/state/audit_table.hpp"
 #include "storage/state/body.hpp"
 #include "storage/state/schema.hpp"
@@ -34,14 +31,7 @@ std::string audit_hash(const std::string& before, const AuditRow& row) {
     for (const std::string& field : {std::to_string(row.sequence), std::to_string(row.wall_ms), row.user, row.role,
                                      row.credential, row.from, row.action, row.target, row.run})
         content += std::to_string(field.size()) + ":" + field;
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> sum{};
-    SHA256(reinterpret_cast<const unsigned char*>(content.data()), content.size(), sum.data());
-    std::string hex;
-    for (const unsigned char byte : sum) {
-        hex += "0123456789abcdef"[byte >> 4];
-        hex += "0123456789abcdef"[byte & 15];
-    }
-    return hex;
+    return crypto::sha256_hex(content);
 }
 
 Status follow(AuditEnd& end, const AuditRow& row) {

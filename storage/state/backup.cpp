@@ -2,6 +2,7 @@
 // place of the old files, which are kept beside it. At no moment is a file under the final name half-written.
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -39,6 +40,17 @@ Status rename_path(const std::string& from, const std::string& to) {
 std::string parent(const std::string& path) {
     std::string directory = fs::path(path).parent_path().string();
     return directory.empty() ? "." : directory;
+}
+
+// What root restores is for the head, which may run as the directory's owner alone.
+Status give_to_owner(const std::string& directory, const std::vector<std::string>& files) {
+    struct stat owner{};
+    if (geteuid() != 0) return Done{};
+    if (stat(directory.c_str(), &owner) != 0) return file_error("looking at", directory, std::strerror(errno));
+    for (const std::string& file : files)
+        if (lchown(file.c_str(), owner.st_uid, owner.st_gid) != 0)
+            return file_error("giving to the owner of " + directory, file, std::strerror(errno));
+    return Done{};
 }
 
 // One file, without WAL, that holds the source as it is at one moment.
@@ -132,6 +144,7 @@ Status SqliteJournal::restore_backup(const std::string& from_file, const std::st
         return Error{error.code, from_file + " cannot be restored, and nothing was changed: " + error.message,
                      "use another backup"};
     }
+    if (Status given = give_to_owner(directory, {fresh, directory + "/state.lock"}); !given) return given.error();
     if (Status synced = sync_path(fresh); !synced) return synced.error();
     if (Status moved = set_aside(path); !moved) return moved.error();
     if (Status moved = rename_path(fresh, path); !moved) return moved.error();

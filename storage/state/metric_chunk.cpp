@@ -13,8 +13,8 @@ namespace {
 
 constexpr int level = 6;
 constexpr std::size_t unpacked_at_most = 1u << 30;
-constexpr std::size_t columns = 5;
-using Numbers = std::array<std::int64_t, columns>;
+constexpr std::size_t numbers_of_row = 5;
+using Numbers = std::array<std::int64_t, numbers_of_row>;
 
 Numbers numbers_of(const MetricRow& row) {
     return {static_cast<std::int64_t>(row.position), row.attempt.number, static_cast<std::int64_t>(row.index),
@@ -34,9 +34,9 @@ Result<std::string> unpacked(const std::string& bytes) {
 
 // Reads one row's numbers; false: that is no row.
 bool read_numbers(const char*& at, const char* end, Numbers& out) {
-    for (std::size_t i = 0; i < columns; ++i) {
+    for (std::size_t i = 0; i < numbers_of_row; ++i) {
         const auto [stopped, fault] = std::from_chars(at, end, out[i]);
-        if (fault != std::errc{} || stopped == end || *stopped != (i + 1 < columns ? ' ' : '\n')) return false;
+        if (fault != std::errc{} || stopped == end || *stopped != (i + 1 < numbers_of_row ? ' ' : '\n')) return false;
         at = stopped + 1;
     }
     return true;
@@ -49,7 +49,7 @@ std::string pack_metrics(const std::vector<MetricRow>& rows) {
     Numbers before{};
     for (const MetricRow& row : rows) {
         const Numbers now = numbers_of(row);
-        for (std::size_t i = 0; i + 1 < columns; ++i) text += std::to_string(now[i] - before[i]) + ' ';
+        for (std::size_t i = 0; i + 1 < numbers_of_row; ++i) text += std::to_string(now[i] - before[i]) + ' ';
         text += std::to_string(row.ranks_json.size()) + '\n' + row.ranks_json;
         before = now;
     }
@@ -73,7 +73,7 @@ Result<std::vector<MetricRow>> unpack_metrics(RunId run, const std::string& byte
     while (at < end) {
         Numbers read{};
         if (!read_numbers(at, end, read) || read[4] < 0 || read[4] > end - at) return broken();
-        for (std::size_t i = 0; i + 1 < columns; ++i) sums[i] += read[i];
+        for (std::size_t i = 0; i + 1 < numbers_of_row; ++i) sums[i] += read[i];
         rows.push_back({.attempt = {.run = run, .number = static_cast<std::uint32_t>(sums[1])},
                         .index = static_cast<std::uint64_t>(sums[2]),
                         .wall_ms = sums[3],

@@ -54,6 +54,7 @@ constexpr std::array to_version_2 = {
 // events save these, so that a replay begins anew.
 constexpr std::array to_version_3 = {"DELETE FROM settings WHERE key='snapshot_program'"};
 constexpr std::array to_version_4 = {audit_table};
+// Version 5 has the same tables; its records hold reasons as values (reason_codec.cpp), where there were sentences.
 constexpr std::array summed_tables = {"records", "snapshot", "events", "tokens", "settings"};
 
 struct Fnv1a {  // 64 bits; each changed byte changes it
@@ -183,7 +184,7 @@ Status bring_up_to_date(Database& database) {
     std::vector<const char*> changes;
     if (*version == 1) changes.insert(changes.end(), to_version_2.begin(), to_version_2.end());
     if (*version <= 2) changes.insert(changes.end(), to_version_3.begin(), to_version_3.end());
-    changes.insert(changes.end(), to_version_4.begin(), to_version_4.end());
+    if (*version <= 3) changes.insert(changes.end(), to_version_4.begin(), to_version_4.end());
     return change_tables(database, changes);
 }
 

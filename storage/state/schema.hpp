@@ -8,7 +8,7 @@
 
 namespace rtrain::state {
 
-inline constexpr int schema_version = 4;
+inline constexpr int schema_version = 5;
 inline constexpr const char* database_name = "state.db";
 
 std::int64_t checksum(const Values& values);

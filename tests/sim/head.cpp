@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/head/reach.hpp"
-#include "daemon/head/words.hpp"
+#include "daemon/head/events/news.hpp"
+#include "daemon/head/events/node_rights.hpp"
+#include "daemon/head/events/orders.hpp"
 #include "tests/sim/node.hpp"
 #include "tests/sim/users.hpp"
 #include "tests/transcripts/effect_text.hpp"

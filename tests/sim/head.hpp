@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "daemon/head/turn.hpp"
+#include "daemon/head/events/turn.hpp"
 #include "tests/sim/world.hpp"
 
 namespace rtrain::sim {

@@ -86,9 +86,9 @@ void Oracle::check_answer(const Event& event, const Decision& decision, const Cl
     for (const Effect& effect : decision.act) {
         const auto* stop = std::get_if<StopAttempt>(&effect);
         const auto attempt = stop == nullptr ? after.attempts.end() : after.attempts.find(stop->attempt);
-        if (attempt == after.attempts.end() || attempt->first != commit->attempt || !attempt->second.ask) continue;
+        if (attempt == after.attempts.end() || attempt->first != commit->attempt || !attempt->second.request) continue;
         const auto asked =
-            asked_.find({{attempt->first.run.value, attempt->second.incarnation}, attempt->second.ask->asked.ms});
+            asked_.find({{attempt->first.run.value, attempt->second.incarnation}, attempt->second.request->asked.ms});
         const auto report = report_of_.find({after.runs.at(attempt->first.run).name, commit->directory});
         require(asked != asked_.end() && report != report_of_.end() && report->second > asked->second,
                 text(attempt->first) + " leaves with " + commit->directory + ", which is older than the ask for one");
@@ -264,7 +264,8 @@ void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
                           (allowed >= 0 && faults > static_cast<std::uint32_t>(allowed));
     if (check_lost_condition(run, disk)) return;
     const bool limited = run.spec.wall_time_limit && run.ended >= run.started + *run.spec.wall_time_limit;
-    require(run.state != RunState::failed || may_fail || limited, run.name + " FAILED without cause: " + run.reason);
+    require(run.state != RunState::failed || may_fail || limited,
+            run.name + " FAILED without cause: " + to_text(run.reason));
     require(run.state != RunState::stopped || stop_asked_.contains(run.id), run.name + " STOPPED though nobody asked");
     if (run.state != RunState::succeeded) return;
     const Attempt& last = disk.attempts.at({.run = run.id, .number = run.attempts});
@@ -280,7 +281,7 @@ void Oracle::ended(const Cluster& disk) const {
         const auto run = disk.runs.find(id);
         require(run != disk.runs.end(), "run " + std::to_string(id.value) + " was accepted and forgotten");
         require(terminal(run->second.state), run->second.name + " never ended: it is " + to_text(run->second.state) +
-                                                 " (" + run->second.reason + ")");
+                                                 " (" + to_text(run->second.reason) + ")");
         check_end_of(run->second, disk);
     }
     for (const NodeView& node : node_views(disk))

@@ -150,7 +150,7 @@ void Users::remove_some_run() {
 
 void Users::stop_what_waits() {
     for (const auto& [id, run] : world_.head->disk().runs)
-        if (run.state == RunState::queued && run.reason.starts_with("NO PRESENT"))
+        if (run.state == RunState::queued && run.reason.is<reasons::NeverFits>())
             ask("stop" + std::to_string(id.value), RunStopAsked{.run = id, .by = "ana", .wall_ms = world_.now().ms});
     world_.after(60'000, [this] { stop_what_waits(); });  // the next of an array may be as large
 }

@@ -74,7 +74,8 @@ void World::run() {
         if (now() >= deadline) {
             for (const auto& [name, node] : nodes) say(name, node->describe());
             for (const auto& [id, run] : head->disk().runs)
-                if (!terminal(run.state)) say("users", run.name + " is " + to_text(run.state) + ": " + run.reason);
+                if (!terminal(run.state))
+                    say("users", run.name + " is " + to_text(run.state) + ": " + to_text(run.reason));
         }
         if (now() >= deadline) throw Violation{"half an hour after the last fault it is not quiet"};
         if (!clockwork.step()) throw Violation{"nothing happens any more"};

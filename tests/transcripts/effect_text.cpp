@@ -21,9 +21,9 @@ struct Text {
     }
     std::string operator()(const StopAttempt& effect) const {
         return "stop " + name(effect.attempt) + " on " + effect.node.value + (effect.at_once ? " at once" : "") + ": " +
-               effect.why;
+               to_text(effect.why);
     }
-    std::string operator()(const AskCheckpoint& effect) const {
+    std::string operator()(const RequestCheckpoint& effect) const {
         std::string text =
             "ask " + name(effect.attempt) + " on " + effect.node.value + " for a checkpoint (" + to_text(effect.reason);
         if (effect.workers > 0) text += " to " + std::to_string(effect.workers) + " workers";

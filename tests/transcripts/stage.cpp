@@ -229,8 +229,8 @@ std::string Stage::resized(const Command& command) {
 std::string Stage::node_table() const {
     std::string text;
     for (const auto& [id, node] : cluster_.nodes)
-        text +=
-            id.value + " " + to_text(node.state) + (node.state_reason.empty() ? "" : ": " + node.state_reason) + "\n";
+        text += id.value + " " + to_text(node.state) +
+                (node.state_reason.none() ? "" : ": " + to_text(node.state_reason)) + "\n";
     return text;
 }
 
@@ -238,7 +238,7 @@ std::string Stage::table() const {
     std::string text;
     for (const auto& [id, run] : cluster_.runs) {
         text += run.name + " " + to_text(run.state) + ", attempts " + std::to_string(run.attempts) + ", failures " +
-                std::to_string(run.failures) + (run.reason.empty() ? "" : ", " + run.reason) + "\n";
+                std::to_string(run.failures) + (run.reason.none() ? "" : ", " + to_text(run.reason)) + "\n";
         const auto found = cluster_.attempts.find({.run = id, .number = run.attempts});
         if (found == cluster_.attempts.end() || terminal(found->second.state)) continue;
         text += "  ranks on";
@@ -251,7 +251,7 @@ std::string Stage::table() const {
 std::string Stage::explained(const std::string& name) const {
     const Explanation why = explain(cluster_, now_, run(name) == nullptr ? RunId{} : run(name)->id);
     std::string text = why.headline + "\n";
-    for (const std::string& line : why.rules) text += "  " + line + "\n";
+    for (const Rule& rule : why.rules) text += "  " + rule.text + "\n";
     for (const ReasonGroup& group : why.groups)
         text += "  " + std::to_string(group.nodes) + " " + group.kind + ": " + group.text +
                 (group.field.empty() ? "" : " [" + group.field + "]") + "\n";

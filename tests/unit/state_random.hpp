@@ -22,6 +22,8 @@ void fill(Dice& dice, double& value);
 void fill(Dice& dice, Integer auto& value);
 void fill(Dice& dice, Word auto& value);
 void fill(Dice& dice, Amount& value);
+void fill(Dice& dice, Sum& value);
+void fill(Dice& dice, Reason& value);
 void fill(Dice& dice, Time& value);
 void fill(Dice& dice, Duration& value);
 template <class Tag, class Value>
@@ -78,15 +80,20 @@ void fill(Dice& dice, Integer auto& value) {
 }
 void fill(Dice& dice, Word auto& value) {
     using T = std::remove_reference_t<decltype(value)>;
-    constexpr std::uint64_t words = std::is_same_v<T, RunState>       ? 9
-                                    : std::is_same_v<T, AttemptState> ? 8
-                                    : std::is_same_v<T, WorkerState>  ? 3
-                                    : std::is_same_v<T, AfterWhat>    ? 2
-                                    : std::is_same_v<T, AskReason>    ? 5
-                                                                      : 4;
+    constexpr std::uint64_t words = std::is_same_v<T, RunState>        ? 9
+                                    : std::is_same_v<T, AttemptState>  ? 8
+                                    : std::is_same_v<T, WorkerState>   ? 3
+                                    : std::is_same_v<T, AfterWhat>     ? 2
+                                    : std::is_same_v<T, RequestReason> ? 5
+                                                                       : 4;
     value = static_cast<T>(dice.below(words));
 }
 inline void fill(Dice& dice, Amount& value) { fill(dice, value.ticks); }
+inline void fill(Dice& dice, Sum& value) {
+    Amount part;
+    fill(dice, part);
+    value = Sum{part.ticks * (dice.below(2) == 0 ? __int128{1} : __int128{1} << dice.below(48))};
+}
 inline void fill(Dice& dice, Time& value) { fill(dice, value.ms); }
 inline void fill(Dice& dice, Duration& value) { fill(dice, value.ms); }
 template <class Tag, class Value>
@@ -130,6 +137,9 @@ Variant any_alternative(Dice& dice, std::size_t chosen, std::index_sequence<Inde
 template <class Variant>
 Variant random_value(Dice& dice, std::size_t alternative) {
     return any_alternative<Variant>(dice, alternative, std::make_index_sequence<std::variant_size_v<Variant>>{});
+}
+inline void fill(Dice& dice, Reason& reason) {
+    reason.value = random_value<Reason::Value>(dice, dice.below(std::variant_size_v<Reason::Value>));
 }
 
 }  // namespace rtrain::state

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "scheduler/model/ids.hpp"
+#include "scheduler/model/reason.hpp"
 #include "scheduler/model/resources.hpp"
 #include "storage/state/codec/json_text.hpp"
 
@@ -63,6 +64,8 @@ inline void put(std::string& out, double value) { append_double(out, value); }
 inline void put(std::string& out, Integer auto value) { out += std::to_string(value); }
 inline void put(std::string& out, Word auto value) { append_string(out, to_text(value)); }
 inline void put(std::string& out, Amount value) { put(out, value.ticks); }
+inline void put(std::string& out, Sum value) { append_wide(out, value.ticks); }
+void put(std::string& out, const Reason& reason);  // reason_codec.cpp
 inline void put(std::string& out, Time value) { put(out, value.ms); }
 inline void put(std::string& out, Duration value) { put(out, value.ms); }
 template <class Tag, class Value>

@@ -138,4 +138,29 @@ double double_of_bits(std::string_view text) {
     return std::bit_cast<double>(bits);
 }
 
+void append_wide(std::string& out, __int128 value) {
+    if (value >= INT64_MIN && value <= INT64_MAX) {
+        out += std::to_string(static_cast<std::int64_t>(value));
+        return;
+    }
+    std::string digits;
+    const bool negative = value < 0;
+    for (; value != 0; value /= 10)
+        digits += static_cast<char>('0' + static_cast<int>(negative ? -(value % 10) : value % 10));
+    out += std::string("\"") + (negative ? "-" : "");
+    out.append(digits.rbegin(), digits.rend());
+    out += '"';
+}
+
+__int128 wide_of_digits(std::string_view text) {
+    const bool negative = text.starts_with('-');
+    const std::string_view digits = text.substr(negative ? 1 : 0);
+    constexpr std::size_t most = 38;  // digits that surely fit
+    if (digits.empty() || digits.size() > most || digits.find_first_not_of("0123456789") != std::string_view::npos)
+        throw std::invalid_argument("\"" + std::string(text) + "\" is not a whole number");
+    __int128 value = 0;
+    for (const char digit : digits) value = value * 10 + (digit - '0');
+    return negative ? -value : value;
+}
+
 }  // namespace rtrain::state

@@ -12,5 +12,7 @@ void append_string(std::string& out, std::string_view bytes);  // quoted
 void append_double(std::string& out, double value);            // not finite: its bits, "0x7ff8000000000000"
 std::string bytes_of(std::string_view decoded);                // undoes the private code points
 double double_of_bits(std::string_view text);                  // throws std::invalid_argument
+void append_wide(std::string& out, __int128 value);            // beyond 64 bits: its digits, quoted
+__int128 wide_of_digits(std::string_view text);                // throws std::invalid_argument
 
 }  // namespace rtrain::state

@@ -3,17 +3,10 @@
 #pragma once
 
 #include "scheduler/model/records.hpp"
-#include "storage/state/codec/spec_fields.hpp"
+#include "storage/state/codec/reason_fields.hpp"
 
 namespace rtrain::state {
 
-template <>
-struct Fields<ExitCause> {
-    static constexpr auto list = std::tuple(
-        RTRAIN_FIELD(ExitCause, exit_code), RTRAIN_FIELD(ExitCause, signal), RTRAIN_FIELD(ExitCause, out_of_memory),
-        RTRAIN_FIELD(ExitCause, stopped_by_us), RTRAIN_FIELD(ExitCause, never_started),
-        RTRAIN_FIELD(ExitCause, address_in_use), RTRAIN_FIELD(ExitCause, detail));
-};
 template <>
 struct Fields<Worker> {
     static constexpr auto list =
@@ -56,7 +49,7 @@ struct Fields<Run> {
                    RTRAIN_FIELD(Run, warnings), RTRAIN_FIELD(Run, nodes_reserved), RTRAIN_FIELD(Run, reserved_from),
                    RTRAIN_FIELD(Run, workers_asked), RTRAIN_FIELD(Run, grow_since), RTRAIN_FIELD(Run, after),
                    RTRAIN_FIELD(Run, array_waits), RTRAIN_FIELD(Run, array), RTRAIN_FIELD(Run, array_index),
-                   RTRAIN_FIELD(Run, array_parallel), RTRAIN_FIELD(Run, let_go), RTRAIN_FIELD(Run, gave_way),
+                   RTRAIN_FIELD(Run, array_parallel), RTRAIN_FIELD(Run, let_go), Field{"gave_way", &Run::without_seats},
                    RTRAIN_FIELD(Run, resize_within));
 };
 template <>
@@ -68,7 +61,7 @@ struct Fields<Attempt> {
         RTRAIN_FIELD(Attempt, master_port), RTRAIN_FIELD(Attempt, incarnation), RTRAIN_FIELD(Attempt, placed_at),
         RTRAIN_FIELD(Attempt, started_at), RTRAIN_FIELD(Attempt, ended_at), RTRAIN_FIELD(Attempt, end_as),
         RTRAIN_FIELD(Attempt, cause), RTRAIN_FIELD(Attempt, first_failure),
-        RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted), RTRAIN_FIELD(Attempt, ask));
+        RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted), Field{"ask", &Attempt::request});
 };
 template <>
 struct Fields<Checkpoint> {

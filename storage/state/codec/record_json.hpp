@@ -32,6 +32,14 @@ void take(const Json& json, T& value) {
     value = *known;
 }
 inline void take(const Json& json, Amount& value) { take(json, value.ticks); }
+inline void take(const Json& json, Sum& value) {
+    std::int64_t ticks = 0;
+    if (json.is_string())
+        value = Sum{wide_of_digits(json.get_ref<const std::string&>())};
+    else
+        take(json, ticks), value = Sum{__int128{ticks}};
+}
+void take(const Json& json, Reason& reason);  // reason_codec.cpp
 inline void take(const Json& json, Time& value) { take(json, value.ms); }
 inline void take(const Json& json, Duration& value) { take(json, value.ms); }
 template <class Tag, class Value>

@@ -36,8 +36,8 @@ struct Words<AfterWhat> {
     static std::optional<AfterWhat> parse(std::string_view word) { return after_what(word); }
 };
 template <>
-struct Words<AskReason> {
-    static std::optional<AskReason> parse(std::string_view word) { return ask_reason(word); }
+struct Words<RequestReason> {
+    static std::optional<RequestReason> parse(std::string_view word) { return request_reason(word); }
 };
 
 template <>
@@ -91,11 +91,11 @@ struct Fields<After> {
     static constexpr auto list = std::tuple(RTRAIN_FIELD(After, run), RTRAIN_FIELD(After, what));
 };
 template <>
-struct Fields<CheckpointAsk> {
+struct Fields<CheckpointRequest> {
     static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(CheckpointAsk, reason), RTRAIN_FIELD(CheckpointAsk, why),
-                   RTRAIN_FIELD(CheckpointAsk, asked), RTRAIN_FIELD(CheckpointAsk, deadline),
-                   RTRAIN_FIELD(CheckpointAsk, workers), RTRAIN_FIELD(CheckpointAsk, room_for));
+        std::tuple(RTRAIN_FIELD(CheckpointRequest, reason), RTRAIN_FIELD(CheckpointRequest, why),
+                   RTRAIN_FIELD(CheckpointRequest, asked), RTRAIN_FIELD(CheckpointRequest, deadline),
+                   RTRAIN_FIELD(CheckpointRequest, workers), Field{"room_for", &CheckpointRequest::preemptor});
 };
 template <>
 struct Fields<QuarantinePolicy> {

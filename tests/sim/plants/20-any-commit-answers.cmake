@@ -1,6 +1,6 @@
-# Breaks asks: a run leaves with a checkpoint that was on its way before it was asked for one.
+# Breaks checkpoint requests: a run leaves with a checkpoint that was on its way before it was asked for one.
 set(PLANT_FILE scheduler/lifecycle/checkpoint_requests.cpp)
-set(PLANT_FROM [==[    if (answers && *answers != change.seen().attempts.at(id).ask->asked) return;
+set(PLANT_FROM [==[    if (answers && *answers != change.seen().attempts.at(id).request->asked) return;
 ]==])
 set(PLANT_TO [==[    static_cast<void>(answers);
 ]==])

@@ -127,7 +127,7 @@ TEST_CASE("YAML quotes what some reader would bend") {
 TEST_CASE("every error has its exit code and its word, both ways") {
     CHECK(exit_code(ErrorCode::not_found) == 3);
     CHECK(exit_code(ErrorCode::unplaceable) == 9);
-    CHECK(exit_code(ErrorCode::damaged) == 10);
+    CHECK(exit_code(ErrorCode::damaged) == 11);
     CHECK(code_from("unplaceable", 409) == ErrorCode::unplaceable);
     CHECK(code_from("", 403) == ErrorCode::unauthorised);
     CHECK(code_from("", 418) == ErrorCode::usage);

@@ -35,7 +35,7 @@ TEST_CASE("a run waits for its predecessor, and starts when that has succeeded",
     const RunId first = world.submit({.name = "prepare"});
     const RunId second = world.submit({.name = "train", .after = {{.run = first}}});
     CHECK(world.run(second).state == RunState::queued);
-    CHECK(world.run(second).reason == "waits for prepare to succeed");
+    CHECK(to_text(world.run(second).reason) == "waits for prepare to succeed");
     ends(world, first, exit_code(0));
     CHECK(world.run(second).state == RunState::starting);
 }
@@ -49,7 +49,7 @@ TEST_CASE("a predecessor that cannot succeed any more ends those that wait for i
     const RunId cleanup = world.submit({.name = "cleanup", .after = {{.run = first, .what = AfterWhat::ended}}});
     ends(world, first, exit_code(1));
     CHECK(world.run(second).state == RunState::failed);
-    CHECK(world.run(second).reason == "it was to start after prepare, which is FAILED");
+    CHECK(to_text(world.run(second).reason) == "it was to start after prepare, which is FAILED");
     CHECK(world.run(third).state == RunState::failed);
     CHECK(world.run(cleanup).state == RunState::starting);
 }
@@ -101,7 +101,7 @@ TEST_CASE("an array is one submission of several runs, of which so many run at a
     const Run& last = world.run({world.last.created->value + 3});
     CHECK(last.name == "grid-5");
     CHECK(last.array_index == 5);
-    CHECK(last.reason == "array grid runs at most 2 at a time");
+    CHECK(to_text(last.reason) == "array grid runs at most 2 at a time");
     ends(world, *world.last.created, exit_code(0));
     CHECK(live_names(world.cluster) == std::vector<std::string>{"grid-2", "grid-3"});
 }

@@ -10,9 +10,9 @@ TEST_CASE("drain: a run is asked for a checkpoint, and moves at its commit", "[d
     const RunId run = world.running({});
     const NodeId drained = world.node_of(run, 0);
     world.tell(NodeDrained{.node = drained, .by = "ana", .reason = "kernel", .deadline = Duration{300'000}});
-    const auto orders = all_of<AskCheckpoint>(world.last);
+    const auto orders = all_of<RequestCheckpoint>(world.last);
     REQUIRE(orders.size() == 1);
-    CHECK(orders[0].reason == AskReason::drain);
+    CHECK(orders[0].reason == RequestReason::drain);
     CHECK(orders[0].left == Duration{300'000});
     world.commits(run, "checkpoint_000001-a001");
     world.empties(run);
@@ -42,7 +42,7 @@ TEST_CASE("drain without a deadline: a run with nowhere to go stays until it end
     world.nodes(1, 1);
     const RunId run = world.running({});
     world.tell(NodeDrained{.node = {"n1"}, .by = "ana"});
-    CHECK(all_of<AskCheckpoint>(world.last).size() == 1);
+    CHECK(all_of<RequestCheckpoint>(world.last).size() == 1);
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.attempt(run).state == AttemptState::running);
     world.tell(node("n2", 1));
@@ -87,7 +87,7 @@ TEST_CASE("checkpoint.on_drain: false is not asked, and leaves at the deadline",
     world.nodes(2, 1);
     const RunId run = world.running({.on_drain = false});
     world.tell(NodeDrained{.node = world.node_of(run, 0), .by = "ana", .deadline = Duration{60'000}});
-    CHECK(all_of<AskCheckpoint>(world.last).empty());
+    CHECK(all_of<RequestCheckpoint>(world.last).empty());
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.attempt(run).state == AttemptState::running);
     world.pass(60'000);
@@ -101,7 +101,7 @@ TEST_CASE("undrain cancels what has not happened", "[drain]") {
     const NodeId node = world.node_of(run, 0);
     world.tell(NodeDrained{.node = node, .by = "ana", .deadline = Duration{60'000}});
     world.tell(NodeUndrained{node});
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
     CHECK_FALSE(next_wake(world.cluster));
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.attempt(run).state == AttemptState::running);
@@ -157,9 +157,14 @@ TEST_CASE("a node on which runs keep failing first is quarantined, with the evid
     fails_on(world, "b", {"n1"});
     const Node& bad = world.cluster.nodes.at({"n1"});
     CHECK(bad.state == NodeState::quarantined);
-    CHECK(bad.state_reason.find("3 attempts of 3 runs failed here first within 60 min") == 0);
-    CHECK(bad.state_reason.find("rank 0 on n1: killed by signal 7") != std::string::npos);
-    CHECK(bad.state_reason.find("traceback") == std::string::npos);
+    CHECK(to_text(bad.state_reason).find("3 attempts of 3 runs failed here first within 60 min") == 0);
+    CHECK(to_text(bad.state_reason).find("rank 0 on n1: killed by signal 7") != std::string::npos);
+    CHECK(to_text(bad.state_reason).find("bus error") == std::string::npos);  // a rank's last words are its user's
+    const std::string& note = world.last.note;  // of the run that failed last: its own words are its user's
+    CHECK(note.find("bus error") == note.rfind("bus error"));
+    reasons::Quarantined earlier{.evidence = {{.run = "a", .attempt = 1, .cause = {world.attempt(RunId{1}).cause}}}};
+    CHECK(to_text(Reason{earlier}).find("bus error") != std::string::npos);
+    CHECK(to_text(Reason{earlier}, JobWords::hidden).find("bus error") == std::string::npos);
     CHECK(world.last.note.find("QUARANTINED") != std::string::npos);
 
     const RunId next = world.submit({.name = "next", .cpus = 4});
@@ -200,7 +205,7 @@ TEST_CASE("broken code blames no node; a shell's 128 + n is a death by a signal"
     CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
     fails_on(world, "g", {"n1"}, exit_code(128 + 11));
     CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::quarantined);
-    CHECK(world.cluster.nodes.at({"n1"}).state_reason.find("3 attempts of 3 runs") == 0);
+    CHECK(to_text(world.cluster.nodes.at({"n1"}).state_reason).find("3 attempts of 3 runs") == 0);
 }
 
 TEST_CASE("failures that follow the run are no evidence against a node", "[drain]") {

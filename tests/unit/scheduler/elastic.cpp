@@ -74,7 +74,7 @@ TEST_CASE("ranks that fail of a node's loss before it is noticed do not count ei
     const Attempt& lost = world.cluster.attempts.at({.run = run, .number = 1});
     CHECK(lost.state == AttemptState::lost);
     CHECK_FALSE(lost.first_failure);
-    CHECK(lost.cause.find("node " + gone.value + " was lost") == 0);
+    CHECK(to_text(lost.cause).find("node " + gone.value + " was lost") == 0);
     CHECK(world.run(run).failures == 0);
     CHECK(world.run(run).nodes_avoided.empty());
     CHECK(size_of(world, run) == 1);
@@ -97,11 +97,11 @@ TEST_CASE("an elastic run grows at a commit once there has been room for 30 s", 
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.run(run).state == RunState::running);  // too early
     world.pass(29'999);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
     world.pass(1);
-    REQUIRE(world.attempt(run).ask);
-    CHECK(world.attempt(run).ask->reason == AskReason::resize);
-    CHECK(world.attempt(run).ask->workers == 2);
+    REQUIRE(world.attempt(run).request);
+    CHECK(world.attempt(run).request->reason == RequestReason::resize);
+    CHECK(world.attempt(run).request->workers == 2);
     CHECK(world.run(run).state == RunState::running);
 
     world.commits(run, "checkpoint_000002-a001");
@@ -120,13 +120,13 @@ TEST_CASE("room that goes again before the time is over is no room", "[elastic]"
     world.pass(20'000);
     const RunId other = world.running({.name = "other"});
     world.pass(20'000);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
     world.exits(other, 0, exit_code(0));
     world.empties(other);
     world.pass(29'999);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
     world.pass(1);
-    CHECK(world.attempt(run).ask);
+    CHECK(world.attempt(run).request);
 }
 
 TEST_CASE("room that goes between the ask and the commit: the run keeps what it has", "[elastic]") {
@@ -135,11 +135,11 @@ TEST_CASE("room that goes between the ask and the commit: the run keeps what it 
     const RunId run = world.running({.workers = 4, .workers_min = 1});
     world.tell(node("n2", 1));
     world.pass(30'000);
-    REQUIRE(world.attempt(run).ask);
+    REQUIRE(world.attempt(run).request);
     world.submit({.name = "other"});
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.run(run).state == RunState::running);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
 }
 
 TEST_CASE("a run that came between the ask and the commit needs the room: the run keeps its seats", "[elastic]") {
@@ -149,12 +149,12 @@ TEST_CASE("a run that came between the ask and the commit needs the room: the ru
     const RunId run = world.running({.workers = 4, .workers_min = 1});
     world.tell(node("n2", 1));
     world.pass(30'000);
-    REQUIRE(world.attempt(run).ask);
+    REQUIRE(world.attempt(run).request);
     const RunId waits = world.submit({.name = "waits", .workers = 2, .priority = priority});
     REQUIRE_FALSE(world.run(waits).nodes_reserved.empty());
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.run(run).state == RunState::running);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
     world.tell(node("n3", 1));  // now the other one has room of its own
     CHECK(world.run(waits).state == RunState::starting);
 }
@@ -169,10 +169,10 @@ TEST_CASE("a run does not stop to grow where one of higher priority waits for it
     const RunId waits = *world.last.created;
     world.tell(node("n2", 1));
     world.pass(60'000);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
     world.tell(RunStopAsked{.run = waits, .by = "ana"});
     world.pass(30'000);
-    CHECK(world.attempt(run).ask);
+    CHECK(world.attempt(run).request);
 }
 
 TEST_CASE("a run of a fixed size is not resized into room that a waiting run needs", "[elastic]") {
@@ -186,7 +186,7 @@ TEST_CASE("a run of a fixed size is not resized into room that a waiting run nee
           "runs that wait could use the room for 2 workers of run job now, it goes on with 1");
     world.tell(RunStopAsked{.run = waits, .by = "ana"});
     world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
-    CHECK(world.attempt(run).ask->workers == 2);
+    CHECK(world.attempt(run).request->workers == 2);
 }
 
 TEST_CASE("growing takes nothing that a waiting run needs", "[elastic]") {
@@ -197,7 +197,7 @@ TEST_CASE("growing takes nothing that a waiting run needs", "[elastic]") {
     world.tell(node("n2", 1));
     world.pass(60'000);
     CHECK(world.run(big).state == RunState::queued);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
 }
 
 TEST_CASE("resize by hand: a fixed run changes its size at its next commit, in both directions", "[elastic]") {
@@ -205,7 +205,7 @@ TEST_CASE("resize by hand: a fixed run changes its size at its next commit, in b
     world.nodes(4, 1);
     const RunId run = world.running({.workers = 2});
     world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 4});
-    CHECK(all_of<AskCheckpoint>(world.last).front().workers == 4);
+    CHECK(all_of<RequestCheckpoint>(world.last).front().workers == 4);
     world.commits(run, "checkpoint_000001-a001");
     restarts(world, run, "checkpoint_000001-a001");
     CHECK(size_of(world, run) == 4);
@@ -240,9 +240,9 @@ TEST_CASE("an elastic run is resized within its range only, and keeps to the num
     restarts(world, run, "checkpoint_000001-a001");
     CHECK(size_of(world, run) == 3);
     world.pass(120'000);
-    CHECK_FALSE(world.attempt(run).ask);  // it does not grow by itself beyond that
+    CHECK_FALSE(world.attempt(run).request);  // it does not grow by itself beyond that
     world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 4});
-    CHECK(world.attempt(run).ask->workers == 4);  // there is room: at once
+    CHECK(world.attempt(run).request->workers == 4);  // there is room: at once
 }
 
 TEST_CASE("an elastic run that is to grow by a deadline does so then, counted from when there is room", "[elastic]") {
@@ -256,13 +256,13 @@ TEST_CASE("an elastic run that is to grow by a deadline does so then, counted fr
     };
     if (room) more_nodes();
     world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 4, .deadline = Duration{300'000}});
-    CHECK(world.attempt(run).ask.has_value() == room);
+    CHECK(world.attempt(run).request.has_value() == room);
     if (!room) {
         more_nodes();
         world.pass(30'000);  // grow_after
     }
-    REQUIRE(world.attempt(run).ask);
-    CHECK(world.attempt(run).ask->deadline == world.now + Duration{300'000});
+    REQUIRE(world.attempt(run).request);
+    CHECK(world.attempt(run).request->deadline == world.now + Duration{300'000});
     world.pass(300'000);
     CHECK(world.run(run).state == RunState::resizing);
     restarts(world, run, "");
@@ -303,18 +303,18 @@ TEST_CASE("a quota that is used up between the ask and the commit: the run keeps
     world.exits(other, 0, exit_code(0));
     world.empties(other);
     world.pass(30'000);
-    REQUIRE(world.attempt(run).ask);
+    REQUIRE(world.attempt(run).request);
     const RunId half = world.submit({.name = "half", .gpus = units(1)});
     const RunId rest = world.submit({.name = "rest", .gpus = units(1)});
     CHECK(world.run(rest).state == RunState::starting);
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.run(run).state == RunState::running);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
 
     world.tell(RunStopAsked{.run = half, .by = "ana"});  // there is one more, and it grows by that
     world.empties(half);
     world.pass(30'000);
-    REQUIRE(world.attempt(run).ask);
+    REQUIRE(world.attempt(run).request);
     world.commits(run, "checkpoint_000002-a001");
     restarts(world, run, "checkpoint_000002-a001");
     CHECK(size_of(world, run) == 3);
@@ -362,8 +362,8 @@ TEST_CASE("the deadline of a resize ends with the first growth, or with another 
         REQUIRE(size_of(world, run) == 6);
         world.tell(node("n7", 1));
         world.pass(30'000);
-        REQUIRE(world.attempt(run).ask);
-        CHECK_FALSE(world.attempt(run).ask->deadline);
+        REQUIRE(world.attempt(run).request);
+        CHECK_FALSE(world.attempt(run).request->deadline);
     }
     SECTION("it came again as it was: the deadline stays") {
         world.exits(run, 0, exit_code(1));

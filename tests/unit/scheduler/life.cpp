@@ -90,9 +90,9 @@ TEST_CASE("the first failure is the earliest death that we did not cause, even w
     CHECK(world.attempt(run).first_failure == Rank{1});
     CHECK(world.attempt(run).first_failure_lead_us == 412'000);
     world.empties(run);
-    CHECK(world.attempt(run).cause == "rank 1 on n2: killed by signal 9 (out of memory: 61.8 of 62 GiB)");
+    CHECK(to_text(world.attempt(run).cause) == "rank 1 on n2: killed by signal 9 (out of memory: 61.8 of 62 GiB)");
     CHECK(world.run(run).state == RunState::failed);
-    CHECK(world.run(run).reason ==
+    CHECK(to_text(world.run(run).reason) ==
           "rank 1 on n2: killed by signal 9 (out of memory: 61.8 of 62 GiB) (failure 1, failure.max_failures is 0)");
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("a rendezvous port that another program took is no failure of the run:
     world.exits(run, 0, taken, 5'000);
     world.empties(run);
     CHECK(world.run(run).state == RunState::failed);
-    CHECK(world.run(run).reason.find("5 attempts in a row") != std::string::npos);
+    CHECK(to_text(world.run(run).reason).find("5 attempts in a row") != std::string::npos);
 }
 
 TEST_CASE("with fail_fast the first failure ends the run, whatever its cause and whatever max_failures says") {
@@ -133,7 +133,7 @@ TEST_CASE("with fail_fast the first failure ends the run, whatever its cause and
     }
     world.empties(run);
     CHECK(world.run(run).state == RunState::failed);
-    CHECK(world.run(run).reason.find("failure.fail_fast") != std::string::npos);
+    CHECK(to_text(world.run(run).reason).find("failure.fail_fast") != std::string::npos);
 }
 
 TEST_CASE("the backoff doubles up to its end") {
@@ -222,7 +222,8 @@ TEST_CASE("a preparation that fails is retried uncounted, five times at most; a 
     }
     CHECK(world.run(run).state == RunState::failed);
     CHECK(world.run(run).failures == 0);
-    CHECK(world.run(run).reason == "n1 could not prepare: no route to n2 (5 attempts in a row could not be prepared)");
+    CHECK(to_text(world.run(run).reason) ==
+          "n1 could not prepare: no route to n2 (5 attempts in a row could not be prepared)");
     const RunId other = world.submit({.max_failures = 9});
     world.tell(NodePrepareFailed{.attempt = world.attempt_id(other),
                                  .incarnation = world.attempt(other).incarnation,
@@ -231,7 +232,7 @@ TEST_CASE("a preparation that fails is retried uncounted, five times at most; a 
                                  .permanent = true});
     world.empties(other);
     CHECK(world.run(other).state == RunState::failed);
-    CHECK(world.run(other).reason == "n1 could not prepare: /mnt/x does not exist");
+    CHECK(to_text(world.run(other).reason) == "n1 could not prepare: /mnt/x does not exist");
 }
 
 TEST_CASE("stop: a running run ends STOPPED once empty, a queued one at once, a finished one is refused") {
@@ -248,7 +249,7 @@ TEST_CASE("stop: a running run ends STOPPED once empty, a queued one at once, a 
     world.exits(run, 0, ours);
     world.empties(run);
     CHECK(world.run(run).state == RunState::stopped);
-    CHECK(world.run(run).reason == "stopped by ana");
+    CHECK(to_text(world.run(run).reason) == "stopped by ana");
     world.pass(600'000);
     CHECK(world.run(run).attempts == 1);  // a stopped run starts nothing
     CHECK(world.tell(RunStopAsked{.run = run, .by = "ana"}).refused->code == ErrorCode::conflict);
@@ -289,12 +290,12 @@ TEST_CASE("limits: queue time and wall time end a run; a stop metric makes it su
     CHECK(world.run(run).state == RunState::stopping);
     world.empties(run);
     CHECK(world.run(run).state == RunState::failed);
-    CHECK(world.run(run).reason == "limits.wall_time was reached");
+    CHECK(to_text(world.run(run).reason) == "limits.wall_time was reached");
     const RunId third = world.running({.name = "c"});
     world.tell(StopMetricReached{.attempt = world.attempt_id(third), .key = "epoch", .value = 20});
     world.empties(third);
     CHECK(world.run(third).state == RunState::succeeded);
-    CHECK(world.run(third).reason == "stop: epoch reached 20");
+    CHECK(to_text(world.run(third).reason) == "stop: epoch reached 20");
 }
 
 TEST_CASE("queue_time counts from the moment that nothing holds a run back any more") {
@@ -316,7 +317,7 @@ TEST_CASE("queue_time counts from the moment that nothing holds a run back any m
     world.pass(4'999);
     CHECK(world.run(one).state == RunState::queued);
     world.pass(1);
-    CHECK(world.run(one).reason == "it was not placed within limits.queue_time");
+    CHECK(to_text(world.run(one).reason) == "it was not placed within limits.queue_time");
     world.pass(4'999);  // its array let the other one go just now
     CHECK(world.run(two).state == RunState::queued);
     world.pass(1);
@@ -346,7 +347,7 @@ TEST_CASE("wall_time stands still while a run waits for other seats, since it ha
     world.pass(49'999);
     CHECK(world.run(run).state == RunState::running);
     world.pass(1);
-    CHECK(world.run(run).reason == "limits.wall_time was reached");
+    CHECK(to_text(world.run(run).reason) == "limits.wall_time was reached");
 }
 
 TEST_CASE("only a finished run is removed, with everything of it") {

@@ -27,7 +27,7 @@ TEST_CASE("a draining node takes no new bundle, keeps what it has, and stays dra
     CHECK(world.cluster.nodes.at(drained).state == NodeState::lost);
     world.tell(again(drained.value, {}, 1));
     CHECK(world.cluster.nodes.at(drained).state == NodeState::draining);
-    CHECK(world.cluster.nodes.at(drained).state_reason == "drained by ana: kernel update");
+    CHECK(to_text(world.cluster.nodes.at(drained).state_reason) == "drained by ana: kernel update");
     world.tell(NodeUndrained{.node = drained});
     CHECK(world.cluster.nodes.at(drained).state == NodeState::ready);
 }
@@ -81,7 +81,7 @@ TEST_CASE("a node that came back without its workers fails their attempt") {
     world.tell(again("n1", {}));
     world.tell(NodeEmptied{.attempt = {run, 1}, .node = {"n1"}});
     CHECK(world.attempt(run).state == AttemptState::stopping);
-    CHECK(world.attempt(run).cause == "n1 has no process of it any more; the end of rank(s) 0 1 was not seen");
+    CHECK(to_text(world.attempt(run).cause) == "n1 has no process of it any more; the end of rank(s) 0 1 was not seen");
     world.empties(run);
     CHECK(world.run(run).state == RunState::recovering);
 }
@@ -185,7 +185,7 @@ TEST_CASE("a cluster may have more of a thing than 64 bits count, over drains, l
         world.pass(60'000);
 
         Cluster again = world.cluster;
-        again.ledger.fall_behind();
+        again.index.fall_behind();
         decide(again, world.now, HeadStarted{});
         decide(again, world.now, large("n1"));
         CHECK(invariants(again) == std::vector<std::string>{});

@@ -58,7 +58,7 @@ TEST_CASE("a plan says that a quota keeps it waiting though there is room") {
     CHECK(plan.answer.seats.empty());
     CHECK(has(plan.why.headline, "It would be QUEUED, position 1 of 1 in queue \"small\""));
     REQUIRE_FALSE(plan.why.rules.empty());
-    CHECK(has(plan.why.rules[0], "quota: "));
+    CHECK(has(plan.why.rules[0].text, "quota: "));
 }
 
 TEST_CASE("a plan says whose reservation keeps it waiting, and a short run passes it") {

@@ -29,7 +29,7 @@ RunId runs_in(World& world, const std::string& queue, const Job& job) {
     return id;
 }
 
-bool gives_way(const World& world, RunId id) { return world.attempt(id).ask.has_value(); }
+bool gives_way(const World& world, RunId id) { return world.attempt(id).request.has_value(); }
 
 }  // namespace
 
@@ -68,7 +68,7 @@ TEST_CASE("runs of another queue are not asked for a quota they do not hold", "[
     const RunId waits = submit_to(world, "batch", {.name = "waits", .gpus = units(2), .priority = 80});
     CHECK_FALSE(gives_way(world, elsewhere));
     CHECK_FALSE(gives_way(world, equal));
-    CHECK(world.run(waits).reason == "queue \"batch\" holds 4 of its quota of 4 GPU, this needs 2 more");
+    CHECK(to_text(world.run(waits).reason) == "queue \"batch\" holds 4 of its quota of 4 GPU, this needs 2 more");
     // Its quota needs the one, its nodes the other.
     const RunId urgent = submit_to(world, "batch", {.name = "urgent", .gpus = units(4), .priority = 90});
     CHECK_FALSE(gives_way(world, elsewhere));
@@ -135,8 +135,8 @@ TEST_CASE("where shrinking is not enough, the rest is taken from others beside i
     world.pass(1'000);
     const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(4), .priority = 50});
     REQUIRE(gives_way(world, wide));
-    CHECK(world.attempt(wide).ask->reason == AskReason::resize);  // it is not stopped as a whole
-    CHECK(world.attempt(wide).ask->workers == 2);
+    CHECK(world.attempt(wide).request->reason == RequestReason::resize);  // it is not stopped as a whole
+    CHECK(world.attempt(wide).request->workers == 2);
     CHECK(gives_way(world, fresh));
     CHECK_FALSE(gives_way(world, also));
     world.pass(60'000);
@@ -264,7 +264,7 @@ TEST_CASE("who was asked goes when another run that may have the room still lack
     world.pass(5'000);
     world.tell(RunStopAsked{.run = urgent, .by = "ana"});
     CHECK(crowd.asked() == 3);
-    CHECK(world.attempt(crowd.low[0]).ask->why == "gives way to next (priority 90, queue \"other\")");
+    CHECK(to_text(world.attempt(crowd.low[0]).request->why) == "gives way to next (priority 90, queue \"other\")");
     world.pass(60'000);
     for (const RunId id : crowd.low) world.empties(id);
     CHECK(world.run(next).state == RunState::starting);
@@ -315,9 +315,9 @@ TEST_CASE("a run that was asked to grow gives way all the same", "[preemption]")
     world.tell(node("n2", 64, 2));
     world.pass(40'000);
     REQUIRE(gives_way(world, wide));
-    REQUIRE(world.attempt(wide).ask->reason == AskReason::resize);
+    REQUIRE(world.attempt(wide).request->reason == RequestReason::resize);
     const RunId urgent = submit_to(world, "other", {.name = "urgent", .workers = 2, .gpus = units(2), .priority = 90});
-    CHECK(world.attempt(wide).ask->reason == AskReason::preemption);
+    CHECK(world.attempt(wide).request->reason == RequestReason::preemption);
     world.pass(60'000);
     world.empties(wide);
     CHECK(world.run(urgent).state == RunState::starting);
@@ -332,13 +332,13 @@ TEST_CASE("a run on a node that drains without a deadline gives way, and is aske
         const RunId low = runs_in(world, "batch", {.name = "low", .workers = 2, .gpus = units(2), .priority = 10});
         world.tell(NodeDrained{.node = {"n1"}, .by = "ana", .reason = ""});
         REQUIRE(gives_way(world, low));
-        REQUIRE(world.attempt(low).ask->reason == AskReason::drain);
+        REQUIRE(world.attempt(low).request->reason == RequestReason::drain);
         const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 90});
-        CHECK(world.attempt(low).ask->reason == AskReason::preemption);
+        CHECK(world.attempt(low).request->reason == RequestReason::preemption);
         if (stopped) {
             world.tell(RunStopAsked{.run = urgent, .by = "ana"});
             REQUIRE(gives_way(world, low));
-            CHECK(world.attempt(low).ask->reason == AskReason::drain);
+            CHECK(world.attempt(low).request->reason == RequestReason::drain);
             continue;
         }
         world.pass(60'000);
@@ -353,11 +353,11 @@ TEST_CASE("who stops at its next checkpoint is given a deadline, as long as othe
     world.nodes(1, 64, 2);
     const RunId low = runs_in(world, "batch", {.name = "low", .gpus = units(2), .priority = 10});
     world.tell(RunStopAsked{.run = low, .by = "ana", .checkpoint = true});
-    REQUIRE(world.attempt(low).ask->reason == AskReason::stop);
+    REQUIRE(world.attempt(low).request->reason == RequestReason::stop);
     const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 90});
-    CHECK(world.attempt(low).ask->deadline == Time{world.now.ms + 60'000});
+    CHECK(world.attempt(low).request->deadline == Time{world.now.ms + 60'000});
     world.tell(RunStopAsked{.run = urgent, .by = "ana"});
-    CHECK_FALSE(world.attempt(low).ask->deadline);
+    CHECK_FALSE(world.attempt(low).request->deadline);
     world.pass(120'000);
     CHECK(world.run(low).state == RunState::running);
     const RunId again = submit_to(world, "other", {.name = "again", .gpus = units(2), .priority = 90});
@@ -377,8 +377,8 @@ TEST_CASE("rtrain resize of a run that shrinks for others does not leave them wa
     for (const std::uint32_t workers : {4U, 3U}) {
         world.tell(RunResizeAsked{.run = wide, .by = "ana", .workers = workers});
         REQUIRE(gives_way(world, wide));
-        CHECK(world.attempt(wide).ask->workers == 2);
-        CHECK(world.attempt(wide).ask->deadline);
+        CHECK(world.attempt(wide).request->workers == 2);
+        CHECK(world.attempt(wide).request->deadline);
     }
 }
 
@@ -553,7 +553,7 @@ TEST_CASE("what waits for nodes is not lent meanwhile, but to who has ended by t
     const RunId waits = submit_to(world, "vision", {.name = "waits", .gpus = units(8)});
     REQUIRE_FALSE(world.run(waits).nodes_reserved.empty());
     const RunId for_long = submit_to(world, "text", {.name = "for-long", .gpus = units(4)});
-    CHECK(world.run(for_long).reason.find("claims its own back") != std::string::npos);
+    CHECK(to_text(world.run(for_long).reason).find("claims its own back") != std::string::npos);
     const RunId is_short =
         submit_to(world, "text", {.name = "short", .gpus = units(4), .wall_time = Duration{600'000}});
     CHECK(world.run(is_short).state == RunState::starting);

@@ -38,7 +38,7 @@ TEST_CASE("a blocked big run is not jumped on the nodes it needs, but others may
     world.empties(small);
     CHECK(world.run(big).state == RunState::starting);
     CHECK_FALSE(says_behind());  // it is the next one now
-    CHECK(world.run(behind).reason == "waits for room");
+    CHECK(to_text(world.run(behind).reason) == "waits for room");
 }
 
 TEST_CASE("a reason that holds no more is told anew") {
@@ -50,8 +50,8 @@ TEST_CASE("a reason that holds no more is told anew") {
     const RunId holder = world.running({.name = "holder", .gpus = units(1)});
     const RunId other = submit_to(world, "default", {.name = "other", .gpus = units(1)});
     const RunId never = submit_to(world, "default", {.name = "never", .cpus = 100});
-    CHECK(world.run(other).reason == "queue \"default\" holds 1 of its quota of 1 GPU, this needs 1 more");
-    CHECK(world.run(never).reason.starts_with("NO PRESENT NODES COULD EVER HOLD IT"));
+    CHECK(to_text(world.run(other).reason) == "queue \"default\" holds 1 of its quota of 1 GPU, this needs 1 more");
+    CHECK(to_text(world.run(never).reason).starts_with("NO PRESENT NODES COULD EVER HOLD IT"));
 
     SECTION("the quota was raised") {
         const RunId behind = submit_to(world, "default", {.name = "behind", .gpus = units(1)});
@@ -59,23 +59,23 @@ TEST_CASE("a reason that holds no more is told anew") {
         queues.rules["default"].quota["GPU"] = units(8);
         world.tell(QueuesConfigured{.queues = queues, .by = ""});
         CHECK(world.run(other).state == RunState::starting);
-        CHECK(world.run(behind).reason == "waits for room");
-        CHECK(world.run(more).reason == "waits for room");
+        CHECK(to_text(world.run(behind).reason) == "waits for room");
+        CHECK(to_text(world.run(more).reason) == "waits for room");
     }
     SECTION("a node joins, and is busy") {
         world.tell(node("n2", 128));
         CHECK(world.run(never).state == RunState::starting);
         const RunId second = submit_to(world, "default", {.name = "second", .cpus = 100});
-        CHECK(world.run(second).reason == "waits for room");
+        CHECK(to_text(world.run(second).reason) == "waits for room");
         world.tell(NodeLost{.node = {"n2"}, .why = "silent"});
-        CHECK(world.run(second).reason.starts_with("NO PRESENT NODES COULD EVER HOLD IT"));
+        CHECK(to_text(world.run(second).reason).starts_with("NO PRESENT NODES COULD EVER HOLD IT"));
         const RunId fills = submit_to(world, "default", {.name = "fills", .cpus = 60});
         CHECK(world.run(fills).state == RunState::starting);
         NodeRegistered larger = node("n1", 128, 2);
         larger.held = {world.attempt_id(holder), world.attempt_id(fills)};
         world.tell(larger);
         CHECK(world.run(second).state == RunState::queued);
-        CHECK(world.run(second).reason == "waits for room");
+        CHECK(to_text(world.run(second).reason) == "waits for room");
     }
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("explain knows what lenders claim back, what was promised, and who sta
     };
     const auto rules = [](const World& world, RunId id) {
         std::string text;
-        for (const std::string& rule : explain(world.cluster, world.now, id).rules) text += rule + "\n";
+        for (const Rule& rule : explain(world.cluster, world.now, id).rules) text += rule.text + "\n";
         return text;
     };
     World world;
@@ -149,7 +149,7 @@ TEST_CASE("a run that could never fit blocks nobody, says so loudly, and starts 
     World world;
     world.nodes(1, 2);
     const RunId huge = world.submit({.name = "huge", .cpus = 8});
-    CHECK(world.run(huge).reason ==
+    CHECK(to_text(world.run(huge).reason) ==
           "NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join: n1: has 2 CPU, bundle needs 8");
     const RunId small = world.submit({.name = "small"});
     CHECK(world.run(small).state == RunState::starting);

@@ -77,7 +77,7 @@ TEST_CASE("a queue borrows what its parent has idle, no more, and a quota withou
     CHECK(world.run(own).state == RunState::starting);
     CHECK(world.run(lent).state == RunState::starting);
     CHECK(world.run(beyond).state == RunState::queued);
-    CHECK(world.run(beyond).reason == "queue \"all\" holds 7 of its quota of 8 GPU, this needs 2 more");
+    CHECK(to_text(world.run(beyond).reason) == "queue \"all\" holds 7 of its quota of 8 GPU, this needs 2 more");
     const RunId other = submit_to(world, "default", {.name = "other", .gpus = units(8)});
     CHECK(world.run(other).state == RunState::starting);
 }

@@ -27,9 +27,9 @@ struct Crowd {
     }
     template <class Change>
     std::uint64_t searches_of(const Change& change) {
-        const std::uint64_t before = world.cluster.ledger.searches();
+        const std::uint64_t before = world.cluster.index.searches();
         change();
-        return world.cluster.ledger.searches() - before;
+        return world.cluster.index.searches() - before;
     }
     void ends(const std::string& node) {
         for (const RunId id : busy) {
@@ -102,13 +102,13 @@ TEST_CASE("a gang of one worker per rack that finds one rack taken is looked at 
     world.tell(on_racks("racks"));
     const RunId waits = *world.last.created;
     CHECK(world.run(waits).state == RunState::queued);
-    const std::uint64_t before = world.cluster.ledger.searches();
+    const std::uint64_t before = world.cluster.index.searches();
     for (int i = 0; i < 20; ++i) {
         RunSubmitted small = submission({.name = "small" + std::to_string(i), .cpus = 1});
         small.spec.gang.nodes_excluded = {{"n12"}};
         world.tell(small);
     }
-    CHECK(world.cluster.ledger.searches() - before <= 20 * few);
+    CHECK(world.cluster.index.searches() - before <= 20 * few);
     world.tell(RunStopAsked{.run = holder, .by = "ana"});
     world.empties(holder);
     CHECK(world.run(waits).state == RunState::starting);

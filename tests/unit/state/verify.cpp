@@ -1,4 +1,9 @@
 // Replaying and backups.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
 #include "storage/state/schema.hpp"
 #include "tests/unit/state_story.hpp"
 
@@ -84,6 +89,22 @@ TEST_CASE("a backup made while the head works brings a damaged directory back") 
     story.journal.reset();
     REQUIRE(SqliteJournal::restore_backup(scratch / "backup-2.db", scratch / "fresh").ok());
     CHECK((*SqliteJournal::open(scratch / "fresh"))->opened().runs.size() == 4);
+}
+
+TEST_CASE("what root restores belongs to the owner of the directory, who may be the head's user") {
+    if (geteuid() != 0) return;  // nobody else gives files away
+    ScratchDirectory scratch;
+    Story story(scratch / "data");
+    story.happen({run_is_submitted("one")});
+    REQUIRE(SqliteJournal::backup(scratch / "data", scratch / "backup.db").ok());
+    std::filesystem::create_directories(scratch / "of-nobody");
+    REQUIRE(chown((scratch / "of-nobody").c_str(), 65'534, 65'534) == 0);
+    REQUIRE(SqliteJournal::restore_backup(scratch / "backup.db", scratch / "of-nobody").ok());
+    for (const char* name : {"of-nobody/state.db", "of-nobody/state.lock"}) {
+        struct stat found{};
+        REQUIRE(stat((scratch / name).c_str(), &found) == 0);
+        CHECK(found.st_uid == 65'534);
+    }
 }
 
 TEST_CASE("a damaged backup changes nothing, and a file that is no backup is not written over") {

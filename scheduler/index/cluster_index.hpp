@@ -18,7 +18,7 @@ namespace rtrain {
 
 struct Cluster;
 
-class Ledger {
+class ClusterIndex {
   public:
     struct Stale {  // records that have changed since the last update
         std::set<NodeId> nodes;
@@ -29,9 +29,9 @@ class Ledger {
     void fall_behind() { in_step_ = false; }  // records were changed by others than `decide`
     bool in_step() const { return in_step_; }
     void catch_up(const Cluster& cluster);  // made anew, if it has fallen behind
-    bool operator==(const Ledger&) const { return true; }
+    bool operator==(const ClusterIndex&) const { return true; }
 
-    using Batches = std::map<std::uint32_t, LedgerBatch>;  // by the number of the shape; never empty
+    using Batches = std::map<std::uint32_t, WaitingBatch>;  // by the number of the shape; never empty
     const std::map<Line, Batches>& waiting() const { return waiting_; }
     const std::set<RunId>& fresh() const { return fresh_; }          // waiting, and not told yet why
     const std::set<RunId>& reserving() const { return reserving_; }  // waiting with nodes reserved
@@ -45,17 +45,18 @@ class Ledger {
     const std::set<AttemptId>& on_node(const NodeId& node) const;  // live ones
     const std::vector<NodeView>& nodes() const { return views_; }  // by id
     const NodeView* node(const NodeId& id) const;
-    const KeptNodes& kept() const { return kept_; }
-    Doors keep_for(RunId run, const std::vector<NodeId>& nodes);    // its door
-    Doors behind(std::size_t node) const { return behind_[node]; }  // of nodes()
-    std::vector<NodeView> nodes(Doors open) const;                  // those behind closed doors take nothing
-    bool room_for(std::uint32_t shape, Doors open);  // no: there is none, or all that is free there together is less
-    bool ever(std::uint32_t shape);                  // whether the present nodes could hold it, were they empty
-    PlacementAnswer place(std::uint32_t shape, Doors open);
-    bool fits(std::uint32_t shape, Doors open);                   // now
-    std::uint64_t searches() const { return searches_; }          // for room on the nodes, since the ledger was made
-    const UniformGang* uniform(std::uint32_t shape, Doors open);  // null: the index does not answer for it
-    FreeIndex& index() { return index_; }
+    const ReservedNodes& reserved() const { return reserved_; }
+    ReservationMask reserve_for(RunId run, const std::vector<NodeId>& nodes);  // its bit
+    ReservationMask mask_of(std::size_t node) const { return masks_[node]; }   // of nodes()
+    std::vector<NodeView> nodes(ReservationMask open) const;  // those that the mask leaves out take nothing
+    bool room_for(std::uint32_t shape,
+                  ReservationMask open);  // no: there is none, or all that is free there together is less
+    bool ever(std::uint32_t shape);       // whether the present nodes could hold it, were they empty
+    PlacementAnswer place(std::uint32_t shape, ReservationMask open);
+    bool fits(std::uint32_t shape, ReservationMask open);  // now
+    std::uint64_t searches() const { return searches_; }   // for room on the nodes, since the cluster index was made
+    const UniformGang* uniform(std::uint32_t shape, ReservationMask open);  // null: the index does not answer for it
+    FreeIndex& free_slots() { return free_slots_; }
     std::size_t place_of(const NodeId& node) const;          // in nodes(); their number: it is not there
     const std::set<Release>& ends() const { return ends_; }  // of live attempts whose expected end does not move
     const std::set<AttemptId>& restless() const { return restless_; }  // the others
@@ -65,7 +66,7 @@ class Ledger {
     std::vector<RunId> dependents(RunId run) const;                                         // that wait for its end
     std::optional<RunId> next_of(const std::string& array, const std::string& user) const;  // held back by its number
     const std::set<RunId>& elastic() const { return elastic_; }                             // running, of changing size
-    std::vector<AttemptId> asked_until(Time now) const;                                     // whose deadline has come
+    std::vector<AttemptId> requests_due(Time now) const;                                    // whose deadline has come
     std::vector<NodeId> drained_until(Time now) const;
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
     const std::map<std::string, Sums>& held() const { return held_; }  // by queue
@@ -75,7 +76,7 @@ class Ledger {
     bool retries_within(Time after, Time until) const;
 
   private:
-    struct Held {
+    struct Allocation {
         std::string queue;
         Sums total;
         HeldOn by_node;
@@ -105,7 +106,7 @@ class Ledger {
     void forget_run(RunId id, Names names);
     void renew_waits(const Run& run, Known& known);
     void forget_waits(RunId id, const Known& known);
-    void renew_ask(const Cluster& cluster, AttemptId id);
+    void renew_request(const Cluster& cluster, AttemptId id);
     void renew_drain(const Cluster& cluster, const NodeId& id);
     void renew_attempt(const Cluster& cluster, AttemptId id);
     void renew_node(const Cluster& cluster, const NodeId& id);
@@ -116,14 +117,14 @@ class Ledger {
     void refresh(NodeView& view, const Standing& standing);
     void sum(const NodeView& view, int sign);
     void sum_totals(const NodeView& view, int sign);
-    void move_doors(const KeptNodes::Moved& moved);
-    void put_behind(std::size_t node, Doors doors);
+    void move_reservation(const ReservedNodes::Moved& moved);
+    void put_mask(std::size_t node, ReservationMask mask);
     void forget_ever(const NodeView* before, const NodeView* now);
     void renew_end(const Cluster& cluster, AttemptId id);
     std::map<std::string, Sums> held_now() const;
     std::vector<std::string> waiting_text() const;
-    void compare_nodes(const Cluster& cluster, const Ledger& recount, std::vector<std::string>& wrong) const;
-    bool still_full(Shape& shape, Doors open) const;
+    void compare_nodes(const Cluster& cluster, const ClusterIndex& recount, std::vector<std::string>& wrong) const;
+    bool still_full(Shape& shape, ReservationMask open) const;
     std::uint32_t shape_of(const GangRequest& gang);
     void leave_shape(std::uint32_t number);
 
@@ -135,8 +136,8 @@ class Ledger {
     std::set<std::pair<Time, RunId>> limits_, retries_, reservations_, growths_, starves_;
     std::set<std::pair<RunId, RunId>> dependents_;           // the run, and who waits for it
     std::set<std::pair<std::string, RunId>> array_waiting_;  // by user and array
-    std::set<std::pair<Time, AttemptId>> asked_;
-    std::map<AttemptId, Time> asked_until_;
+    std::set<std::pair<Time, AttemptId>> request_deadlines_;
+    std::map<AttemptId, Time> request_deadline_of_;
     std::set<std::pair<Time, NodeId>> drained_;
     std::map<NodeId, Time> drained_until_;
     std::vector<Shape> shapes_;
@@ -145,24 +146,24 @@ class Ledger {
     std::vector<std::uint32_t> free_shapes_;
 
     std::set<AttemptId> live_attempts_, restless_;
-    std::map<AttemptId, Held> attempts_;
+    std::map<AttemptId, Allocation> attempts_;
     std::map<std::string, Sums> held_;
     std::map<NodeId, Standing> standing_;
     std::vector<NodeView> views_;
     std::map<NodeId, std::size_t> places_;
-    KeptNodes kept_;
-    std::vector<Doors> behind_;  // of `views_`
+    ReservedNodes reserved_;
+    std::vector<ReservationMask> masks_;  // of `views_`
     Gains gains_;
     std::uint64_t searches_ = 0;
     std::set<Release> ends_;
     std::map<AttemptId, Release> end_of_;
-    Sums free_, totals_;  // on ready nodes; of all that are not lost
-    FreeIndex index_;     // of `views_`
+    Sums free_, totals_;    // on ready nodes; of all that are not lost
+    FreeIndex free_slots_;  // of `views_`
     std::map<std::uint32_t, bool> ever_;
     bool in_step_ = false;
 };
 
-// The cluster's own ledger, or one made for the moment where it has fallen behind.
-const Ledger& in_step(const Cluster& cluster, Ledger& made);
+// The cluster's own index, or one made for the moment where it has fallen behind.
+const ClusterIndex& in_step(const Cluster& cluster, ClusterIndex& scratch);
 
 }  // namespace rtrain

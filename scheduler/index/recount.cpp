@@ -1,5 +1,5 @@
-// The ledger and its index of free slots against a recount from the records: what the deltas have left wrong. Asked by
-// `invariants`, after every event of a simulation or a test.
+// The cluster index and its index of free slots against a recount from the records: what the deltas have left wrong.
+// Asked by `invariants`, after every event of a simulation or a test.
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"
@@ -21,14 +21,14 @@ std::vector<Amount> without_zeros(std::vector<Amount> devices) {
 
 }  // namespace
 
-std::map<std::string, Sums> Ledger::held_now() const {
+std::map<std::string, Sums> ClusterIndex::held_now() const {
     std::map<std::string, Sums> held = held_;
     std::erase_if(held, [](const auto& entry) { return entry.second.empty(); });
     return held;
 }
 
 // Who waits where; shapes by what they ask, since their numbers come from the order in which they came.
-std::vector<std::string> Ledger::waiting_text() const {
+std::vector<std::string> ClusterIndex::waiting_text() const {
     std::vector<std::string> lines;
     for (const auto& [line, batches] : waiting_)
         for (const auto& [shape, batch] : batches) {
@@ -45,18 +45,20 @@ std::vector<std::string> Ledger::waiting_text() const {
     return lines;
 }
 
-void Ledger::compare_nodes(const Cluster& cluster, const Ledger& recount, std::vector<std::string>& wrong) const {
+void ClusterIndex::compare_nodes(const Cluster& cluster, const ClusterIndex& recount,
+                                 std::vector<std::string>& wrong) const {
     const auto blame = [&wrong](const NodeId& id, const std::string& what) {
-        wrong.push_back("ledger: " + what + " of node " + id.value + " differ from a recount");
+        wrong.push_back("cluster index: " + what + " of node " + id.value + " differ from a recount");
     };
-    if (views_.size() != recount.views_.size()) return wrong.push_back("ledger: the nodes differ from a recount");
+    if (views_.size() != recount.views_.size())
+        return wrong.push_back("cluster index: the nodes differ from a recount");
     const std::vector<NodeView> naive = node_views(cluster);  // shares no code with the deltas
     for (std::size_t i = 0; i < views_.size(); ++i) {
         const NodeView& view = views_[i];
         if (view != recount.views_[i]) blame(view.id, "free amounts");
         if (view.free != without_zeros(naive[i].free) || view.gpus_free != naive[i].gpus_free)
             blame(view.id, "free amounts, counted by attempt,");
-        const NodeView* indexed = index_.find(view.id);
+        const NodeView* indexed = free_slots_.find(view.id);
         if (indexed == nullptr || *indexed != view) blame(view.id, "free amounts in the index");
         if (on_node(view.id) != recount.on_node(view.id)) blame(view.id, "attempts");
     }
@@ -69,20 +71,20 @@ void Ledger::compare_nodes(const Cluster& cluster, const Ledger& recount, std::v
     }
 }
 
-std::vector<std::string> Ledger::faults(const Cluster& cluster) const {
-    std::vector<std::string> wrong = index_.faults();
-    Ledger recount;
+std::vector<std::string> ClusterIndex::faults(const Cluster& cluster) const {
+    std::vector<std::string> wrong = free_slots_.faults();
+    ClusterIndex recount;
     recount.catch_up(cluster);
     const auto expect = [&wrong](bool holds, const std::string& what) {
-        if (!holds) wrong.push_back("ledger: " + what + " differ from a recount");
+        if (!holds) wrong.push_back("cluster index: " + what + " differ from a recount");
     };
     compare_nodes(cluster, recount, wrong);
-    const auto free_on_ready = [](const Ledger& ledger) {
-        auto free = ledger.free_;
+    const auto free_on_ready = [](const ClusterIndex& index) {
+        auto free = index.free_;
         std::erase_if(free, [](const auto& entry) { return entry.second.ticks == 0; });
         return free;
     };
-    expect(kept_.nodes() == recount.kept_.nodes(), "nodes kept for runs");
+    expect(reserved_.nodes() == recount.reserved_.nodes(), "nodes reserved for runs");
     expect(ends_ == recount.ends_ && restless_ == recount.restless_, "expected ends");
     expect(free_on_ready(*this) == free_on_ready(recount), "free amounts of all ready nodes");
     expect(totals_ == recount.totals_, "totals");
@@ -94,7 +96,7 @@ std::vector<std::string> Ledger::faults(const Cluster& cluster) const {
     expect(limits_ == recount.limits_ && retries_ == recount.retries_ && reservations_ == recount.reservations_ &&
                growths_ == recount.growths_ && starves_ == recount.starves_,
            "times of runs");
-    expect(asked_ == recount.asked_ && drained_ == recount.drained_, "deadlines");
+    expect(request_deadlines_ == recount.request_deadlines_ && drained_ == recount.drained_, "deadlines");
     expect(elastic_ == recount.elastic_, "elastic runs");
     expect(dependents_ == recount.dependents_ && array_waiting_ == recount.array_waiting_, "runs that wait for others");
     for (Shape shape : shapes_)

@@ -1,6 +1,6 @@
-// Runs and attempts in the ledger. Each entry remembers what it put where, so that it can be taken out again whatever
-// has become of the record.
-#include "scheduler/index/ledger.hpp"
+// Runs and attempts in the cluster index. Each entry remembers what it put where, so that it can be taken out again
+// whatever has become of the record.
+#include "scheduler/index/cluster_index.hpp"
 
 #include <algorithm>
 
@@ -51,13 +51,13 @@ std::string key_of(const GangRequest& gang) {
 
 }  // namespace
 
-const Ledger& in_step(const Cluster& cluster, Ledger& made) {
-    if (cluster.ledger.in_step()) return cluster.ledger;
-    made.catch_up(cluster);
-    return made;
+const ClusterIndex& in_step(const Cluster& cluster, ClusterIndex& scratch) {
+    if (cluster.index.in_step()) return cluster.index;
+    scratch.catch_up(cluster);
+    return scratch;
 }
 
-std::vector<RunId> Ledger::keep_place(Time until) const {
+std::vector<RunId> ClusterIndex::keep_place(Time until) const {
     std::set<Waiter> keep;
     const auto add_one = [&](RunId id) {
         const auto known = runs_.find(id);
@@ -70,7 +70,7 @@ std::vector<RunId> Ledger::keep_place(Time until) const {
     return ids;
 }
 
-std::uint32_t Ledger::shape_of(const GangRequest& gang) {
+std::uint32_t ClusterIndex::shape_of(const GangRequest& gang) {
     std::string key = key_of(gang);
     const auto known = shape_numbers_.find(key);
     if (known != shape_numbers_.end()) return ++shapes_[known->second].waiting, known->second;
@@ -90,7 +90,7 @@ std::uint32_t Ledger::shape_of(const GangRequest& gang) {
     return number;
 }
 
-void Ledger::leave_shape(std::uint32_t number) {
+void ClusterIndex::leave_shape(std::uint32_t number) {
     if (--shapes_[number].waiting > 0) return;
     shape_numbers_.erase(shape_keys_[number]);
     ever_.erase(number);
@@ -98,7 +98,7 @@ void Ledger::leave_shape(std::uint32_t number) {
     free_shapes_.push_back(number);
 }
 
-void Ledger::forget_run(RunId id, Names names) {
+void ClusterIndex::forget_run(RunId id, Names names) {
     const auto found = runs_.find(id);
     if (found == runs_.end()) return;
     const Known& known = found->second;
@@ -111,7 +111,7 @@ void Ledger::forget_run(RunId id, Names names) {
     }
     if (known.waits) {
         Batches& batches = waiting_.at(known.line);
-        LedgerBatch& batch = batches.at(known.shape);
+        WaitingBatch& batch = batches.at(known.shape);
         batch.by_age.erase(known.waiter);
         batch.by_length.erase({known.length, id});
         if (batch.by_age.empty()) batches.erase(known.shape);
@@ -129,7 +129,7 @@ void Ledger::forget_run(RunId id, Names names) {
 
 // Returns the number of the run's shape, counted once more, if the run still waits for the same; nullopt otherwise. A
 // shape seldom changes, and making it anew is slow for large gangs.
-std::optional<std::uint32_t> Ledger::keep_shape(const Run& run) {
+std::optional<std::uint32_t> ClusterIndex::keep_shape(const Run& run) {
     const auto before = runs_.find(run.id);
     if (before == runs_.end() || !before->second.waits || before->second.avoided != run.nodes_avoided ||
         before->second.least != workers_min(run))
@@ -138,11 +138,11 @@ std::optional<std::uint32_t> Ledger::keep_shape(const Run& run) {
     return before->second.shape;
 }
 
-void Ledger::renew_run(const Cluster& cluster, RunId id) {
+void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
     const auto found = cluster.runs.find(id);
     if (found == cluster.runs.end()) {
         forget_run(id, Names::drop);
-        if (kept_.door_of(id) != 0) keep_for(id, {});
+        if (reserved_.bit_of(id) != 0) reserve_for(id, {});
         return;
     }
     const Run& run = found->second;
@@ -151,14 +151,14 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
         before != runs_.end() && before->second.live == !terminal(run.state);
     const std::optional<std::uint32_t> same_shape = keep_shape(run);
     forget_run(id, as_before ? Names::keep : Names::drop);
-    if (kept_.door_of(id) != 0 && run.nodes_reserved.empty()) keep_for(id, {});
+    if (reserved_.bit_of(id) != 0 && run.nodes_reserved.empty()) reserve_for(id, {});
     Known known;
     known.name = run.name;
     known.user = run.user;
     known.submit_key = run.submit_key;
     known.live = !terminal(run.state);
     known.waits = (run.state == RunState::queued || run.state == RunState::recovering) && !core::is_held_back(run);
-    if (!run.nodes_reserved.empty()) keep_for(id, known.waits ? run.nodes_reserved : std::vector<NodeId>{});
+    if (!run.nodes_reserved.empty()) reserve_for(id, known.waits ? run.nodes_reserved : std::vector<NodeId>{});
     if (!as_before) add_names(run);
     if (known.waits) add_waiting(run, same_shape, known);
     if (!known.waits && same_shape) leave_shape(*same_shape);
@@ -170,13 +170,13 @@ void Ledger::renew_run(const Cluster& cluster, RunId id) {
     runs_.emplace(id, std::move(known));
 }
 
-void Ledger::add_names(const Run& run) {
+void ClusterIndex::add_names(const Run& run) {
     if (!terminal(run.state)) live_names_.insert_or_assign(run.name, run.id);
     if (!run.submit_key.empty()) submitted_[{run.user, run.submit_key}].insert(run.id);
 }
 
 // Adds the run to the queue. `same_shape`: the shape that keep_shape has kept.
-void Ledger::add_waiting(const Run& run, std::optional<std::uint32_t> same_shape, Known& known) {
+void ClusterIndex::add_waiting(const Run& run, std::optional<std::uint32_t> same_shape, Known& known) {
     const RunId id = run.id;
     known.line = {.priority = run.spec.priority, .queue = run.spec.queue};
     known.shape = same_shape ? *same_shape : shape_of(request_of(run));
@@ -184,10 +184,12 @@ void Ledger::add_waiting(const Run& run, std::optional<std::uint32_t> same_shape
     known.least = workers_min(run);
     known.waiter = {.submitted = run.submitted, .id = id};
     known.length = run.spec.wall_time_limit.value_or(for_ever);
-    LedgerBatch& batch = waiting_[known.line][known.shape];
+    WaitingBatch& batch = waiting_[known.line][known.shape];
     batch.by_age.insert(known.waiter);
     batch.by_length.insert({known.length, id});
-    if (run.reason.empty()) fresh_.insert(id);
+    // A sentence of an earlier version says nothing to the scheduling cycle: the run is told anew.
+    const bool old_sentence = run.state == RunState::queued && run.reason.is<reasons::Text>();
+    if (run.reason.none() || old_sentence) fresh_.insert(id);
     if (!run.nodes_reserved.empty()) reserving_.insert(id);
     if (run.reserved_from.ms != 0) known.reserved = run.reserved_from;
     if (known.reserved) reservations_.insert({*known.reserved, id});
@@ -197,7 +199,7 @@ void Ledger::add_waiting(const Run& run, std::optional<std::uint32_t> same_shape
 }
 
 // What is not the queue's: predecessors, places in a job array, growth.
-void Ledger::renew_waits(const Run& run, Known& known) {
+void ClusterIndex::renew_waits(const Run& run, Known& known) {
     if (terminal(run.state)) return;
     for (const After& one : run.after) known.after.push_back(one.run);
     for (const RunId before : known.after) dependents_.insert({before, run.id});
@@ -208,48 +210,48 @@ void Ledger::renew_waits(const Run& run, Known& known) {
     if (known.grows) growths_.insert({*known.grows, run.id});
 }
 
-void Ledger::forget_waits(RunId id, const Known& known) {
+void ClusterIndex::forget_waits(RunId id, const Known& known) {
     for (const RunId before : known.after) dependents_.erase({before, id});
     if (!known.array.empty()) array_waiting_.erase({known.array, id});
     if (known.grows) growths_.erase({*known.grows, id});
     elastic_.erase(id);
 }
 
-bool Ledger::waits(RunId run) const {
+bool ClusterIndex::waits(RunId run) const {
     const auto known = runs_.find(run);
     return known != runs_.end() && known->second.waits;
 }
 
-std::vector<RunId> Ledger::dependents(RunId run) const {
+std::vector<RunId> ClusterIndex::dependents(RunId run) const {
     std::vector<RunId> ids;
     for (auto at = dependents_.lower_bound({run, RunId{}}); at != dependents_.end() && at->first == run; ++at)
         ids.push_back(at->second);
     return ids;
 }
 
-std::optional<RunId> Ledger::next_of(const std::string& array, const std::string& user) const {
+std::optional<RunId> ClusterIndex::next_of(const std::string& array, const std::string& user) const {
     const std::string key = array_key(array, user);
     const auto next = array_waiting_.lower_bound({key, RunId{}});
     return next == array_waiting_.end() || next->first != key ? std::nullopt : std::optional(next->second);
 }
 
-std::optional<RunId> Ledger::live_run(const std::string& name) const {
+std::optional<RunId> ClusterIndex::live_run(const std::string& name) const {
     const auto found = live_names_.find(name);
     return found == live_names_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<RunId> Ledger::submitted(const std::string& user, const std::string& key) const {
+std::optional<RunId> ClusterIndex::submitted(const std::string& user, const std::string& key) const {
     const auto found = submitted_.find({user, key});
     return found == submitted_.end() ? std::nullopt : std::optional(*found->second.begin());
 }
 
 // Limits are due until they are enforced; a retry, a reservation, or the time from which a gang starves, that has
 // passed was dealt with by the event that passed it.
-std::optional<Time> Ledger::next_wake(Time after) const {
+std::optional<Time> ClusterIndex::next_wake(Time after) const {
     std::optional<Time> wake;
     const auto earlier = [&wake](Time time) { wake = !wake || time < *wake ? time : *wake; };
     if (!limits_.empty()) earlier(limits_.begin()->first);
-    if (!asked_.empty()) earlier(asked_.begin()->first);
+    if (!request_deadlines_.empty()) earlier(request_deadlines_.begin()->first);
     if (!drained_.empty()) earlier(drained_.begin()->first);
     for (const auto* times : {&retries_, &reservations_, &growths_, &starves_}) {
         const auto next = times->upper_bound({after, RunId{UINT64_MAX}});
@@ -258,14 +260,14 @@ std::optional<Time> Ledger::next_wake(Time after) const {
     return wake;
 }
 
-std::vector<RunId> Ledger::limits_until(Time now) const {
+std::vector<RunId> ClusterIndex::limits_until(Time now) const {
     std::vector<RunId> ids;
     for (auto at = limits_.begin(); at != limits_.end() && at->first <= now; ++at) ids.push_back(at->second);
     std::sort(ids.begin(), ids.end());
     return ids;
 }
 
-bool Ledger::retries_within(Time after, Time until) const {
+bool ClusterIndex::retries_within(Time after, Time until) const {
     const auto due = [&](const std::set<std::pair<Time, RunId>>& times) {
         const auto next = times.upper_bound({after, RunId{UINT64_MAX}});
         return next != times.end() && next->first <= until;
@@ -273,9 +275,9 @@ bool Ledger::retries_within(Time after, Time until) const {
     return due(retries_) || due(reservations_) || due(growths_) || due(starves_);
 }
 
-void Ledger::update(const Cluster& cluster, const Stale& stale) {
+void ClusterIndex::update(const Cluster& cluster, const Stale& stale) {
     for (const NodeId& id : stale.nodes) renew_node(cluster, id), renew_drain(cluster, id);
-    for (const AttemptId id : stale.attempts) renew_attempt(cluster, id), renew_ask(cluster, id);
+    for (const AttemptId id : stale.attempts) renew_attempt(cluster, id), renew_request(cluster, id);
     for (const RunId id : stale.runs) renew_run(cluster, id);
     for (const AttemptId id : stale.attempts) renew_end(cluster, id);
     for (const RunId id : stale.runs)
@@ -283,7 +285,7 @@ void Ledger::update(const Cluster& cluster, const Stale& stale) {
             renew_end(cluster, *at);
 }
 
-void Ledger::catch_up(const Cluster& cluster) {
+void ClusterIndex::catch_up(const Cluster& cluster) {
     if (in_step_) return;
     *this = {};
     in_step_ = true;

@@ -1,5 +1,5 @@
-// Nodes in the ledger: who lives where and what is free. A node's free amounts are its totals less exact sums of what
-// is held, shown as zero where a node came back smaller than what a stopping attempt still holds.
+// Nodes in the cluster index: who lives where and what is free. A node's free amounts are its totals less exact sums of
+// what is held, shown as zero where a node came back smaller than what a stopping attempt still holds.
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"
@@ -8,18 +8,18 @@
 
 namespace rtrain {
 
-const std::set<AttemptId>& Ledger::on_node(const NodeId& node) const {
+const std::set<AttemptId>& ClusterIndex::on_node(const NodeId& node) const {
     static const std::set<AttemptId> nobody;
     const auto found = standing_.find(node);
     return found == standing_.end() ? nobody : found->second.attempts;
 }
 
-const NodeView* Ledger::node(const NodeId& id) const {
+const NodeView* ClusterIndex::node(const NodeId& id) const {
     const auto found = places_.find(id);
     return found == places_.end() ? nullptr : &views_[found->second];
 }
 
-void Ledger::sum(const NodeView& view, int sign) {
+void ClusterIndex::sum(const NodeView& view, int sign) {
     if (view.state != NodeState::ready) return;
     for (const auto& [name, amount] : view.free) free_[name].ticks += sign * amount.ticks;
     std::int64_t gpus = 0;
@@ -27,14 +27,14 @@ void Ledger::sum(const NodeView& view, int sign) {
     if (gpus > 0) free_[std::string(gpu_key)].ticks += sign * gpus;
 }
 
-void Ledger::sum_totals(const NodeView& view, int sign) {
+void ClusterIndex::sum_totals(const NodeView& view, int sign) {
     if (view.state == NodeState::lost) return;
     Resources all = view.total;
     if (!view.gpus_free.empty()) all[std::string(gpu_key)] = units(static_cast<std::int64_t>(view.gpus_free.size()));
     sign > 0 ? add(totals_, all) : subtract(totals_, all);
 }
 
-void Ledger::refresh(NodeView& view, const Standing& standing) {
+void ClusterIndex::refresh(NodeView& view, const Standing& standing) {
     view.free = view.total;
     std::erase_if(view.free, [](const auto& entry) { return entry.second.ticks == 0; });
     for (const auto& [name, amount] : standing.held) {
@@ -50,8 +50,8 @@ void Ledger::refresh(NodeView& view, const Standing& standing) {
 }
 
 // Shows what has changed of a node's free amounts.
-void Ledger::show(const NodeId& id, const Standing& standing, const Resources& changed,
-                  const std::vector<GpuShare>& shares) {
+void ClusterIndex::show(const NodeId& id, const Standing& standing, const Resources& changed,
+                        const std::vector<GpuShare>& shares) {
     const auto found = places_.find(id);
     if (found == places_.end()) return;
     NodeView& view = views_[found->second];
@@ -80,11 +80,11 @@ void Ledger::show(const NodeId& id, const Standing& standing, const Resources& c
     }
     if (ready && gpus != 0) free_[std::string(gpu_key)].ticks += gpus;
     if (more) gains_.add(id);
-    index_.put_free(view);
+    free_slots_.put_free(view);
 }
 
 // What present nodes could ever hold, where a node that changes from `before` to `now` matters for it (null: none).
-void Ledger::forget_ever(const NodeView* before, const NodeView* now) {
+void ClusterIndex::forget_ever(const NodeView* before, const NodeView* now) {
     std::erase_if(ever_, [&](const auto& known) {
         const auto& [shape, could] = known;
         const NodeView* node = could ? before : now;
@@ -94,7 +94,7 @@ void Ledger::forget_ever(const NodeView* before, const NodeView* now) {
     });
 }
 
-void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
+void ClusterIndex::renew_node(const Cluster& cluster, const NodeId& id) {
     const auto record = cluster.nodes.find(id);
     const auto known = places_.find(id);
     gains_.add(id);
@@ -106,10 +106,10 @@ void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
         if (known == places_.end()) return;
         forget_ever(&views_[known->second], nullptr);
         views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(known->second));
-        behind_.erase(behind_.begin() + static_cast<std::ptrdiff_t>(known->second));
+        masks_.erase(masks_.begin() + static_cast<std::ptrdiff_t>(known->second));
         for (auto& [other, place] : places_) place -= place > known->second ? 1 : 0;
         places_.erase(known);
-        index_.erase(id);
+        free_slots_.erase(id);
         return;
     }
     const Node& node = record->second;
@@ -122,7 +122,7 @@ void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
     refresh(view, standing_[id]);
     sum(view, +1);
     sum_totals(view, +1);
-    index_.put(view);
+    free_slots_.put(view);
     forget_ever(known == places_.end() ? nullptr : &views_[known->second], &view);
     if (known != places_.end()) {
         views_[known->second] = std::move(view);
@@ -134,13 +134,13 @@ void Ledger::renew_node(const Cluster& cluster, const NodeId& id) {
     for (auto& [other, at] : places_) at += at >= place ? 1 : 0;
     places_.emplace(id, place);
     views_.insert(after, std::move(view));
-    behind_.insert(behind_.begin() + static_cast<std::ptrdiff_t>(place), Doors{0});
-    put_behind(place, kept_.doors_of(id));
+    masks_.insert(masks_.begin() + static_cast<std::ptrdiff_t>(place), ReservationMask{0});
+    put_mask(place, reserved_.mask_of(id));
 }
 
-void Ledger::hold(const Cluster& cluster, const Attempt& attempt) {
+void ClusterIndex::hold(const Cluster& cluster, const Attempt& attempt) {
     const Run& run = cluster.runs.at(attempt.id.run);
-    Held held;
+    Allocation held;
     held.queue = run.spec.queue;
     for (std::size_t rank = 0; rank < attempt.workers.size(); ++rank) {
         const Seat& seat = attempt.workers[rank].seat;
@@ -165,7 +165,7 @@ void Ledger::hold(const Cluster& cluster, const Attempt& attempt) {
     attempts_.emplace(attempt.id, std::move(held));
 }
 
-void Ledger::let_go(AttemptId id) {
+void ClusterIndex::let_go(AttemptId id) {
     const auto found = attempts_.find(id);
     if (found == attempts_.end()) return;
     for (const auto& [node, what] : found->second.by_node) {
@@ -184,7 +184,7 @@ void Ledger::let_go(AttemptId id) {
 }
 
 // The seats of an attempt never change: it is held from its placing to its end.
-void Ledger::renew_attempt(const Cluster& cluster, AttemptId id) {
+void ClusterIndex::renew_attempt(const Cluster& cluster, AttemptId id) {
     const auto record = cluster.attempts.find(id);
     const bool lives =
         record != cluster.attempts.end() && !terminal(record->second.state) && cluster.runs.contains(id.run);

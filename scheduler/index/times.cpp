@@ -1,5 +1,5 @@
-// Deadlines in the ledger: of attempts that are asked for a checkpoint, and of nodes that drain. They are due until the
-// records say otherwise.
+// Deadlines in the cluster index: of attempts that are asked for a checkpoint, and of nodes that drain. They are due
+// until the records say otherwise.
 #include "scheduler/index/cluster.hpp"
 #include "scheduler/model/derived.hpp"
 
@@ -26,28 +26,28 @@ std::vector<Id> until(const std::set<std::pair<Time, Id>>& times, Time now) {
 
 }  // namespace
 
-void Ledger::renew_ask(const Cluster& cluster, AttemptId id) {
+void ClusterIndex::renew_request(const Cluster& cluster, AttemptId id) {
     const auto found = cluster.attempts.find(id);
     std::optional<Time> deadline;
-    if (found != cluster.attempts.end() && found->second.state == AttemptState::running && found->second.ask)
-        deadline = found->second.ask->deadline;
-    put(asked_, asked_until_, id, deadline);
+    if (found != cluster.attempts.end() && found->second.state == AttemptState::running && found->second.request)
+        deadline = found->second.request->deadline;
+    put(request_deadlines_, request_deadline_of_, id, deadline);
 }
 
-void Ledger::renew_drain(const Cluster& cluster, const NodeId& id) {
+void ClusterIndex::renew_drain(const Cluster& cluster, const NodeId& id) {
     const auto found = cluster.nodes.find(id);
     put(drained_, drained_until_, id, found == cluster.nodes.end() ? std::nullopt : found->second.drain_deadline);
 }
 
 // An end that does not move while time passes stands in order; of the others there are few.
-void Ledger::renew_end(const Cluster& cluster, AttemptId id) {
+void ClusterIndex::renew_end(const Cluster& cluster, AttemptId id) {
     std::optional<Release> release;
     const bool lives = live_attempts_.contains(id);
     if (lives) {
         const Attempt& attempt = cluster.attempts.at(id);
         const Run& run = cluster.runs.at(id.run);
-        const bool rests =
-            attempt.state == AttemptState::running && run.started.ms != 0 && run.spec.stop_at.empty() && !attempt.ask;
+        const bool rests = attempt.state == AttemptState::running && run.started.ms != 0 && run.spec.stop_at.empty() &&
+                           !attempt.request;
         if (rests)
             release = {
                 .end = core::wall_time_end(run).value_or(unknown_end), .placed = attempt.placed_at, .attempt = id};
@@ -67,7 +67,7 @@ void Ledger::renew_end(const Cluster& cluster, AttemptId id) {
     end_of_.emplace(id, *release);
 }
 
-std::vector<AttemptId> Ledger::asked_until(Time now) const { return until(asked_, now); }
-std::vector<NodeId> Ledger::drained_until(Time now) const { return until(drained_, now); }
+std::vector<AttemptId> ClusterIndex::requests_due(Time now) const { return until(request_deadlines_, now); }
+std::vector<NodeId> ClusterIndex::drained_until(Time now) const { return until(drained_, now); }
 
 }  // namespace rtrain

@@ -6,8 +6,8 @@ using namespace rtrain::stories;
 
 namespace {
 
-bool asks_pending_of(const World& world, RunId run) {
-    return world.attempt(run).state == AttemptState::running && world.attempt(run).ask.has_value();
+bool request_pending_of(const World& world, RunId run) {
+    return world.attempt(run).state == AttemptState::running && world.attempt(run).request.has_value();
 }
 
 }  // namespace
@@ -17,9 +17,9 @@ TEST_CASE("asked to stop with a checkpoint, a run goes on until the next commit,
     world.nodes(2, 1);
     const RunId run = world.running({.workers = 2});
     const Decision asked = world.tell(RunStopAsked{.run = run, .by = "ana", .checkpoint = true});
-    const auto orders = all_of<AskCheckpoint>(asked);
+    const auto orders = all_of<RequestCheckpoint>(asked);
     REQUIRE(orders.size() == 2);
-    CHECK(orders[0].reason == AskReason::stop);
+    CHECK(orders[0].reason == RequestReason::stop);
     CHECK_FALSE(orders[0].left);
     CHECK(all_of<StopAttempt>(asked).empty());
     CHECK(world.run(run).state == RunState::running);
@@ -29,7 +29,7 @@ TEST_CASE("asked to stop with a checkpoint, a run goes on until the next commit,
     CHECK(world.run(run).state == RunState::stopping);
     world.empties(run);
     CHECK(world.run(run).state == RunState::stopped);
-    CHECK(world.run(run).reason == "stopped by ana");
+    CHECK(to_text(world.run(run).reason) == "stopped by ana");
 }
 
 TEST_CASE("a checkpoint that was on its way before the ask is no answer: there is time for a newer one", "[asks]") {
@@ -50,14 +50,14 @@ TEST_CASE("a checkpoint that was on its way before the ask is no answer: there i
                                      NodeDrained{.node = world.node_of(run, 0), .by = "ana", .deadline = until},
                                      RunResizeAsked{.run = run, .by = "ana", .workers = 2, .deadline = until}}));
     world.tell(event);
-    const Time asked = world.attempt(run).ask->asked;
+    const Time asked = world.attempt(run).request->asked;
     CHECK(asked == world.now);
-    CHECK(all_of<AskCheckpoint>(world.last).front().asked == asked);
+    CHECK(all_of<RequestCheckpoint>(world.last).front().asked == asked);
     world.pass(60'000);
     commits("checkpoint_000001-a001", Time{});
     commits("checkpoint_000002-a001", Time{asked.ms - 30'000});  // of the ask before
     CHECK(world.run(run).state == RunState::running);
-    CHECK(asks_pending_of(world, run));
+    CHECK(request_pending_of(world, run));
     SECTION("a later one is") { commits("checkpoint_000003-a001", asked); }
     SECTION("the deadline holds") { world.pass(1'740'000); }
     SECTION("an agent that does not say is believed") { commits("checkpoint_000003-a001", {}); }
@@ -69,14 +69,14 @@ TEST_CASE("an operator's ask stays until a later checkpoint is committed", "[ask
     world.nodes(1);
     const RunId run = world.running({});
     world.tell(RunCheckpointAsked{.run = run, .by = "ana"});
-    const Time asked = world.attempt(run).ask->asked;
+    const Time asked = world.attempt(run).request->asked;
     for (const Time answers : {Time{}, asked}) {
-        CHECK(world.attempt(run).ask);
+        CHECK(world.attempt(run).request);
         CheckpointCommitted event{.attempt = world.attempt_id(run), .directory = "c" + std::to_string(answers.ms)};
         event.answers = answers;
         world.tell(event);
     }
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
 }
 
 TEST_CASE("without a commit the deadline of a stop ends the run", "[asks]") {
@@ -84,7 +84,7 @@ TEST_CASE("without a commit the deadline of a stop ends the run", "[asks]") {
     world.nodes(1);
     const RunId run = world.running({});
     world.tell(RunStopAsked{.run = run, .by = "ana", .checkpoint = true, .deadline = Duration{60'000}});
-    CHECK(all_of<AskCheckpoint>(world.last).front().left == Duration{60'000});
+    CHECK(all_of<RequestCheckpoint>(world.last).front().left == Duration{60'000});
     CHECK(next_wake(world.cluster) == Time{world.now.ms + 60'000});
     world.pass(59'999);
     CHECK(world.run(run).state == RunState::running);
@@ -101,7 +101,7 @@ TEST_CASE("a run asked to stop that fails before its commit is STOPPED and start
     world.exits(run, 0, killed(9));
     world.empties(run);
     CHECK(world.run(run).state == RunState::stopped);
-    CHECK(world.run(run).reason.find("stopped by ana") == 0);
+    CHECK(to_text(world.run(run).reason).find("stopped by ana") == 0);
     CHECK(world.run(run).attempts == 1);
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a run that does not train yet has nothing to save: it stops at once",
     const RunId run = world.submit({});
     world.tell(RunStopAsked{.run = run, .by = "ana", .checkpoint = true});
     CHECK(world.run(run).state == RunState::stopping);
-    CHECK(all_of<AskCheckpoint>(world.last).empty());
+    CHECK(all_of<RequestCheckpoint>(world.last).empty());
 }
 
 TEST_CASE("a plain stop does not wait for the checkpoint that was asked for", "[asks]") {
@@ -129,13 +129,13 @@ TEST_CASE("an operator's ask changes nothing but the checkpoint", "[asks]") {
     world.nodes(1);
     const RunId run = world.running({});
     world.tell(RunCheckpointAsked{.run = run, .by = "ana"});
-    CHECK(all_of<AskCheckpoint>(world.last).size() == 1);
+    CHECK(all_of<RequestCheckpoint>(world.last).size() == 1);
     world.tell(RunCheckpointAsked{.run = run, .by = "ana"});  // said again, not twice on record
-    CHECK(all_of<AskCheckpoint>(world.last).size() == 1);
+    CHECK(all_of<RequestCheckpoint>(world.last).size() == 1);
     CHECK(world.last.save.empty());
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.run(run).state == RunState::running);
-    CHECK_FALSE(world.attempt(run).ask);
+    CHECK_FALSE(world.attempt(run).request);
     world.tell(RunCheckpointAsked{.run = {9}, .by = "ana"});
     CHECK(world.last.refused->code == ErrorCode::not_found);
 }
@@ -148,7 +148,7 @@ TEST_CASE("an agent that registers again hears once more what its workers are as
     world.now = world.now + Duration{20'000};
     NodeRegistered again = node("n1");
     again.held = {world.attempt_id(run)};
-    const auto orders = all_of<AskCheckpoint>(world.tell(again));
+    const auto orders = all_of<RequestCheckpoint>(world.tell(again));
     REQUIRE(orders.size() == 1);
     CHECK(orders[0].left == Duration{40'000});
 }
@@ -162,7 +162,7 @@ TEST_CASE("a stronger reason takes a weaker one's place, never the other way rou
     REQUIRE(world.last.refused);
     CHECK(world.last.refused->message.find("stopped by ana") != std::string::npos);
     world.tell(NodeDrained{.node = world.node_of(run, 0), .by = "ana"});
-    CHECK(world.attempt(run).ask->reason == AskReason::stop);
+    CHECK(world.attempt(run).request->reason == RequestReason::stop);
     world.commits(run, "checkpoint_000001-a001");
     world.empties(run);
     CHECK(world.run(run).state == RunState::stopped);
@@ -180,7 +180,7 @@ TEST_CASE("asked once more for the same, a commit that answers the first answers
             world.tell(NodeDrained{.node = world.node_of(run, rank), .by = "ana"});
     };
     ask(0);
-    const Time asked = world.attempt(run).ask->asked;
+    const Time asked = world.attempt(run).request->asked;
     world.pass(60'000);
     ask(1);
     CheckpointCommitted event{.attempt = world.attempt_id(run), .directory = "checkpoint_000001-a001"};

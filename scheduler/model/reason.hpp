@@ -1,0 +1,49 @@
+// Why a run waits or has ended, why an attempt ended, why a node is out of use, why a checkpoint was requested: values,
+// saved as such, and the only thing that is decided by. sentences.cpp makes the text of each at the edge; no code
+// compares or searches a text.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "scheduler/model/reasons.hpp"
+
+namespace rtrain {
+
+struct Reason {
+    using Value =
+        std::variant<reasons::None, reasons::Text, reasons::NoRoom, reasons::NeverFits, reasons::QuotaFull,
+                     reasons::QuotaReclaimed, reasons::AfterRuns, reasons::ArrayLimit, reasons::PredecessorEnded,
+                     reasons::StoppedBy, reasons::QueueTime, reasons::WallTime, reasons::FailuresSpent,
+                     reasons::FailFast, reasons::StartsFailed, reasons::RankFailed, reasons::RanksSucceeded,
+                     reasons::NotPrepared, reasons::EndUnseen, reasons::NodeLost, reasons::NodeLeft,
+                     reasons::NodeSmaller, reasons::StopMetric, reasons::GivenUp, reasons::NodeForgot,
+                     reasons::RequestedBy, reasons::PreemptedBy, reasons::NodeDrains, reasons::ResizeRequested,
+                     reasons::RoomToGrow, reasons::DrainedBy, reasons::Silent, reasons::Quarantined>;
+    Value value;
+
+    Reason() = default;
+    template <class T>
+        requires requires { T::kind; }
+    Reason(T what) : value(std::move(what)) {}
+    bool none() const { return value.index() == 0; }
+    template <class T>
+    bool is() const {
+        return std::holds_alternative<T>(value);
+    }
+    bool operator==(const Reason&) const = default;
+};
+
+const char* kind_of(const Reason& reason);  // "no_room"
+
+std::string to_text(const Reason& reason);   // one sentence; of none: empty
+std::string to_text(const ExitCause& exit);  // "exit code 3: ValueError: ..."
+Reason in_brief(Reason reason);  // of a job's words the first line, and the place in its files where that follows
+
+// A job's own words (its last error text, the output of its setup) are its user's: others read "(hidden)".
+enum class JobWords { shown, hidden };
+Reason without_job_words(Reason reason);
+std::string to_text(const Reason& reason, JobWords words);
+
+}  // namespace rtrain

@@ -1,0 +1,173 @@
+// The reasons of reason.hpp, one struct each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scheduler/model/exit_cause.hpp"
+#include "scheduler/model/gang.hpp"
+#include "scheduler/model/ids.hpp"
+#include "scheduler/model/resources.hpp"
+
+namespace rtrain {
+
+enum class RunState;   // records.hpp
+enum class AfterWhat;  // policies.hpp
+
+struct Reason;
+
+// `kind` is the name of a reason on disk and in the API: it is for ever. A `cause` has one element, or none.
+// clang-format off: one a line where they fit
+namespace reasons {
+
+struct None { static constexpr const char* kind = "none"; bool operator==(const None&) const = default; };
+struct Text {  // the sentence of a record that an earlier version wrote: shown, never decided by
+    static constexpr const char* kind = "text";
+    std::string text; bool operator==(const Text&) const = default;
+};
+
+// ---- why a run waits ----------------------------------------------------------------------------------------------
+struct NoRoom { static constexpr const char* kind = "no_room"; bool operator==(const NoRoom&) const = default; };
+struct NeverFits {  // no present node could ever hold it
+    static constexpr const char* kind = "never_fits";
+    std::vector<NodeReason> nodes;  // of the first few
+    bool operator==(const NeverFits&) const = default;
+};
+struct QuotaFull {
+    static constexpr const char* kind = "quota_full";
+    std::string queue, resource;  // whose quota it is: that of the run's own queue, or of one above it
+    Sum held, requested;
+    Amount quota;
+    Sum reserved{};  // for preemptors
+    bool operator==(const QuotaFull&) const = default;
+};
+struct QuotaReclaimed {  // it could be borrowed, but a lender waits for it
+    static constexpr const char* kind = "quota_reclaimed";
+    std::string queue, resource; bool operator==(const QuotaReclaimed&) const = default;
+};
+struct Predecessor { std::string name; AfterWhat until{}; bool operator==(const Predecessor&) const = default; };
+struct AfterRuns {
+    static constexpr const char* kind = "after_runs";
+    std::vector<Predecessor> runs; bool operator==(const AfterRuns&) const = default;
+};
+struct ArrayLimit {
+    static constexpr const char* kind = "array_limit";
+    std::string array; std::uint32_t parallel = 0; bool operator==(const ArrayLimit&) const = default;
+};
+
+// ---- why a run ended, or ends -------------------------------------------------------------------------------------
+struct PredecessorEnded {
+    static constexpr const char* kind = "predecessor_ended";
+    std::string name; RunState state{}; bool operator==(const PredecessorEnded&) const = default;
+};
+struct StoppedBy {
+    static constexpr const char* kind = "stopped_by";
+    std::string user;
+    std::vector<Reason> cause;  // of an attempt that had ended before
+    bool operator==(const StoppedBy&) const = default;
+};
+struct QueueTime { static constexpr const char* kind = "queue_time"; bool operator==(const QueueTime&) const = default; };
+struct WallTime { static constexpr const char* kind = "wall_time"; bool operator==(const WallTime&) const = default; };
+struct FailuresSpent {
+    static constexpr const char* kind = "failures_spent";
+    std::uint32_t failures = 0, max_failures = 0;
+    std::vector<Reason> cause; bool operator==(const FailuresSpent&) const = default;
+};
+struct FailFast {
+    static constexpr const char* kind = "fail_fast";
+    std::vector<Reason> cause; bool operator==(const FailFast&) const = default;
+};
+struct StartsFailed {  // several attempts in a row, before their workers trained
+    static constexpr const char* kind = "starts_failed";
+    std::uint32_t attempts = 0; bool prepared = false;  // they were: their port was taken
+    std::vector<Reason> cause; bool operator==(const StartsFailed&) const = default;
+};
+
+// ---- why an attempt ended -----------------------------------------------------------------------------------------
+struct RankFailed {
+    static constexpr const char* kind = "rank_failed";
+    Rank rank; NodeId node; ExitCause exit; bool operator==(const RankFailed&) const = default;
+};
+struct RanksSucceeded { static constexpr const char* kind = "ranks_succeeded"; bool operator==(const RanksSucceeded&) const = default; };
+struct NotPrepared {
+    static constexpr const char* kind = "not_prepared";
+    NodeId node; std::string why;  // in its agent's words
+    bool operator==(const NotPrepared&) const = default;
+};
+struct EndUnseen {  // the processes are gone, and nobody saw them end
+    static constexpr const char* kind = "end_unseen";
+    NodeId node; std::vector<Rank> ranks; bool operator==(const EndUnseen&) const = default;
+};
+struct NodeLost {
+    static constexpr const char* kind = "node_lost";
+    NodeId node; std::string why;  // "no heartbeat for 10 s"
+    std::vector<Reason> cause;     // what its loss did to other nodes, which was noticed before it
+    bool operator==(const NodeLost&) const = default;
+};
+struct NodeLeft {
+    static constexpr const char* kind = "node_left";
+    NodeId node; std::vector<Reason> cause;  // as of NodeLost
+    bool operator==(const NodeLeft&) const = default;
+};
+struct NodeSmaller {  // it came back with fewer resources
+    static constexpr const char* kind = "node_smaller";
+    NodeId node; bool operator==(const NodeSmaller&) const = default;
+};
+struct StopMetric {
+    static constexpr const char* kind = "stop_metric";
+    std::string key; double value = 0; bool operator==(const StopMetric&) const = default;
+};
+struct GivenUp { static constexpr const char* kind = "given_up"; bool operator==(const GivenUp&) const = default; };  // by the head
+struct NodeForgot { static constexpr const char* kind = "node_forgot"; bool operator==(const NodeForgot&) const = default; };  // it came back without it
+
+// ---- why a checkpoint is requested --------------------------------------------------------------------------------
+struct RequestedBy {
+    static constexpr const char* kind = "requested_by";
+    std::string user; bool operator==(const RequestedBy&) const = default;
+};
+struct PreemptedBy {
+    static constexpr const char* kind = "preempted_by";
+    std::string run; std::int32_t priority = 0; std::string queue; bool operator==(const PreemptedBy&) const = default;
+};
+struct NodeDrains {
+    static constexpr const char* kind = "node_drains";
+    NodeId node; std::vector<Reason> cause;  // why it drains
+    bool operator==(const NodeDrains&) const = default;
+};
+struct ResizeRequested {
+    static constexpr const char* kind = "resize_requested";
+    std::string user;  // empty: before, and it is still to come
+    std::uint32_t workers = 0, instead_of = 0; bool operator==(const ResizeRequested&) const = default;
+};
+struct RoomToGrow {
+    static constexpr const char* kind = "room_to_grow";
+    std::uint32_t workers = 0, instead_of = 0; bool operator==(const RoomToGrow&) const = default;
+};
+
+// ---- why a node is out of use -------------------------------------------------------------------------------------
+struct DrainedBy {
+    static constexpr const char* kind = "drained_by";
+    std::string user, text;  // for the others to read
+    bool operator==(const DrainedBy&) const = default;
+};
+struct Silent {
+    static constexpr const char* kind = "silent";
+    std::string why;  // in the words of who noticed
+    bool operator==(const Silent&) const = default;
+};
+struct Evidence {  // one attempt that failed on the node first
+    std::string run; std::uint32_t attempt = 0; bool went_on = false;  // the run has, without the node
+    std::vector<Reason> cause; bool operator==(const Evidence&) const = default;
+};
+struct Quarantined {
+    static constexpr const char* kind = "quarantined";
+    std::uint32_t attempts = 0, runs = 0; Duration window;
+    std::vector<Evidence> evidence;  // the last few
+    bool operator==(const Quarantined&) const = default;
+};
+
+}  // namespace reasons
+// clang-format on
+
+}  // namespace rtrain

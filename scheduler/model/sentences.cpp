@@ -1,0 +1,412 @@
+// Text for people, and nowhere else: the words of the closed sets (one table each, they are those of every format too),
+// the sentence of every reason, and the line of every event.
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "scheduler/model/notes.hpp"
+#include "scheduler/model/records.hpp"
+
+namespace rtrain {
+namespace {
+
+template <class Value, std::size_t Size>
+using Words = std::array<std::pair<Value, const char*>, Size>;
+
+constexpr Words<RunState, 9> run_states{{{RunState::queued, "QUEUED"},
+                                         {RunState::starting, "STARTING"},
+                                         {RunState::running, "RUNNING"},
+                                         {RunState::recovering, "RECOVERING"},
+                                         {RunState::resizing, "RESIZING"},
+                                         {RunState::stopping, "STOPPING"},
+                                         {RunState::succeeded, "SUCCEEDED"},
+                                         {RunState::failed, "FAILED"},
+                                         {RunState::stopped, "STOPPED"}}};
+constexpr Words<AttemptState, 8> attempt_states{{{AttemptState::placed, "PLACED"},
+                                                 {AttemptState::starting, "STARTING"},
+                                                 {AttemptState::running, "RUNNING"},
+                                                 {AttemptState::stopping, "STOPPING"},
+                                                 {AttemptState::succeeded, "SUCCEEDED"},
+                                                 {AttemptState::failed, "FAILED"},
+                                                 {AttemptState::stopped, "STOPPED"},
+                                                 {AttemptState::lost, "LOST"}}};
+constexpr Words<WorkerState, 3> worker_states{
+    {{WorkerState::placed, "PLACED"}, {WorkerState::running, "RUNNING"}, {WorkerState::exited, "EXITED"}}};
+constexpr Words<NodeState, 4> node_states{{{NodeState::ready, "READY"},
+                                           {NodeState::draining, "DRAINING"},
+                                           {NodeState::quarantined, "QUARANTINED"},
+                                           {NodeState::lost, "LOST"}}};
+constexpr Words<Strategy, 4> strategies{{{Strategy::pack, "PACK"},
+                                         {Strategy::spread, "SPREAD"},
+                                         {Strategy::strict_pack, "STRICT_PACK"},
+                                         {Strategy::strict_spread, "STRICT_SPREAD"}}};
+constexpr Words<Verdict, 4> verdicts{{{Verdict::feasible_now, "feasible now"},
+                                      {Verdict::pending, "pending"},
+                                      {Verdict::infeasible, "infeasible"},
+                                      {Verdict::invalid, "invalid"}}};
+
+constexpr Words<AfterWhat, 2> after_whats{{{AfterWhat::succeeded, "succeeded"}, {AfterWhat::ended, "ended"}}};
+constexpr Words<RequestReason, 5> request_reasons{{{RequestReason::by_operator, "operator"},
+                                                   {RequestReason::resize, "resize"},
+                                                   {RequestReason::drain, "drain"},
+                                                   {RequestReason::preemption, "preemption"},
+                                                   {RequestReason::stop, "stop"}}};
+
+template <class Value, std::size_t Size>
+const char* word(const Words<Value, Size>& words, Value value) {
+    for (const auto& [known, text] : words)
+        if (known == value) return text;
+    RTRAIN_CHECK(!"a value without a word", std::to_string(static_cast<int>(value)));
+    return "";
+}
+
+template <class Value, std::size_t Size>
+std::optional<Value> value_of(const Words<Value, Size>& words, std::string_view text) {
+    for (const auto& [known, name] : words)
+        if (text == name) return known;
+    return std::nullopt;
+}
+
+}  // namespace
+
+const char* to_text(RunState s) { return word(run_states, s); }
+const char* to_text(AttemptState s) { return word(attempt_states, s); }
+const char* to_text(WorkerState s) { return word(worker_states, s); }
+const char* to_text(NodeState s) { return word(node_states, s); }
+const char* to_text(Strategy s) { return word(strategies, s); }
+const char* to_text(Verdict v) { return word(verdicts, v); }
+const char* to_text(AfterWhat what) { return word(after_whats, what); }
+const char* to_text(RequestReason reason) { return word(request_reasons, reason); }
+std::optional<RunState> run_state(std::string_view text) { return value_of(run_states, text); }
+std::optional<AttemptState> attempt_state(std::string_view text) { return value_of(attempt_states, text); }
+std::optional<WorkerState> worker_state(std::string_view text) { return value_of(worker_states, text); }
+std::optional<NodeState> node_state(std::string_view text) { return value_of(node_states, text); }
+std::optional<Strategy> strategy(std::string_view text) { return value_of(strategies, text); }
+std::optional<AfterWhat> after_what(std::string_view text) { return value_of(after_whats, text); }
+std::optional<RequestReason> request_reason(std::string_view text) { return value_of(request_reasons, text); }
+
+// ---- reasons --------------------------------------------------------------------------------------------------------
+namespace {
+
+std::string counted(std::uint64_t count, const std::string& what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// What an agent has said of a job. Behind a bracket, or from its second line on, stand words of the job itself.
+std::string without_output(const std::string& text) {
+    const std::size_t end = std::min(text.find(" ("), text.find('\n'));
+    return end == std::string::npos ? text : text.substr(0, end) + " (hidden)";
+}
+
+// The first line, and the place in the user's files that follows it.
+std::string first_line(const std::string& text) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string::npos) return text;
+    constexpr std::string_view place = "\n  at ";
+    if (text.compare(end, place.size(), place) != 0) return text.substr(0, end);
+    return text.substr(0, end) + text.substr(end + 2, text.find('\n', end + 1) - end - 2);
+}
+
+std::string nodes_text(const std::vector<NodeReason>& nodes) {
+    std::string text;
+    for (const NodeReason& node : nodes)
+        text += (text.empty() ? ": " : "; ") + (node.node.value.empty() ? "" : node.node.value + ": ") + node.text;
+    return text;
+}
+
+struct Sentence {
+    std::string of(const std::vector<Reason>& cause) const { return cause.empty() ? "" : to_text(cause.front()); }
+    std::string joined(const char* before, const std::vector<Reason>& cause) const {
+        return cause.empty() ? "" : before + of(cause);
+    }
+
+    std::string operator()(const reasons::None&) const { return ""; }
+    std::string operator()(const reasons::Text& why) const { return why.text; }
+    std::string operator()(const reasons::NoRoom&) const { return "waits for room"; }
+    std::string operator()(const reasons::NeverFits& why) const {
+        return "NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join" + nodes_text(why.nodes);
+    }
+    std::string operator()(const reasons::QuotaFull& why) const {
+        const std::string reserved =
+            why.reserved.ticks > 0 ? ", " + to_text(why.reserved) + " are kept for runs that others give way to" : "";
+        return "queue \"" + why.queue + "\" holds " + to_text(why.held) + " of its quota of " + to_text(why.quota) +
+               " " + why.resource + reserved + ", this needs " + to_text(why.requested) + " more" +
+               (why.requested > why.quota ? "; it can never start unless the quota is raised" : "");
+    }
+    std::string operator()(const reasons::QuotaReclaimed& why) const {
+        return "may borrow no " + why.resource + " now: another queue below \"" + why.queue + "\" claims its own back";
+    }
+    std::string operator()(const reasons::AfterRuns& why) const {
+        std::string text;
+        for (const reasons::Predecessor& run : why.runs)
+            text += (text.empty() ? "waits for " : " and for ") + run.name +
+                    (run.until == AfterWhat::succeeded ? " to succeed" : " to end");
+        return text;
+    }
+    std::string operator()(const reasons::ArrayLimit& why) const {
+        return "array " + why.array + " runs at most " + std::to_string(why.parallel) + " at a time";
+    }
+    std::string operator()(const reasons::PredecessorEnded& why) const {
+        return "it was to start after " + why.name + ", which is " + to_text(why.state);
+    }
+    std::string operator()(const reasons::StoppedBy& why) const {
+        return "stopped by " + why.user + joined(", its attempt had ended: ", why.cause);
+    }
+    std::string operator()(const reasons::QueueTime&) const { return "it was not placed within limits.queue_time"; }
+    std::string operator()(const reasons::WallTime&) const { return "limits.wall_time was reached"; }
+    std::string operator()(const reasons::FailuresSpent& why) const {
+        return of(why.cause) + " (failure " + std::to_string(why.failures) + ", failure.max_failures is " +
+               std::to_string(why.max_failures) + ")";
+    }
+    std::string operator()(const reasons::FailFast& why) const { return of(why.cause) + " (failure.fail_fast)"; }
+    std::string operator()(const reasons::StartsFailed& why) const {
+        return of(why.cause) + " (" + std::to_string(why.attempts) + " attempts in a row could not be " +
+               (why.prepared ? "begun)" : "prepared)");
+    }
+    std::string operator()(const reasons::RankFailed& why) const {
+        const ExitCause& exit = why.exit;
+        std::string text = "ended";
+        if (exit.never_started)
+            text = "could not start";
+        else if (exit.signal)
+            text = "killed by signal " + std::to_string(*exit.signal);
+        else if (exit.exit_code)
+            text = "exited with code " + std::to_string(*exit.exit_code);
+        std::string evidence = exit.out_of_memory ? "out of memory" : "";
+        if (!exit.detail.empty()) evidence += (evidence.empty() ? "" : ": ") + exit.detail;
+        return "rank " + std::to_string(why.rank.value) + " on " + why.node.value + ": " + text +
+               (evidence.empty() ? "" : " (" + evidence + ")");
+    }
+    std::string operator()(const reasons::RanksSucceeded&) const { return "every rank ended with 0"; }
+    std::string operator()(const reasons::NotPrepared& why) const {
+        return why.node.value + " could not prepare: " + why.why;
+    }
+    std::string operator()(const reasons::EndUnseen& why) const {
+        std::string text = why.node.value + " has no process of it any more; the end of rank(s)";
+        for (const Rank rank : why.ranks) text += " " + std::to_string(rank.value);
+        return text + " was not seen";
+    }
+    std::string operator()(const reasons::NodeLost& why) const {
+        return "node " + why.node.value + " was lost: " + why.why + joined("; then ", why.cause);
+    }
+    std::string operator()(const reasons::NodeLeft& why) const {
+        return "node " + why.node.value + " left the cluster" + joined("; then ", why.cause);
+    }
+    std::string operator()(const reasons::NodeSmaller& why) const {
+        return why.node.value + " came back with fewer resources";
+    }
+    std::string operator()(const reasons::StopMetric& why) const {
+        std::string value = std::to_string(why.value);
+        if (value.find('.') != std::string::npos) value.erase(value.find_last_not_of('0') + 1);
+        if (value.ends_with('.')) value.pop_back();
+        return "stop: " + why.key + " reached " + value;
+    }
+    std::string operator()(const reasons::GivenUp&) const { return "the head has given this attempt up"; }
+    std::string operator()(const reasons::NodeForgot&) const { return "the node came back without it"; }
+    std::string operator()(const reasons::RequestedBy& why) const { return "asked by " + why.user; }
+    std::string operator()(const reasons::PreemptedBy& why) const {
+        return "gives way to " + why.run + " (priority " + std::to_string(why.priority) + ", queue \"" + why.queue +
+               "\")";
+    }
+    std::string operator()(const reasons::NodeDrains& why) const {
+        return "node " + why.node.value + " drains" + joined(", ", why.cause);
+    }
+    std::string operator()(const reasons::ResizeRequested& why) const {
+        return (why.user.empty() ? "" : why.user + " ") + "asked for " + counted(why.workers, "worker") +
+               " instead of " + std::to_string(why.instead_of);
+    }
+    std::string operator()(const reasons::RoomToGrow& why) const {
+        return "there is room for " + counted(why.workers, "worker") + " instead of " + std::to_string(why.instead_of);
+    }
+    std::string operator()(const reasons::DrainedBy& why) const {
+        return "drained by " + why.user + (why.text.empty() ? "" : ": " + why.text);
+    }
+    std::string operator()(const reasons::Silent& why) const { return why.why; }
+    std::string operator()(const reasons::Quarantined& why) const {
+        std::string text = std::to_string(why.attempts) + " attempts of " + std::to_string(why.runs) +
+                           " runs failed here first within " + std::to_string(why.window.ms / 60'000) +
+                           " min, none succeeded in between:";
+        for (const reasons::Evidence& one : why.evidence)
+            text += (&one == &why.evidence.front() ? " " : "; ") + one.run + " attempt " + std::to_string(one.attempt) +
+                    " (" + of(one.cause) + (one.went_on ? "; the run went on without this node" : "") + ")";
+        return text;
+    }
+};
+
+// Changes what others have said, in a reason and in those that it holds.
+struct Shorten {
+    void operator()(reasons::RankFailed& why) const { why.exit.detail = first_line(why.exit.detail); }
+    void operator()(reasons::NotPrepared& why) const { why.why = first_line(why.why); }
+    void operator()(reasons::Text& why) const { why.text = first_line(why.text); }
+    template <class Other>
+    void operator()(Other& why) const {
+        if constexpr (requires { why.cause; })
+            for (Reason& cause : why.cause) std::visit(*this, cause.value);
+    }
+};
+struct Hide {
+    void operator()(reasons::RankFailed& why) const {
+        if (!why.exit.detail.empty() || why.exit.out_of_memory) why.exit.detail = "hidden";
+        why.exit.out_of_memory = false;
+    }
+    void operator()(reasons::NotPrepared& why) const { why.why = without_output(why.why); }
+    void operator()(reasons::Text& why) const { why.text = without_output(why.text); }
+    void operator()(reasons::Quarantined& why) const {
+        for (reasons::Evidence& one : why.evidence)
+            for (Reason& cause : one.cause) std::visit(*this, cause.value);
+    }
+    template <class Other>
+    void operator()(Other& why) const {
+        if constexpr (requires { why.cause; })
+            for (Reason& cause : why.cause) std::visit(*this, cause.value);
+    }
+};
+
+}  // namespace
+
+const char* kind_of(const Reason& reason) {
+    return std::visit([]<class T>(const T&) { return T::kind; }, reason.value);
+}
+
+std::string to_text(const Reason& reason) { return std::visit(Sentence{}, reason.value); }
+
+std::string to_text(const Reason& reason, JobWords words) {
+    return to_text(words == JobWords::shown ? reason : without_job_words(reason));
+}
+
+std::string to_text(const ExitCause& exit) {
+    std::string text;
+    if (exit.never_started)
+        text = "could not be started";
+    else if (exit.signal)
+        text = "killed by signal " + std::to_string(*exit.signal);
+    else if (exit.exit_code)
+        text = "exit code " + std::to_string(*exit.exit_code);
+    if (exit.out_of_memory) text += " (out of memory)";
+    if (exit.stopped_by_us) text += ", stopped with its attempt";
+    if (!exit.detail.empty()) text += (text.empty() ? "" : ": ") + exit.detail;
+    return text;
+}
+
+Reason in_brief(Reason reason) {
+    std::visit(Shorten{}, reason.value);
+    return reason;
+}
+
+Reason without_job_words(Reason reason) {
+    std::visit(Hide{}, reason.value);
+    return reason;
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+namespace notes {
+namespace {
+
+std::string attempt_text(const std::string& run, std::uint32_t number) {
+    return run + " attempt " + std::to_string(number);
+}
+
+std::string node_text(const NodeId& node) { return "node " + node.value; }
+
+std::string behind(const char* before, const std::string& text) { return text.empty() ? "" : before + text; }
+
+// Without an attempt that could be lost: what follows the checkpoint that was requested.
+std::string what_follows(const CheckpointRequest& request) {
+    switch (request.reason) {
+        case RequestReason::by_operator:
+            return "goes on";
+        case RequestReason::resize:
+            return "resizes to " + std::to_string(request.workers) + " workers";
+        case RequestReason::drain:
+        case RequestReason::preemption:
+            return "is moved";
+        case RequestReason::stop:
+            return "stops";
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string head_started() { return "the head started"; }
+std::string queues_configured(const std::string& by, const std::string& names) {
+    return "queues were configured" + behind(" from ", by) + ": " + names;
+}
+
+std::string submitted(const Run& run) { return run.name + " was submitted by " + run.user; }
+std::string array_submitted(const std::string& array, std::size_t runs, const std::string& user) {
+    return "array " + array + " of " + std::to_string(runs) + " runs was submitted by " + user;
+}
+std::string stopping(const Run& run) { return run.name + " is STOPPING: " + to_text(run.reason); }
+std::string ended(const Run& run) { return run.name + " is " + to_text(run.state) + behind(": ", to_text(run.reason)); }
+std::string removed(const Run& run) { return run.name + " was removed"; }
+std::string stop_metric(const std::string& run, const Reason& why) { return run + ": " + to_text(why); }
+std::string shrinks(const Run& run) { return run.name + " goes on with the workers that fit"; }
+std::string backoff(const Run& run, Duration wait) {
+    return run.name + " waits " + std::to_string(wait.ms) + " ms before its next attempt";
+}
+std::string size_requested(const std::string& run, std::uint32_t workers, const std::string& by) {
+    return run + " is to have " + counted(workers, "worker") + ", asked by " + by;
+}
+std::string size_kept(const std::string& run, std::size_t workers, std::uint32_t wanted, const Reason& quota) {
+    return run + " keeps " + counted(workers, "worker") + ": the room for " + std::to_string(wanted) + " has gone" +
+           behind(", ", to_text(quota));
+}
+
+std::string placed(const std::string& run, const Attempt& attempt) {
+    return attempt_text(run, attempt.id.number) + " placed on " + std::to_string(attempt.nodes_waiting.size()) +
+           " node(s), rank 0 on " + attempt.nodes_waiting.front().value;
+}
+std::string prepared(const std::string& run, const Attempt& attempt) {
+    return attempt_text(run, attempt.id.number) + " is prepared, starts from " +
+           (attempt.from.empty() ? "nothing" : attempt.from);
+}
+std::string running(const std::string& run, const Attempt& attempt) {
+    return attempt_text(run, attempt.id.number) + " is RUNNING";
+}
+std::string failed(const std::string& run, AttemptId id, const Reason& cause) {
+    return attempt_text(run, id.number) + ": " + to_text(cause);
+}
+
+std::string checkpoint_requested(const std::string& run, const CheckpointRequest& request) {
+    return run + " is asked for a checkpoint, then it " + what_follows(request) + ": " + to_text(request.why);
+}
+std::string ends_for(const std::string& run, AttemptId id, const CheckpointRequest& request) {
+    return attempt_text(run, id.number) + " ends, its run " + what_follows(request) + ": " + to_text(request.why);
+}
+std::string no_checkpoint_in_time(const std::string& run) {
+    return run + " committed no checkpoint until the deadline";
+}
+std::string until_next_checkpoint(const std::string& run) {
+    return run + " has until its next checkpoint: nobody needs its room any more";
+}
+std::string not_preempted(const std::string& run) { return run + " stays: nobody needs its room any more"; }
+std::string not_moved(const std::string& run) { return run + " stays where it is"; }
+
+std::string committed(const Run& run, const std::string& directory) { return run.name + " committed " + directory; }
+std::string validated(const CheckpointValidated& event) {
+    return event.directory + (event.pending ? " is to be validated" : " was validated");
+}
+std::string deleted(const std::string& directory) { return directory + " was deleted"; }
+std::string deletes_earlier(const Run& run, const std::string& directories) {
+    return run.name + " deletes checkpoints of the earlier runs of its name: " + directories +
+           " (num_to_keep: " + std::to_string(run.spec.retention.num_to_keep.value_or(0)) + ")";
+}
+std::string no_score(const std::string& metric) {
+    return "none of its checkpoints has the metric " + metric +
+           ", by which they are ranked: none is deleted until one has";
+}
+
+std::string node_is(const Node& node) { return node_text(node.id) + " is " + to_text(node.state); }
+std::string node_lost(const NodeLost& event) { return node_text(event.node) + " is LOST: " + event.why; }
+std::string node_left(const NodeId& node) { return node_text(node) + " left the cluster"; }
+std::string draining(const Node& node) { return node_text(node.id) + " is DRAINING, " + to_text(node.state_reason); }
+std::string drain_deadline(const NodeId& node) { return "the deadline of " + node_text(node) + " has come"; }
+std::string quarantined(const Node& node) {
+    return node_text(node.id) + " is QUARANTINED: " + to_text(node.state_reason);
+}
+std::string in_use_again(const NodeId& node) { return node_text(node) + " takes bundles again"; }
+
+}  // namespace notes
+}  // namespace rtrain

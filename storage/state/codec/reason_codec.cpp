@@ -1,0 +1,37 @@
+// Reasons as text: {"kind":"stopped_by","user":"ana"}. A plain string is a sentence that a database before version 5
+// holds.
+#include "storage/state/codec/reason_fields.hpp"
+#include "storage/state/codec/record_json.hpp"
+
+namespace rtrain::state {
+namespace {
+
+template <std::size_t Index = 0>
+void take_kind(const Json& json, const std::string& kind, Reason::Value& value) {
+    if constexpr (Index < std::variant_size_v<Reason::Value>) {
+        if (kind != std::variant_alternative_t<Index, Reason::Value>::kind)
+            return take_kind<Index + 1>(json, kind, value);
+        take(json, value.template emplace<Index>());
+    } else {
+        throw std::invalid_argument("unknown reason \"" + kind + "\"");
+    }
+}
+
+}  // namespace
+
+void put(std::string& out, const Reason& reason) {
+    out += "{\"kind\":";
+    append_string(out, kind_of(reason));
+    std::visit([&](const auto& what) { put_members(out, what); }, reason.value);
+    out += '}';
+}
+
+void take(const Json& json, Reason& reason) {
+    reason = {};
+    if (!json.is_string()) return take_kind(json, json.at("kind").get<std::string>(), reason.value);
+    reasons::Text old;
+    take(json, old.text);
+    if (!old.text.empty()) reason = std::move(old);
+}
+
+}  // namespace rtrain::state

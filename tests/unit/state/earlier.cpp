@@ -1,0 +1,91 @@
+// Databases that earlier versions have left behind (tests/data; make_state.py there has made them).
+#include <map>
+
+#include "tests/unit/state_story.hpp"
+
+using namespace rtrain;
+using namespace rtrain::state;
+
+namespace {
+
+void put_data(const ScratchDirectory& scratch, const std::string& file) {
+    std::filesystem::create_directories(scratch / "data");
+    std::filesystem::copy_file(RTRAIN_SOURCE_DIR "/tests/data/" + file, scratch / "data/state.db");
+}
+
+std::map<std::string, std::string> reasons_of(const Cluster& cluster) {
+    std::map<std::string, std::string> told;
+    for (const auto& [id, run] : cluster.runs) told[run.name] = to_text(run.reason);
+    return told;
+}
+
+const std::map<std::string, std::string> in_version_4 = {
+    {"after-holder", "waits for holder to end"},
+    {"after-stopped", "it was to start after stopped, which is STOPPED"},
+    {"asked", ""},
+    {"fails", "rank 0 on node-1: exited with code 3 (no such layer) (failure 1, failure.max_failures is 0)"},
+    {"fails-fast", "rank 0 on node-1: exited with code 4 (failure.fail_fast)"},
+    {"fails-twice", "rank 0 on node-2: killed by signal 9 (failure 2, failure.max_failures is 1)"},
+    {"grid-1", ""},
+    {"grid-2", "array grid runs at most 1 at a time"},
+    {"high", ""},
+    {"holder", ""},
+    {"late", "it was not placed within limits.queue_time"},
+    {"lost", "node node-3 was lost: no heartbeat for 3.2 s"},
+    {"low", "gives way to high (priority 90, queue \"urgent\")"},
+    {"never",
+     "NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join: node-1: has 16 CPU, bundle needs 99; node-2: "
+     "draining, takes no new bundle; node-3: lost"},
+    {"no-room", "waits for room"},
+    {"no-storage",
+     "node-1 could not prepare: node-1: storage path /proc/nowhere: making /proc/nowhere: No such file or directory"},
+    {"ours-1", ""},
+    {"small-1", ""},
+    {"small-2", "queue \"small\" holds 1 of its quota of 1 CPU, this needs 1 more"},
+    {"stop-metric", "stop: step reached 9"},
+    {"stopped", "stopped by admin"},
+    {"succeeds", "every rank ended with 0"},
+    {"theirs-1", "queue \"team\" holds 1 of its quota of 2 CPU, this needs 2 more"},
+    {"too-long", "limits.wall_time was reached"},
+};
+
+}  // namespace
+
+TEST_CASE("a database of version 4 is opened, and every run has the reason that it had: as a sentence") {
+    ScratchDirectory scratch;
+    put_data(scratch, "state-4.db");
+    Story story(scratch / "data");
+    CHECK(reasons_of(story.cluster) == in_version_4);
+    for (const auto& [id, run] : story.cluster.runs) CHECK((run.reason.none() || run.reason.is<reasons::Text>()));
+    for (const auto& [id, attempt] : story.cluster.attempts)
+        CHECK((attempt.cause.none() || attempt.cause.is<reasons::Text>()));
+    CHECK(to_text(story.cluster.nodes.at({"node-2"}).state_reason) == "drained by admin: kernel update");
+    const auto asked = std::find_if(story.cluster.attempts.begin(), story.cluster.attempts.end(),
+                                    [](const auto& entry) { return entry.second.request.has_value(); });
+    REQUIRE(asked != story.cluster.attempts.end());
+    CHECK_FALSE(to_text(asked->second.request->why).empty());
+    CHECK(invariants(story.cluster).empty());
+}
+
+TEST_CASE(
+    "runs of version 4 that still wait are told anew why at the first scheduling cycle; the others keep their "
+    "sentence") {
+    ScratchDirectory scratch;
+    put_data(scratch, "state-4.db");
+    Story story(scratch / "data");
+    story.happen({HeadStarted{}});
+    const auto told = reasons_of(story.cluster);
+    for (const auto& [id, run] : story.cluster.runs) {
+        const bool waits = run.state == RunState::queued && run.after.empty() && !run.array_waits;
+        INFO(run.name << ": " << to_text(run.reason));
+        CHECK(run.reason.is<reasons::Text>() != (waits || run.reason.none()));
+        if (run.name != "low") CHECK(told.at(run.name) == in_version_4.at(run.name));
+    }
+    CHECK(told.at("low") == "waits for room");  // that it was preempted stands in its last attempt
+    const Cluster before = story.cluster;
+    story.journal.reset();
+    story.open();
+    CHECK(story.cluster == before);
+    Result<std::string> verified = SqliteJournal::verify(scratch / "data");
+    if (!verified) FAIL(verified.error().message);
+}
