@@ -41,13 +41,21 @@ std::map<std::string, std::string> own_environment() {
     return out;
 }
 
-// Beside the program, as built, or where an installation puts it.
+// Beside the program, as built; where a package of the system puts it; where pip does, the newest Python first.
 std::string find_worker_library(const std::string& program) {
+    namespace fs = std::filesystem;
     std::error_code failed;
-    const std::filesystem::path at = std::filesystem::canonical(program, failed).parent_path();
-    for (const auto& place :
-         {at / "librtrain_worker.so", at / "../lib/librtrain_worker.so", at / "../librtrain_worker.so"})
-        if (std::filesystem::exists(place, failed)) return std::filesystem::canonical(place, failed).string();
+    const fs::path at = fs::canonical(program, failed).parent_path();
+    std::vector<fs::path> places{at, at / "../lib", at / ".."}, packages;
+    for (fs::directory_iterator entry(at / "../lib", failed), end; !failed && entry != end; entry.increment(failed))
+        for (const char* kind : {"site-packages", "dist-packages"})
+            if (entry->path().filename().string().starts_with("python3"))
+                packages.push_back(entry->path() / kind / "rtrain/_lib");
+    std::sort(packages.rbegin(), packages.rend());
+    places.insert(places.end(), packages.begin(), packages.end());
+    for (const fs::path& place : places)
+        if (const fs::path file = place / "librtrain_worker.so"; fs::exists(file, failed))
+            return fs::canonical(file, failed).string();
     return {};
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "storage/base/relative_path.hpp"
+#include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/taking.hpp"
 #include "storage/uri/files/tree.hpp"
@@ -16,7 +17,6 @@ namespace rtrain::agent {
 namespace {
 
 using storage::Descriptor;
-constexpr const char* manifest_name = ".manifest.json";
 // The name of the note that a rank stages if its files lie in the run's directory already: the note holds their path,
 // and the files stay there. Other ranks may put theirs beside them until all ranks have come.
 constexpr const char* in_place_note = ".rtrain-in-place";
@@ -100,7 +100,7 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
     auto found = storage::entries_below(*stage);
     if (!found) return found.error();
     for (storage::TreeEntry& one : *found) {
-        if (one.path == manifest_name) continue;
+        if (one.path == storage::manifest_name) continue;
         StagedEntry entry{.rank = rank,
                           .stage = place,
                           .named = named,

@@ -19,6 +19,7 @@
 #include "daemon/agent/delivery/staged_files.hpp"
 #include "daemon/agent/preparation/handing_over.hpp"
 #include "daemon/agent/preparation/storage_access.hpp"
+#include "storage/checkpoint/layout.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/beneath.hpp"
 #include "storage/uri/files/removal.hpp"
@@ -28,7 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-constexpr const char* manifest_name = ".manifest.json";
 constexpr std::int64_t reserve_bytes = std::int64_t{64} << 20;
 
 std::string attempt_folder(std::uint32_t number) {
@@ -126,7 +126,7 @@ void drop_lists(const std::string& spool, const std::string& kept) {
 Result<bool> committed_before(const AttemptGear& gear, const Upload& order,
                               const std::vector<protocol::StagedFile>& files) {
     const std::string place = gear.prepare.run_name + "/" + order.directory;
-    const auto text = gear.store->get(place + "/" + manifest_name);
+    const auto text = gear.store->get(place + "/" + std::string(storage::manifest_name));
     if (!text && text.error().code == ErrorCode::not_found) return false;
     if (!text) return text.error();
     const auto manifest = storage::decode_manifest(*text);

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "daemon/agent/base/log.hpp"
+#include "storage/base/write_all.hpp"
 #include "storage/uri/files/tree.hpp"
 
 namespace rtrain::agent {
@@ -29,14 +30,8 @@ Error failed(const std::string& doing, const std::string& path, int error) {
             full ? "make room on this file system" : ""};
 }
 
-Status write_all(int descriptor, const std::string& bytes, const std::string& path) {
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-        const ssize_t wrote = ::write(descriptor, bytes.data() + done, bytes.size() - done);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) return failed("writing", path, errno);
-        done += static_cast<std::size_t>(wrote);
-    }
+Status write_all(int descriptor, std::string_view bytes, const std::string& path) {
+    if (const int error = storage::write_all(descriptor, bytes); error != 0) return failed("writing", path, error);
     return Done{};
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "daemon/agent/machine/metrics_bound.hpp"
+#include "daemon/agent/machine/message_bounds.hpp"
 #include "daemon/agent/machine/report_group.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
 
@@ -13,7 +13,6 @@ namespace {
 
 using namespace protocol;
 constexpr std::int64_t first_warning_ms = 30'000;
-constexpr std::int64_t backoff_max_ms = 60'000;
 
 AttemptKey key(const Coordinator& c) { return key_of(c.attempt); }
 
@@ -32,6 +31,15 @@ void notice(const Coordinator& c, std::string reason, std::string text, GroupSin
     sink.news.push_back(Notice{.attempt = c.attempt, .text = std::move(text), .reason = std::move(reason)});
 }
 
+// A node is at most one report ahead. One that names others, by mistake or on purpose, fills no memory with them: the
+// highest are forgotten first, as they are the least likely to be meant.
+constexpr std::size_t reports_ahead_most = 64;
+
+template <class Value>
+void forget_far_ahead(std::map<std::uint64_t, Value>& by_report) {
+    while (by_report.size() > reports_ahead_most) by_report.erase(std::prev(by_report.end()));
+}
+
 Gathered& gathered(Coordinator& c, Time now, std::uint64_t index) {
     const auto [found, fresh] = c.gathering.try_emplace(index);
     if (fresh) {
@@ -44,12 +52,6 @@ Gathered& gathered(Coordinator& c, Time now, std::uint64_t index) {
 std::string listed(const std::vector<std::uint32_t>& ranks) {
     std::string text;
     for (const std::uint32_t rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-    return text;
-}
-
-std::string seconds(std::int64_t ms) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(ms) / 1000);
     return text;
 }
 
@@ -311,8 +313,9 @@ void in_trouble(Coordinator& c, const std::string& why, const std::string& reaso
 
 void hear(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
     if (!c.commit || c.commit->index != news.index) {  // settled: the node has not heard of it
-        const bool stored = c.committed.index == news.index;
-        return tell(c, node, stored ? c.committed : GroupCommitted{.index = news.index}, sink);
+        if (c.committed.index == news.index) return tell(c, node, c.committed, sink);
+        if (c.given_up.index == news.index) return tell(c, node, c.given_up, sink);
+        return tell(c, node, GroupCommitted{.index = news.index}, sink);
     }
     if (!c.commit->nodes_waiting.contains(node)) return;
     if (news.error == part_lost || news.error_reason == name_taken) {
@@ -373,10 +376,18 @@ void own_ranks_alone(const std::set<std::uint32_t>& own, GroupMessage& message) 
 
 }  // namespace
 
+std::string seconds(std::int64_t ms) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(ms) / 1000);
+    return text;
+}
+
 void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage message, GroupSink& sink) {
     const auto member = c.nodes.find(node);
     if (member == c.nodes.end()) return;  // not of this attempt
     own_ranks_alone(member->second, message);
+    forget_far_ahead(c.gathering);
+    forget_far_ahead(c.broadcast_nodes);
     if (std::holds_alternative<GroupJoin>(message)) return joined(c, node, sink);
     if (auto* one = std::get_if<GroupReport>(&message)) hear(c, now, node, std::move(*one), sink);
     if (const auto* one = std::get_if<GroupUploaded>(&message)) return hear(c, now, node, *one, sink);
@@ -462,7 +473,8 @@ void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
                (commit.trouble.empty() ? "" : " (" + commit.trouble + ")"),
            sink);
     sink.out.push_back(DropUncommitted{key(c), commit.directory});
-    tell_all(c, GroupCommitted{.index = commit.index, .error = commit.sync ? why : ""}, sink);
+    c.given_up = {.index = commit.index, .error = commit.sync ? why : ""};
+    tell_all(c, c.given_up, sink);
 }
 
 void coordinator_time(Coordinator& c, Time now, GroupSink& sink) {

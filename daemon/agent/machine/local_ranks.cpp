@@ -1,7 +1,7 @@
 // The ranks of this node in their attempt's report group.
 #include <algorithm>
 
-#include "daemon/agent/machine/metrics_bound.hpp"
+#include "daemon/agent/machine/message_bounds.hpp"
 #include "daemon/agent/machine/report_group.hpp"
 
 namespace rtrain::agent {
@@ -11,7 +11,6 @@ using namespace protocol;
 constexpr std::size_t settled_max = 64;
 constexpr std::size_t ahead_max = 64;
 constexpr std::int64_t partial_after_ms = 1'000;  // a rank that waits alone for so long is told to the coordinator
-constexpr std::int64_t backoff_max_ms = 60'000;
 
 void tell(LocalRanks& local, GroupMessage message, GroupSink& sink) {
     if (local.coordinates)
@@ -259,6 +258,11 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
     if (!listed.why.empty()) {
         report.checkpoint_error = listed.why;
         report.error_reason = listed.reason;
+    }
+    if (const std::size_t bytes = list_bytes(report); !local.coordinates && bytes > list_bytes_max) {
+        report.files.clear();
+        report.checkpoint_error = too_many_files(listed.files.size(), bytes);
+        report.error_reason = "too_many_files";
     }
     complete(local, std::move(report), sink);
 }

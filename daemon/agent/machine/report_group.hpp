@@ -15,6 +15,10 @@ namespace rtrain::agent {
 // What a node answers that has lost its part of a checkpoint in its agent's restart.
 inline constexpr const char* part_lost = "its agent was restarted, and its part is lost";
 
+inline constexpr std::int64_t backoff_max_ms = 60'000;  // between tries to store a part or a manifest
+
+std::string seconds(std::int64_t ms);  // "30.0"
+
 // One checkpoint's files on this node, until the coordinator has settled it.
 struct LocalUpload {
     std::uint64_t index = 0;
@@ -94,6 +98,7 @@ struct Coordinator {
     std::uint64_t counter_before = 0;            // this attempt
     std::map<std::string, std::uint64_t> names;  // given on a wish in this attempt, and the last number behind each
     protocol::GroupCommitted committed{};        // the newest commit of this attempt
+    protocol::GroupCommitted given_up{};         // the newest checkpoint that never will be one, and why
     std::uint64_t warnings = 0;
     std::int64_t timeout_ms = 0;                   // a report that waits for longer never passes; 0: no limit
     std::map<std::uint32_t, std::uint64_t> ended;  // ranks that have, and after which report

@@ -18,12 +18,6 @@ constexpr std::int64_t works_percent = 50;  // of one processor: more than writi
 constexpr std::int64_t stacks_ms = 1'000;   // for writing down where it hangs
 constexpr std::int64_t silence_ms = 5'000;  // a library without a sign of life for so long says nothing of its program
 
-std::string seconds(std::int64_t ms) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(ms) / 1000);
-    return text;
-}
-
 std::string gibibytes(std::int64_t bytes) {
     char text[32];
     std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1 << 30));
@@ -34,11 +28,19 @@ bool waits_in_report(const LocalAttempt& attempt, std::uint32_t rank) {
     return attempt.local && (attempt.local->come.contains(rank) || attempt.local->complete);
 }
 
-// It counts from a rank's first report, and never while a checkpoint is written.
+// Whether this node stores its part of a checkpoint, or its ranks wait for the commit. A node that is done with its
+// part and waits for the manifest trains on: its ranks have no reason to stand still.
+bool stores_checkpoint(const LocalAttempt& attempt) {
+    const auto& upload = attempt.local->upload;
+    return upload && (!upload->done || upload->sync);
+}
+
+// Whether failure.hang_timeout counts for the rank now: after its first report, and never while a checkpoint is stored.
 bool may_hang(const LocalAttempt& attempt, std::uint32_t rank, const LocalWorker& worker) {
     const bool counts = attempt.image.policy.hang_timeout_ms > 0 && attempt.phase == Phase::running && attempt.local &&
                         attempt.local->passed > 0 && worker.started && !worker.exited;
-    return counts && !worker.hung && !worker.signalled && !waits_in_report(attempt, rank) && uploads_settled(attempt);
+    return counts && !worker.hung && !worker.signalled && !waits_in_report(attempt, rank) &&
+           !stores_checkpoint(attempt);
 }
 
 void kill_hung(Step& step, LocalAttempt& attempt, std::uint32_t rank, LocalWorker& worker) {

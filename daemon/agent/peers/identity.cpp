@@ -209,9 +209,28 @@ void end_given_up(const std::string& data_dir, const std::string& node) {
         agent::kill_strays(agent::attempt_text(image.prepare, image.number), node);
 }
 
+// Without a token a node goes on as what it was before, unless its head says that it is that no more.
+Status go_on(const AgentOptions& options) {
+    auto lock = agent::DirectoryLock::take(options.data_dir);
+    if (!lock) return lock.error();
+    auto known = agent::load_identity(options.data_dir);
+    if (!known) return known.error();
+    if (!options.node.empty() && options.node != known->node)
+        return Error{ErrorCode::conflict,
+                     options.data_dir + " has the identity of node " + known->node + ", not of " + options.node,
+                     "give this one another --data directory, or a token"};
+    known->head_host = options.head_host;
+    known->head_port = options.head_port;
+    if (!agent::turned_away(*known)) return agent::save_identity(options.data_dir, *known);
+    end_given_up(options.data_dir, known->node);
+    return Error{ErrorCode::unauthorised, "node " + known->node + " has left the cluster, or was revoked",
+                 "to join again: rtrain token create --role node, then rtrain node join HOST:PORT --token T"};
+}
+
 }  // namespace
 
 Status join(const AgentOptions& options, const std::string& token_text) {
+    if (token_text.empty()) return go_on(options);
     auto token = security::parse_token(token_text);
     if (!token) return token.error();
     if (!token->for_node)

@@ -10,7 +10,8 @@ namespace rtrain {
 
 // Makes a key, asks the head for a certificate, keeps both below data_dir (0600). Before anything is sent the head's
 // authority is checked against the fingerprint in the token, and this node's offer against the machine, so that a slip
-// costs no token. A node that has joined this cluster before keeps its identity.
+// costs no token. A node that has joined this cluster before keeps its identity, and needs no token: an empty one. It
+// is unauthorised then if it has left the cluster since.
 Status join(const AgentOptions& options, const std::string& token_text);
 
 // Takes this node out of its cluster: forgets the identity. Refused while an agent serves from this directory.

@@ -13,7 +13,7 @@
 #include "daemon/agent/preparation/start_directory.hpp"
 #include "daemon/agent/preparation/unused.hpp"
 #include "daemon/security/security.hpp"
-#include "storage/uri/files/descriptor.hpp"
+#include "storage/base/descriptor.hpp"
 
 namespace rtrain::agent {
 namespace {

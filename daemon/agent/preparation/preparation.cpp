@@ -20,6 +20,7 @@
 #include "daemon/agent/preparation/user_store.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
 #include "daemon/security/security.hpp"
+#include "storage/base/hex.hpp"
 #include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/beneath.hpp"
 
@@ -80,8 +81,7 @@ Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::
 
 Result<std::string> unpacked_code(const NodeFacts& facts, const std::string& sha256) {
     if (sha256.empty()) return std::string{};
-    if (sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
-        return Error{ErrorCode::invalid, "'" + sha256 + "' is not a hash", ""};
+    if (!storage::is_hex(sha256)) return Error{ErrorCode::invalid, "'" + sha256 + "' is not a hash", ""};
     const std::lock_guard turn(code_turn);
     const std::string place = facts.files.code(sha256);
     std::error_code unseen;
@@ -204,7 +204,7 @@ constexpr std::int64_t driver_most = std::int64_t{512} << 20;  // of driver.pkl,
 // a restore on another cluster).
 Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const protocol::Prepare& prepare,
                                      const std::string& sha256) {
-    if (sha256.size() != 64 || sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
+    if (sha256.size() != 64 || !storage::is_hex(sha256))
         return Error{ErrorCode::invalid, std::string(driver_variable) + "='" + sha256 + "' is not a hash", ""};
     const std::lock_guard turn(code_turn);
     const std::string place = facts.files.code(sha256) + ".pkl";

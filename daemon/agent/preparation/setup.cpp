@@ -145,7 +145,7 @@ Ending run_command(const Command& command, std::int64_t deadline_ms, const std::
     return {wait_for(child, deadline_ms, cancelled)};
 }
 
-void say(const std::string& log_file, const std::string& line) {
+void append_line(const std::string& log_file, const std::string& line) {
     const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
     if (log < 0) return;
     const std::string text = line + "\n";
@@ -260,7 +260,7 @@ std::optional<SetupResult> kept_setup(const std::string& setups_dir, const Setup
 SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, std::int64_t patience_ms,
                       const std::atomic<bool>& cancelled) {
     if (auto kept = kept_setup(setups_dir, order)) {
-        say(order.log_file, "setup: done before on this node, kept in " + setups_dir + "/" + setup_key(order));
+        append_line(order.log_file, "setup: done before on this node, kept in " + setups_dir + "/" + setup_key(order));
         return *kept;
     }
     const std::string place = setups_dir + "/" + setup_key(order);
@@ -282,7 +282,8 @@ SetupResult carry_out(const std::string& setups_dir, const SetupOrder& order, st
     };
     const std::string python = interpreter_of(order);
     if (python.empty()) {
-        say(order.log_file, "setup: there is no " + order.interpreter + " here, so there is no virtual environment");
+        append_line(order.log_file,
+                    "setup: there is no " + order.interpreter + " here, so there is no virtual environment");
     } else {
         command.program = {python, "-c", make_venv, place + "/venv"};
         if (const Ending made = run_command(command, deadline_ms, cancelled); !made.why.empty())

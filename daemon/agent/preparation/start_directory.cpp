@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "daemon/agent/workers/user_rights.hpp"
-#include "storage/uri/files/descriptor.hpp"
+#include "storage/base/descriptor.hpp"
 
 namespace rtrain::agent {
 namespace {

@@ -15,8 +15,8 @@
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/preparation/places.hpp"
+#include "storage/base/descriptor.hpp"
 #include "storage/spec/job.hpp"
-#include "storage/uri/files/descriptor.hpp"
 #include "storage/uri/s3/s3.hpp"
 
 namespace rtrain::agent {

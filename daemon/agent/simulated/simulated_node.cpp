@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::int64_t start_ms = 20, end_ms = 5;  // as long as processes take to come and to go
 constexpr std::uint16_t first_port = 20'000, ports = 10'000;
-constexpr std::int64_t memory_bytes = 64LL << 30;
 
 // SplitMix64: spreads neighbouring numbers.
 std::uint64_t mixed(std::uint64_t value) {
@@ -30,8 +29,8 @@ struct SimulatedNode::Carry {
 
     void operator()(ToHead& out) const { deeds.to_head.push_back(std::move(out.message)); }
     void operator()(SendHeartbeat& out) const {
-        deeds.to_head.push_back(protocol::Heartbeat{.memory_used = memory_bytes / 4,
-                                                    .memory_total = memory_bytes,
+        deeds.to_head.push_back(protocol::Heartbeat{.memory_used = simulated_memory_bytes / 4,
+                                                    .memory_total = simulated_memory_bytes,
                                                     .workers = std::move(out.workers),
                                                     .gpus = {}});
     }

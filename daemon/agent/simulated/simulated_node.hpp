@@ -17,6 +17,8 @@ namespace rtrain::agent {
 
 inline constexpr const char* simulated_label = "simulated";  // =true on every such node: nobody takes it for a real one
 
+inline constexpr std::int64_t simulated_memory_bytes = 64LL << 30;
+
 struct SimulatedWork {
     std::uint64_t seed = 1;
     std::int64_t run_ms = 5'000;  // on average; an attempt takes between a half and one and a half of it

@@ -28,7 +28,6 @@ constexpr std::uint64_t other_descriptors = 64;
 constexpr std::uint32_t joining_threads = 4;
 constexpr std::uint32_t dialling_at_most = 32;  // handshakes under way: the head has other things to do
 constexpr std::int64_t redial_ms = 1'000;
-constexpr std::int64_t memory_bytes = 64LL << 30;
 constexpr std::uint16_t peer_port = 7434;  // told, but nobody listens there: simulated workers form no group
 
 // One certificate for each node, asked for over a few connections that are kept.
@@ -258,8 +257,11 @@ Result<SimulationEnd> run_simulation(const SimulationOptions& options,
         return Error{ErrorCode::unauthorised, "this is a user's token; nodes join with a node token",
                      "rtrain token create --role node --uses " + std::to_string(options.count)};
     if (Status enough = agent::enough_descriptors(options.count); !enough) return enough.error();
-    const agent::Hardware hardware{
-        .cpus = units(options.cpus), .memory_bytes = agent::memory_bytes, .allowed_cpus = {}, .gpus = {}, .facts = {}};
+    const agent::Hardware hardware{.cpus = units(options.cpus),
+                                   .memory_bytes = agent::simulated_memory_bytes,
+                                   .allowed_cpus = {},
+                                   .gpus = {},
+                                   .facts = {}};
     const auto inventory = agent::assemble(hardware, {.resources = options.resources,
                                                       .fake_gpus = options.fake_gpus,
                                                       .accelerator_type = "",

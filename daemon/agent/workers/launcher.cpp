@@ -63,11 +63,6 @@ std::int64_t wall_us() {
     return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1'000;
 }
 
-// Is `word` one of the NUL-ended words of a process's environment?
-bool has_word(const std::string& environment, const std::string& word) {
-    return ('\0' + environment).find('\0' + word + '\0') != std::string::npos;
-}
-
 struct Pointers {  // for exec: stays valid as long as the texts do
     std::vector<std::string> texts;
     std::vector<char*> pointers;
@@ -385,6 +380,10 @@ bool carries(const std::string& process, const std::string& attempt_word, const 
 }
 
 }  // namespace
+
+bool has_word(const std::string& environment, const std::string& word) {
+    return ('\0' + environment).find('\0' + word + '\0') != std::string::npos;
+}
 
 std::map<std::string, std::string> user_variables(const WorkerUser& user) {
     if (user.uid < 0) return {};

@@ -20,10 +20,6 @@
 namespace rtrain::agent {
 namespace {
 
-bool has_word(const std::string& environment, const std::string& word) {
-    return ('\0' + environment).find('\0' + word + '\0') != std::string::npos;
-}
-
 bool is_of(const StackTarget& target, const std::string& pid) {
     const auto environment = read_whole("/proc/" + pid + "/environ");
     return environment && has_word(*environment, "RTRAIN_ATTEMPT=" + target.attempt) &&

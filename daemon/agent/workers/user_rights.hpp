@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/agent/workers/launcher.hpp"
-#include "storage/uri/files/descriptor.hpp"
+#include "storage/base/descriptor.hpp"
 #include "storage/uri/files/file_rights.hpp"
 
 namespace rtrain::agent {

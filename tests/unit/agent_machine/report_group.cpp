@@ -418,6 +418,20 @@ TEST_CASE("a part that a node lost in its agent's restart is told to people, and
     CHECK(settled[0].second.error.has_value() == (mode == UploadMode::sync));
 }
 
+TEST_CASE("a node that asks late why a checkpoint was given up is told the reason") {
+    Machine machine = running({.nodes = {{0}, {1}}, .upload = UploadMode::sync});
+    machine.feed(report_with_files(0, 1));
+    machine.feed(StagedListed{.attempt = attempt_1, .index = 1, .files = one_file});
+    machine.feed(
+        GroupSaid{attempt_1, "n2",
+                  protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true, .sync = true}});
+    machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .error = part_lost}});
+
+    const auto answer = all<ToGroup>(machine.feed(GroupSaid{attempt_1, "n2", protocol::GroupUploaded{.index = 1}}));
+    REQUIRE(answer.size() == 1);
+    CHECK(std::get<protocol::GroupCommitted>(answer[0].message).error == std::string("n2: ") + part_lost);
+}
+
 TEST_CASE("a node beside the coordinator sends one message for its ranks, and again when the connection is back") {
     Machine machine = running({.nodes = {{0}, {1, 2}}, .here = 1});
     machine.feed(report(1, 1));

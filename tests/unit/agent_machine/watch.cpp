@@ -105,6 +105,23 @@ TEST_CASE("nothing hangs before the first report, while a checkpoint is written,
     }
 }
 
+TEST_CASE("a rank that stands still is killed while the manifest of a checkpoint waits, unless the ranks wait for it") {
+    const bool sync = GENERATE(false, true);
+    Machine machine = running({.nodes = {{2}, {0, 1}}, .here = 1, .policy = {.hang_timeout_ms = 60'000}});
+    const auto released = [&](protocol::GroupReleased message) {
+        machine.feed(GroupSaid{attempt_1, "", std::move(message)});
+    };
+    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
+    released({.index = 1});
+    for (const std::uint32_t rank : {0u, 1u}) machine.feed(report_with_files(rank, 2));
+    const std::vector<protocol::StagedFile> files{{.rank = 0, .path = "model.pt", .bytes = 1}};
+    machine.feed(StagedListed{.attempt = attempt_1, .index = 2, .files = files});
+    released({.index = 2, .directory = "checkpoint_000001-a001", .sync = sync});
+    CHECK(idle(machine, 100).empty());  // the part is stored
+    machine.feed(Uploaded{.attempt = attempt_1, .index = 2, .files = files});
+    CHECK(idle(machine, 100).empty() == sync);
+}
+
 TEST_CASE("a rank that waits in a report which one that has ended can never come to is ended, and says why") {
     Machine machine = running({});
     for (const std::uint32_t rank : {0u, 1u}) machine.feed(report(rank, 1));
