@@ -9,8 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/head/routes.hpp"
-#include "daemon/head/shell.hpp"
+#include "daemon/head/parts.hpp"
 #include "daemon/net/loop/descriptors.hpp"
 
 namespace rtrain {
@@ -64,31 +63,9 @@ Result<std::optional<QuarantinePolicy>> quarantine_policy() {
     return std::optional(QuarantinePolicy{.failures = failures, .runs = runs, .window = {hours * 3'600'000LL}});
 }
 
-Result<HeadStarted_> announce(head::Head& head) {
-    HeadStarted_ out;
-    const head::FreshToken join = head::make_token({.role = head::Role::node,
-                                                    .user = "",
-                                                    .now_wall_ms = head::wall_ms(),
-                                                    .expires_wall_ms = head::wall_ms() + head.options.join_token_ms,
-                                                    .uses_left = 1,
-                                                    .ca_fingerprint = head.identity.ca_fingerprint});
-    if (auto saved = head.journal->save_token(join.row); !saved) return saved.error();
-    head.tokens.set(join.row);
-    out.port = head.server->port();
-    out.cluster_id = head.cluster.meta.cluster_id;
-    out.name = head.options.name;
-    out.ca = head.identity.authority.certificate;
-    out.ca_fingerprint = head.identity.ca_fingerprint;
-    out.admin_token = std::exchange(head.admin_token, {});
-    out.join_token = join.text;
-    out.join_token_expires_wall_ms = join.row.expires_wall_ms;
-    if (!head.storage_warning.empty()) out.warnings.push_back(head.storage_warning);
-    return out;
-}
-
 }  // namespace
 
-Status serve_head(const HeadOptions& wished, const std::function<void(const HeadStarted_&)>& ready) {
+Status serve_head(const HeadOptions& wished, const std::function<void(const HeadListening&)>& ready) {
     HeadOptions options = wished;
     if (options.storage_root.empty()) options.storage_root = options.data_dir + "/storage";
     if (auto made = make_directories(options); !made) return made;
@@ -99,27 +76,14 @@ Status serve_head(const HeadOptions& wished, const std::function<void(const Head
 
     head::Head head(std::move(options), std::move(*journal), std::move(*identity));
     const std::uint64_t descriptors = std::max(net::raise_descriptor_limit(), 2 * other_descriptors);
-    head.connections_max = std::min(connections_wanted, descriptors - other_descriptors);
     if (auto opened = head.open(); !opened) return opened;
-    if (auto listening = head.listen(); !listening) return listening;
-    auto started = announce(head);
+    if (auto listening = head.listen(std::min(connections_wanted, descriptors - other_descriptors)); !listening)
+        return listening;
+    const auto started = head.announce();
     if (!started) return started.error();
     const auto quarantine = quarantine_policy();
     if (!quarantine) return quarantine.error();
-    const HeadStarted here{.wall_ms = head.started_wall_ms, .quarantine = *quarantine};
-    const auto begin = [&] { head.take(here, [&](const Decision&) { ready(*started); }); };
-    const auto queues = head.options.queues;
-    if (!queues) begin();
-    if (queues) {
-        const auto row = std::make_shared<std::optional<state::AuditRow>>(
-            state::AuditRow{.wall_ms = head.started_wall_ms,
-                            .from = "the head's machine",
-                            .action = "rtrain head start",
-                            .target = "queues=" + head.options.queues_file});
-        const head::Auditing scope(head, row);
-        head.take(QueuesConfigured{.queues = *queues, .by = head.options.queues_file},
-                  [&](const Decision& decision) { decision.refused ? head.fail(*decision.refused) : begin(); });
-    }
+    head.begin(*quarantine, [&] { ready(*started); });
     return head.serve();
 }
 

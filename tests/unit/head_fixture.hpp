@@ -45,10 +45,10 @@ class HeadUnderTest {
         if (options.storage_reserve == HeadOptions{}.storage_reserve) options.storage_reserve = 0;
         if (options.node_timeout_ms == HeadOptions{}.node_timeout_ms) options.node_timeout_ms = 600'000;
         if (options.logs_reserve == HeadOptions{}.logs_reserve) options.logs_reserve = 0;
-        std::promise<HeadStarted_> ready;
+        std::promise<HeadListening> ready;
         auto started_soon = ready.get_future();
         thread_ = std::thread([options, ready = std::move(ready), this]() mutable {
-            served_ = serve_head(options, [&](const HeadStarted_& facts) { ready.set_value(facts); });
+            served_ = serve_head(options, [&](const HeadListening& facts) { ready.set_value(facts); });
         });
         REQUIRE(started_soon.wait_for(patience) == std::future_status::ready);
         started = started_soon.get();
@@ -96,7 +96,7 @@ class HeadUnderTest {
         return call("POST", "/v1/tokens", {{"role", role}, {"user", user}}).body.at("token");
     }
 
-    HeadStarted_ started;
+    HeadListening started;
     std::string admin;
 
   private:

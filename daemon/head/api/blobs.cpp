@@ -1,0 +1,121 @@
+// Code archives by their hash: <data>/blobs/<sha256>. A blob is there whole and right, or not at all.
+#include "daemon/head/files/blobs.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "daemon/head/access/ownership.hpp"
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/base/data_files.hpp"
+#include "daemon/head/files/submissions.hpp"
+#include "daemon/head/files/uploads.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+#include "storage/uri/files/disk.hpp"
+
+namespace rtrain::head {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The blob's path, or empty after a refusal.
+std::string named_blob(Exchange& exchange, const HeadOptions& options) {
+    const std::string& sha256 = exchange.variables["sha256"];
+    const Status named = blob_name(sha256);
+    if (named) return blob_path(options, sha256);
+    drop_body(exchange);
+    refuse(exchange, named.error());
+    return "";
+}
+
+// A node is let to the code of its live attempts, and to what their jobs name (a Python run's loop).
+bool reached(const Exchange& exchange, const Submissions& submissions, const std::string& sha256) {
+    if (exchange.caller.role != Role::node) return true;
+    const Cluster& cluster = exchange.view.cluster;
+    for (const AttemptId& id : cluster.index.on_node(NodeId{exchange.caller.node}))
+        if (const auto run = cluster.runs.find(id.run); run != cluster.runs.end())
+            if (run->second.job_json.find(sha256) != std::string::npos ||
+                submissions.code(run->second.submit_key) == sha256)
+                return true;
+    return false;
+}
+
+// People have what they have sent: a hash is in views and logs, and opens nothing.
+bool may_have(const Exchange& exchange, const Ownership& ownership) {
+    return exchange.caller.role == Role::node || ownership.has_blob(exchange.caller, exchange.variables.at("sha256"));
+}
+
+// Blocking: hash, sync, put in place.
+Status settle(const std::string& upload, const std::string& path, const std::string& wanted) {
+    const auto hash = storage::hash_file(upload);
+    if (!hash) return hash.error();
+    if (*hash != wanted)
+        return Error{ErrorCode::invalid, "the bytes that came have the hash " + *hash + ", not " + wanted,
+                     "send the archive again"};
+    const int descriptor = ::open(upload.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+    if (descriptor >= 0) ::close(descriptor);
+    if (!synced) return Error{ErrorCode::io, "syncing " + upload + " failed", "check the head's disk"};
+    std::error_code failed;
+    fs::rename(upload, path, failed);
+    if (failed) return Error{ErrorCode::io, "moving to " + path + ": " + failed.message(), "check the head's disk"};
+    return storage::disk::sync_directory(
+        fs::path(path).parent_path());  // else a power cut takes back what was answered
+}
+
+}  // namespace
+
+void head_blob(Exchange& exchange, const HeadOptions& options, const Ownership& ownership,
+               const Submissions& submissions) {
+    const std::string path = named_blob(exchange, options);
+    if (path.empty()) return;
+    if (!reached(exchange, submissions, exchange.variables["sha256"]))  // is not told whether it is there
+        return exchange.responder->send(net::Response{.status = 404, .body = ""});
+    if (!may_have(exchange, ownership)) return exchange.responder->send(net::Response{.status = 404, .body = ""});
+    // Whoever asks is about to submit with it: it counts as fresh.
+    std::error_code absent;
+    fs::last_write_time(path, fs::file_time_type::clock::now(), absent);
+    exchange.responder->send(net::Response{.status = absent ? 404 : 200, .body = ""});
+}
+
+void get_blob(Exchange& exchange, const HeadOptions& options, const Ownership& ownership,
+              const Submissions& submissions) {
+    const std::string path = named_blob(exchange, options);
+    if (path.empty()) return;
+    if (!reached(exchange, submissions, exchange.variables["sha256"])) {
+        const Error error{ErrorCode::unauthorised,
+                          "node " + exchange.caller.node + " may not read this archive: no attempt on it uses it", ""};
+        return exchange.responder->send(net::Response{.status = 403, .body = error_body(error, {})});
+    }
+    std::error_code none;
+    if (!may_have(exchange, ownership) || !fs::is_regular_file(path, none))
+        return refuse(exchange, {ErrorCode::not_found, "no archive has this hash", ""});
+    exchange.responder->send(net::Response{
+        .status = 200, .content_type = "application/zstd", .file = path, .permitted = exchange.permitted});
+}
+
+void put_blob(Exchange& exchange, const HeadOptions& options) {
+    const std::string path = named_blob(exchange, options), upload = exchange.request.body_file;
+    if (path.empty()) return;
+    if (upload.empty()) return refuse(exchange, {ErrorCode::usage, "an upload needs a body", ""});
+    on_pool(
+        exchange,
+        [=, wanted = exchange.variables["sha256"]] {
+            const Status settled = settle(upload, path, wanted);
+            std::error_code ignored;
+            if (!settled) fs::remove(upload, ignored);
+            return settled;
+        },
+        [](Exchange& kept, const Status& settled) {
+            if (!settled) return refuse(kept, settled.error());
+            const std::string sha256 = kept.variables["sha256"];
+            auto answer = [kept, sha256]() mutable { reply_json(kept, 201, {{"sha256", sha256}}); };
+            if (kept.caller.role == Role::node) return answer();
+            kept.events.save(
+                {.tokens = {}, .settings = {{blob_setting(sha256, kept.caller.user), "1"}}, .done = std::move(answer)});
+        });
+}
+
+}  // namespace rtrain::head

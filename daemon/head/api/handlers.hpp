@@ -1,0 +1,80 @@
+// The handlers of the routes, one function each, by file. Beside the request a handler is given the parts of the head
+// that its parameters name (requests/route.hpp), and no others.
+#pragma once
+
+#include "daemon/head/requests/route.hpp"
+
+namespace rtrain::head {
+
+// status.cpp
+void get_health(Exchange&);
+void get_status(Exchange&, const HeadOptions&, const HeadFacts&, const TokenBook&);
+void post_backup(Exchange&, const HeadOptions&);
+void post_head_stop(Exchange&);
+
+// metrics_page.cpp
+void get_prometheus(Exchange&, MetricsPage&);
+
+// submission.cpp
+void post_run(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Submissions&, Blobs&);
+void post_plan(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Planner&);
+
+// runs.cpp
+void get_runs(Exchange&);
+void get_run(Exchange&);
+void get_attempts(Exchange&);
+void get_checkpoints(Exchange&);
+void get_explain(Exchange&, Planner&, const state::SqliteJournal&);
+void get_queue(Exchange&, Planner&);
+
+// run_removal.cpp
+void delete_run(Exchange&, const HeadOptions&, const Ownership&, Sessions&);
+
+// run_requests.cpp
+void post_stop(Exchange&);
+void post_checkpoint_ask(Exchange&);
+void post_resize(Exchange&);
+void post_stack(Exchange&, Sessions&);
+
+// logs.cpp, metrics.cpp, events.cpp
+void get_logs(Exchange&, const HeadOptions&, const LogIntake&, const state::SqliteJournal&, Feeds&);
+void get_metrics(Exchange&, const state::SqliteJournal&, Feeds&);
+void get_events(Exchange&, const state::SqliteJournal&, Feeds&);
+
+// nodes.cpp
+void get_nodes(Exchange&, const Sessions&);
+void get_node(Exchange&, const Sessions&);
+void post_drain(Exchange&, const Sessions&);
+void post_undrain(Exchange&, const Sessions&);
+void post_leave(Exchange&, Sessions&, TokenBook&, Revocations&);
+
+// tokens.cpp
+void get_tokens(Exchange&, const TokenBook&);
+void post_token(Exchange&, TokenBook&, const Identity&);
+void delete_token(Exchange&, TokenBook&);
+void post_join(Exchange&, TokenBook&, Revocations&, const Sessions&, const Identity&);
+void post_certificate(Exchange&, Revocations&, const Identity&);
+
+// blobs.cpp
+void head_blob(Exchange&, const HeadOptions&, const Ownership&, const Submissions&);
+void get_blob(Exchange&, const HeadOptions&, const Ownership&, const Submissions&);
+void put_blob(Exchange&, const HeadOptions&);
+
+// storage.cpp
+void get_storage(Exchange&, const HeadOptions&, const PartUploads&);
+void put_storage(Exchange&, const HeadOptions&, PartUploads&);
+void delete_storage(Exchange&, const HeadOptions&);
+
+// run_files.cpp
+void get_run_file(Exchange&, const HeadOptions&);
+void get_values(Exchange&, const HeadOptions&);
+void get_value(Exchange&, const HeadOptions&);
+void put_value(Exchange&, const HeadOptions&);
+
+// audit.cpp
+void get_audit(Exchange&, const state::SqliteJournal&);
+
+// agents.cpp
+void get_agents(Exchange&, Sessions&);
+
+}  // namespace rtrain::head

@@ -1,0 +1,166 @@
+// See metrics_page.hpp.
+#include "daemon/head/api/metrics_page.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/events/news.hpp"
+#include "daemon/head/loop/slices.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "daemon/head/view/metric_json.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::size_t readers_max = 8, readers_max_of_user = 2;  // that wait: each is sent megabytes
+
+// What an agent does not know is below 0 in its message, and left out here.
+std::optional<double> known(std::int64_t value, double units_per_one) {
+    if (value < 0) return std::nullopt;
+    return static_cast<double>(value) / units_per_one;
+}
+
+metrics::LiveGpu live_gpu(const protocol::GpuPulse& pulse, std::size_t index) {
+    return {.index = static_cast<std::uint32_t>(index),
+            .uuid = pulse.uuid,
+            .utilization_ratio = known(pulse.utilization_percent, 100),
+            .power_watts = known(pulse.power_mw, 1'000),
+            .temperature_celsius = known(pulse.temperature_c, 1),
+            .memory_used_bytes = pulse.memory_used,
+            .memory_total_bytes = pulse.memory_total,
+            .xids = pulse.xids};
+}
+
+metrics::LiveRun live_run(const state::MetricRow& row) {
+    metrics::LiveRun out{.step = row.index, .last_report_wall_ms = row.wall_ms, .values = {}, .skew_ratio = {}};
+    const json values = metrics_of(row, 0);
+    for (const auto& [key, value] : values.items())
+        if (value.is_number()) out.values[key] = value.get<double>();
+    return out;
+}
+
+struct Steps {  // of the ranks of one run
+    std::int64_t fastest_ms = 0, slowest_ms = 0;
+};
+
+}  // namespace
+
+// What one page is made of.
+struct MetricsPage::Making {
+    Making(const View& seen, const Sessions& agents)
+        : view(seen),
+          sessions(agents),
+          sampling(seen.cluster, seen.clock.now(), wall_ms(), [this](RunId run) { take_report(run); }) {}
+
+    const View& view;
+    const Sessions& sessions;
+    metrics::Live live;
+    std::map<RunId, Steps> steps;
+    std::map<RunId, std::shared_ptr<const state::MetricRow>> reports;
+    std::optional<NodeId> last_node;
+    metrics::Sampling sampling;
+
+    bool step() { return take_node() || sampling.step(); }
+    bool take_node();
+    void take_worker(const protocol::WorkerPulse& pulse);
+    void take_report(RunId run) {
+        if (auto row = view.reports.last(run)) reports[run] = std::move(row);
+    }
+    net::Response page(metrics::Metrics& counted);  // may be called by another thread
+};
+
+bool MetricsPage::Making::take_node() {
+    const auto& nodes = view.cluster.nodes;
+    const auto node = last_node ? nodes.upper_bound(*last_node) : nodes.begin();
+    if (node == nodes.end()) return false;
+    last_node = node->first;
+    const NodeSeen* seen = sessions.seen(node->first.value);
+    if (!seen || !seen->connected) return true;
+    metrics::LiveNode& shown = live.nodes[node->first];
+    shown.memory_used_bytes = seen->pulse.memory_used;
+    for (std::size_t i = 0; i < seen->pulse.gpus.size(); ++i) shown.gpus.push_back(live_gpu(seen->pulse.gpus[i], i));
+    if (!shown.gpus.empty()) shown.gpus_seen = static_cast<std::uint32_t>(shown.gpus.size());
+    for (const protocol::WorkerPulse& pulse : seen->pulse.workers) take_worker(pulse);
+    return true;
+}
+
+void MetricsPage::Making::take_worker(const protocol::WorkerPulse& pulse) {
+    const Attempt* attempt = find_attempt(view.cluster, pulse.attempt);
+    if (!attempt) return;
+    if (!terminal(attempt->state))
+        live.workers.push_back({.attempt = attempt->id,
+                                .rank = Rank{pulse.rank},
+                                .resident_bytes = pulse.resident_bytes,
+                                .cpu_ms = pulse.cpu_ms,
+                                .heartbeat_age_seconds = known(pulse.heartbeat_age_ms, 1'000),
+                                .data_wait_seconds = known(pulse.data_wait_ms, 1'000)});
+    if (pulse.interval_ms <= 0) return;
+    const auto [at, fresh] = steps.try_emplace(attempt->id.run, Steps{pulse.interval_ms, pulse.interval_ms});
+    at->second.fastest_ms = std::min(at->second.fastest_ms, pulse.interval_ms);
+    at->second.slowest_ms = std::max(at->second.slowest_ms, pulse.interval_ms);
+}
+
+net::Response MetricsPage::Making::page(metrics::Metrics& counted) {
+    for (const auto& [run, row] : reports) live.runs[run] = live_run(*row);
+    for (const auto& [run, of_run] : steps)
+        if (const auto shown = live.runs.find(run); shown != live.runs.end())
+            shown->second.skew_ratio = static_cast<double>(of_run.slowest_ms) / static_cast<double>(of_run.fastest_ms);
+    return {.status = 200,
+            .body = counted.text(sampling.finish(), std::move(live)),
+            .content_type = metrics::Metrics::content_type,
+            .headers = {},
+            .file = {}};
+}
+
+bool MetricsPage::ask(Reader reader) {
+    const auto of_user =
+        std::count_if(waiting_.begin(), waiting_.end(), [&](const Reader& other) { return other.user == reader.user; });
+    if (waiting_.size() >= readers_max || static_cast<std::size_t>(of_user) >= readers_max_of_user) return false;
+    waiting_.push_back(std::move(reader));
+    if (!making_) begin();
+    return true;
+}
+
+void MetricsPage::begin() {
+    making_ = true;
+    served_ = std::exchange(waiting_, {});
+    const auto making = std::make_shared<Making>(view_, sessions_);
+    const net::Loop::LongestTurn longest = loop_.longest_turn();
+    making->live.longest_turn_seconds = static_cast<double>(longest.wall_us) / 1e6;
+    making->live.longest_turn_cpu_seconds = static_cast<double>(longest.cpu_us) / 1e6;
+    in_slices(loop_, [this, making] {
+        if (making->step()) return true;
+        format(making);
+        return false;
+    });
+}
+
+void MetricsPage::format(const std::shared_ptr<Making>& making) {
+    thread_.add([this, making] {
+        net::Response page;
+        try {
+            page = making->page(metrics_);
+        } catch (const std::exception& wrong) {
+            const Error error = net::thrown(wrong, "the page of metrics");
+            page = {.status = http_status(error), .body = error_body(error, {})};
+        }
+        loop_.post([this, page = std::move(page)] { answer(page); });
+    });
+}
+
+void MetricsPage::answer(const net::Response& page) {
+    for (const Reader& reader : std::exchange(served_, {})) reader.responder->send(page);
+    making_ = false;
+    if (!waiting_.empty()) begin();
+}
+
+void get_prometheus(Exchange& exchange, MetricsPage& page) {
+    if (!page.ask({exchange.caller.user, exchange.responder}))
+        refuse(exchange, {ErrorCode::unreachable, "too many wait for /metrics already", "ask again in some seconds"});
+}
+
+}  // namespace rtrain::head

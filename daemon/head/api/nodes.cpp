@@ -1,0 +1,112 @@
+// Nodes: what they have, what is free, and taking them in and out of service.
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/base/clock.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "daemon/head/sessions/sessions.hpp"
+
+namespace rtrain::head {
+namespace {
+
+json node_json(const View& view, const Sessions& sessions, const Node& node, const ClusterIndex& index) {
+    const NodeSeen unknown;
+    const NodeSeen* seen = sessions.seen(node.id.value);
+    const NodeSeen& known = seen ? *seen : unknown;
+    std::set<std::string> runs;
+    for (const AttemptId& id : index.on_node(node.id)) runs.insert(view.cluster.runs.at(id.run).name);
+    const NodeView* capacity = index.node(node.id);
+    RTRAIN_CHECK(capacity != nullptr, "node " + node.id.value + " is not in the cluster index");
+    const std::string at_its_address = sessions.addresses().warning(node.id.value);
+    Amount gpus_free;
+    for (const Amount one : capacity->gpus_free) gpus_free = gpus_free + one;
+    return {{"node", node.id.value},
+            {"state", to_text(node.state)},
+            {"connected", known.connected},
+            {"address", node.address},
+            {"port", node.port},
+            {"resources", resources_json(node.total)},
+            {"free", resources_json(capacity->free)},
+            {"gpus", node.gpus},
+            {"gpus_free", to_text(gpus_free)},
+            {"gpu_model", known.gpu_model},
+            {"labels", node.labels},
+            {"registered", time_json(view, node.registered)},
+            {"last_heartbeat_ms", known.heard_ms == 0 ? json() : json(monotonic_ms() - known.heard_ms)},
+            {"reason", to_text(node.state_reason, JobWords::hidden)},
+            {"reason_kind", kind_json(node.state_reason)},
+            {"warnings", at_its_address.empty() ? json::array() : json::array({at_its_address})},
+            {"drain_deadline", node.drain_deadline ? time_json(view, *node.drain_deadline) : json()},
+            {"failures", node.failures.size()},
+            {"memory_used", known.pulse.memory_used},
+            {"memory_total", known.pulse.memory_total},
+            {"version", known.program_version},
+            {"runs", runs},
+            {"facts", known.facts}};
+}
+
+void reply_node(Exchange& exchange, const Sessions& sessions, const NodeId& id) {
+    const auto node = exchange.view.cluster.nodes.find(id);
+    if (node == exchange.view.cluster.nodes.end())
+        return refuse(exchange, {ErrorCode::not_found, "no node is called '" + id.value + "'", "rtrain nodes"});
+    ClusterIndex made;
+    reply_json(exchange, 200, node_json(exchange.view, sessions, node->second, in_step(exchange.view.cluster, made)));
+}
+
+// Does what a person asked of a node, and answers with the node as it is then.
+void change_node(Exchange& exchange, const Sessions& sessions, Event event) {
+    exchange.events.take(std::move(event), [kept = exchange, &sessions](const Decision& decision) mutable {
+        if (decision.refused) return refuse(kept, *decision.refused);
+        reply_node(kept, sessions, NodeId{kept.variables["node"]});
+    });
+}
+
+}  // namespace
+
+void get_nodes(Exchange& exchange, const Sessions& sessions) {
+    std::vector<NodeId> names;
+    for (const auto& [name, node] : exchange.view.cluster.nodes) names.push_back(name);
+    const std::size_t count = names.size();
+    reply_list(exchange, count, [&view = exchange.view, &sessions, names = std::move(names)](std::size_t i) -> json {
+        const auto node = view.cluster.nodes.find(names[i]);
+        if (node == view.cluster.nodes.end()) return nullptr;
+        ClusterIndex made;
+        return node_json(view, sessions, node->second, in_step(view.cluster, made));
+    });
+}
+
+void get_node(Exchange& exchange, const Sessions& sessions) {
+    reply_node(exchange, sessions, NodeId{exchange.variables["node"]});
+}
+
+void post_drain(Exchange& exchange, const Sessions& sessions) {
+    const auto body = body_of(exchange);
+    if (!body) return refuse(exchange, body.error());
+    const json reason = body->value("reason", json(""));
+    if (!reason.is_string()) return refuse(exchange, {ErrorCode::usage, "reason must be a string", ""});
+    const json deadline = body->value("deadline_ms", json());
+    if (!deadline.is_null() && !(deadline.is_number_unsigned() && deadline.get<double>() < 4e10))
+        return refuse(exchange, {ErrorCode::usage, "deadline_ms must be a whole number of milliseconds", ""});
+    NodeDrained event{.node = NodeId{exchange.variables["node"]}, .by = exchange.caller.user, .reason = reason};
+    if (!deadline.is_null()) event.deadline = Duration{deadline.get<std::int64_t>()};
+    change_node(exchange, sessions, std::move(event));
+}
+
+void post_undrain(Exchange& exchange, const Sessions& sessions) {
+    change_node(exchange, sessions, NodeUndrained{NodeId{exchange.variables["node"]}});
+}
+
+// Its certificates are revoked, here and with every agent; only a new join token brings it back.
+void post_leave(Exchange& exchange, Sessions& sessions, TokenBook& tokens, Revocations& revocations) {
+    const std::string node = exchange.variables["node"];
+    if (!exchange.view.cluster.nodes.contains(NodeId{node})) return reply_node(exchange, sessions, NodeId{node});
+    revocations.revoke(node);
+    tokens.set_left(node, true);
+    exchange.events.save(
+        {.tokens = {}, .settings = {{"left/" + node, "1"}}, .done = {}});  // shares the commit of what follows
+    exchange.events.take(NodeLeft{NodeId{node}}, [kept = exchange, &sessions, node](const Decision& decision) mutable {
+        if (decision.refused) return refuse(kept, *decision.refused);
+        sessions.dismiss(node, "node '" + node + "' has left the cluster");
+        reply_json(kept, 200, {{"node", node}, {"state", "LEFT"}});
+    });
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,56 @@
+// Parents are known by a label of the job, so they survive whatever the job survives.
+#include "daemon/head/api/parents.hpp"
+
+#include <set>
+
+#include "daemon/head/requests/pages_json.hpp"
+#include "daemon/security/security.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr const char* parent_label = "rtrain.parent";
+
+// The token was found good before: its id says "run-17" for a worker of that run.
+std::optional<RunId> asking_run(const Exchange& exchange) {
+    constexpr std::string_view bearer = "Bearer ", run = "run-";
+    const std::string header = exchange.request.header("authorization");
+    if (!header.starts_with(bearer)) return std::nullopt;
+    const auto token = security::parse_token(header.substr(bearer.size()));
+    if (!token || !token->id.starts_with(run)) return std::nullopt;
+    return RunId{std::stoull(token->id.substr(run.size()))};
+}
+
+std::string parent_of(const Run& run) {
+    const json job = parsed_or_null(run.job_json);
+    if (!job.is_object() || !job.contains("labels") || !job["labels"].is_object()) return "";
+    const json parent = job["labels"].value(parent_label, json());
+    return parent.is_string() ? parent.get<std::string>() : "";
+}
+
+}  // namespace
+
+Status mark_parent(const Exchange& exchange, spec::Job& job) {
+    job.labels.erase(parent_label);
+    const auto asking = asking_run(exchange);
+    const auto found = asking ? exchange.view.cluster.runs.find(*asking) : exchange.view.cluster.runs.end();
+    if (found == exchange.view.cluster.runs.end()) return Done{};
+    const Run& parent = found->second;
+    if (parent.state == RunState::stopping || terminal(parent.state))
+        return Error{ErrorCode::conflict, "run " + parent.name + ", which submits this one, is ending", ""};
+    job.labels[parent_label] = exchange.view.run_id(parent.id);
+    return Done{};
+}
+
+std::vector<RunId> submitted_below(const View& view, RunId parent) {
+    std::vector<RunId> found;
+    std::set<std::string> above{view.run_id(parent)};
+    for (const auto& [id, run] : view.cluster.runs) {  // by number: a parent comes before its children
+        if (!above.contains(parent_of(run))) continue;
+        above.insert(view.run_id(id));
+        if (!terminal(run.state)) found.push_back(id);
+    }
+    return found;
+}
+
+}  // namespace rtrain::head

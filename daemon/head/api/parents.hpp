@@ -1,0 +1,16 @@
+// Runs that workers of other runs have submitted, by RTRAIN_TOKEN: a driver on a node, say. They are stopped with them.
+#pragma once
+
+#include <vector>
+
+#include "daemon/head/requests/exchange.hpp"
+#include "storage/spec/job.hpp"
+
+namespace rtrain::head {
+
+// Writes the id of the run whose worker asks into the job's label `rtrain.parent`; refuses when that run is ending.
+Status mark_parent(const Exchange& exchange, spec::Job& job);
+// The live runs that workers of this one have submitted, and those that theirs have.
+std::vector<RunId> submitted_below(const View& view, RunId parent);
+
+}  // namespace rtrain::head

@@ -1,0 +1,224 @@
+// A run's directory as far as this machine sees it, for drivers that have no mount; and the small values that a run's
+// workers and driver leave for each other (a return value, what a validation said), which live as long as the record.
+#include <fcntl.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/base/data_files.hpp"
+#include "daemon/head/files/run_header.hpp"
+#include "daemon/head/requests/file_answers.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "daemon/protocol/metric_numbers.hpp"
+#include "storage/uri/files/file_rights.hpp"
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t value_bytes_max = 4 << 20;
+constexpr std::size_t values_max = 1'000;  // beside one for each checkpoint that is validated
+constexpr std::string_view validation_prefix = "validation-";
+
+// A run's directory as this machine sees it. `base` is empty where this machine does not see it.
+struct Place {
+    std::string base, name, storage_path;
+    std::string user;  // whom run.json must name; empty: anybody
+};
+
+Place place_of(const Exchange& exchange, const HeadOptions& options, const Run& run) {
+    Place place{.base = {}, .name = run.name, .storage_path = run.storage_path, .user = {}};
+    if (!is_admin(exchange.caller)) place.user = exchange.caller.user;
+    const auto uri = storage::parse_uri(run.storage_path.empty() ? "cluster://" : run.storage_path);
+    if (!uri) return place;
+    if (uri->scheme == storage::Scheme::cluster) place.base = options.storage_root;
+    if (uri->scheme == storage::Scheme::file) place.base = uri->path;
+    return place;
+}
+
+struct RunDirectory {
+    storage::Descriptor directory;
+    std::optional<storage::FileUser> owner;  // with whose rights it is read; none: the head's
+};
+
+// A storage path is the user's word, and may lead anywhere: the directory there must be the caller's own run's. A head
+// that is root reads it with the rights of whoever wrote its run.json.
+Result<RunDirectory> opened(const Place& place) {
+    const Error unseen{ErrorCode::not_found,
+                       "the head does not see the directory of run " + place.name + " at " + place.storage_path,
+                       "read it where that path is mounted, or let runs keep theirs at cluster://"};
+    if (place.base.empty()) return unseen;
+    const auto base = storage::open_top(place.base);
+    if (!base) return unseen;
+    auto directory = storage::open_beneath(*base, place.name, O_RDONLY | O_DIRECTORY);
+    if (!directory && directory.error().code == ErrorCode::unauthorised) return directory.error();
+    const RunHeader header = directory ? run_header(*directory) : RunHeader();
+    if (!header.said.is_object()) return unseen;
+    if (place.user.empty() || header.said.value("user", json()) == json(place.user))
+        return RunDirectory{std::move(*directory), storage::other_owner(header.owner)};
+    return Error{ErrorCode::unauthorised,
+                 "run.json of " + place.name + " at " + place.storage_path + " does not name " + place.user,
+                 "ask an admin"};
+}
+
+bool plain_path(const std::string& path) {
+    if (path.size() > 1'000 || path.find('\0') != std::string::npos) return false;
+    for (const fs::path& part : fs::path(path))
+        if (part == ".." || part == "." || part == "/" || part.empty()) return false;
+    return true;
+}
+
+// What rtrain itself put there: records, code, logs, committed checkpoints. A storage path is the user's word, so
+// nothing else that happens to lie below it is given out.
+bool ours(const storage::Descriptor& directory, const std::string& path) {
+    const std::string top = path.substr(0, path.find('/'));
+    for (const char* name : {"run.json", "result.json", "driver.pkl", "attempts", "code", "logs", "names"})
+        if (top == name) return true;
+    return storage::open_beneath(directory, top + "/.manifest.json", O_PATH).ok();
+}
+
+Result<json> listed(const Place& place, const std::string& prefix) {
+    const auto run = opened(place);
+    if (!run) return run.error();
+    const storage::WornRights rights(run->owner);
+    if (!rights.taken()) return rights.taken().error();
+    const auto files = files_beneath(run->directory, prefix);
+    json items = json::array();
+    if (!files && files.error().code == ErrorCode::unauthorised) return files.error();
+    if (!files) return items;  // no such folder
+    std::string top;
+    bool shown = false;
+    for (const FoundFile& file : *files) {
+        const std::string above = file.path.substr(0, file.path.find('/'));
+        if (above != std::exchange(top, above) || above == file.path) shown = ours(run->directory, file.path);
+        if (shown) items.push_back({{"path", file.path}, {"bytes", file.bytes}});
+    }
+    return items;
+}
+
+bool is_key(const std::string& key) {
+    return !key.empty() && key.size() <= 100 && key[0] != '.' &&
+           key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == key.npos;
+}
+
+Error bad_key(const std::string& key) {
+    return {ErrorCode::usage, "'" + key + "' is no key", "use letters, digits, '.', '_' and '-'"};
+}
+
+// What workers and driver say of a checkpoint's validation decides which checkpoints are kept. Other values: none.
+std::optional<CheckpointValidated> validation_in(const std::string& key, const Run& run, const std::string& body) {
+    if (!key.starts_with(validation_prefix)) return std::nullopt;
+    const json said = parsed_or_null(body);
+    if (!said.is_object()) return std::nullopt;
+    CheckpointValidated event{.run = run.id, .directory = key.substr(validation_prefix.size())};
+    event.pending = said.value("status", json()) == json("PENDING_VALIDATION");
+    event.metrics = protocol::numbers_of(said.value("metrics", json()).dump(), run.spec.retention.score_attribute);
+    return event;
+}
+
+// Of a validation whose checkpoint is gone, or is no one's.
+bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
+    return key.starts_with(validation_prefix) &&
+           !view.cluster.checkpoints.contains({.run = run, .directory = key.substr(validation_prefix.size())});
+}
+
+// Those that the limit is for. What was said of checkpoints that are gone is removed.
+std::size_t values_that_count(const View& view, const HeadOptions& options, RunId run) {
+    std::size_t count = 0;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(values_directory(options, run), none)) {
+        const std::string key = entry.path().filename();
+        count += !key.starts_with(validation_prefix);
+        if (of_no_checkpoint(view, run, key)) fs::remove(entry.path(), none);
+    }
+    return count;
+}
+
+}  // namespace
+
+void get_run_file(Exchange& exchange, const HeadOptions& options) {
+    with_run(exchange, [&](const Run& run) {
+        std::string path = exchange.variables["path"];
+        while (path.ends_with('/')) path.pop_back();
+        if (!plain_path(path) || (path.empty() && !exchange.asked("list")))
+            return refuse(exchange, {ErrorCode::usage, "'" + path + "' is no path below the run's directory",
+                                     "use relative paths without '..'"});
+        const Place place = place_of(exchange, options, run);
+        if (exchange.asked("list"))
+            return on_pool_at(
+                place.base, exchange, [place, path] { return listed(place, path); },
+                [](Exchange& kept, Result<json> items) {
+                    if (!items) return refuse(kept, items.error());
+                    reply_json(kept, 200, {{"items", std::move(*items)}});
+                });
+        send_plain(exchange, place.base, [place, path]() -> Result<storage::Descriptor> {
+            const auto run = opened(place);
+            if (!run) return run.error();
+            const storage::WornRights rights(run->owner);
+            if (!rights.taken()) return rights.taken().error();
+            const Error none{ErrorCode::not_found, path + " of run " + place.name + " does not exist", ""};
+            if (!ours(run->directory, path)) return none;
+            auto file = open_plain(run->directory, path);
+            return file || file.error().code == ErrorCode::unauthorised ? std::move(file) : none;
+        });
+    });
+}
+
+void get_values(Exchange& exchange, const HeadOptions& options) {
+    with_run(exchange, [&](const Run& run) {
+        json items = json::array();
+        std::error_code none;
+        for (fs::directory_iterator at(values_directory(options, run.id), none), end; !none && at != end;
+             at.increment(none)) {
+            std::error_code gone;
+            const auto bytes = at->file_size(gone);
+            if (const std::string key = at->path().filename(); is_key(key) && !gone)
+                items.push_back({{"key", key}, {"bytes", bytes}});
+        }
+        reply_json(exchange, 200, {{"items", std::move(items)}});
+    });
+}
+
+void get_value(Exchange& exchange, const HeadOptions& options) {
+    with_run(exchange, [&](const Run& run) {
+        const std::string key = exchange.variables["key"];
+        if (!is_key(key)) return refuse(exchange, bad_key(key));
+        const auto text = read_file(values_directory(options, run.id) + "/" + key);
+        if (!text) return refuse(exchange, {ErrorCode::not_found, "run " + run.name + " has no value " + key, ""});
+        exchange.responder->send(
+            net::Response{.status = 200, .body = *text, .content_type = "application/octet-stream"});
+    });
+}
+
+void put_value(Exchange& exchange, const HeadOptions& options) {
+    with_run(exchange, [&](const Run& run) {
+        const std::string key = exchange.variables["key"], directory = values_directory(options, run.id);
+        if (!is_key(key)) return refuse(exchange, bad_key(key));
+        if (exchange.request.body.size() > value_bytes_max)
+            return refuse(exchange,
+                          {ErrorCode::usage, "the value is larger than 4 MiB", "store it as a blob, its hash here"});
+        auto validated = validation_in(key, run, exchange.request.body);
+        const bool gone = of_no_checkpoint(exchange.view, run.id, key);
+        if (gone && validated && validated->pending)
+            return refuse(exchange,
+                          {ErrorCode::conflict, validated->directory + " is not known to the head yet", "try again"});
+        std::error_code failed;
+        fs::create_directories(directory, failed);
+        const std::size_t there = values_that_count(exchange.view, options, run.id);
+        if (gone) return reply_json(exchange, 200, {{"key", key}, {"bytes", 0}});
+        const bool counts = !key.starts_with(validation_prefix) && !fs::exists(directory + "/" + key, failed);
+        if (counts && there >= values_max)
+            return refuse(exchange, {ErrorCode::full, "run " + run.name + " has 1000 values already",
+                                     "write over those that are not needed any more"});
+        if (auto written = write_private(directory + "/" + key, exchange.request.body); !written)
+            return refuse(exchange, written.error());
+        const json answer = {{"key", key}, {"bytes", exchange.request.body.size()}};
+        if (!validated) return reply_json(exchange, 200, answer);
+        exchange.events.take(std::move(*validated),
+                             [kept = exchange, answer](const Decision&) mutable { reply_json(kept, 200, answer); });
+    });
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,170 @@
+// Requests to a live run: stop, write a checkpoint now, change the number of workers, dump the stacks of its ranks.
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/api/parents.hpp"
+#include "daemon/head/base/clock.hpp"
+#include "daemon/head/base/number_ranges.hpp"
+#include "daemon/head/events/news.hpp"
+#include "daemon/head/requests/audit.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "daemon/head/sessions/sessions.hpp"
+#include "daemon/security/security.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t longest_ms = 366LL * 24 * 3'600'000;
+
+// A whole number of the body within its bounds; none: it was left out.
+Result<std::optional<std::int64_t>> number_field(const json& body, const char* name, std::int64_t least,
+                                                 std::int64_t most) {
+    const auto found = body.find(name);
+    if (found == body.end() || found->is_null()) return std::optional<std::int64_t>();
+    const bool fits = found->is_number_integer() && found->get<double>() >= static_cast<double>(least) &&
+                      found->get<double>() <= static_cast<double>(most);
+    if (fits) return std::optional(found->get<std::int64_t>());
+    return Error{
+        ErrorCode::usage,
+        std::string(name) + " must be a whole number from " + std::to_string(least) + " to " + std::to_string(most),
+        ""};
+}
+
+// Decides about the run that {run} names, and answers with the run as it is then.
+void ask_of_run(Exchange& exchange, RunId id, Event event) {
+    exchange.events.take(std::move(event), [kept = exchange, id](const Decision& decision) mutable {
+        const auto found = kept.view.cluster.runs.find(id);
+        if (found == kept.view.cluster.runs.end())
+            return refuse(kept, find_run(kept.view, kept.variables["run"]).error());
+        if (decision.refused) return refuse(kept, *decision.refused);
+        reply_json(kept, 202, full_run_json(kept.view, found->second));
+    });
+}
+
+// The attempt whose workers run; none: nobody of it does.
+const Attempt* running_attempt(const View& view, RunId run) {
+    const Attempt* found = nullptr;
+    for (const Attempt* one : attempts_of(view.cluster, run))
+        if (one->state == AttemptState::running || one->state == AttemptState::starting) found = one;
+    return found;
+}
+
+// The ranks that are meant, by node; those of nodes that are away are left out and named.
+struct Meant {
+    std::map<std::string, std::vector<std::uint32_t>> by_node;
+    std::vector<std::uint32_t> ranks;
+    std::set<std::string> away;
+};
+Meant meant_ranks(const Sessions& sessions, const Attempt& attempt, const std::optional<NumberRanges>& wanted) {
+    Meant out;
+    for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank) {
+        if (wanted && !wanted->contains(rank)) continue;
+        const std::string& node = attempt.workers[rank].seat.node.value;
+        if (!sessions.connected(node)) {
+            out.away.insert(node);
+            continue;
+        }
+        out.by_node[node].push_back(rank);
+        out.ranks.push_back(rank);
+    }
+    return out;
+}
+
+// A row of its own for a run that is stopped with the one that submitted it.
+AuditDraft audit_of_child(const Exchange& exchange, RunId child) {
+    if (!exchange.audit || !*exchange.audit) return nullptr;
+    auto draft = std::make_shared<std::optional<state::AuditRow>>(*exchange.audit);
+    (*draft)->run = exchange.view.run_id(child);
+    return draft;
+}
+
+}  // namespace
+
+void post_stop(Exchange& exchange) {
+    const auto id = find_run(exchange.view, exchange.variables["run"]);
+    if (!id) return refuse(exchange, id.error());
+    const auto body = body_of(exchange);
+    if (!body) return refuse(exchange, body.error());
+    const auto deadline = number_field(*body, "deadline_ms", 0, longest_ms);
+    if (!deadline) return refuse(exchange, deadline.error());
+    const json checkpoint = body->value("checkpoint", json(false));
+    if (!checkpoint.is_boolean()) return refuse(exchange, {ErrorCode::usage, "checkpoint must be true or false", ""});
+    const json now = body->value("now", json(false));
+    if (!now.is_boolean()) return refuse(exchange, {ErrorCode::usage, "now must be true or false", ""});
+    if (now == json(true) && checkpoint == json(true))
+        return refuse(exchange, {ErrorCode::usage, "now and checkpoint contradict each other", "give one of them"});
+    const Run& run = exchange.view.cluster.runs.at(*id);
+    if (terminal(run.state)) {
+        drop_audit(exchange);
+        return reply_json(exchange, 200, full_run_json(exchange.view, run));
+    }
+    RunStopAsked event{
+        .run = *id, .by = exchange.caller.user, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
+    if (*deadline) event.deadline = Duration{**deadline};
+    event.now = now.get<bool>();
+    for (const RunId child : submitted_below(exchange.view, *id)) {
+        const Auditing scope(exchange.events, audit_of_child(exchange, child));
+        RunStopAsked same = event;
+        same.run = child;
+        exchange.events.take(std::move(same), [](const Decision&) {});  // one that has ended meanwhile is as wanted
+    }
+    exchange.events.take(std::move(event), [kept = exchange, id = *id](const Decision& decision) mutable {
+        const auto found = kept.view.cluster.runs.find(id);
+        if (found == kept.view.cluster.runs.end())
+            return refuse(kept, find_run(kept.view, kept.variables["run"]).error());
+        const bool ended = decision.refused && terminal(found->second.state);
+        if (decision.refused && !ended) return refuse(kept, *decision.refused);
+        reply_json(kept, ended ? 200 : 202, full_run_json(kept.view, found->second));
+    });
+}
+
+void post_checkpoint_ask(Exchange& exchange) {
+    const auto id = find_run(exchange.view, exchange.variables["run"]);
+    if (!id) return refuse(exchange, id.error());
+    ask_of_run(exchange, *id, RunCheckpointAsked{.run = *id, .by = exchange.caller.user});
+}
+
+void post_resize(Exchange& exchange) {
+    const auto id = find_run(exchange.view, exchange.variables["run"]);
+    if (!id) return refuse(exchange, id.error());
+    const auto body = body_of(exchange);
+    if (!body) return refuse(exchange, body.error());
+    const auto workers = number_field(*body, "workers", 1, 1'000'000);
+    const auto deadline = number_field(*body, "deadline_ms", 0, longest_ms);
+    if (!workers) return refuse(exchange, workers.error());
+    if (!deadline) return refuse(exchange, deadline.error());
+    if (!*workers) return refuse(exchange, {ErrorCode::usage, "workers is missing: how many there are to be", ""});
+    RunResizeAsked event{.run = *id, .by = exchange.caller.user, .workers = static_cast<std::uint32_t>(**workers)};
+    if (*deadline) event.deadline = Duration{**deadline};
+    ask_of_run(exchange, *id, std::move(event));
+}
+
+// The stacks go the way of every line; `marker` stands in the line before them.
+void post_stack(Exchange& exchange, Sessions& sessions) {
+    const auto id = find_run(exchange.view, exchange.variables["run"]);
+    if (!id) return refuse(exchange, id.error());
+    const Run& run = exchange.view.cluster.runs.at(*id);
+    const Attempt* attempt = running_attempt(exchange.view, *id);
+    if (!attempt)
+        return refuse(exchange,
+                      {ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state) + ": no rank of it runs",
+                       "rtrain describe " + run.name});
+    const std::string words = exchange.query("rank");
+    const auto wanted = words.empty() || words == "all" ? std::nullopt : number_list(words);
+    const bool readable = words.empty() || words == "all" || wanted;
+    if (!readable || (wanted && (wanted->empty() || wanted->highest() >= attempt->workers.size())))
+        return refuse(exchange, {ErrorCode::usage,
+                                 "rank '" + words + "' is no list of ranks of " + run.name + ", which has 0 to " +
+                                     std::to_string(attempt->workers.size() - 1),
+                                 "for example 0,3-5, or all"});
+    const Meant meant = meant_ranks(sessions, *attempt, wanted);
+    const std::string marker = "asked for by " + exchange.caller.user + ", " + security::random_hex(4);
+    for (const auto& [node, ranks] : meant.by_node)
+        sessions.send(node, protocol::TakeStacks{.attempt = reference(*attempt), .ranks = ranks, .why = marker});
+    reply_json(exchange, 202,
+               {{"run_id", exchange.view.run_id(*id)},
+                {"attempt", attempt->id.number},
+                {"ranks", meant.ranks},
+                {"away", meant.away},
+                {"marker", marker}});
+}
+
+}  // namespace rtrain::head

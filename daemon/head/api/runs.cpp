@@ -1,0 +1,246 @@
+// Runs: lists, one run; attempts, checkpoints, explanations and the queue.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/loop/planner.hpp"
+#include "daemon/head/requests/job_output.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "daemon/head/view/explanation_json.hpp"
+#include "scheduler/explain/explain.hpp"
+#include "scheduler/queue/order.hpp"
+
+namespace rtrain::head {
+namespace {
+
+bool among(const std::string& list, const std::string& word) {
+    return list.empty() || ("," + list + ",").find("," + word + ",") != std::string::npos;
+}
+
+// Values of `env` are shown to the run's user and to admins alone.
+void hide_values(json& job) {
+    if (!job.is_object() || !job.contains("env") || !job["env"].is_object()) return;
+    for (auto& [name, value] : job["env"].items()) value = "(hidden)";
+}
+
+// Which runs a list shows. Without `all`: those that live, and those that ended within a day.
+constexpr std::int64_t recent_ms = 24LL * 3'600'000;
+struct Filter {
+    explicit Filter(const Exchange& exchange)
+        : state(exchange.query("state")),
+          user(exchange.query("user")),
+          name(exchange.query("name")),
+          all(exchange.asked("all")) {}
+    bool shows(const Run& run) const {
+        if (!among(state, to_text(run.state)) || !among(user, run.user)) return false;
+        if (!among(name, run.name) && (run.array.empty() || !among(name, run.array))) return false;
+        return all || !terminal(run.state) || wall_ms() - run.ended_wall_ms < recent_ms;
+    }
+    std::string state, user, name;
+    bool all = false;
+};
+
+// One line of an explanation: the quota, the reservation, or what most nodes say.
+std::string shortest_reason(const Explanation& why, const std::string& otherwise) {
+    for (const Rule& rule : why.rules)
+        if (rule.kind == RuleKind::refused || rule.kind == RuleKind::reservation) return rule.text;
+    if (why.groups.empty()) return otherwise;
+    const ReasonGroup& group = why.groups.front();
+    return std::to_string(group.nodes) + (group.nodes == 1 ? " node " : " nodes ") + group.kind + ": " + group.text;
+}
+
+}  // namespace
+
+void get_runs(Exchange& exchange) {
+    const auto page = page_of(exchange);
+    if (!page) return refuse(exchange, page.error());
+    // Newest first: the cursor is the last id shown, so that runs submitted meanwhile do not shift the pages.
+    RunId behind{page->offset == 0 ? ~0ull : page->offset};
+    reply_list(exchange, *page,
+               [&view = exchange.view, caller = exchange.caller, filter = Filter(exchange), behind](
+                   Listing& to, json& cursor) mutable {
+                   auto run = view.cluster.runs.lower_bound(behind);
+                   if (run == view.cluster.runs.begin()) return false;
+                   if (to.full()) {
+                       cursor = std::to_string(behind.value);
+                       return false;
+                   }
+                   behind = (--run)->first;
+                   if (filter.shows(run->second)) to.add(run_json(view, run->second, words_for(caller, run->second)));
+                   return true;
+               });
+}
+
+void get_run(Exchange& exchange) {
+    with_run(exchange, [&](const Run& run) {
+        json out = full_run_json(exchange.view, run, words_for(exchange.caller, run));
+        if (!reads_job_words(exchange.caller, run)) hide_values(out["job"]);
+        reply_json(exchange, 200, std::move(out));
+    });
+}
+
+void get_attempts(Exchange& exchange) {
+    const auto page = page_of(exchange);
+    if (!page) return refuse(exchange, page.error());
+    struct Place {  // within the list, and within the workers of the attempt that is being shown
+        AttemptId next;
+        Attempt shown;
+        std::uint32_t rank = 0;
+        bool within = false;
+    };
+    with_run(exchange, [&](const Run& run) {
+        const auto at = std::make_shared<Place>();
+        at->next = {run.id, static_cast<std::uint32_t>(std::min<std::size_t>(page->offset, ~0u))};
+        reply_list(exchange, *page, [&view = exchange.view, caller = exchange.caller, at](Listing& to, json& cursor) {
+            if (at->within) {
+                if (at->rank < at->shown.workers.size())
+                    to.add_element(worker_json(at->shown, at->rank++));
+                else
+                    to.end(), at->within = false;
+                return true;
+            }
+            const auto attempt = view.cluster.attempts.lower_bound(at->next);
+            const auto of = view.cluster.runs.find(at->next.run);
+            if (of == view.cluster.runs.end() || attempt == view.cluster.attempts.end() ||
+                attempt->first.run != at->next.run)
+                return false;
+            if (to.full()) {
+                cursor = std::to_string(attempt->first.number);
+                return false;
+            }
+            *at = {.next = {attempt->first.run, attempt->first.number + 1},
+                   .shown = attempt_for(caller, of->second, attempt->second),
+                   .rank = 0,
+                   .within = true};
+            to.begin(attempt_json(view, at->shown), "workers");
+            return true;
+        });
+    });
+}
+
+void get_checkpoints(Exchange& exchange) {
+    with_run(exchange, [&](const Run& run) {
+        std::vector<std::string> directories;
+        std::string latest;
+        for (const Checkpoint* one : checkpoints_of(exchange.view.cluster, run.id)) {
+            directories.push_back(one->directory);
+            if (!one->deleting) latest = one->directory;
+        }
+        const std::size_t count = directories.size();
+        reply_list(
+            exchange, count,
+            [&view = exchange.view, id = run.id, latest, directories = std::move(directories)](std::size_t i) -> json {
+                const auto of = view.cluster.runs.find(id);
+                const auto found = view.cluster.checkpoints.find({.run = id, .directory = directories[i]});
+                if (of == view.cluster.runs.end() || found == view.cluster.checkpoints.end()) return nullptr;
+                json item = checkpoint_json(of->second, found->second);
+                item["latest"] = directories[i] == latest;
+                return item;
+            });
+    });
+}
+
+// Why it waits is looked for at every node and every run before it: beside the loop.
+void get_explain(Exchange& exchange, Planner& planner, const state::SqliteJournal& journal) {
+    with_run(exchange, [&](const Run& run) {
+        const Time now = exchange.view.clock.now();
+        const RunId id = run.id;
+        const auto why = std::make_shared<std::optional<Explanation>>();
+        const auto tell = [why, now, id, &journal](Exchange& to, const Status& looked) {
+            if (!looked) return refuse(to, looked.error());
+            const auto found = to.view.cluster.runs.find(id);
+            if (found == to.view.cluster.runs.end())
+                return refuse(to, {ErrorCode::not_found, "the run was removed meanwhile", "rtrain ps --all"});
+            // Without a copy: it is not in the queue, or left it meanwhile.
+            const Explanation told =
+                *why ? **why : explain(to.view.cluster, now, id, words_for(to.caller, found->second));
+            reply_json(to, 200, explanation_json(to.view, journal, found->second, told));
+        };
+        if (run.state != RunState::queued && run.state != RunState::recovering) return tell(exchange, Done{});
+        planner.look(
+            exchange.caller.user,
+            [why, now, id, words = words_for(exchange.caller, run)](Cluster& copy) {
+                copy.index.catch_up(copy);
+                if (copy.runs.contains(id)) *why = explain(copy, now, id, words);
+            },
+            [kept = exchange, tell](const Status& looked) mutable { guarded(kept, [&] { tell(kept, looked); }); },
+            run.spec.after);
+    });
+}
+
+namespace {
+
+json waiting_json(const View& view, const Run& run, Time now, const std::string& why) {
+    return {{"position", json()},
+            {"run_id", view.run_id(run.id)},
+            {"name", run.name},
+            {"state", to_text(run.state)},
+            {"queue", run.spec.queue},
+            {"priority", run.spec.priority},
+            {"starts_in_ms", run.reserved_from > now ? json((run.reserved_from - now).ms) : json()},
+            {"waiting_ms", (now - run.submitted).ms},
+            {"needs", needs_text(run.spec)},
+            {"why", why}};
+}
+
+using Reasons = std::map<RunId, std::string>;
+
+// Those in the queue by their order; behind them those that are not in it yet, for another run or their array's limit
+// comes first. They have no position.
+void reply_queue(Exchange& exchange, const Reasons& reasons) {
+    const Time now = exchange.view.clock.now();
+    std::vector<RunId> order = queue_order(exchange.view.cluster);
+    const std::size_t in_queue = order.size();
+    for (const auto& [id, run] : exchange.view.cluster.runs)
+        if (run.state == RunState::queued && (!run.after.empty() || run.array_waits)) order.push_back(id);
+    const std::size_t count = order.size();
+    reply_list(exchange, count,
+               [&view = exchange.view, caller = exchange.caller, now, in_queue, order = std::move(order),
+                reasons](std::size_t i) -> json {
+                   const auto found = view.cluster.runs.find(order[i]);
+                   if (found == view.cluster.runs.end()) return nullptr;
+                   const Run& run = found->second;
+                   if (run.state != RunState::queued && run.state != RunState::recovering) return nullptr;
+                   const auto known = reasons.find(run.id);
+                   const bool explained = known != reasons.end();
+                   const std::string why = explained ? known->second : to_text(run.reason, words_for(caller, run));
+                   json item = waiting_json(view, run, now, why);
+                   if (i < in_queue) item["position"] = i + 1;
+                   return item;
+               });
+}
+
+}  // namespace
+
+// The first are explained, beside the loop and for half a second; the others, and all when that takes too long, have
+// the reason on record.
+void get_queue(Exchange& exchange, Planner& planner) {
+    constexpr std::size_t explained_most = 100;  // an explanation looks at every node
+    constexpr std::int64_t explaining_us = 500'000;
+    const auto page = page_of(exchange);
+    if (!page) return refuse(exchange, page.error());
+    std::vector<RunId> first = queue_order(exchange.view.cluster);
+    first.resize(std::min({first.size(), explained_most, page->offset + page->limit}));
+    first.erase(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(std::min(first.size(), page->offset)));
+    if (first.empty()) return reply_queue(exchange, {});
+    const auto reasons = std::make_shared<Reasons>();
+    planner.look(
+        exchange.caller.user,
+        [reasons, caller = exchange.caller, first = std::move(first), now = exchange.view.clock.now()](Cluster& copy) {
+            copy.index.catch_up(copy);
+            const std::int64_t until_us = monotonic_us() + explaining_us;
+            for (auto id = first.begin(); id != first.end() && monotonic_us() < until_us; ++id)
+                if (const auto run = copy.runs.find(*id); run != copy.runs.end()) {
+                    const JobWords words = words_for(caller, run->second);
+                    (*reasons)[*id] =
+                        shortest_reason(explain(copy, now, *id, words), to_text(run->second.reason, words));
+                }
+        },
+        [kept = exchange, reasons](const Status& looked) mutable {
+            guarded(kept, [&] { reply_queue(kept, looked ? *reasons : Reasons{}); });
+        });
+}
+
+}  // namespace rtrain::head

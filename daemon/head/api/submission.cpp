@@ -1,0 +1,439 @@
+// Submitting a job, and asking where it would go. The spec is checked here by the same reader as in the command line.
+#include <filesystem>
+
+#include "daemon/head/access/ownership.hpp"
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/api/parents.hpp"
+#include "daemon/head/api/submission_parts.hpp"
+#include "daemon/head/base/data_files.hpp"
+#include "daemon/head/base/facts.hpp"
+#include "daemon/head/files/blobs.hpp"
+#include "daemon/head/loop/planner.hpp"
+#include "daemon/head/requests/audit.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+#include "daemon/head/view/explanation_json.hpp"
+#include "daemon/security/security.hpp"
+#include "storage/spec/job.hpp"
+#include "storage/spec/limits.hpp"
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+// The parts of the head that a submission is checked against.
+struct Known {
+    const View& view;
+    const HeadOptions& options;
+    const HeadFacts& facts;
+    const Ownership& ownership;
+};
+
+// The stores that keep what a run has beside its record.
+struct Stores {
+    Submissions& submissions;
+    Blobs& blobs;
+};
+
+struct Submission {
+    spec::Job job;
+    std::string key, code_sha256, restore_from;
+    json secrets = json::object(), lines = json::object();
+    bool resume = false, fresh_name = false;
+    JobArray array;
+    ArrayMember member;
+};
+enum class For { submit, plan };  // a plan may be of a job without a name; secrets are nothing to it
+
+bool is_sha256(const std::string& text) {
+    return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+std::string text_field(const json& body, const char* name, Problems& problems) {
+    const auto found = body.find(name);
+    if (found == body.end() || found->is_null()) return "";
+    if (found->is_string()) return found->get<std::string>();
+    problems.push_back({.path = name, .message = "must be a string"});
+    return "";
+}
+
+bool flag_field(const json& body, const char* name, Problems& problems) {
+    const auto found = body.find(name);
+    if (found == body.end() || found->is_null()) return false;
+    if (found->is_boolean()) return found->get<bool>();
+    problems.push_back({.path = name, .message = "must be true or false"});
+    return false;
+}
+
+void check_secrets(const Submission& submission, Problems& problems) {
+    if (submission.secrets.size() > spec::list_limit("secrets"))
+        return problems.push_back({.path = "secrets",
+                                   .message = "has " + std::to_string(submission.secrets.size()) +
+                                              " values; the most is " + std::to_string(spec::list_limit("secrets"))});
+    for (const auto& [name, value] : submission.secrets.items())
+        if (!value.is_string()) problems.push_back({.path = "secrets." + name, .message = "must be a string"});
+    for (const std::string& name : submission.job.secrets)
+        if (!submission.secrets.contains(name))
+            problems.push_back({.path = "secrets",
+                                .message = "no value was sent for secret " + name,
+                                .suggestion = "export " + name + " where you submit"});
+}
+
+bool exists(const HeadOptions& options, const std::string& sha256) {
+    std::error_code none;
+    return std::filesystem::exists(blob_path(options, sha256), none);
+}
+
+// About the bytes of the head's memory that a run of the job takes: its text, the nodes that it names, its workers.
+std::size_t bytes_of(const spec::Job& job) {
+    return spec::to_json(job).size() + (job.nodes.size() + job.exclude_nodes.size()) * spec::bytes_of_name +
+           spec::demand_bytes(job) * std::max(job.workers, job.workers_max);
+}
+
+// The runs of an array have each a copy of the job.
+void check_array(const Submission& submission, Problems& problems) {
+    const spec::Job& job = submission.job;
+    const std::size_t runs = submission.array.indices.size();
+    const std::size_t of_one = bytes_of(job);
+    if (runs * of_one > spec::array_bytes_most)
+        problems.push_back({.path = "array",
+                            .message = std::to_string(runs) + " runs of " + std::to_string(of_one) +
+                                       " bytes each (their job, and what their workers need) are more than " +
+                                       std::to_string(spec::array_bytes_most) + " bytes",
+                            .suggestion = "submit several smaller arrays, one after the other has ended"});
+}
+
+// A request as far as its text alone tells. Any thread may make it.
+struct ReadRequest {
+    json body;
+    spec::ReadAnswer job;
+};
+Result<ReadRequest> read_request(const Exchange& exchange) {
+    auto body = body_of(exchange);
+    if (!body) return body.error();
+    spec::ReadAnswer job = spec::job_from_json(body->contains("job") ? text_of((*body)["job"]) : "null");
+    return ReadRequest{.body = *std::move(body), .job = std::move(job)};
+}
+
+// Reads the request and goes on with `then` on the loop. A long one is read by the pool: it would hold the loop.
+template <class Then>
+void with_request(Exchange& exchange, Then then) {
+    constexpr std::size_t read_at_once = 32 << 10;
+    const auto go_on = [then](Exchange& asked, Result<ReadRequest> read) {
+        read ? then(asked, *std::move(read)) : refuse(asked, read.error());
+    };
+    if (exchange.request.body.size() <= read_at_once) return go_on(exchange, read_request(exchange));
+    on_pool(exchange, [kept = exchange] { return read_request(kept); }, go_on);
+}
+
+// Secrets, and the lines of the job's file that messages name.
+void read_objects(const json& body, Submission& out, Problems& problems) {
+    constexpr std::size_t lines_most = 64;
+    if (body.contains("secrets") && body["secrets"].is_object()) out.secrets = body["secrets"];
+    if (body.contains("secrets") && !body["secrets"].is_object() && !body["secrets"].is_null())
+        problems.push_back({.path = "secrets", .message = "must be an object of names and values"});
+    if (body.contains("lines") && body["lines"].is_object() && body["lines"].value("at", json()).is_object() &&
+        body["lines"]["at"].size() <= lines_most)
+        out.lines = body["lines"];
+    if (text_of(out.lines).size() > spec::request_lines_most)
+        problems.push_back(
+            {.path = "lines", .message = "is longer than " + std::to_string(spec::request_lines_most) + " bytes"});
+}
+
+void read_array(const json& body, bool job_is_read, Submission& out, Problems& problems) {
+    if (const std::string array = text_field(body, "array", problems); !array.empty()) {
+        auto parsed = parse_array(array);
+        if (parsed) out.array = *std::move(parsed);
+        if (parsed && job_is_read) check_array(out, problems);
+        if (!parsed)
+            problems.push_back({.path = "array", .message = parsed.error().message, .suggestion = parsed.error().next});
+    }
+    if (body.contains("array_member")) out.member = array_member(body["array_member"], problems);
+}
+
+// The archives of the job's code and of its driver: they were uploaded, by this caller.
+void check_archives(const Exchange& exchange, const Known& known, const Submission& out, Problems& problems) {
+    if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
+        problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
+    else if (!out.code_sha256.empty() &&
+             !(exists(known.options, out.code_sha256) && known.ownership.has_blob(exchange.caller, out.code_sha256)))
+        problems.push_back({.path = "code_sha256",
+                            .message = "this archive was not uploaded",
+                            .suggestion = "PUT /v1/blobs/" + out.code_sha256 + " first"});
+    // Agents fetch it for the run, whoever has sent it. The answer is the same whether it exists; a run that goes on
+    // may have its own beside its files.
+    const bool goes_on = out.resume || !out.restore_from.empty();
+    if (const auto driver = out.job.env.find("RTRAIN_DRIVER_SHA256");
+        driver != out.job.env.end() && is_sha256(driver->second) &&
+        (!goes_on || exists(known.options, driver->second)) &&
+        !known.ownership.has_blob(exchange.caller, driver->second))
+        problems.push_back({.path = "env.RTRAIN_DRIVER_SHA256",
+                            .message = "this blob was not uploaded by " + exchange.caller.user,
+                            .suggestion = "PUT /v1/blobs/" + driver->second + " first"});
+}
+
+// All that is wrong with the request, at once.
+Submission read_submission(const Exchange& exchange, const Known& known, ReadRequest read, For use,
+                           Problems& problems) {
+    const json& body = read.body;
+    spec::ReadAnswer& job = read.job;
+    Submission out;
+    problems.insert(problems.begin(), job.problems.begin(), job.problems.end());
+    const bool job_is_read = job.job.has_value();
+    if (job_is_read) out.job = std::move(*job.job);
+    out.key = text_field(body, "key", problems);
+    out.code_sha256 = text_field(body, "code_sha256", problems);
+    out.restore_from = text_field(body, "restore_from", problems);
+    out.resume = flag_field(body, "resume", problems);
+    out.fresh_name = flag_field(body, "new", problems);
+    read_objects(body, out, problems);
+    if (use == For::submit) check_secrets(out, problems);
+    read_array(body, job_is_read, out, problems);
+    if (out.restore_from.size() > spec::request_text_most)
+        problems.push_back({.path = "restore_from",
+                            .message = "is longer than " + std::to_string(spec::request_text_most) + " bytes"});
+    if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
+    check_archives(exchange, known, out, problems);
+    if (use == For::submit && out.job.name.empty() && problems.empty())
+        problems.push_back({.path = "name", .message = "is missing"});
+    return out;
+}
+
+bool on_cluster_storage(const spec::Job& job) {
+    const auto uri = storage::parse_uri(job.storage_path.empty() ? "cluster://" : job.storage_path);
+    return uri && uri->scheme == storage::Scheme::cluster;
+}
+
+// A name is taken by a live run, by any run at the same storage path, or by a directory there that this head can see.
+bool taken(const Known& known, const spec::Job& job, const std::string& name) {
+    const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
+    for (const RunId id : known.view.names.named(name)) {
+        const Run& run = known.view.cluster.runs.at(id);
+        if (!terminal(run.state) || run.storage_path == path) return true;
+    }
+    std::error_code unseen;
+    return on_cluster_storage(job) &&
+           std::filesystem::exists(known.options.storage_root + "/" + name + "/run.json", unseen);
+}
+
+std::string free_name(const Known& known, const spec::Job& job) {
+    std::string name = job.name;
+    for (int n = 2; taken(known, job, name); ++n) name = job.name + "-" + std::to_string(n);
+    return name;
+}
+
+// A field that the spec allows and this version does not carry out. The run's warnings name it.
+struct NotCarriedOut {
+    bool asked;
+    const char* words;
+};
+std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
+    return {{!job.preload.empty(),
+             "python.preload is not carried out by this version: every worker starts its interpreter itself"},
+            {!job.trainer_resources.empty(),
+             "scaling.trainer_resources is not carried out: it is for a program beside the workers, and a driver is a "
+             "run of its own"}};
+}
+
+std::vector<std::string> warnings_for(const Known& known, const spec::Job& job) {
+    std::vector<std::string> out;
+    if (on_cluster_storage(job) && !known.facts.storage_warning.empty()) out.push_back(known.facts.storage_warning);
+    for (const std::string& warning : unknown_nodes(known.view.cluster, job)) out.push_back(warning);
+    for (const NotCarriedOut& one : not_carried_out(job))
+        if (one.asked) out.emplace_back(one.words);
+    return out;
+}
+
+// Returns the key under which a run's record, secrets and code are kept. Equal keys of two users differ here.
+std::string own_key(const std::string& key, const std::string& user) {
+    return "user-key-" + security::sha256_hex(user + "\n" + key);
+}
+
+// Records of versions before this one have the key as it was sent.
+const Run* made_before(const Known& known, const std::string& key, const std::string& user) {
+    if (key.empty()) return nullptr;
+    for (const std::string& kept : {own_key(key, user), key})
+        for (const RunId id : known.view.names.submitted(kept)) {
+            const Run& run = known.view.cluster.runs.at(id);
+            if (run.user == user) return &run;
+        }
+    return nullptr;
+}
+
+// Returns the array member that a submission is. A submission that resumes a member of an array is that member.
+ArrayMember member_of(const Known& known, const Submission& submission) {
+    if (!submission.resume || !submission.member.array.empty()) return submission.member;
+    const std::string path = submission.job.storage_path.empty() ? "cluster://" : submission.job.storage_path;
+    ArrayMember found;
+    for (const RunId id : known.view.names.named(submission.job.name)) {
+        const Run& run = known.view.cluster.runs.at(id);
+        if (run.storage_path == path) found = {.array = run.array, .index = run.array_index};
+    }
+    return found;
+}
+
+RunSubmitted event_of(const Known& known, const Submission& submission, const std::vector<After>& after,
+                      const std::string& user) {
+    RunSpec spec = spec::run_spec(submission.job);
+    spec.after = after;
+    const ArrayMember member = member_of(known, submission);
+    return {.name = submission.job.name,
+            .user = user,
+            .submit_key = submission.key,
+            .job_json = spec::to_json(submission.job),
+            .storage_path = submission.job.storage_path.empty() ? "cluster://" : submission.job.storage_path,
+            .spec = std::move(spec),
+            .resume = submission.resume,
+            .restore_from = submission.restore_from,
+            .warnings = warnings_for(known, submission.job),
+            .wall_ms = wall_ms(),
+            .array = submission.array.indices,
+            .array_parallel = submission.array.parallel,
+            .member_of = member.array,
+            .member_index = member.index};
+}
+
+void accept(Exchange& exchange, const Known& known, const Stores& stores, const Submission& submission) {
+    const auto after = predecessors(exchange.view, submission.job.after);
+    if (!after) return refuse(exchange, after.error());
+    const std::string secrets = submission.secrets.empty() ? "" : submission.secrets.dump();
+    const Submissions::Files files{.code_sha256 = submission.code_sha256,
+                                   .secrets_json = secrets,
+                                   .for_any_user = submission.resume && is_admin(exchange.caller)};
+    if (auto saved = stores.submissions.save(submission.key, files); !saved) return refuse(exchange, saved.error());
+    if (is_admin(exchange.caller))
+        stores.blobs.let_use(spec::to_json(submission.job), submission.code_sha256, exchange.caller.user);
+    if (!submission.lines.empty())
+        exchange.events.save(
+            {.tokens = {}, .settings = {{lines_setting(submission.key), text_of(submission.lines)}}, .done = {}});
+    audit_detail(exchange, "name=" + submission.job.name);
+    const RunId next{exchange.view.cluster.meta.next_run};
+    exchange.events.take(
+        event_of(known, submission, *after, exchange.caller.user),
+        [kept = exchange, next](const Decision& decision) mutable {
+            if (decision.refused) return refuse(kept, *decision.refused);
+            RTRAIN_CHECK(decision.created.has_value(), "a submission that is not refused names its run");
+            const int status = *decision.created < next ? 200 : 201;  // its key had made that run before
+            reply_json(kept, status, submitted_json(kept.view, *decision.created));
+        });
+}
+
+void refuse_problems(Exchange& exchange, const Problems& problems) {
+    const bool listed = problems.size() <= spec::problems_most;
+    refuse(exchange,
+           {ErrorCode::invalid,
+            (listed ? std::to_string(problems.size()) : "more than " + std::to_string(spec::problems_most)) +
+                " problem(s) in the submission; first: " + (problems[0].path.empty() ? "" : problems[0].path + ": ") +
+                problems[0].message,
+            "rtrain validate shows all of them"},
+           problems);
+}
+
+// Fails unless the caller owns the files to resume from, and the job array to become a member of.
+Status check_user(const Known& known, const Caller& caller, const Submission& submission) {
+    const spec::Job& job = submission.job;
+    const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
+    if (const Status may = known.ownership.may_use_directory(caller, job.name, path); !may) return may;
+    const ArrayMember& member = submission.member;
+    for (const RunId id : known.view.names.named(member.array + "-" + std::to_string(member.index)))
+        if (const Run& run = known.view.cluster.runs.at(id);
+            run.array == member.array && run.user != caller.user && !is_admin(caller))
+            return Error{ErrorCode::unauthorised, "the job array " + member.array + " is " + run.user + "'s",
+                         "leave array_member out"};
+    return Done{};
+}
+
+// A free name, by `new`, is taken here.
+Status check_name(const Known& known, const Caller& caller, Submission& submission) {
+    spec::Job& job = submission.job;
+    if (submission.resume)
+        if (const Status may = check_user(known, caller, submission); !may) return may;
+    if (submission.fresh_name) job.name = free_name(known, job);
+    if (!submission.array.indices.empty() && (submission.fresh_name || submission.resume))
+        return Error{ErrorCode::usage, "an array has neither new nor resume", "give the job another name"};
+    for (const std::uint32_t index : submission.array.indices)
+        if (const std::string member = job.name + "-" + std::to_string(index); taken(known, job, member))
+            return Error{ErrorCode::conflict, "there is a run '" + member + "' at this storage path",
+                         "give the job another name"};
+    if (submission.array.indices.empty() && !submission.resume && taken(known, job, job.name))
+        return Error{ErrorCode::conflict, "there is a run '" + job.name + "' at this storage path",
+                     "--resume goes on from its last checkpoint, --new takes the name " + free_name(known, job)};
+    return Done{};
+}
+
+// All runs of a user together take a bounded part of the head's memory.
+Status check_memory(const Known& known, const std::string& user, const Submission& submission) {
+    const std::size_t more = std::max<std::size_t>(1, submission.array.indices.size()) * bytes_of(submission.job);
+    const std::size_t have = known.view.names.bytes_of_user(user), most = known.options.user_bytes;
+    if (have + more <= most) return Done{};
+    return Error{ErrorCode::full,
+                 "all runs of " + user + " would take " + std::to_string((have + more) >> 20) +
+                     " MiB of the head's memory; the most is " + std::to_string(most >> 20),
+                 "remove runs that have ended (rtrain runs rm), or submit this when others have"};
+}
+
+void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRequest read) {
+    if (const Run* before = made_before(known, read.body.value("key", json()).is_string() ? read.body["key"] : "",
+                                        exchange.caller.user)) {
+        drop_audit(exchange);
+        return reply_json(exchange, 200, submitted_json(exchange.view, before->id));
+    }
+    Problems problems;
+    Submission submission = read_submission(exchange, known, std::move(read), For::submit, problems);
+    if (!problems.empty()) return refuse_problems(exchange, problems);
+    submission.key = own_key(submission.key.empty() ? security::random_hex(16) : submission.key, exchange.caller.user);
+    if (const Status below = mark_parent(exchange, submission.job); !below) return refuse(exchange, below.error());
+    if (const Status named = check_name(known, exchange.caller, submission); !named)
+        return refuse(exchange, named.error());
+    if (const Status room = check_memory(known, exchange.caller.user, submission); !room)
+        return refuse(exchange, room.error());
+    accept(exchange, known, stores, submission);
+}
+
+// Refused where a submission would be. Without `as_submitted` the question is about its place alone: the name may be
+// taken, and a gang that no present node could hold is answered, not refused.
+void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadRequest read) {
+    Problems problems;
+    const bool as_submitted = flag_field(read.body, "as_submitted", problems);
+    Submission submission = read_submission(exchange, known, std::move(read), For::plan, problems);
+    if (!problems.empty()) return refuse_problems(exchange, problems);
+    if (!as_submitted) {
+        submission.job.name = "this job";  // no run can be called so
+        submission.job.wait_for_nodes = true;
+    } else if (const Status below = mark_parent(exchange, submission.job); !below) {
+        return refuse(exchange, below.error());
+    } else if (const Status named = check_name(known, exchange.caller, submission); !named) {
+        return refuse(exchange, named.error());
+    }
+    const auto after = predecessors(exchange.view, submission.job.after);
+    if (!after) return refuse(exchange, after.error());
+    submission.key.clear();  // a plan makes nothing that could have been made before
+    planner.ask(
+        exchange.view.clock.now(), event_of(known, submission, *after, exchange.caller.user),
+        [kept = exchange, queue = submission.job.queue, lines = submission.lines](const Result<Plan>& made) mutable {
+            guarded(kept, [&] {
+                if (!made) return refuse(kept, made.error());
+                if (made->refused) return refuse(kept, *made->refused);
+                reply_json(kept, 200, plan_json(*made, queue, lines));
+            });
+        });
+}
+
+}  // namespace
+
+void post_run(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
+              Submissions& submissions, Blobs& blobs) {
+    const Known known{exchange.view, options, facts, ownership};
+    with_request(exchange, [known, stores = Stores{submissions, blobs}](Exchange& asked, ReadRequest read) {
+        submit(asked, known, stores, std::move(read));
+    });
+}
+
+void post_plan(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
+               Planner& planner) {
+    const Known known{exchange.view, options, facts, ownership};
+    with_request(exchange, [known, &planner](Exchange& asked, ReadRequest read) {
+        plan_of(asked, known, planner, std::move(read));
+    });
+}
+
+}  // namespace rtrain::head

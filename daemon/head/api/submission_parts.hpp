@@ -1,0 +1,29 @@
+// Parts of a submission that hang on what the head knows: predecessors by name, job arrays, nodes by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/head/requests/pages_json.hpp"
+#include "storage/spec/job.hpp"
+
+namespace rtrain::head {
+
+struct JobArray {
+    std::vector<std::uint32_t> indices;  // empty: no array
+    std::uint32_t parallel = 0;          // 0: any number at a time
+};
+Result<JobArray> parse_array(const std::string& text);  // "1-8", "1,3,5-7", "1-8%2"
+struct ArrayMember {                                    // of a run that goes on: which one of its array it is
+    std::string array;                                  // empty: none
+    std::uint32_t index = 0;
+};
+ArrayMember array_member(const json& said, Problems& problems);  // {"array", "index"}
+
+Result<std::vector<After>> predecessors(const View& view, const std::vector<std::string>& after);
+std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& job);  // warnings
+
+// The run; of an array the first one, with all its members.
+json submitted_json(const View& view, RunId first);
+
+}  // namespace rtrain::head

@@ -1,0 +1,21 @@
+// Files of the head's data directory: how they are written and read, and where those lie that several parts use.
+#pragma once
+
+#include <string>
+
+#include "daemon/head/base/options.hpp"
+#include "scheduler/model/ids.hpp"
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::head {
+
+// Whole or not at all, durable, readable by the owner alone.
+Status write_private(const std::string& path, const std::string& bytes);
+Result<std::string> read_file(const std::string& path);
+
+std::string blob_path(const HeadOptions& options, const std::string& sha256);  // with "": the directory of all
+std::string values_directory(const HeadOptions& options, RunId run);
+void forget_values(const HeadOptions& options, RunId run);
+std::string scratch_path(const HeadOptions& options);  // a fresh name under <data>/tmp, safe from any thread
+
+}  // namespace rtrain::head

@@ -1,0 +1,34 @@
+// The options that a head is started with.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "scheduler/model/queues.hpp"
+#include "storage/spec/limits.hpp"
+
+namespace rtrain {
+
+struct HeadOptions {
+    std::string data_dir;
+    std::string host = "127.0.0.1";
+    std::uint16_t port = 7433;              // 0: any, for tests
+    std::string storage_root{};             // cluster://; empty: <data_dir>/storage
+    std::string name{};                     // of the cluster, for people; kept over restarts
+    std::int64_t node_timeout_ms = 10'000;  // silence after which a node counts as lost
+    std::int64_t heartbeat_ms = 1'000;
+    std::int64_t audit_end_ms = 3'600'000;     // between two lines that tell where the audit ends
+    std::int64_t join_token_ms = 3'600'000;    // validity of the join token made at each start
+    std::int64_t storage_reserve = 2LL << 30;  // bytes that uploads must leave free below the storage root
+    std::int64_t logs_reserve = 512LL << 20;   // bytes that workers' logs must leave free for the state beside them
+    std::size_t user_bytes = spec::user_bytes_most;                           // a smaller one in tests
+    std::function<std::uint64_t(const std::string& directory)> free_bytes{};  // none: ask the file system
+    std::optional<Queues> queues{};                                           // none: those it has
+    std::string queues_file{};                                                // where they were read, for people
+    std::function<void()> alive{};                                            // called by the loop itself ...
+    std::int64_t alive_every_ms = 0;                                          // ... each time this much has passed
+};
+
+}  // namespace rtrain

@@ -1,0 +1,226 @@
+// See node_rights.hpp. Each kind of message has its overload here: a new kind does not compile before it is judged.
+#include "daemon/head/events/node_rights.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "daemon/head/events/news.hpp"
+
+namespace rtrain::head {
+namespace {
+
+using Objection = std::optional<std::string>;
+
+// Logs and last checkpoints are kept on a node for two weeks (daemon/agent/service_rest.cpp); one day for clocks.
+constexpr Duration delivery_time{15LL * 24 * 3'600'000};
+constexpr const char* no_name = ": the name of its checkpoint is a path";
+constexpr std::size_t earlier_bytes_most = 16 << 10;  // an agent tells 32 numbers at most, and the score
+constexpr std::string_view probe_prefix = ".rtrain-probe-";
+constexpr std::uint32_t attempt_numbers = 1'000'000;  // far beyond what a run's directory ever has
+
+bool plain_name(std::string_view name) {
+    return name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+           name.find('\0') == std::string_view::npos;
+}
+
+bool placed_on(const Attempt& attempt, const NodeId& node) {
+    return std::any_of(attempt.workers.begin(), attempt.workers.end(),
+                       [&](const Worker& worker) { return worker.seat.node == node; });
+}
+
+struct Judge {
+    const Cluster& cluster;
+    const NodeId& node;
+
+    bool removed(std::uint64_t run) const { return !cluster.runs.contains(RunId{run}); }
+
+    std::string named(const protocol::AttemptRef& ref) const {
+        return "run " + run_id_text(cluster.meta.cluster_id, RunId{ref.run}) + ", attempt " +
+               std::to_string(ref.number);
+    }
+    std::string unknown(const protocol::AttemptRef& ref) const { return named(ref) + ": there is no such attempt"; }
+
+    // Any node of the attempt may say this.
+    Objection of_node(const protocol::AttemptRef& ref) const {
+        if (removed(ref.run)) return std::nullopt;
+        const Attempt* attempt = find_attempt(cluster, ref);
+        if (attempt == nullptr) return unknown(ref);
+        if (!placed_on(*attempt, node)) return named(ref) + " is not on it";
+        return std::nullopt;
+    }
+    // Only the node of this rank.
+    Objection of_rank(const protocol::AttemptRef& ref, std::uint32_t rank) const {
+        if (removed(ref.run)) return std::nullopt;
+        const Attempt* attempt = find_attempt(cluster, ref);
+        if (attempt == nullptr) return unknown(ref);
+        const std::string what = named(ref) + ", rank " + std::to_string(rank);
+        if (rank >= attempt->workers.size()) return what + ": there is no such rank";
+        const NodeId& own = attempt->workers[rank].seat.node;
+        if (own != node) return what + " is on " + own.value;
+        return std::nullopt;
+    }
+    // A node that had any attempt of the run.
+    bool knows(RunId run) const {
+        for (auto at = cluster.attempts.lower_bound({run, 0}); at != cluster.attempts.end() && at->first.run == run;
+             ++at)
+            if (placed_on(at->second, node)) return true;
+        return false;
+    }
+    bool removing_any(RunId run) const {
+        for (auto at = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
+             at != cluster.checkpoints.end() && at->first.run == run; ++at)
+            if (at->second.deleting) return true;
+        return false;
+    }
+
+    // ---- messages ------------------------------------------------------------------------------------------------
+    Objection operator()(const protocol::Hello&) const { return std::nullopt; }  // its name: Agents::welcome
+    Objection operator()(const protocol::Register&) const {
+        return std::nullopt;
+    }  // of itself; `held`: the core judges
+    Objection operator()(const protocol::NewsBatch&) const { return std::nullopt; }
+    Objection operator()(const protocol::Cleared&) const { return std::nullopt; }  // what it was asked: Agents::cleared
+    Objection operator()(const protocol::News& news) const { return std::visit(*this, news.what); }
+    Objection operator()(const protocol::Heartbeat& pulse) const {
+        for (const protocol::WorkerPulse& worker : pulse.workers)
+            if (find_attempt(cluster, worker.attempt) != nullptr)  // others are not looked at
+                if (auto why = of_rank(worker.attempt, worker.rank)) return why;
+        return std::nullopt;
+    }
+    Objection operator()(const protocol::LogChunk& chunk) const { return of_rank(chunk.attempt, chunk.rank); }
+
+    // ---- news ----------------------------------------------------------------------------------------------------
+    Objection operator()(const protocol::Prepared& said) const {
+        if (removed(said.attempt.run) || find_attempt(cluster, said.attempt) == nullptr)
+            return std::nullopt;  // it is told to give that up
+        if (!said.claimed) return of_node(said.attempt);
+        if (!plain_name(said.from)) return named(said.attempt) + no_name;
+        if (said.attempt.number > attempt_numbers) return named(said.attempt) + ": a number that no run comes to";
+        if (said.earlier.size() > protocol::earlier_most)
+            return named(said.attempt) + ": too many checkpoints of before";
+        for (const protocol::EarlierCheckpoint& one : said.earlier)
+            if (one.directory.empty() || !plain_name(one.directory))
+                return named(said.attempt) + no_name;
+            else if (one.metrics_json.size() > earlier_bytes_most)
+                return named(said.attempt) + ": too long metrics of a checkpoint of before";
+        return of_rank(said.attempt, 0);
+    }
+    Objection operator()(const protocol::PrepareFailed& said) const { return of_node(said.attempt); }
+    Objection operator()(const protocol::Started& said) const { return of_rank(said.attempt, said.rank); }
+    Objection operator()(const protocol::Exited& said) const { return of_rank(said.attempt, said.rank); }
+    Objection operator()(const protocol::Emptied& said) const { return of_node(said.attempt); }
+    // The coordinator, which is the agent of rank 0's node, tells of all ranks.
+    Objection operator()(const protocol::Reported& said) const {
+        if (auto why = of_rank(said.attempt, 0)) return why;
+        if (!plain_name(said.checkpoint)) return named(said.attempt) + no_name;
+        const Attempt* attempt = find_attempt(cluster, said.attempt);
+        if (attempt && !said.metrics_json.empty() && said.metrics_json.rbegin()->first >= attempt->workers.size())
+            return named(said.attempt) + ": metrics of a rank that it does not have";
+        return std::nullopt;
+    }
+    Objection operator()(const protocol::Committed& said) const {
+        if (!plain_name(said.directory)) return named(said.attempt) + no_name;
+        return of_rank(said.attempt, 0);
+    }
+    Objection operator()(const protocol::Deleted& said) const {
+        const RunId run{said.run};
+        const auto known = cluster.checkpoints.find({.run = run, .directory = said.directory});
+        if (known == cluster.checkpoints.end() || known->second.deleting) return std::nullopt;
+        if (knows(run)) return std::nullopt;  // late, or wrong: the core erases no checkpoint that is kept
+        return "run " + run_id_text(cluster.meta.cluster_id, run) +
+               ": the checkpoint is not to be removed, and nothing of the run was ever on it";
+    }
+    Objection operator()(const protocol::Notice& said) const {
+        if (said.attempt.incarnation != 0 || said.attempt.number != 0) return of_node(said.attempt);
+        const RunId run{said.attempt.run};
+        if (removed(said.attempt.run) || knows(run) || removing_any(run)) return std::nullopt;
+        return "run " + run_id_text(cluster.meta.cluster_id, run) + ": nothing of it was ever on it";
+    }
+};
+
+bool in_delivery(const Attempt& attempt, Time now) {
+    return !terminal(attempt.state) || now < attempt.ended_at + delivery_time;
+}
+
+struct NamesUnknown {
+    const Cluster& cluster;
+
+    bool unknown(const protocol::AttemptRef& ref) const {
+        return cluster.runs.contains(RunId{ref.run}) && find_attempt(cluster, ref) == nullptr;
+    }
+    bool operator()(const protocol::News& news) const { return std::visit(*this, news.what); }
+    template <class Said>
+    bool operator()(const Said& said) const {
+        if constexpr (requires { said.attempt; }) return unknown(said.attempt);
+        return false;
+    }
+};
+
+bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage_path.starts_with("cluster://"); }
+
+// Returns the newest of several runs of one name in one directory (--resume); older ones of its user deliver there too.
+const Run* owner_of(const Cluster& cluster, const std::set<RunId>& named) {
+    const Run* owner = nullptr;
+    for (const RunId id : named)
+        if (const auto found = cluster.runs.find(id); found != cluster.runs.end() && on_cluster(found->second))
+            owner = &found->second;
+    return owner;
+}
+
+// The path of one of these, or beneath it.
+bool beneath(std::string_view path, std::string_view top) {
+    return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
+}
+
+bool removes_there(const Cluster& cluster, RunId run, std::string_view below, Touch touch) {
+    for (auto at = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
+         at != cluster.checkpoints.end() && at->first.run == run; ++at)
+        if (at->second.deleting &&
+            (beneath(below, at->first.directory) || (touch == Touch::read && below == "attempts")))
+            return true;
+    return false;
+}
+
+}  // namespace
+
+std::optional<std::string> objection(const Cluster& cluster, const NodeId& node, const protocol::FromAgent& message) {
+    return std::visit(Judge{cluster, node}, message);
+}
+
+std::optional<std::string> objection(const Cluster& cluster, const NodeId& node, const protocol::News& news) {
+    return Judge{cluster, node}(news);
+}
+
+bool of_unknown_attempt(const Cluster& cluster, const protocol::FromAgent& message) {
+    return std::visit(NamesUnknown{cluster}, message);
+}
+
+bool of_unknown_attempt(const Cluster& cluster, const protocol::News& news) { return NamesUnknown{cluster}(news); }
+
+std::string run_named_in(const std::string& path, const NodeId& node) {
+    const std::string suffix = "-" + node.value;
+    std::string top = path.substr(0, path.find('/'));
+    if (!top.starts_with(probe_prefix) || !top.ends_with(suffix) || top.size() < probe_prefix.size() + suffix.size())
+        return top;
+    return top.substr(probe_prefix.size(), top.size() - probe_prefix.size() - suffix.size());
+}
+
+bool reaches_file(const Cluster& cluster, const std::set<RunId>& named, const NodeId& node, const std::string& path,
+                  Touch touch, Time now) {
+    const Run* owner = owner_of(cluster, named);
+    if (owner == nullptr) return false;
+    const bool probe = path == std::string(probe_prefix) + owner->name + "-" + node.value;
+    if (!probe && !beneath(path, owner->name)) return false;
+    for (const RunId id : named) {
+        const auto run = cluster.runs.find(id);
+        if (run == cluster.runs.end() || !on_cluster(run->second) || run->second.user != owner->user) continue;
+        for (auto at = cluster.attempts.lower_bound({id, 0}); at != cluster.attempts.end() && at->first.run == id; ++at)
+            if (placed_on(at->second, node) && in_delivery(at->second, now)) return true;
+        if (path.size() > owner->name.size() && !probe && deletes_for(cluster, run->second) == node &&
+            removes_there(cluster, id, std::string_view(path).substr(owner->name.size() + 1), touch))
+            return true;
+    }
+    return false;
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,191 @@
+// See blobs.hpp.
+#include "daemon/head/files/blobs.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "daemon/head/base/data_files.hpp"
+
+namespace rtrain::head {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t fresh_ms = 24LL * 3'600'000;  // uploaded, and perhaps about to be submitted
+constexpr const char* code_settings = "code/";
+constexpr const char* other_prefixes[] = {"any_user/", "lines/"};  // of a submission as well
+const std::string blob_prefix = "blob/";
+constexpr std::size_t hash_length = 64;
+constexpr std::uintmax_t naming_value_bytes = 4'096;  // a run's value that is a blob's name is small
+
+std::int64_t age_ms(const fs::path& path) {
+    struct stat info{};
+    if (::stat(path.c_str(), &info) != 0) return 0;
+    return wall_ms() - (std::int64_t{info.st_mtim.tv_sec} * 1'000 + info.st_mtim.tv_nsec / 1'000'000);
+}
+
+// Every word of exactly 64 hex digits in a text.
+void add_hashes(const std::string& text, std::set<std::string>& into) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+        const char c = i < text.size() ? text[i] : ' ';
+        if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')) {
+            ++length;
+            continue;
+        }
+        if (length == hash_length) into.insert(text.substr(i - length, length));
+        length = 0;
+    }
+}
+
+void add_values(const std::string& directory, std::set<std::string>& into) {
+    std::error_code failed;
+    for (fs::directory_iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) {
+        std::error_code none;
+        if (at->file_size(none) > naming_value_bytes) continue;
+        if (const auto text = read_file(at->path())) add_hashes(*text, into);
+    }
+}
+
+std::string blob_of(const std::string& setting) { return setting.substr(blob_prefix.size(), hash_length); }
+
+}  // namespace
+
+// Of a run, for the pool.
+struct Blobs::Naming {
+    std::string submit_key, job_json, values;  // values: the directory
+    bool live = false;
+    std::int64_t age_ms = 0;
+};
+
+struct Blobs::Unneeded {
+    std::vector<std::string> settings;
+    std::vector<std::string> blobs;     // hashes
+    RunId newest{};                     // that was looked at
+    std::int64_t oldest_ms = fresh_ms;  // what is younger stays: a live run may name it in ways that are not seen here
+};
+
+// Reads the journal and walks over files: for the pool.
+Blobs::Unneeded Blobs::unneeded(const std::vector<Naming>& runs, const state::SqliteJournal& journal,
+                                const std::string& blobs) {
+    Unneeded out;
+    std::set<std::string> known_keys, live_keys, needed;
+    for (const Naming& run : runs) {
+        known_keys.insert(run.submit_key);
+        add_hashes(run.job_json, needed);
+        add_values(run.values, needed);
+        if (!run.live) continue;
+        live_keys.insert(run.submit_key);
+        out.oldest_ms = std::max(out.oldest_ms, run.age_ms + fresh_ms);
+    }
+    for (const auto& [name, sha256] : journal.settings(code_settings)) {
+        const std::string key = name.substr(std::string(code_settings).size());
+        if (live_keys.contains(key)) needed.insert(sha256);
+        if (!known_keys.contains(key)) out.settings.push_back(name);
+    }
+    for (const std::string prefix : other_prefixes)
+        for (const auto& [name, value] : journal.settings(prefix))
+            if (!known_keys.contains(name.substr(prefix.size()))) out.settings.push_back(name);
+    std::error_code none;
+    for (const auto& [name, value] : journal.settings(blob_prefix))
+        if (!fs::exists(blobs + blob_of(name), none)) out.settings.push_back(name);
+    for (fs::directory_iterator at(blobs, none), end; !none && at != end; at.increment(none))
+        if (!needed.contains(at->path().filename()) && age_ms(at->path()) >= out.oldest_ms)
+            out.blobs.push_back(at->path().filename());
+    return out;
+}
+
+// What came while it was looked for is needed: settings and blobs of submissions since, a blob that was sent again.
+void Blobs::keep_what_came(Unneeded& found) const {
+    std::set<std::string> keys, named;
+    for (const auto& [id, run] : view_.cluster.runs) {
+        keys.insert(run.submit_key);
+        if (terminal(run.state) || id <= found.newest) continue;
+        named.insert(submissions_.code(run.submit_key));
+        add_hashes(run.job_json, named);
+    }
+    std::error_code none;
+    std::erase_if(found.settings, [&](const std::string& name) {
+        if (name.starts_with(blob_prefix)) return fs::exists(blob_path(options_, blob_of(name)), none);
+        return keys.contains(name.substr(name.find('/') + 1));
+    });
+    std::erase_if(found.blobs, [&](const std::string& sha256) { return named.contains(sha256); });
+}
+
+void Blobs::remove_unneeded(Unneeded found) {
+    keep_what_came(found);
+    for (const std::string& gone : found.settings) submissions_.forget_setting(gone);
+    events_.behind_commits([&journal = journal_, settings = std::move(found.settings)] {
+        if (auto erased = journal.erase_settings(settings); !erased)
+            std::fprintf(stderr, "rtrain head: settings of removed runs stay: %s\n", erased.error().message.c_str());
+    });
+    const auto remove = [blobs = blob_path(options_, ""), found = std::move(found)] {
+        for (const std::string& sha256 : found.blobs) {
+            std::error_code failed;
+            if (age_ms(blobs + sha256) < found.oldest_ms) continue;  // asked for meanwhile
+            if (!fs::remove(blobs + sha256, failed) || failed)
+                std::fprintf(stderr, "rtrain head: %s stays: %s\n", (blobs + sha256).c_str(), failed.message().c_str());
+        }
+    };
+    loop_.offload(remove, [] {});
+}
+
+std::string blob_setting(const std::string& sha256, const std::string& user) {
+    return blob_prefix + sha256 + "/" + user;
+}
+
+Status Blobs::recall_users() {
+    constexpr const char* done_key = "blob_users_known";
+    if (journal_.setting(done_key)) return Done{};
+    state::Batch batch;
+    batch.settings[done_key] = "1";
+    for (const auto& [id, run] : view_.cluster.runs) {
+        std::set<std::string> named{submissions_.code(run.submit_key)};
+        add_hashes(run.job_json, named);
+        add_values(values_directory(options_, id), named);
+        std::error_code none;
+        for (const std::string& sha256 : named)
+            if (sha256.size() == hash_length && fs::exists(blob_path(options_, sha256), none))
+                batch.settings[blob_setting(sha256, run.user)] = "1";
+    }
+    return journal_.commit(batch);
+}
+
+void Blobs::let_use(const std::string& job_json, const std::string& code_sha256, const std::string& user) {
+    std::set<std::string> named{code_sha256};
+    add_hashes(job_json, named);
+    Aside aside;
+    std::error_code none;
+    for (const std::string& sha256 : named)
+        if (sha256.size() == hash_length && fs::exists(blob_path(options_, sha256), none))
+            aside.settings[blob_setting(sha256, user)] = "1";
+    if (!aside.settings.empty()) events_.save(std::move(aside));
+}
+
+void Blobs::collect() {
+    std::vector<Naming> runs;
+    for (const auto& [id, run] : view_.cluster.runs)
+        runs.push_back({.submit_key = run.submit_key,
+                        .job_json = run.job_json,
+                        .values = values_directory(options_, id),
+                        .live = !terminal(run.state),
+                        .age_ms = (view_.clock.now() - run.submitted).ms});
+    loop_.offload(
+        [runs = std::move(runs), &journal = journal_, blobs = blob_path(options_, "")] {
+            return unneeded(runs, journal, blobs);
+        },
+        [](const Error& error) {
+            std::fprintf(stderr, "rtrain head: blobs stay: %s\n", error.message.c_str());
+            return Unneeded{};
+        },
+        [this, newest = view_.cluster.runs.empty() ? RunId{} : view_.cluster.runs.rbegin()->first](Unneeded found) {
+            found.newest = newest;
+            remove_unneeded(std::move(found));
+        });
+}
+
+}  // namespace rtrain::head

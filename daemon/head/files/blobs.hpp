@@ -1,0 +1,44 @@
+// Blobs (code archives, what drivers hand to their workers): who may use them, and which nobody needs any more.
+// A run that has ended keeps its code beside its checkpoints, so the head's copy of it serves only runs that may still
+// start an attempt; other blobs are kept as long as a run that names them is known here. Settings of runs that are gone
+// go with them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/head/files/submissions.hpp"
+
+namespace rtrain::head {
+
+std::string blob_setting(const std::string& sha256, const std::string& user);  // this user has sent that blob
+
+class Blobs {
+  public:
+    Blobs(net::Loop& loop, EventLoop& events, const View& view, const HeadOptions& options,
+          state::SqliteJournal& journal, Submissions& submissions)
+        : loop_(loop), events_(events), view_(view), options_(options), journal_(journal), submissions_(submissions) {}
+
+    // Records the users of blobs from before that was remembered, once in a database: the users whose runs name them.
+    Status recall_users();
+    // An admin's runs may use what others have sent; so may their workers.
+    void let_use(const std::string& job_json, const std::string& code_sha256, const std::string& user);
+    void collect();  // looks for what no run needs, on the pool, and removes it
+
+  private:
+    struct Naming;
+    struct Unneeded;
+    static Unneeded unneeded(const std::vector<Naming>& runs, const state::SqliteJournal& journal,
+                             const std::string& blobs);
+    void keep_what_came(Unneeded& found) const;
+    void remove_unneeded(Unneeded found);
+
+    net::Loop& loop_;
+    EventLoop& events_;
+    const View& view_;
+    const HeadOptions& options_;
+    state::SqliteJournal& journal_;
+    Submissions& submissions_;
+};
+
+}  // namespace rtrain::head

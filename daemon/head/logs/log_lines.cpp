@@ -1,0 +1,178 @@
+// See log_lines.hpp.
+#include "daemon/head/logs/log_lines.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <deque>
+#include <iterator>
+#include <memory>
+
+#include "daemon/head/base/json_text.hpp"
+#include "daemon/head/view/records_json.hpp"
+#include "storage/spec/limits.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::size_t chunk_bytes = 256 << 10;
+
+Error unreadable(const std::string& name, const std::string& text, const std::string& form) {
+    const std::string shown = text.size() > 100 ? text.substr(0, 100) + "..." : text;
+    return {ErrorCode::usage, name + "=" + shown + " is not understood: " + form, "rtrain logs --help"};
+}
+
+std::string ranges_text() { return "; at most " + std::to_string(spec::ranges_most) + " parts"; }
+
+// Ranks that failed in the attempts meant: the first failure of each, and whoever did not end well by itself.
+NumberRanges failed_ranks(const Cluster& cluster, RunId run, const LogQuestion& question) {
+    NumberRanges out;
+    for (const Attempt* attempt : attempts_of(cluster, run)) {
+        if (question.attempts && !question.attempts->contains(attempt->id.number)) continue;
+        if (attempt->first_failure) out.add(attempt->first_failure->value, attempt->first_failure->value);
+        for (std::uint32_t rank = 0; rank < attempt->workers.size(); ++rank) {
+            const auto& exit = attempt->workers[rank].exit;
+            if (exit && !exit->success() && !exit->stopped_by_us) out.add(rank, rank);
+        }
+    }
+    return out;
+}
+
+// One file as a queue of lines for the merge.
+class Source {
+  public:
+    explicit Source(const LogFile& file) : file_(file), times_(read_times(file.path)) { fill(); }
+    bool empty() const { return lines_.empty(); }
+    const LogName& name() const { return file_.name; }
+    const ReadLine& front() const { return lines_.front(); }
+    std::int64_t time() const { return times_.at(lines_.front().offset); }
+    void pop() {
+        lines_.pop_front();
+        if (lines_.empty()) fill();
+    }
+
+  private:
+    void fill() {
+        for (ReadLine& line : read_lines(file_.path, offset_, chunk_bytes, Unfinished::take))
+            lines_.push_back(std::move(line));
+    }
+    LogFile file_;
+    LogTimes times_;
+    std::uint64_t offset_ = 0;
+    std::deque<ReadLine> lines_;
+};
+
+// Calls `each` with every line, by time; ties by attempt, rank and stream.
+template <class Each>
+void merge(const std::vector<LogFile>& files, const LogQuestion& question, const Each& each) {
+    std::vector<std::unique_ptr<Source>> sources;
+    for (const LogFile& file : files)
+        if (means(question, file.name)) sources.push_back(std::make_unique<Source>(file));
+    while (true) {
+        Source* first = nullptr;
+        for (const auto& one : sources)
+            if (!one->empty() && (!first || one->time() < first->time())) first = one.get();
+        if (!first) return;
+        if (first->time() >= question.since_wall_ms) each(line_json(first->name(), first->time(), first->front().text));
+        first->pop();
+    }
+}
+
+}  // namespace
+
+Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWords& words, std::int64_t now_wall_ms) {
+    LogQuestion out;
+    const auto attempts = attempts_of(cluster, run);
+    if (words.attempt.empty()) {  // the newest
+        out.attempts.emplace();
+        if (!attempts.empty()) out.attempts->add(attempts.back()->id.number, attempts.back()->id.number);
+    } else if (words.attempt != "all") {
+        out.attempts = number_list(words.attempt);
+        if (!out.attempts)
+            return unreadable("attempt", words.attempt, "a number, a list such as 1,3-5, or all" + ranges_text());
+    }
+    if (words.rank == "failed") {
+        out.ranks = failed_ranks(cluster, run, out);
+    } else if (!words.rank.empty() && words.rank != "all") {
+        out.ranks = number_list(words.rank);
+        if (!out.ranks) return unreadable("rank", words.rank, "a list such as 0,3-5, failed, or all" + ranges_text());
+    }
+    if (!words.stream.empty())
+        for (const std::string& one : split(words.stream)) {
+            if (one != "out" && one != "err" && one != "setup")
+                return unreadable("stream", words.stream, "out, err, setup");
+            out.streams.insert(one);
+        }
+    std::uint64_t value = 0;
+    if (!words.since_ms.empty()) {
+        if (!to_number(words.since_ms, value)) return unreadable("since_ms", words.since_ms, "milliseconds before now");
+        out.since_wall_ms =
+            now_wall_ms - static_cast<std::int64_t>(std::min(value, static_cast<std::uint64_t>(now_wall_ms)));
+    }
+    if (!words.tail.empty()) {
+        if (!to_number(words.tail, value)) return unreadable("tail", words.tail, "a number of lines");
+        out.tail = value;
+    }
+    return out;
+}
+
+bool means(const LogQuestion& question, const LogName& name) {
+    return (!question.ranks || question.ranks->contains(name.rank)) &&
+           (!question.attempts || question.attempts->contains(name.attempt)) &&
+           (question.streams.empty() || question.streams.contains(name.stream));
+}
+
+std::string line_json(const LogName& name, std::int64_t wall_ms, const std::string& line) {
+    return text_of({{"attempt", name.attempt},
+                    {"rank", name.rank},
+                    {"stream", name.stream},
+                    {"time", wall_json(wall_ms)},
+                    {"line", line}});
+}
+
+Status write_lines(const std::vector<LogFile>& files, const LogQuestion& question, const std::string& to_file) {
+    std::FILE* out = std::fopen(to_file.c_str(), "we");
+    if (!out) return Error{ErrorCode::io, "creating " + to_file + " failed", "check the head's disk"};
+    std::deque<std::string> last;
+    bool written = true;
+    const auto put = [&](const std::string& text) {
+        written = std::fputs(text.c_str(), out) >= 0 && std::fputc('\n', out) >= 0 && written;
+    };
+    merge(files, question, [&](std::string text) {
+        if (!question.tail) return put(text);
+        last.push_back(std::move(text));
+        if (last.size() > *question.tail) last.pop_front();
+    });
+    for (const std::string& text : last) put(text);
+    if (std::fclose(out) != 0 || !written)
+        return Error{ErrorCode::full, "writing " + to_file + " failed", "make room on the head's disk"};
+    return Done{};
+}
+
+std::vector<ReadLine> read_lines(const std::string& path, std::uint64_t& offset, std::size_t bytes_at_most,
+                                 Unfinished last) {
+    std::vector<ReadLine> out;
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return out;
+    std::string bytes(bytes_at_most, '\0');
+    const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    ::close(descriptor);
+    if (got <= 0) return out;
+    bytes.resize(static_cast<std::size_t>(got));
+    std::size_t begin = 0;
+    for (std::size_t end; (end = bytes.find('\n', begin)) != std::string::npos; begin = end + 1)
+        out.push_back({offset + begin, bytes.substr(begin, end - begin)});
+    const bool full = bytes.size() == bytes_at_most;
+    const bool at_end = !full && last == Unfinished::take;
+    if (begin < bytes.size() && (at_end || (full && begin == 0))) {
+        out.push_back({offset + begin, bytes.substr(begin)});
+        begin = bytes.size();
+    }
+    offset += begin;
+    return out;
+}
+
+}  // namespace rtrain::head

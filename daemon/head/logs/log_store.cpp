@@ -1,0 +1,173 @@
+// See log_store.hpp. The index is a row of fixed records (offset, wall time); one with offset ~0 says "complete".
+#include "daemon/head/logs/log_store.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "storage/base/descriptor.hpp"
+
+namespace rtrain::head {
+namespace {
+
+namespace fs = std::filesystem;
+using storage::Descriptor;
+constexpr std::uint64_t complete_mark = ~0ull;
+
+Descriptor opened(const std::string& path, int flags) {
+    return Descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0640));
+}
+
+Error failed(const std::string& doing, const std::string& path) {
+    const ErrorCode code = errno == ENOSPC || errno == EDQUOT ? ErrorCode::full : ErrorCode::io;
+    return {code, doing + " " + path + ": " + std::strerror(errno), "check the disk of the head's data directory"};
+}
+
+std::string index_of(const std::string& log_path) { return log_path + ".times"; }
+
+Status append(const std::string& path, const char* bytes, std::size_t size, std::uint64_t offset) {
+    const Descriptor file = opened(path, O_WRONLY | O_CREAT);
+    if (!file.open()) return failed("opening", path);
+    for (std::size_t done = 0; done < size;) {
+        const ssize_t wrote = ::pwrite(file.number(), bytes + done, size - done, static_cast<off_t>(offset + done));
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return failed("writing", path);
+        done += static_cast<std::size_t>(wrote);
+    }
+    return Done{};
+}
+
+std::uint64_t size_of(const std::string& path) {
+    struct stat found{};
+    return ::stat(path.c_str(), &found) == 0 ? static_cast<std::uint64_t>(found.st_size) : 0;
+}
+
+Status mark(const std::string& log_path, LogTimes::Mark at) {
+    const std::string path = index_of(log_path);
+    const std::uint64_t whole = size_of(path) / sizeof at * sizeof at;  // a torn record of a crash is overwritten
+    return append(path, reinterpret_cast<const char*>(&at), sizeof at, whole);
+}
+
+bool is_complete(const std::string& log_path) {
+    const std::string path = index_of(log_path);
+    LogTimes::Mark last;
+    const std::uint64_t size = size_of(path);
+    const Descriptor file = opened(path, O_RDONLY);
+    if (!file.open() || size < sizeof last) return false;
+    const auto at = static_cast<off_t>(size / sizeof last * sizeof last - sizeof last);
+    return ::pread(file.number(), &last, sizeof last, at) == sizeof last && last.offset == complete_mark;
+}
+
+// "attempt-000002" and "rank-00000.out" back into numbers; false: some other file.
+bool parse(const fs::path& path, LogName& name) {
+    const std::string directory = path.parent_path().filename(), file = path.filename();
+    unsigned attempt = 0, rank = 0;
+    char stream[16] = {};
+    if (std::sscanf(directory.c_str(), "attempt-%u", &attempt) != 1) return false;
+    if (std::sscanf(file.c_str(), "rank-%u.%15[a-z]", &rank, stream) != 2) return false;
+    name.attempt = attempt;
+    name.rank = rank;
+    name.stream = stream;
+    return path.extension() != ".times";
+}
+
+}  // namespace
+
+std::uint64_t free_bytes(const std::string& directory) {
+    struct statvfs disk{};
+    if (::statvfs(directory.c_str(), &disk) != 0) return std::numeric_limits<std::uint64_t>::max();
+    return static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+}
+
+bool LogStore::waits_for_room() {
+    waits_ = free_(directory_) < (waits_ ? reserve_ + reserve_ / 4 : reserve_);
+    return waits_;
+}
+
+std::string LogStore::path_of(const LogName& name) const {
+    char text[96];
+    std::snprintf(text, sizeof text, "/%llu/attempt-%06u/rank-%05u.%s", static_cast<unsigned long long>(name.run.value),
+                  name.attempt, name.rank, name.stream.c_str());
+    return directory_ + text;
+}
+
+Result<std::uint64_t> LogStore::take(const Piece& piece) {
+    const std::string& stream = piece.name.stream;
+    if (stream != "out" && stream != "err" && stream != "setup")
+        return Error{ErrorCode::invalid, "log stream '" + stream + "' is not one of out, err, setup", ""};
+    const std::string path = path_of(piece.name);
+    const std::uint64_t have = size_of(path);
+    if (piece.offset > have) return have;
+    const std::uint64_t known = have - piece.offset;
+    if (known > piece.bytes.size() || (known == piece.bytes.size() && !piece.last)) return have;
+    if (waits_for_room())
+        return Error{ErrorCode::full,
+                     "less than " + std::to_string(reserve_ >> 20) + " MiB would be free in " + directory_,
+                     "make room on the disk of the head's data directory"};
+    std::error_code failed_to;
+    fs::create_directories(fs::path(path).parent_path(), failed_to);
+    if (auto done = append(path, piece.bytes.data() + known, piece.bytes.size() - known, have); !done) {
+        fs::resize_file(path, have, failed_to);
+        return done.error();
+    }
+    if (known < piece.bytes.size())
+        if (auto done = mark(path, {have, piece.wall_ms}); !done) return done.error();
+    if (piece.last && !is_complete(path))
+        if (auto done = mark(path, {complete_mark, piece.wall_ms}); !done) return done.error();
+    return piece.offset + piece.bytes.size();
+}
+
+std::vector<LogFile> log_files(const std::string& directory, RunId run) {
+    std::vector<LogFile> out;
+    std::error_code none;
+    const fs::path root = directory + "/" + std::to_string(run.value);
+    for (fs::recursive_directory_iterator at(root, none), end; !none && at != end; at.increment(none)) {
+        LogFile file{.name = {.run = run, .attempt = 0, .rank = 0, .stream = ""}, .path = at->path(), .bytes = 0};
+        if (!at->is_regular_file(none) || !parse(at->path(), file.name)) continue;
+        file.bytes = size_of(file.path);
+        file.complete = is_complete(file.path);
+        out.push_back(std::move(file));
+    }
+    std::sort(out.begin(), out.end(), [](const LogFile& a, const LogFile& b) { return a.name < b.name; });
+    return out;
+}
+
+void forget_logs(const std::string& directory, RunId run) {
+    std::error_code ignored;  // what cannot be removed now is removed with the data directory
+    fs::remove_all(directory + "/" + std::to_string(run.value), ignored);
+}
+
+Status sync_logs(const std::string& directory) {
+    const Descriptor root = opened(directory, O_RDONLY | O_DIRECTORY);
+    if (!root.open()) return failed("opening", directory);
+    if (::syncfs(root.number()) != 0) return failed("syncing", directory);
+    return Done{};
+}
+
+LogTimes read_times(const std::string& log_path) {
+    LogTimes times;
+    const std::string path = index_of(log_path);
+    const Descriptor file = opened(path, O_RDONLY);
+    if (!file.open()) return times;
+    times.marks.resize(size_of(path) / sizeof(LogTimes::Mark));
+    const auto bytes = static_cast<ssize_t>(times.marks.size() * sizeof(LogTimes::Mark));
+    if (::pread(file.number(), times.marks.data(), static_cast<std::size_t>(bytes), 0) != bytes) times.marks.clear();
+    std::erase_if(times.marks, [](const LogTimes::Mark& one) { return one.offset == complete_mark; });
+    return times;
+}
+
+std::int64_t LogTimes::at(std::uint64_t offset) const {
+    const auto after = std::upper_bound(marks.begin(), marks.end(), offset,
+                                        [](std::uint64_t value, const Mark& one) { return value < one.offset; });
+    return after == marks.begin() ? 0 : std::prev(after)->wall_ms;
+}
+
+}  // namespace rtrain::head

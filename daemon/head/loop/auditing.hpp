@@ -1,0 +1,30 @@
+// The audit row of the request that is answered just now: it goes into the transaction of what the request changes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "daemon/head/loop/event_loop.hpp"
+
+namespace rtrain::head {
+
+using AuditDraft = std::shared_ptr<std::optional<state::AuditRow>>;  // null: nothing is changed; empty: it was saved
+
+// What a request takes, or saves before it is answered, has the request's row in its transaction while one of these is
+// there. With an empty draft: what is taken beside the change itself has none.
+class Auditing {
+  public:
+    Auditing(EventLoop& events, const AuditDraft& draft)
+        : events_(events), before_(std::exchange(events.auditing, draft.get())), draft_(draft) {}
+    ~Auditing() { events_.auditing = before_; }
+    Auditing(const Auditing&) = delete;
+    Auditing& operator=(const Auditing&) = delete;
+
+  private:
+    EventLoop& events_;
+    std::optional<state::AuditRow>* before_;
+    AuditDraft draft_;
+};
+
+}  // namespace rtrain::head

@@ -1,0 +1,74 @@
+// What is decided and not yet durable, as batches in the order of the decisions: one at the writer, full ones behind
+// it, and the newest, which takes what is decided now. A batch becomes one transaction.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "daemon/head/loop/pending.hpp"
+
+namespace rtrain::head {
+
+class CommitQueue {
+  public:
+    // A batch that has so many rows to write takes no further turn, so that who waits for its first waits for few
+    // behind it, however much comes while a commit is under way. A row costs some 5 us: a full batch is near 10 ms of
+    // writing, beside which its fsync counts little. A single turn, which is what one message brought, stays whole.
+    static constexpr std::size_t rows_at_most = 2'000;
+
+    // Adds to a batch that is closed what belongs to its turns and lies elsewhere: numbers of news, metrics, ...
+    using Collect = std::function<void(Pending&)>;
+
+    Pending& newest() { return newest_; }
+    bool full(std::size_t rows_elsewhere) const { return newest_.rows + rows_elsewhere >= rows_at_most; }
+    void close(const Collect& collect) {
+        collect(newest_);
+        closed_.push_back(std::make_unique<Pending>(std::exchange(newest_, {})));
+    }
+
+    // The next one for the writer; none: one is there, or nothing wants to be durable.
+    Pending* begin(const Collect& collect) {
+        if (under_way_ || !wanted()) return nullptr;
+        if (closed_.empty()) close(collect);
+        under_way_ = std::move(closed_.front());
+        closed_.pop_front();
+        return under_way_.get();
+    }
+    std::unique_ptr<Pending> end() { return std::move(under_way_); }  // it is durable, or has failed
+
+    const Pending& now_written() const { return *under_way_; }
+    template <class Work>
+    void each(const Work& work) {
+        if (under_way_) work(*under_way_);
+        for (const auto& one : closed_) work(*one);
+        work(newest_);
+    }
+
+    bool wanted() const { return !closed_.empty() || newest_.wanted(); }
+    bool under_way() const { return under_way_ != nullptr; }
+    // The batch behind which all that was decided by now is durable; none: it is.
+    Pending* last_decided() {
+        if (!newest_.turns.empty()) return &newest_;
+        return closed_.empty() ? under_way_.get() : closed_.back().get();
+    }
+    bool about(RunId run) const {
+        for (const auto& one : closed_)
+            if (one->about(run)) return true;
+        return newest_.about(run) || (under_way_ && under_way_->about(run));
+    }
+    void give_up() {
+        newest_ = {};
+        closed_.clear();
+        under_way_.reset();
+    }
+
+  private:
+    std::unique_ptr<Pending> under_way_;
+    std::deque<std::unique_ptr<Pending>> closed_;
+    Pending newest_;
+};
+
+}  // namespace rtrain::head

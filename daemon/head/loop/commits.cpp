@@ -1,0 +1,106 @@
+// Commits of what was decided, and what waits for these. See event_loop.hpp for the picture.
+#include <cstdio>
+#include <utility>
+
+#include "daemon/head/loop/event_loop.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t room_again_ms = 1'000;  // so often a full disk is tried again
+
+}  // namespace
+
+// What news meant (events, notices, metrics) and their numbers become durable together, or not at all: after a crash
+// the agent sends again exactly what was not. So nothing may wait to be decided here.
+void EventLoop::collect(Pending& batch) {
+    RTRAIN_CHECK(waiting_.empty(), "a batch is closed with undecided events");
+    steps_.collect(batch);
+}
+
+void EventLoop::begin_commit() {
+    if (*failure_) return;
+    const Pending* next = queue_.begin([this](Pending& batch) { collect(batch); });
+    if (!next) return;
+    next->writes() ? write() : committed(Done{});
+}
+
+void EventLoop::write() {
+    auto outcome = std::make_shared<std::promise<Status>>();
+    outcome_ = outcome->get_future();
+    writer_.add([this, outcome, &batch = queue_.now_written().batch, number = ++commits_] {
+        const std::int64_t begun_us = monotonic_us();
+        Status status = journal_.commit(batch);
+        metrics_.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
+        outcome->set_value(std::move(status));
+        loop_.post([this, number] {  // else somebody has waited for it
+            if (queue_.under_way() && commits_ == number && outcome_.valid()) committed(outcome_.get());
+        });
+    });
+}
+
+void EventLoop::committed(const Status& status) {
+    if (!status && status.error().code == ErrorCode::full) return wait_for_room(status.error());
+    const std::unique_ptr<Pending> done = queue_.end();
+    if (!status) return fail(status.error());
+    if (*no_room_) std::fprintf(stderr, "rtrain head: there is room again; what waited for it is written\n");
+    no_room_->reset();
+    steps_.saved(*done);
+    hand_over(std::move(*done));
+    if (!waiting_.empty() || queue_.wanted()) turn();  // the disk does not wait for what is performed
+    perform_some();
+}
+
+// What was decided stays in its order and is tried again; nothing of it is performed before it is written. Who asked
+// for a change is told so (requests/timed.cpp, Unanswered); who only asked what is, gets the answer.
+void EventLoop::wait_for_room(const Error& why) {
+    if (!*no_room_)
+        std::fprintf(stderr, "rtrain head: %s; no change is taken until there is room\n", why.message.c_str());
+    *no_room_ = why;
+    queue_.each([](Pending& one) {
+        for (Pending::Decided& decided : one.turns)
+            for (Answer& answer : decided.answers) answer = {};
+        for (Aside& aside : one.asides) aside.done = {};
+        for (const auto& tell : std::exchange(one.told, {})) tell();
+    });
+    loop_.after(room_again_ms, [this] {
+        if (queue_.under_way() && !outcome_.valid() && !*failure_) write();
+    });
+}
+
+void EventLoop::once_durable(std::function<void()> task) {
+    Pending* last = *no_room_ ? nullptr : queue_.last_decided();
+    if (last) return last->told.push_back(std::move(task));
+    task();
+}
+
+bool EventLoop::ended_for_good(const Run& run) const { return terminal(run.state) && !queue_.about(run.id); }
+
+void EventLoop::settle() noexcept {
+    queue_.newest().then.emplace_back([] {});
+    turn();
+    while (queue_.under_way() && !*failure_ && outcome_.valid()) committed(outcome_.get());
+    while (!durable_.empty()) perform_some();
+}
+
+void EventLoop::give_up_waiting() {
+    waiting_.clear();
+    if (queue_.under_way() && outcome_.valid()) outcome_.wait();
+    queue_.give_up();
+}
+
+void EventLoop::fail(Error error) {
+    if (!*failure_) *failure_ = std::move(error);
+    loop_.stop();
+}
+
+Status EventLoop::finish() {
+    if (!*failure_) acknowledge();
+    settle();
+    if (!*failure_ && queue_.under_way()) *failure_ = *no_room_;
+    if (!*failure_) return Done{};
+    give_up_waiting();
+    return **failure_;
+}
+
+}  // namespace rtrain::head

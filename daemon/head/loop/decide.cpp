@@ -1,0 +1,74 @@
+// A turn: what has come is decided, in order, and its commit begins. See event_loop.hpp for the picture.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/head/loop/event_loop.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t wake_pause_ms = 5;  // a wake that did not move its own time comes no oftener
+
+// A debug build holds the state, and what is derived from it, against a recount after every event: it looks at
+// everything.
+void recount([[maybe_unused]] const Cluster& cluster) {
+#ifndef NDEBUG
+    const auto broken = invariants(cluster);
+    RTRAIN_CHECK(broken.empty(), broken.front());
+#endif
+}
+
+}  // namespace
+
+void EventLoop::turn() {
+    turn_posted_ = false;
+    if (*failure_) return;
+    decide_waiting();
+    if (full()) queue_.close([this](Pending& batch) { collect(batch); });
+    begin_commit();
+}
+
+// What has come by now is decided in order.
+void EventLoop::decide_waiting() {
+    if (waiting_.empty()) return;
+    std::vector<Waiting> inputs = std::exchange(waiting_, {});
+    std::vector<Event> events;
+    for (Waiting& one : inputs) events.push_back(std::move(one.event));
+
+    const std::int64_t begun_us = monotonic_us();
+    const auto check = [this] { recount(cluster_); };
+    Pending::Decided decided{
+        .turn = decide_turn(cluster_, clock_.now(), wall_ms(), events, check), .orders = {}, .answers = {}};
+    const std::int64_t decided_us = monotonic_us();
+    metrics_.scheduled(static_cast<double>(decided_us - begun_us) / 1e6);
+    for (const Waiting& one : inputs) metrics_.decided(static_cast<double>(decided_us - one.came_us) / 1e6);
+    steps_.decided(decided.turn);
+    for (const Decision& decision : decided.turn.decisions)
+        for (auto& order : steps_.orders(decision.act)) decided.orders.push_back(std::move(order));
+    for (Waiting& one : inputs) decided.answers.push_back(std::move(one.answer));
+    for (std::size_t i = 0; i < inputs.size(); ++i) add_audit(std::move(inputs[i].audit), decided.turn.decisions[i]);
+    queue_.newest().add(std::move(decided));
+    wake();
+}
+
+// Adds the audit row to the transaction of the change: the newest batch takes both within one turn. A refused event
+// changed nothing and has no row.
+void EventLoop::add_audit(std::optional<state::AuditRow> row, const Decision& decision) {
+    if (!row || decision.refused) return;
+    if (decision.created) row->run = run_id_text(cluster_.meta.cluster_id, *decision.created);
+    queue_.newest().add(std::move(row));
+}
+
+void EventLoop::wake() {
+    if (wake_timer_) loop_.cancel(*wake_timer_);
+    wake_timer_.reset();
+    const auto due = next_wake(cluster_);
+    if (!due) return;
+    const std::int64_t delay = std::max((*due - clock_.now()).ms, wake_pause_ms);
+    wake_timer_ = loop_.after(delay, [this] {
+        wake_timer_.reset();
+        take(TimePassed{});
+    });
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,45 @@
+// What is durable is performed, in order and in slices: orders to nodes, then answers. See event_loop.hpp for the
+// picture.
+#include <memory>
+#include <utility>
+
+#include "daemon/head/loop/event_loop.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t slice_us = 1'000;  // what is durable is performed for so long, before others have their turn
+
+}  // namespace
+
+void EventLoop::hand_over(Pending durable) {
+    for (Aside& aside : durable.asides)
+        if (aside.done) durable_.push_back(std::move(aside.done));
+    for (Pending::Decided& one : durable.turns) {
+        for (auto& order : one.orders) durable_.push_back(std::move(order));
+        const auto turn = std::make_shared<const Turn>(std::move(one.turn));
+        durable_.emplace_back([this, turn] { steps_.performed(*turn); });
+        for (std::size_t i = 0; i < one.answers.size(); ++i)
+            if (one.answers[i])
+                durable_.emplace_back([turn, i, answer = std::move(one.answers[i])] { answer(turn->decisions[i]); });
+    }
+    for (auto& task : durable.told) durable_.push_back(std::move(task));
+    for (auto& task : durable.then) durable_.push_back(std::move(task));
+}
+
+void EventLoop::perform_some() {
+    const std::int64_t until_us = monotonic_us() + slice_us;
+    while (!durable_.empty()) {
+        const Task task = std::move(durable_.front());
+        durable_.pop_front();
+        task();
+        if (monotonic_us() >= until_us) break;
+    }
+    if (durable_.empty() || std::exchange(perform_posted_, true)) return;
+    loop_.post([this] {
+        perform_posted_ = false;
+        perform_some();
+    });
+}
+
+}  // namespace rtrain::head

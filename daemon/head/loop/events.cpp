@@ -1,0 +1,58 @@
+// The way in: events, what is saved beside them, and the turn that they ask for. See event_loop.hpp for the picture.
+#include <utility>
+
+#include "daemon/head/loop/event_loop.hpp"
+#include "daemon/net/loop/posted.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t acknowledge_pause_ms = 50;  // news that come within this share one write
+
+}  // namespace
+
+EventLoop::EventLoop(net::Loop& loop, state::SqliteJournal& journal, const Clock& clock, metrics::Metrics& metrics)
+    : loop_(loop), journal_(journal), clock_(clock), metrics_(metrics), cluster_(journal.opened()) {}
+
+void EventLoop::take(Event event, Answer answer) {
+    const std::int64_t posted_us = net::posted_us();
+    waiting_.push_back(
+        {std::move(event), std::move(answer), posted_us == 0 ? monotonic_us() : posted_us, taken_audit()});
+    post_turn();
+}
+
+void EventLoop::save(Aside aside) {
+    Pending& next = queue_.newest();
+    for (const auto& [key, value] : aside.settings) next.batch.settings[key] = value;
+    for (const state::TokenRow& token : aside.tokens) next.batch.tokens.push_back(token);
+    if (aside.done) next.add(taken_audit());  // else it goes with an event, whose row that is
+    next.rows += aside.settings.size() + aside.tokens.size();
+    next.asides.push_back(std::move(aside));
+    post_turn();
+}
+
+std::optional<state::AuditRow> EventLoop::taken_audit() {
+    return auditing ? std::exchange(*auditing, std::nullopt) : std::nullopt;
+}
+
+void EventLoop::post_turn() {
+    if (std::exchange(turn_posted_, true)) return;
+    loop_.next([this] { turn(); });
+}
+
+void EventLoop::turn_when_full() {
+    if (full()) post_turn();
+}
+
+void EventLoop::later_acknowledge() {
+    if (std::exchange(acknowledging_, true)) return;
+    loop_.after(acknowledge_pause_ms, [this] { acknowledge(); });
+}
+
+void EventLoop::acknowledge() {
+    acknowledging_ = false;
+    queue_.newest().then.emplace_back([this] { steps_.acknowledge(); });
+    turn();  // what is acknowledged must have been decided
+}
+
+}  // namespace rtrain::head

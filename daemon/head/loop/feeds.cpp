@@ -1,0 +1,106 @@
+// See feeds.hpp.
+#include "daemon/head/loop/feeds.hpp"
+
+#include <cstdio>
+#include <utility>
+
+#include "storage/state/journal.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t pause_ms = 30;           // news within this time are written together
+constexpr std::int64_t watch_ms = 500;          // so long a revoked token's stream goes on at most
+constexpr std::int64_t keep_alive_ms = 20'000;  // a comment, so that no proxy takes silence for death
+
+}  // namespace
+
+void Feeds::add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted) {
+    auto follower = std::make_shared<Follower>(Follower{std::move(stream), std::move(pump), std::move(permitted)});
+    follower->stream->on_closed([this, weak = std::weak_ptr(follower)] {
+        if (auto one = weak.lock()) one->gone = true;
+        poke();
+    });
+    followers_.push_back(std::move(follower));
+    if (!keeping_) {
+        keeping_ = true;
+        loop_.after(keep_alive_ms, [this] { keep_alive(); });
+    }
+    if (!std::exchange(watching_, true)) loop_.after(watch_ms, [this] { watch(); });
+    poke();
+}
+
+void Feeds::watch() {
+    watching_ = !followers_.empty();
+    if (!watching_) return;
+    for (const auto& one : followers_)
+        if (!one->gone && !one->permitted()) poke();  // the pump is not asked any more: the stream ends
+    loop_.after(watch_ms, [this] { watch(); });
+}
+
+void Feeds::poke() {
+    ++news_;
+    pump_soon();
+}
+
+void Feeds::pump_soon() {
+    if (poked_ || followers_.empty()) return;
+    poked_ = true;
+    loop_.after(pause_ms, [this] { pump_all(); });
+}
+
+void Feeds::pump_all() {
+    poked_ = false;
+    bool more = false;
+    for (auto at = followers_.begin(); at != followers_.end();) {
+        const std::shared_ptr<Follower> one = *at;  // a pump may add or close others
+        const bool permitted = one->permitted();
+        const bool pumps = permitted && !one->gone && !one->ended;
+        const Pumped pumped = pumps ? guarded_pump(*one) : Pumped::ended;
+        if (pumped == Pumped::again) more = true;
+        if (pumps && pumped == Pumped::ended && !one->gone) {  // what waits may still have to be cut
+            one->ended = true;
+            one->stream->close();
+        }
+        if (permitted && !one->gone) {
+            ++at;
+            continue;
+        }
+        if (!one->gone) one->stream->cut();
+        at = followers_.erase(at);
+    }
+    if (more) pump_soon();
+}
+
+// What cannot be read ends this stream; its reader may come back and go on where it was.
+Feeds::Pumped Feeds::guarded_pump(Follower& one) {
+    try {
+        return one.pump(*one.stream);
+    } catch (const state::ReadFailed& failed) {
+        std::fprintf(stderr, "rtrain head: a stream ends: %s\n", failed.error.message.c_str());
+        return Pumped::ended;
+    }
+}
+
+void Feeds::keep_alive() {
+    keeping_ = !followers_.empty();
+    if (!keeping_) return;
+    for (const auto& one : followers_)
+        if (!one->gone && !one->ended && !one->stream->write(": still here\n\n")) one->gone = true;
+    loop_.after(keep_alive_ms, [this] { keep_alive(); });
+}
+
+void Feeds::close_all() {
+    for (const auto& one : followers_)
+        if (!one->gone) one->stream->close();
+    followers_.clear();
+}
+
+std::string sse(const std::string& data, const std::string& id, const std::string& event) {
+    std::string out;
+    if (!event.empty()) out += "event: " + event + "\n";
+    if (!id.empty()) out += "id: " + id + "\n";
+    return out + "data: " + data + "\n\n";
+}
+
+}  // namespace rtrain::head

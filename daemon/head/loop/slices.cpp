@@ -1,0 +1,18 @@
+// See slices.hpp.
+#include "daemon/head/loop/slices.hpp"
+
+#include <utility>
+
+#include "daemon/head/base/clock.hpp"
+
+namespace rtrain::head {
+
+void in_slices(net::Loop& loop, std::function<bool()> step) {
+    constexpr std::int64_t slice_us = 2'000;
+    const std::int64_t until_us = monotonic_us() + slice_us;
+    while (step())
+        if (monotonic_us() >= until_us)
+            return loop.post([&loop, step = std::move(step)]() mutable { in_slices(loop, std::move(step)); });
+}
+
+}  // namespace rtrain::head

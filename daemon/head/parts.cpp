@@ -1,0 +1,213 @@
+// See parts.hpp.
+#include "daemon/head/parts.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include "daemon/head/access/dropped_tokens.hpp"
+#include "daemon/head/loop/auditing.hpp"
+#include "daemon/head/sessions/counting.hpp"
+#include "daemon/security/security.hpp"
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::size_t recalled_at_most = 100;  // runs
+
+}  // namespace
+
+Head::Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity)
+    : options_(std::move(options)),
+      facts_{.started_wall_ms = wall_ms()},
+      journal_(std::move(journal)),
+      identity_(std::move(identity)),
+      clock_(journal_->opened().meta.now),
+      events_(loop_, *journal_, clock_, metrics_),
+      view_{events_.cluster(), clock_, names_, reports_},
+      feeds_(loop_),
+      planner_(events_.cluster(), loop_),
+      logs_(loop_, events_, feeds_, options_,
+            [this](const std::string& node, const protocol::FromHead& message) { sessions_.send(node, message); }),
+      submissions_(options_, view_, events_),
+      blobs_(loop_, events_, view_, options_, *journal_, submissions_),
+      revocations_(loop_, *journal_, tokens_,
+                   [this](std::vector<std::string> serials) { sessions_.revoke(std::move(serials)); }),
+      ownership_(view_, options_, *journal_),
+      news_(events_, view_, reports_, metrics_),
+      sessions_({loop_, events_, view_, options_, metrics_, tokens_, revocations_, news_, logs_}),
+      orders_(loop_, options_, view_, sessions_, submissions_, tokens_),
+      metrics_page_(loop_, view_, sessions_, metrics_),
+      api_({loop_, events_, view_, options_, metrics_, tokens_, first_admin_, ownership_,
+            Parts(options_, facts_, *journal_, identity_, tokens_, revocations_, ownership_, submissions_, blobs_,
+                  part_uploads_, logs_, feeds_, planner_, sessions_, metrics_page_)}) {
+    connect();
+}
+
+void Head::connect() {
+    events_.connect({.decided = [this](const Turn& turn) { follow(turn); },
+                     .orders = [this](const std::vector<Effect>& effects) { return orders_.orders(effects); },
+                     .rows_elsewhere = [this] { return reports_.waiting(); },
+                     .collect = [this](Pending& batch) { collect(batch); },
+                     .saved = [this](const Pending& batch) { saved(batch); },
+                     .performed = [this](const Turn& turn) { after(turn); },
+                     .acknowledge = [this] { sessions_.acknowledge(); }});
+}
+
+// A turn was decided: indexes and copies follow the cluster.
+void Head::follow(const Turn& turn) {
+    for (const Decision& decision : turn.decisions)
+        for (const Record& record : decision.save) {
+            if (const Run* run = std::get_if<Run>(&record)) names_.saw(*run);
+            if (const Attempt* placed = std::get_if<Attempt>(&record); placed && placed->placed_at == turn.now)
+                count_placed(metrics_, events_.cluster(), *placed);
+            if (const EraseRun* gone = std::get_if<EraseRun>(&record)) names_.forget(gone->id);
+        }
+    planner_.saw(turn);
+}
+
+void Head::collect(Pending& batch) {
+    batch.batch.metrics = reports_.to_save();
+    news_.add_numbers(batch);
+    revocations_.add_changes(batch);
+}
+
+void Head::saved(const Pending& batch) {
+    news_.numbers_saved(batch);
+    revocations_.saved(batch);
+    const state::Batch& rows = batch.batch;
+    if (!rows.entries.empty() || !rows.notices.empty() || !rows.metrics.empty()) feeds_.poke();
+}
+
+// The turn is durable and its orders are out: what ends or goes with a run.
+void Head::after(const Turn& turn) {
+    for (const Decision& decision : turn.decisions)
+        for (const Record& record : decision.save) {
+            if (const Run* run = std::get_if<Run>(&record); run && terminal(run->state)) {
+                submissions_.forget_secrets(*run);
+                tokens_.forget_run(run->id);
+                reports_.end(run->id);
+            }
+            if (const EraseRun* gone = std::get_if<EraseRun>(&record)) {
+                reports_.forget(gone->id);
+                logs_.forget(gone->id);
+            }
+        }
+}
+
+Status Head::open() {
+    try {
+        return open_all();
+    } catch (const state::ReadFailed& failed) { return failed.error; }
+}
+
+// What agents' messages, orders and the server's threads ask for is in memory: none of them waits for a read.
+Status Head::open_all() {
+    const Cluster& cluster = events_.cluster();
+    std::string id = journal_->setting("cluster_id").value_or(""),
+                key = journal_->setting("run_token_key").value_or("");
+    if (id.empty()) {
+        id = cluster.meta.cluster_id.empty() ? security::random_hex(8) : cluster.meta.cluster_id;
+        if (auto saved = journal_->save_setting("cluster_id", id); !saved) return saved;
+    }
+    if (key.empty()) {
+        key = security::random_hex(32);
+        if (auto saved = journal_->save_setting("run_token_key", key); !saved) return saved;
+    }
+    if (options_.name.empty()) options_.name = journal_->setting("cluster_name").value_or("");
+    if (options_.name.empty()) options_.name = "rtrain";
+    if (auto saved = journal_->save_setting("cluster_name", options_.name); !saved) return saved;
+    events_.name_cluster(id);
+
+    tokens_.open(journal_->tokens(), key);
+    submissions_.recall(*journal_);
+    constexpr const char* left_prefix = "left/";
+    for (const auto& [setting, value] : journal_->settings(left_prefix))
+        tokens_.set_left(setting.substr(std::string(left_prefix).size()), value == "1");
+    if (auto taken = take_dropped_tokens(options_.data_dir, *journal_, tokens_); !taken) return taken;
+    if (auto made = first_admin_.open(*journal_, tokens_); !made) return made;
+    for (const auto& [run_id, run] : cluster.runs) {
+        names_.saw(run);
+        if (!terminal(run.state)) (void)tokens_.run_token(run_id, run.user);
+    }
+    if (auto known = blobs_.recall_users(); !known) return known;
+    // The newest report of each run, as far as the table has it, so that a restart does not make people's lists poorer.
+    std::size_t left = recalled_at_most;
+    for (auto at = cluster.runs.rbegin(); at != cluster.runs.rend() && left > 0; ++at, --left)
+        if (const auto row = journal_->last_metrics(at->first)) reports_.remember(*row);
+    news_.recall(*journal_);
+    revocations_.open();
+    const std::string type = storage::volatile_filesystem(options_.storage_root);
+    if (!type.empty())
+        facts_.storage_warning = "not durable: the storage root " + options_.storage_root + " is on " + type +
+                                 ", which does not survive a reboot; start the head with --storage-root on a disk";
+    return Done{};
+}
+
+Status Head::listen(std::size_t connections_max) {
+    auto listening = net::Server::listen(
+        loop_, api_.server_options(identity_, connections_max),
+        [this](net::Request request, auto responder) { api_.dispatch(std::move(request), std::move(responder)); });
+    if (!listening) return listening.error();
+    server_ = std::move(*listening);
+    facts_.port = server_->port();
+    return Done{};
+}
+
+Result<HeadListening> Head::announce() {
+    HeadListening out;
+    const FreshToken join = make_token({.role = Role::node,
+                                        .user = "",
+                                        .now_wall_ms = wall_ms(),
+                                        .expires_wall_ms = wall_ms() + options_.join_token_ms,
+                                        .uses_left = 1,
+                                        .ca_fingerprint = identity_.ca_fingerprint});
+    if (auto saved = journal_->save_token(join.row); !saved) return saved.error();
+    tokens_.set(join.row);
+    out.port = facts_.port;
+    out.cluster_id = view_.cluster.meta.cluster_id;
+    out.name = options_.name;
+    out.ca = identity_.authority.certificate;
+    out.ca_fingerprint = identity_.ca_fingerprint;
+    out.admin_token = first_admin_.hand_over();
+    out.join_token = join.text;
+    out.join_token_expires_wall_ms = join.row.expires_wall_ms;
+    if (!facts_.storage_warning.empty()) out.warnings.push_back(facts_.storage_warning);
+    return out;
+}
+
+void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready) {
+    const HeadStarted here{.wall_ms = facts_.started_wall_ms, .quarantine = quarantine};
+    auto start = [this, here, ready = std::move(ready)] { events_.take(here, [ready](const Decision&) { ready(); }); };
+    if (!options_.queues) return start();
+    const auto row =
+        std::make_shared<std::optional<state::AuditRow>>(state::AuditRow{.wall_ms = facts_.started_wall_ms,
+                                                                         .from = "the head's machine",
+                                                                         .action = "rtrain head start",
+                                                                         .target = "queues=" + options_.queues_file});
+    const Auditing scope(events_, row);
+    events_.take(QueuesConfigured{.queues = *options_.queues, .by = options_.queues_file},
+                 [this, start = std::move(start)](const Decision& decision) {
+                     decision.refused ? events_.fail(*decision.refused) : start();
+                 });
+}
+
+Status Head::serve() {
+    const auto stop = [this] { loop_.stop(); };
+    loop_.on_signal(SIGTERM, stop);
+    loop_.on_signal(SIGINT, stop);
+    sessions_.start();
+    look_for_tokens();
+    tidy_up();
+    tell_audit_end();
+    sweep_later();
+    if (options_.alive) tell_alive();
+    loop_.run();
+    const Status ended = events_.finish();
+    feeds_.close_all();
+    sessions_.close_all("the head stops");
+    server_.reset();
+    return ended;
+}
+
+}  // namespace rtrain::head

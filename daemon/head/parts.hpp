@@ -1,0 +1,82 @@
+// The parts of the head, and how they are joined: who is given what, and what each does at a step of the event loop.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "daemon/head/access/first_admin.hpp"
+#include "daemon/head/access/identity.hpp"
+#include "daemon/head/access/ownership.hpp"
+#include "daemon/head/access/revocation.hpp"
+#include "daemon/head/api/metrics_page.hpp"
+#include "daemon/head/base/facts.hpp"
+#include "daemon/head/files/blobs.hpp"
+#include "daemon/head/files/part_uploads.hpp"
+#include "daemon/head/files/submissions.hpp"
+#include "daemon/head/listening.hpp"
+#include "daemon/head/logs/log_intake.hpp"
+#include "daemon/head/loop/feeds.hpp"
+#include "daemon/head/loop/planner.hpp"
+#include "daemon/head/routes/api.hpp"
+#include "daemon/head/sessions/order_sender.hpp"
+
+namespace rtrain::head {
+
+class Head {
+  public:
+    Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity);
+    Status open();                               // tokens, settings, cluster id, HeadStarted
+    Status listen(std::size_t connections_max);  // at most so many
+    Result<HeadListening> announce();            // for whom the head was started, with a fresh join token
+    // The first events: the queues where they were given, and that a head has started; then `ready` is called.
+    void begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready);
+    Status serve();  // until stopped; the reason of a failure
+
+  private:
+    Status open_all();
+    void connect();  // what the parts do at each step of the event loop
+    void follow(const Turn& turn);
+    void after(const Turn& turn);
+    void collect(Pending& batch);
+    void saved(const Pending& batch);
+
+    // ---- upkeep.cpp
+    void tell_alive();       // whoever started it, and would end a loop that is stuck
+    void look_for_tokens();  // that were made on this machine
+    void tell_audit_end();   // on standard error, each hour
+    void tidy_up();          // at the start and daily: old events, logs and blobs
+    void sweep();            // daily: the same, and a fresh leaf
+    void sweep_later();
+
+    HeadOptions options_;
+    HeadFacts facts_;
+    const std::unique_ptr<state::SqliteJournal> journal_;
+    Identity identity_;
+    metrics::Metrics metrics_{RTRAIN_VERSION};
+    net::Loop loop_;
+    Clock clock_;
+    EventLoop events_;
+    RunNames names_;
+    Reports reports_;
+    const View view_;
+    Feeds feeds_;
+    Planner planner_;
+    LogIntake logs_;
+    Submissions submissions_;
+    Blobs blobs_;
+    PartUploads part_uploads_;  // of cluster://
+    TokenBook tokens_;
+    FirstAdmin first_admin_;
+    Revocations revocations_;
+    Ownership ownership_;
+    NewsInbox news_;
+    Sessions sessions_;
+    OrderSender orders_;
+    MetricsPage metrics_page_;
+    Api api_;
+    std::unique_ptr<net::Server> server_;
+};
+
+}  // namespace rtrain::head

@@ -1,0 +1,36 @@
+#include "daemon/head/requests/job_output.hpp"
+
+#include <algorithm>
+
+namespace rtrain::head {
+
+bool reads_job_words(const Caller& caller, const Run& run) {
+    return is_admin(caller) || (caller.role == Role::user && caller.user == run.user);
+}
+
+JobWords words_for(const Caller& caller, const Run& run) {
+    return reads_job_words(caller, run) ? JobWords::shown : JobWords::hidden;
+}
+
+Attempt attempt_for(const Caller& caller, const Run& run, const Attempt& attempt) {
+    Attempt seen = attempt;
+    if (reads_job_words(caller, run)) return seen;
+    seen.cause = without_job_words(std::move(seen.cause));
+    for (Worker& worker : seen.workers)
+        if (worker.exit) worker.exit->detail.clear();
+    return seen;
+}
+
+// Of a run that was removed nobody knows whose it was.
+json event_for(const View& view, const Caller& caller, const state::EventRow& row) {
+    json out = event_json(view, row);
+    if (!row.about_run || is_admin(caller)) return out;
+    const auto run = view.cluster.runs.find(*row.about_run);
+    if (run == view.cluster.runs.end() || !reads_job_words(caller, run->second)) {
+        const std::size_t end = std::min(row.note.find(" ("), row.note.find('\n'));
+        if (end != std::string::npos) out["text"] = row.note.substr(0, end) + " (hidden)";
+    }
+    return out;
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,54 @@
+// Lists, bodies and JSON answers: the parts of every handler that are always the same.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "daemon/head/base/json_text.hpp"
+#include "daemon/head/requests/exchange.hpp"
+#include "daemon/head/view/records_json.hpp"
+
+namespace rtrain::head {
+
+// A list with its cursor: `offset` in the whole list. `limit` is 1 to 1000, 100 when left out.
+struct Page {
+    std::size_t offset = 0, limit = 100;
+};
+Result<Page> page_of(const Exchange& exchange);
+// Where a stream or a list goes on: Last-Event-ID, else ?after=, else the beginning.
+std::uint64_t after_of(const Exchange& exchange);
+// The items of one page, as text.
+class Listing {
+  public:
+    explicit Listing(std::size_t limit) : limit_(limit) {}
+    void add(const json& item);
+    // An item in pieces: `start` without `array`, its last name; then the array's elements one by one.
+    void begin(const json& start, const std::string& array);
+    void add_element(const json& element);
+    void end();
+    bool full() const { return count_ >= limit_ || text_.size() >= bytes_most; }
+    std::string finish(const json& next_cursor) &&;
+
+    static constexpr std::size_t bytes_most = 8u << 20;  // the page then ends before `limit`
+
+  private:
+    const std::size_t limit_;
+    std::size_t count_ = 0;
+    bool first_element_ = true;
+    std::string text_;
+};
+
+// Answers with a list that is made in slices (loop/slices.hpp). `step` adds an item at most, or looks at one record; it
+// returns false when the page has ended, and has set the cursor of the next one then, if there is one. Between two
+// steps records come and go: it keeps names and numbers, and no pointers.
+using ListStep = std::function<bool(Listing& page, json& next_cursor)>;
+void reply_list(Exchange& exchange, const Page& page, ListStep step);
+// The same for a list of `count` items, of which `item` makes one; null: it has gone meanwhile.
+void reply_list(Exchange& exchange, std::size_t count, std::function<json(std::size_t)> item);
+
+// The request's body as an object; an empty body is an empty object.
+Result<json> body_of(const Exchange& exchange);
+void reply_json(Exchange& exchange, int status, json body);  // adds schema_version
+
+}  // namespace rtrain::head

@@ -1,0 +1,75 @@
+// A route of the API: who may use it, and what answers it. A handler is given the request, and those parts of the head
+// that its parameters name; no handler sees the whole.
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+
+#include "daemon/head/base/options.hpp"
+#include "daemon/head/requests/exchange.hpp"
+
+namespace rtrain::head {
+
+// Who may ask. Roles contain each other: viewer < user < admin.
+enum class Access {
+    anyone,  // /healthz, /v1/join: no token
+    viewer,
+    user,
+    owner,  // of {run}, or admin
+    admin,
+    agent,           // a node's certificate
+    agent_or_owner,  // of the run whose directory {path} lies in, or admin
+    agent_or_user,
+    agent_or_admin,
+};
+const char* to_text(Access access);
+
+struct Identity;
+struct HeadFacts;
+class Blobs;
+class Feeds;
+class LogIntake;
+class MetricsPage;
+class Ownership;
+class PartUploads;
+class Planner;
+class Revocations;
+class Sessions;
+class Submissions;
+
+// What handlers may be given beside the request: each part once.
+class Parts {
+  public:
+    template <class... Part>
+    explicit Parts(Part&... parts) : all_(&parts...) {}
+    template <class Part>
+    Part& get() const {
+        return *std::get<std::remove_const_t<Part>*>(all_);
+    }
+
+  private:
+    std::tuple<HeadOptions*, HeadFacts*, state::SqliteJournal*, Identity*, TokenBook*, Revocations*, Ownership*,
+               Submissions*, Blobs*, PartUploads*, LogIntake*, Feeds*, Planner*, Sessions*, MetricsPage*>
+        all_;
+};
+
+// `with<handler>` answers a request by `handler(exchange, part...)`.
+template <auto handler>
+struct With;
+template <class... Part, void (*handler)(Exchange&, Part&...)>
+struct With<handler> {
+    static void answer(Exchange& exchange, const Parts& parts) { handler(exchange, parts.get<Part>()...); }
+};
+template <auto handler>
+inline constexpr void (*with)(Exchange&, const Parts&) = &With<handler>::answer;
+
+struct Route {
+    const char* method;
+    const char* pattern;  // "/v1/runs/{run}/stop"; "{path...}" takes the rest
+    Access access;
+    const char* summary;
+    const char* query;  // names of the parameters, separated by blanks
+    void (*answer)(Exchange&, const Parts&);
+};
+
+}  // namespace rtrain::head

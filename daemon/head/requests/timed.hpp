@@ -1,0 +1,14 @@
+// The clock around requests, and answers that wait until what they tell of is durable.
+#pragma once
+
+#include <memory>
+
+#include "daemon/head/requests/route.hpp"
+#include "daemon/metrics/metrics.hpp"
+
+namespace rtrain::head {
+
+std::shared_ptr<net::Responder> timed(EventLoop& events, metrics::Metrics& metrics,
+                                      std::shared_ptr<net::Responder> responder, const Route& route);
+
+}  // namespace rtrain::head

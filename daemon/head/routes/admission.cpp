@@ -1,0 +1,109 @@
+// Which requests are let in before their bodies are read, and where an upload is written: see api.hpp. Runs on the
+// server's threads: only what is safe there.
+#include <chrono>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "daemon/head/files/uploads.hpp"
+#include "daemon/head/requests/node_reach.hpp"
+#include "daemon/head/routes/access.hpp"
+#include "daemon/head/routes/api.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::uint64_t stranger_body_max = 64 << 10;  // a join: a token and a signing request
+
+bool is_blob(const net::Request& request) { return request.path.starts_with("/v1/blobs/"); }
+
+bool streamed(const net::Request& request) {
+    return request.method == "PUT" &&
+           (request.path.starts_with("/v1/blobs/") || request.path.starts_with("/v1/storage/"));
+}
+
+// A caller among the server's connections: one node, one admin, or one user with all tokens and all runs.
+net::Admission admission_for(const Caller& caller) {
+    if (caller.role == Role::node) return {.caller = "node " + caller.node, .room = net::Room::reserved};
+    if (caller.role == Role::admin) return {.caller = "admin " + caller.user, .room = net::Room::reserved};
+    return {.caller = "user " + caller.user};
+}
+
+Error no_longer_opens() {
+    return {ErrorCode::unauthorised, "the token of this upload was revoked or has expired, or its run has ended",
+            "nothing of it was kept; an admin makes a new token: rtrain token create"};
+}
+
+}  // namespace
+
+// Which runs a node may write to is known on the loop alone. Waits for it, in a thread for files, for some seconds at
+// most: a head that ends does not answer.
+std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path) {
+    if (caller.role != Role::node) return std::nullopt;
+    const auto said = std::make_shared<std::promise<std::optional<net::Response>>>();
+    auto heard = said->get_future();
+    uses_.loop.post([&view = uses_.view, caller, path, said] {
+        said->set_value(refuse_unreached(view, caller, path, Touch::write));
+    });
+    if (heard.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return heard.get();
+    return refusal({ErrorCode::unreachable, "the head was too busy to say whether this may be written",
+                    "send it again in some seconds"});
+}
+
+// Chooses where an upload is written. `path` is empty for blobs.
+net::Admission Api::upload_of(const net::Request& request, const Caller& caller, const std::string& path) {
+    net::Admission admission = admission_for(caller);
+    auto place = upload_place(uses_.options, request);
+    if (!place) {
+        admission.refusal = refusal(place.error());
+        return admission;
+    }
+    admission.body_file = std::move(*place);
+    const Upload kind = is_blob(request) ? Upload::blob : Upload::storage;
+    admission.may_write = [this, kind, path, caller,
+                           asked = path.empty()](std::uint64_t bytes) mutable -> std::optional<net::Response> {
+        if (!uses_.tokens.still_opens(caller, wall_ms())) return refusal_of_stranger(no_longer_opens());
+        if (!std::exchange(asked, true))
+            if (auto refused = refused_by_loop(caller, path)) return refused;
+        const Status room = upload_room(uses_.options, kind, bytes);
+        if (!room) return refusal(room.error());
+        return std::nullopt;
+    };
+    return admission;
+}
+
+// Admits a request before its body is read, in the server's threads: authenticates the caller, checks the role, and
+// chooses where an upload is written. The loop repeats both checks, and checks who owns the run; of an upload to
+// cluster:// it is asked that before the first byte is read.
+net::Admission Api::admission_of(const net::Request& request) {
+    const Found found = find_route(request);
+    if (found.route && found.route->access == Access::anyone) return {.body_limit = stranger_body_max};
+    auto caller = uses_.tokens.authenticate(request, wall_ms());
+    if (caller && (!found.route || streamed(request))) caller = admit(uses_.tokens, request, found);
+    if (!caller) return {.refusal = refusal_of_stranger(caller.error())};
+    if (role_suffices(*caller, found.route->access)) {
+        if (!streamed(request)) return admission_for(*caller);
+        return upload_of(request, *caller, is_blob(request) ? "" : found.variables.at("path"));
+    }
+    net::Admission admission = admission_for(*caller);
+    admission.refusal = refusal(forbidden(*caller, *found.route));
+    return admission;
+}
+
+net::ServerOptions Api::server_options(const Identity& identity, std::size_t connections_max) {
+    net::ServerOptions options;
+    options.host = uses_.options.host;
+    options.port = uses_.options.port;
+    options.identity = identity.tls();
+    options.connections_max = connections_max;
+    options.admit = [this](const net::Request& request) -> net::Admission {
+        try {
+            return admission_of(request);
+        } catch (const std::exception& wrong) {
+            return {.refusal = refusal(net::thrown(wrong, "reading a request's head"))};
+        }
+    };
+    return options;
+}
+
+}  // namespace rtrain::head

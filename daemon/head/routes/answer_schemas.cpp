@@ -1,0 +1,229 @@
+// See answer_schemas.hpp. A field is "name:type"; types: text int number bool time map any, a schema's name, a list
+// [type], and a map of values {type}. A '?' behind the type: may be null; a '?' behind the name: may be missing.
+#include "daemon/head/routes/answer_schemas.hpp"
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace rtrain::head {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Kind {
+    const char *name, *fields;
+};
+constexpr Kind kinds[] = {
+    {"Health", "status:text version:text"},
+    {"Share", "total:any allocated:any"},
+    {"OwnToken", "id:text? role:text user:text expires:time?"},
+    {"Status",
+     "cluster_id:text name:text version:text started:time now:time address:text nodes:{int} runs:{int} gpus:Share "
+     "cpus:Share token:OwnToken storage_root:text storage_warning:text?"},
+    {"Report", "attempt:int index:int time:time? position:int? checkpoint?:text metrics?:map metrics_by_rank?:{map}"},
+    {"Run",
+     "run_id:text name:text user:text state:text reason:text reason_brief:text reason_kind:text? submitted:time? "
+     "started:time? ended:time? attempt:int "
+     "attempts:int failures:int max_failures:int workers:int needs:text queue:text priority:int storage_path:text "
+     "run_path:text nodes:[text] last_report:Report? checkpoints:int latest_checkpoint:text? restored_from:text? "
+     "warnings:[text] labels:{text} job?:map?"},
+    {"RemovedRun",
+     "run_id:text name:text attempts:int checkpoints:int files:text? files_kept:text? dry_run:bool files_error?:text"},
+    {"Stacks", "run_id:text attempt:int ranks:[int] away:[text] marker:text"},
+    {"Worker",
+     "rank:int node:text local_rank:int node_rank:int state:text pid:int gpus:[int] exit_code:int? signal:int? "
+     "out_of_memory:bool cause:text stopped_with_attempt:bool"},
+    {"FirstFailure", "rank:int"},
+    {"Attempt",
+     "number:int state:text placed:time? started:time? ended:time? lasted_ms:int from:text? cause:text "
+     "cause_brief:text cause_kind:text? world_size:int "
+     "nodes:[text] first_failure:FirstFailure? workers:[Worker]"},
+    {"Checkpoint",
+     "directory:text attempt:int sequence:int world_size:int bytes:int metrics:{number?} committed:time? path:text "
+     "deleting:bool latest:bool"},
+    {"NodeReason", "node:text text:text"},
+    {"QueuePlace", "name:text position:int length:int"},
+    {"ReasonGroup", "nodes:int kind:text text:text field:text? line:text?"},
+    {"Plan",
+     "verdict:text placement:{map} reasons:[NodeReason] nearest_change:text proved:bool headline:text rules:[text] "
+     "nodes:int fitting:int groups:[ReasonGroup] holders:[text] queue:QueuePlace?"},
+    {"Explanation",
+     "verdict:text? placement:{map} reasons:[NodeReason] nearest_change:text proved:bool headline:text state:text "
+     "run_id:text name:text rules:[text] nodes:int fitting:int groups:[ReasonGroup] holders:[text] queue:QueuePlace?"},
+    {"Node",
+     "node:text state:text connected:bool address:text port:int resources:{text} free:{text} gpus:int gpus_free:text "
+     "gpu_model:text labels:{text} registered:time? last_heartbeat_ms:int? reason:text reason_kind:text? "
+     "warnings:[text] memory_used:int "
+     "memory_total:int version:text runs:[text] facts:{text}"},
+    {"NodeLeft", "node:text state:text"},
+    {"Waiting",
+     "position:int? run_id:text name:text state:text queue:text priority:int starts_in_ms:int? waiting_ms:int "
+     "needs:text "
+     "why:text"},
+    {"Event", "id:int time:time? kind:text run_id:text? run_name:text? node:text? text:text"},
+    {"Token", "id:text role:text user:text created:time? expires:time? uses_left:int? revoked:bool token?:text"},
+    {"AuditRow",
+     "sequence:int time:time? wall_ms:int user:text role:text credential:text from:text action:text target:text "
+     "run:text hash:text"},
+    {"Certificate", "certificate:text ca:text node:text cluster_id:text"},
+    {"Backup", "file:text bytes:int"},
+    {"Stopping", "status:text"},
+    {"Blob", "sha256:text"},
+    {"LogLine", "attempt:int rank:int stream:text time:time? line:text"},
+    {"Value", "key:text bytes:int"},
+    {"Values", "items:[Value]"},
+    {"FileList", "items:[StorageEntry]"},
+    {"StorageEntry", "path:text bytes:int"},
+    {"StorageDone", "bytes?:int done?:bool items?:[StorageEntry]"},
+};
+
+struct RouteAnswer {
+    const char *method, *pattern;
+    const char* status;  // "200 201": any of them
+    const char* answer;  // a kind; "page X": items of it with a cursor; else a content type
+    const char* stream;  // with follow=true: kind of each event's data, or ""
+};
+constexpr RouteAnswer answers[] = {
+    {"GET", "/healthz", "200", "Health", ""},
+    {"GET", "/v1/status", "200", "Status", ""},
+    {"POST", "/v1/runs", "200 201", "Run", ""},
+    {"GET", "/v1/runs", "200", "page Run", ""},
+    {"GET", "/v1/runs/{run}", "200", "Run", ""},
+    {"DELETE", "/v1/runs/{run}", "200", "RemovedRun", ""},
+    {"POST", "/v1/runs/{run}/stop", "200 202", "Run", ""},
+    {"POST", "/v1/runs/{run}/checkpoint", "200 202", "Run", ""},
+    {"POST", "/v1/runs/{run}/resize", "200 202", "Run", ""},
+    {"POST", "/v1/runs/{run}/stack", "202", "Stacks", ""},
+    {"GET", "/v1/runs/{run}/attempts", "200", "page Attempt", ""},
+    {"GET", "/v1/runs/{run}/logs", "200", "application/jsonl", "LogLine"},
+    {"GET", "/v1/runs/{run}/metrics", "200", "page Report", "Report"},
+    {"GET", "/v1/runs/{run}/checkpoints", "200", "page Checkpoint", ""},
+    {"GET", "/v1/runs/{run}/explain", "200", "Explanation", ""},
+    {"GET", "/v1/runs/{run}/files/{path...}", "200", "application/octet-stream", "FileList"},
+    {"GET", "/v1/runs/{run}/values", "200", "Values", ""},
+    {"GET", "/v1/runs/{run}/values/{key}", "200", "application/octet-stream", ""},
+    {"PUT", "/v1/runs/{run}/values/{key}", "200", "Value", ""},
+    {"GET", "/v1/nodes", "200", "page Node", ""},
+    {"GET", "/v1/nodes/{node}", "200", "Node", ""},
+    {"POST", "/v1/nodes/{node}/drain", "200", "Node", ""},
+    {"POST", "/v1/nodes/{node}/undrain", "200", "Node", ""},
+    {"POST", "/v1/nodes/{node}/leave", "200", "NodeLeft", ""},
+    {"GET", "/v1/queue", "200", "page Waiting", ""},
+    {"GET", "/v1/events", "200", "page Event", "Event"},
+    {"POST", "/v1/plan", "200", "Plan", ""},
+    {"GET", "/v1/tokens", "200", "page Token", ""},
+    {"POST", "/v1/tokens", "201", "Token", ""},
+    {"DELETE", "/v1/tokens/{id}", "200", "Token", ""},
+    {"GET", "/v1/audit", "200", "page AuditRow", ""},
+    {"HEAD", "/v1/blobs/{sha256}", "200", "", ""},
+    {"GET", "/v1/blobs/{sha256}", "200", "application/zstd", ""},
+    {"PUT", "/v1/blobs/{sha256}", "201", "Blob", ""},
+    {"POST", "/v1/join", "200", "Certificate", ""},
+    {"POST", "/v1/certificate", "200", "Certificate", ""},
+    {"POST", "/v1/head/backup", "200", "Backup", ""},
+    {"POST", "/v1/head/stop", "202", "Stopping", ""},
+    {"GET", "/v1/storage/{path...}", "200", "application/octet-stream", "StorageDone"},
+    {"PUT", "/v1/storage/{path...}", "200 201", "StorageDone", ""},
+    {"DELETE", "/v1/storage/{path...}", "200", "StorageDone", ""},
+    {"GET", "/v1/agents", "101", "", ""},
+    {"GET", "/metrics", "200", "text/plain", ""},
+    {"GET", "/openapi.json", "200", "application/json", ""},
+};
+
+ordered_json reference(const std::string& kind) { return {{"$ref", "#/components/schemas/" + kind}}; }
+
+ordered_json type_of(std::string type) {
+    const bool nullable = type.ends_with('?');
+    if (nullable) type.pop_back();
+    ordered_json out;
+    if (type == "text")
+        out = {{"type", "string"}};
+    else if (type == "time")
+        out = {{"type", "string"}, {"format", "date-time"}};
+    else if (type == "int")
+        out = {{"type", "integer"}};
+    else if (type == "number" || type == "bool")
+        out = {{"type", type == "bool" ? "boolean" : "number"}};
+    else if (type == "map")
+        out = {{"type", "object"}};
+    else if (type == "any")
+        out = ordered_json::object();
+    else if (type.starts_with('['))
+        out = {{"type", "array"}, {"items", type_of(type.substr(1, type.size() - 2))}};
+    else if (type.starts_with('{'))
+        out = {{"type", "object"}, {"additionalProperties", type_of(type.substr(1, type.size() - 2))}};
+    else
+        out = reference(type);
+    return nullable ? ordered_json{{"anyOf", {out, {{"type", "null"}}}}} : out;
+}
+
+ordered_json object_of(const std::string& fields) {
+    ordered_json properties = ordered_json::object(), required = ordered_json::array();
+    for (std::size_t begin = 0; begin < fields.size();) {
+        const std::size_t end = std::min(fields.find(' ', begin), fields.size());
+        const std::string field = fields.substr(begin, end - begin);
+        const std::size_t colon = field.find(':');
+        std::string name = field.substr(0, colon);
+        if (name.ends_with('?'))
+            name.pop_back();
+        else
+            required.push_back(name);
+        properties[name] = type_of(field.substr(colon + 1));
+        begin = end + 1;
+    }
+    ordered_json out = {{"type", "object"}};
+    if (!required.empty()) out["required"] = required;
+    out["properties"] = properties;
+    return out;
+}
+
+ordered_json page_of(const std::string& kind) {
+    return {{"type", "object"},
+            {"required", {"items", "next_cursor"}},
+            {"properties",
+             {{"items", {{"type", "array"}, {"items", reference(kind)}}}, {"next_cursor", type_of("text?")}}}};
+}
+
+ordered_json content_of(const RouteAnswer& row) {
+    const std::string answer = row.answer, stream = row.stream;
+    ordered_json content = ordered_json::object();
+    if (answer.find('/') != std::string::npos)
+        content[answer] = ordered_json::object();
+    else if (answer.starts_with("page "))
+        content["application/json"] = {{"schema", page_of(answer.substr(5))}};
+    else
+        content["application/json"] = {{"schema", reference(answer)}};
+    if (stream.empty()) return content;
+    const char* type = answer == "application/octet-stream" ? "application/json"
+                       : answer == "application/jsonl"      ? "application/jsonl"
+                                                            : "text/event-stream";
+    content[type] = {{"schema", reference(stream)}};
+    if (answer == "application/jsonl") content["text/event-stream"] = {{"schema", reference(stream)}};
+    return content;
+}
+
+}  // namespace
+
+ordered_json answer_schemas() {
+    ordered_json out = ordered_json::object();
+    for (const Kind& kind : kinds) out[kind.name] = object_of(kind.fields);
+    return out;
+}
+
+ordered_json answers_of(const std::string& method, const std::string& pattern) {
+    for (const RouteAnswer& row : answers) {
+        if (row.method != method || row.pattern != pattern) continue;
+        ordered_json out = ordered_json::object();
+        const std::string codes = row.status;
+        for (std::size_t at = 0; at < codes.size(); at += 4) {
+            ordered_json& one = out[codes.substr(at, 3)];
+            one["description"] =
+                std::string(row.stream).empty() ? "done" : "done; a schema beside a stream is each event's";
+            if (*row.answer != '\0') one["content"] = content_of(row);
+        }
+        return out;
+    }
+    throw std::logic_error("no answer is described for " + method + " " + pattern);
+}
+
+}  // namespace rtrain::head

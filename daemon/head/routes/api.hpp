@@ -1,0 +1,45 @@
+// The way of a request: matched, authenticated, authorised (access.hpp), audited, and answered by its handler.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "daemon/head/access/first_admin.hpp"
+#include "daemon/head/access/identity.hpp"
+#include "daemon/head/access/ownership.hpp"
+#include "daemon/head/requests/route.hpp"
+#include "daemon/metrics/metrics.hpp"
+#include "daemon/net/server.hpp"
+
+namespace rtrain::head {
+
+class Api {
+  public:
+    struct Uses {
+        net::Loop& loop;
+        EventLoop& events;
+        const View& view;
+        const HeadOptions& options;
+        metrics::Metrics& metrics;
+        const TokenBook& tokens;
+        FirstAdmin& first_admin;
+        const Ownership& ownership;
+        Parts parts;  // for handlers
+    };
+    explicit Api(Uses uses) : uses_(uses) {}
+
+    void dispatch(net::Request request, std::shared_ptr<net::Responder> responder);
+    net::ServerOptions server_options(const Identity& identity, std::size_t connections_max);
+
+  private:
+    void answer(Exchange& exchange);
+
+    // ---- admission.cpp, on the server's threads
+    net::Admission admission_of(const net::Request& request);
+    net::Admission upload_of(const net::Request& request, const Caller& caller, const std::string& path);
+    std::optional<net::Response> refused_by_loop(const Caller& caller, const std::string& path);
+
+    const Uses uses_;
+};
+
+}  // namespace rtrain::head

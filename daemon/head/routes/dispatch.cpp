@@ -1,0 +1,53 @@
+// The one way through the table, on the loop: see api.hpp.
+#include <string_view>
+#include <utility>
+
+#include "daemon/head/requests/audit.hpp"
+#include "daemon/head/requests/timed.hpp"
+#include "daemon/head/routes/access.hpp"
+#include "daemon/head/routes/api.hpp"
+
+namespace rtrain::head {
+namespace {
+
+// What people ask to be written down.
+bool is_change(const Exchange& exchange, const Route& route) {
+    const std::string_view method = route.method, pattern = route.pattern;
+    return method != "GET" && method != "HEAD" && pattern != "/v1/plan" && exchange.caller.role != Role::node;
+}
+
+}  // namespace
+
+void Api::answer(Exchange& exchange) {
+    Found found = find_route(exchange.request);
+    const auto caller = admit(uses_.tokens, exchange.request, found);
+    if (!caller) {
+        drop_body(exchange);
+        return exchange.responder->send(refusal_of_stranger(caller.error()));
+    }
+    uses_.first_admin.saw(*caller, uses_.events);
+    const Route& route = *found.route;
+    exchange.caller = *caller;
+    exchange.permitted = [&tokens = uses_.tokens, caller = *caller] { return tokens.still_opens(caller, wall_ms()); };
+    if (!allowed(uses_.view, uses_.ownership, exchange.caller, found)) {
+        drop_body(exchange);
+        return refuse(exchange, forbidden(exchange.caller, route));
+    }
+    exchange.variables = std::move(found.variables);
+    if (const auto& no_room = *uses_.events.no_room(); no_room && is_change(exchange, route)) {
+        drop_body(exchange);
+        return refuse(exchange, {no_room->code, "the head takes no change now: " + no_room->message,
+                                 no_room->next + ", and ask again"});
+    }
+    exchange.responder = timed(uses_.events, uses_.metrics, std::move(exchange.responder), route);
+    begin_audit(exchange, route);
+    const Auditing scope(uses_.events, exchange.audit);
+    route.answer(exchange, uses_.parts);
+}
+
+void Api::dispatch(net::Request request, std::shared_ptr<net::Responder> responder) {
+    Exchange exchange{uses_.view, uses_.events, uses_.loop, std::move(request), std::move(responder)};
+    guarded(exchange, [&] { answer(exchange); });
+}
+
+}  // namespace rtrain::head

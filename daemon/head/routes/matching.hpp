@@ -1,0 +1,20 @@
+// Which route a request asks for.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "daemon/head/routes/routes.hpp"
+
+namespace rtrain::head {
+
+using Variables = std::map<std::string, std::string>;
+
+struct Found {
+    const Route* route = nullptr;
+    bool path_known = false;  // by some other method
+    Variables variables;
+};
+Found find_route(const net::Request& request);
+
+}  // namespace rtrain::head

@@ -1,0 +1,99 @@
+// See routes.hpp.
+#include "daemon/head/routes/routes.hpp"
+
+#include "daemon/head/api/handlers.hpp"
+#include "daemon/head/requests/pages_json.hpp"
+
+namespace rtrain::head {
+namespace {
+
+void get_openapi(Exchange& exchange) { reply(exchange, 200, openapi()); }
+
+constexpr Route table[] = {
+    {"GET", "/healthz", Access::anyone, "is the head there", "", with<get_health>},
+    {"GET", "/v1/status", Access::viewer, "the cluster in numbers", "", with<get_status>},
+    {"POST", "/v1/runs", Access::user, "submit a job; the same key submits once", "", with<post_run>},
+    {"GET", "/v1/runs", Access::viewer, "runs, newest first", "state user name all limit cursor", with<get_runs>},
+    {"GET", "/v1/runs/{run}", Access::viewer, "one run", "", with<get_run>},
+    {"DELETE", "/v1/runs/{run}", Access::owner, "remove a run that has ended", "files dry_run", with<delete_run>},
+    {"POST", "/v1/runs/{run}/stop", Access::owner, "stop a run, now or once its next checkpoint is committed", "",
+     with<post_stop>},
+    {"POST", "/v1/runs/{run}/checkpoint", Access::owner, "ask a run for a checkpoint now", "",
+     with<post_checkpoint_ask>},
+    {"POST", "/v1/runs/{run}/resize", Access::owner, "give a run another number of workers", "", with<post_resize>},
+    {"POST", "/v1/runs/{run}/stack", Access::owner, "let Python ranks write their stacks into their logs", "rank",
+     with<post_stack>},
+    {"GET", "/v1/runs/{run}/attempts", Access::viewer, "attempts, oldest first", "limit cursor", with<get_attempts>},
+    {"GET", "/v1/runs/{run}/logs", Access::owner, "lines of the workers",
+     "rank attempt stream since_ms follow tail notices_after", with<get_logs>},
+    {"GET", "/v1/runs/{run}/metrics", Access::viewer, "reports", "key after rank follow limit cursor",
+     with<get_metrics>},
+    {"GET", "/v1/runs/{run}/checkpoints", Access::owner, "committed checkpoints, oldest first", "limit cursor",
+     with<get_checkpoints>},
+    {"GET", "/v1/runs/{run}/explain", Access::viewer, "why it is in its state", "", with<get_explain>},
+    {"GET", "/v1/runs/{run}/files/{path...}", Access::owner, "a file of the run's directory, or a listing", "list",
+     with<get_run_file>},
+    {"GET", "/v1/runs/{run}/values", Access::owner, "what the run's processes left for each other", "",
+     with<get_values>},
+    {"GET", "/v1/runs/{run}/values/{key}", Access::owner, "one value", "", with<get_value>},
+    {"PUT", "/v1/runs/{run}/values/{key}", Access::owner, "leave a value, at most 4 MiB", "", with<put_value>},
+    {"GET", "/v1/nodes", Access::viewer, "nodes", "limit cursor", with<get_nodes>},
+    {"GET", "/v1/nodes/{node}", Access::viewer, "one node", "", with<get_node>},
+    {"POST", "/v1/nodes/{node}/drain", Access::admin, "place nothing new there", "", with<post_drain>},
+    {"POST", "/v1/nodes/{node}/undrain", Access::admin, "place on it again", "", with<post_undrain>},
+    {"POST", "/v1/nodes/{node}/leave", Access::admin, "take the node out of the cluster", "", with<post_leave>},
+    {"GET", "/v1/queue", Access::viewer, "waiting runs in their order", "limit cursor", with<get_queue>},
+    {"GET", "/v1/events", Access::viewer, "what happened", "after run limit follow", with<get_events>},
+    {"POST", "/v1/plan", Access::viewer, "where a job would go now", "", with<post_plan>},
+    {"GET", "/v1/tokens", Access::admin, "tokens, without their secrets", "limit cursor", with<get_tokens>},
+    {"POST", "/v1/tokens", Access::admin, "make a token; its text is shown once", "", with<post_token>},
+    {"DELETE", "/v1/tokens/{id}", Access::admin, "revoke a token", "", with<delete_token>},
+    {"HEAD", "/v1/blobs/{sha256}", Access::agent_or_user, "is this archive there", "", with<head_blob>},
+    {"GET", "/v1/blobs/{sha256}", Access::agent_or_user, "a code archive", "", with<get_blob>},
+    {"PUT", "/v1/blobs/{sha256}", Access::user, "store a code archive; its hash is checked", "", with<put_blob>},
+    {"GET", "/v1/audit", Access::admin, "who changed what, oldest first", "after limit cursor", with<get_audit>},
+    {"POST", "/v1/join", Access::anyone, "a node's certificate for a join token", "", with<post_join>},
+    {"POST", "/v1/certificate", Access::agent, "a new certificate for a node", "", with<post_certificate>},
+    {"POST", "/v1/head/backup", Access::admin, "write a backup of the state on the head's machine", "",
+     with<post_backup>},
+    {"POST", "/v1/head/stop", Access::admin, "end the head; workers go on", "", with<post_head_stop>},
+    {"GET", "/v1/storage/{path...}", Access::agent_or_owner, "a file of cluster://, or a listing", "list upload",
+     with<get_storage>},
+    {"PUT", "/v1/storage/{path...}", Access::agent_or_admin, "write a file of cluster://, durable when answered",
+     "append upload offset total", with<put_storage>},
+    {"DELETE", "/v1/storage/{path...}", Access::agent_or_admin, "remove a file or a tree of cluster://", "tree",
+     with<delete_storage>},
+    {"GET", "/v1/agents", Access::agent, "WebSocket of an agent", "", with<get_agents>},
+    {"GET", "/metrics", Access::viewer, "for Prometheus", "", with<get_prometheus>},
+    {"GET", "/openapi.json", Access::viewer, "this page for machines", "", with<get_openapi>},
+};
+
+}  // namespace
+
+std::span<const Route> routes() { return table; }
+
+const char* to_text(Access access) {
+    switch (access) {
+        case Access::anyone:
+            return "nothing";
+        case Access::viewer:
+            return "viewer";
+        case Access::user:
+            return "user";
+        case Access::owner:
+            return "the run's user or admin";
+        case Access::admin:
+            return "admin";
+        case Access::agent:
+            return "a node's certificate";
+        case Access::agent_or_owner:
+            return "the run's user, admin or a node's certificate";
+        case Access::agent_or_user:
+            return "user or a node's certificate";
+        case Access::agent_or_admin:
+            return "admin or a node's certificate";
+    }
+    return "";
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,89 @@
+// What agents say: see sessions.hpp. Each message is judged before it counts (events/node_rights.hpp).
+#include <algorithm>
+#include <cstdio>
+
+#include "daemon/head/events/news.hpp"
+#include "daemon/head/events/node_rights.hpp"
+#include "daemon/head/sessions/sessions.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t objection_pause_ms = 60'000;  // of one node it is said so often at most
+
+// When the node saw it; a clock that runs ahead of ours is not believed.
+std::int64_t line_time(const protocol::LogChunk& chunk) {
+    return chunk.wall_ms > 0 ? std::min(chunk.wall_ms, wall_ms()) : wall_ms();
+}
+
+// The answer to a log of an attempt that the head does not know (any more: a backup was restored). It has no place
+// here, and is not acknowledged: the node keeps it for as long as any log that nobody took.
+protocol::FromHead keep_it(const protocol::LogChunk& chunk) {
+    return protocol::LogAck{
+        .attempt = chunk.attempt, .rank = chunk.rank, .stream = chunk.stream, .offset = 0, .later = true};
+}
+
+}  // namespace
+
+void Sessions::on_message(const std::string& node, std::uint64_t id, Result<protocol::FromAgent> message) {
+    const auto found = sessions_.find(node);
+    if (found == sessions_.end() || found->second.id != id) return;
+    Session& session = found->second;
+    if (!message) return refuse(session, {message.error().message, message.error().next});
+    NodeSeen& seen = seen_[node];
+    seen.heard_ms = monotonic_ms();
+    if (const auto* hello = std::get_if<protocol::Hello>(&*message)) return welcome(node, session, *hello);
+    if (!session.welcomed) return refuse(session, {"hello comes first"});
+    if (const auto* said = std::get_if<protocol::Register>(&*message)) return register_node(node, session, *said);
+    if (!session.registered) return refuse(session, {"register comes before news, heartbeats and logs"});
+    const auto why_not = objection(uses_.view.cluster, NodeId{node}, *message);
+    if (auto* pulse = std::get_if<protocol::Heartbeat>(&*message); pulse && !why_not) seen.pulse = std::move(*pulse);
+    if (const auto* news = std::get_if<protocol::News>(&*message)) take_news(node, *news);
+    if (const auto* batch = std::get_if<protocol::NewsBatch>(&*message))
+        for (const protocol::News& news : batch->items) take_news(node, news);
+    uses_.events.turn_when_full();
+    const bool unknown = why_not && of_unknown_attempt(uses_.view.cluster, *message);
+    if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message))
+        unknown ? send(node, keep_it(*chunk)) : take_log(node, *chunk, !why_not);
+    const bool news = std::holds_alternative<protocol::News>(*message);  // take_news has told of it
+    if (why_not && !news && !unknown) object(node, *why_not);
+    if (const auto* said = std::get_if<protocol::Cleared>(&*message)) cleared(node, *said);
+}
+
+void Sessions::take_news(const std::string& node, const protocol::News& news) {
+    if (const auto why_not = uses_.news.take(node, news)) object(node, *why_not);
+}
+
+// Drops a message that the node may not send, and acknowledges it. After a backup was restored an honest agent may
+// speak of attempts that the head has given to others since; without the acknowledgement it would repeat that for ever.
+void Sessions::object(const std::string& node, const std::string& why) {
+    NodeSeen& seen = seen_[node];
+    ++seen.objections;
+    const std::int64_t now = monotonic_ms();
+    if (seen.objected_ms != 0 && now - seen.objected_ms < objection_pause_ms) return;
+    seen.objected_ms = now;
+    const std::string text = "security: node " + node + " spoke of what is not its own, and was not believed: " + why +
+                             " (" + std::to_string(seen.objections) + " messages so far)";
+    std::fprintf(stderr, "rtrain head: %s\n", text.c_str());
+    uses_.events.note({.wall_ms = wall_ms(), .text = text, .about_run = std::nullopt, .about_node = NodeId{node}});
+    uses_.events.later_acknowledge();
+}
+
+void Sessions::take_log(const std::string& node, const protocol::LogChunk& chunk, bool its_own) {
+    const Attempt* attempt = find_attempt(uses_.view.cluster, chunk.attempt);
+    LogStore::Piece piece{.name = {.run = RunId{chunk.attempt.run},
+                                   .attempt = attempt ? attempt->id.number : chunk.attempt.number,
+                                   .rank = chunk.rank,
+                                   .stream = chunk.stream},
+                          .offset = chunk.offset,
+                          .bytes = chunk.bytes,
+                          .last = chunk.last,
+                          .wall_ms = line_time(chunk)};
+    const LogIntake::Source from{.node = node, .attempt = chunk.attempt};
+    // A run that was removed: nobody will ask for it, so the agent may let go of it.
+    if (!its_own || !uses_.view.cluster.runs.contains(piece.name.run))
+        return uses_.logs.let_go(piece.name, from, chunk.offset + chunk.bytes.size());
+    uses_.logs.take(std::move(piece), from);
+}
+
+}  // namespace rtrain::head

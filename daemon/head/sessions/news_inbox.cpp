@@ -1,0 +1,84 @@
+// See news_inbox.hpp.
+#include "daemon/head/sessions/news_inbox.hpp"
+
+#include <cstdlib>
+#include <utility>
+
+#include "daemon/head/events/news.hpp"
+#include "daemon/head/events/node_rights.hpp"
+#include "daemon/head/sessions/counting.hpp"
+
+namespace rtrain::head {
+namespace {
+
+const std::string seen_prefix = "news_seen/";
+
+}  // namespace
+
+// Reads the number of each node's last news that is on disk, so that no agent's message waits for the disk later.
+void NewsInbox::recall(const state::SqliteJournal& journal) {
+    for (const auto& [key, number] : journal.settings(seen_prefix)) {
+        Box& box = boxes_[key.substr(seen_prefix.size())];
+        box.received = box.durable = std::strtoull(number.c_str(), nullptr, 10);
+    }
+}
+
+void NewsInbox::begin(const std::string& node, std::uint64_t next_number) {
+    Box& box = boxes_[node];
+    if (next_number > box.received) return;
+    box.received = box.durable = 0;
+    ++box.installation;
+    unsaved_.insert(node);
+}
+
+std::optional<std::string> NewsInbox::take(const std::string& node, const protocol::News& news) {
+    Box& box = boxes_[node];
+    events_.later_acknowledge();
+    unacknowledged_.insert(node);
+    if (news.seq <= box.received) return std::nullopt;
+    box.received = news.seq;
+    unsaved_.insert(node);
+    const Cluster& cluster = view_.cluster;
+    if (auto why_not = objection(cluster, NodeId{node}, news))
+        return of_unknown_attempt(cluster, news) ? std::nullopt : std::move(why_not);
+    count_news(metrics_, view_, news);
+    if (const auto* report = std::get_if<protocol::Reported>(&news.what)) {
+        for (Event& event : reports_.take(cluster, *report)) events_.take(std::move(event));
+    } else if (const auto* said = std::get_if<protocol::Notice>(&news.what)) {
+        notice(node, *said);
+    } else if (auto event = event_of(cluster, NodeId{node}, news)) {
+        events_.take(std::move(*event));
+    }
+    return std::nullopt;
+}
+
+void NewsInbox::notice(const std::string& node, const protocol::Notice& said) {
+    std::optional<RunId> run;
+    if (view_.cluster.runs.contains(RunId{said.attempt.run})) run = RunId{said.attempt.run};
+    events_.note({.wall_ms = wall_ms(), .text = said.text, .about_run = run, .about_node = NodeId{node}});
+}
+
+void NewsInbox::add_numbers(Pending& batch) {
+    for (const std::string& node : std::exchange(unsaved_, {})) {
+        const Box& box = boxes_.at(node);
+        batch.news[node] = {.number = box.received, .installation = box.installation};
+        batch.batch.settings[seen_prefix + node] = std::to_string(box.received);
+    }
+}
+
+void NewsInbox::numbers_saved(const Pending& batch) {
+    for (const auto& [node, saved] : batch.news) {
+        Box& box = boxes_.at(node);
+        if (box.installation == saved.installation) box.durable = saved.number;
+    }
+}
+
+void NewsInbox::acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& tell) {
+    for (const std::string& node : std::exchange(unacknowledged_, {})) {
+        const Box& box = boxes_[node];
+        if (box.durable != box.received) unacknowledged_.insert(node);  // what came since, when it is durable
+        tell(node, box.durable);
+    }
+}
+
+}  // namespace rtrain::head

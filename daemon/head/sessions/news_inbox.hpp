@@ -1,0 +1,51 @@
+// News of agents: numbered, so that each counts once; acknowledged once they are durable. What a piece of news means
+// becomes an event, a report, or a notice.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "daemon/head/loop/event_loop.hpp"
+#include "daemon/head/view/view.hpp"
+#include "daemon/protocol/messages.hpp"
+
+namespace rtrain::head {
+
+class NewsInbox {
+  public:
+    NewsInbox(EventLoop& events, const View& view, Reports& reports, metrics::Metrics& metrics)
+        : events_(events), view_(view), reports_(reports), metrics_(metrics) {}
+
+    void recall(const state::SqliteJournal& journal);  // numbers of news that are on disk; before the first agent comes
+    std::uint64_t durable(const std::string& node) { return boxes_[node].durable; }
+    // A node has registered. Its next number tells whether it is another installation, whose numbers begin anew.
+    void begin(const std::string& node, std::uint64_t next_number);
+    // Returns why the node may not say this: the news are dropped, and acknowledged.
+    std::optional<std::string> take(const std::string& node, const protocol::News& news);
+
+    void add_numbers(Pending& batch);  // the highest numbers of the news that came
+    void numbers_saved(const Pending& batch);
+    // Calls `tell` for each node that said something since the last time, with the number up to which it is durable.
+    void acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& tell);
+
+  private:
+    struct Box {
+        std::uint64_t received = 0, durable = 0;
+        std::uint64_t installation = 0;  // of the agent: another one's numbers on their way to the disk do not count
+    };
+    void notice(const std::string& node, const protocol::Notice& said);
+
+    EventLoop& events_;
+    const View& view_;
+    Reports& reports_;
+    metrics::Metrics& metrics_;
+    std::map<std::string, Box> boxes_;      // by node
+    std::set<std::string> unsaved_;         // nodes whose number has changed since the last batch was closed
+    std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
+};
+
+}  // namespace rtrain::head

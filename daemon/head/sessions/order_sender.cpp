@@ -1,0 +1,95 @@
+// See order_sender.hpp.
+#include "daemon/head/sessions/order_sender.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "daemon/head/view/records_json.hpp"
+#include "storage/uri/files/store.hpp"
+
+namespace rtrain::head {
+
+std::vector<std::function<void()>> OrderSender::orders(const std::vector<Effect>& effects) {
+    std::vector<std::function<void()>> out;
+    Launching launching;
+    for (const Effect& effect : effects)
+        if (auto one = order(effect, launching)) out.push_back(std::move(one));
+    return out;
+}
+
+// An order for a node that is away is dropped: at its next registration the core says again what still counts.
+std::function<void()> OrderSender::order(const Effect& effect, Launching& launching) {
+    const Run* run = nullptr;
+    if (const auto found = view_.cluster.runs.find(about(effect)); found != view_.cluster.runs.end())
+        run = &found->second;
+    if (std::holds_alternative<WriteResult>(effect)) return [this, effect] { write_result(effect); };
+    const std::string node = addressee(effect).value;
+    if (!sessions_.has(node)) return {};
+
+    OrderFacts facts;
+    const bool launches = std::holds_alternative<LaunchWorkers>(effect);
+    if (run && (launches || (on_s3(*run) && has_been_on(*run, addressee(effect))))) {
+        if (launching.run != run->id) launching = {.run = run->id, .secrets = submissions_.secrets(*run), .token = {}};
+        if (launches && launching.token.empty()) launching.token = tokens_.run_token(run->id, run->user);
+        facts.secrets = launching.secrets;
+        facts.token = launching.token;
+    }
+    auto message = order_of(view_.cluster, effect, facts);
+    if (!message) return {};
+    return [this, effect, node, message = std::move(*message), key = run ? run->submit_key : ""] {
+        if (!overtaken(view_.cluster, effect)) deliver(node, message, key);
+    };
+}
+
+// Secrets go to nodes that the scheduler has placed the run on, and to no other that stands in for them.
+bool OrderSender::has_been_on(const Run& run, const NodeId& node) const {
+    for (const Attempt* attempt : attempts_of(view_.cluster, run.id))
+        for (const Worker& worker : attempt->workers)
+            if (worker.seat.node == node) return true;
+    return false;
+}
+
+// A run that has ended does not change any more: what it leaves is told from its records once they are durable, not
+// while others wait for a decision. It may have been removed since.
+void OrderSender::write_result(const Effect& effect) {
+    const auto found = view_.cluster.runs.find(about(effect));
+    if (found == view_.cluster.runs.end()) return;
+    const Run& run = found->second;
+    const OrderFacts facts{
+        .code_sha256 = {},
+        .secrets = on_s3(run) && has_been_on(run, addressee(effect)) ? submissions_.secrets(run) : OrderFacts().secrets,
+        .token = {},
+        .result_json = result_json(view_, run)};
+    const auto uri = storage::parse_uri(run.storage_path);
+    if (uri.ok() && uri->scheme == storage::Scheme::cluster) return write_own_result(run.name, facts.result_json);
+    if (auto message = order_of(view_.cluster, effect, facts))
+        deliver(addressee(effect).value, std::move(*message), run.submit_key);
+}
+
+// What only the journal or the session knows is filled in now.
+void OrderSender::deliver(const std::string& node, protocol::FromHead message, const std::string& code_key) {
+    if (!sessions_.has(node)) return;
+    if (auto* prepare = std::get_if<protocol::Prepare>(&message)) {
+        prepare->code_sha256 = submissions_.code(code_key);
+        prepare->any_user = prepare->resume && submissions_.any_user(code_key);
+    }
+    if (auto* stop = std::get_if<protocol::Stop>(&message); stop && stop->attempt.incarnation == 0)
+        for (const protocol::AttemptRef& held : sessions_.held(node))  // no record of it: the agent's own name for it
+            if (held.run == stop->attempt.run && held.number == stop->attempt.number) stop->attempt = held;
+    sessions_.send(node, message);
+}
+
+void OrderSender::write_own_result(const std::string& run_name, const std::string& text) {
+    const std::string path = run_name + "/result.json", root = options_.storage_root;
+    loop_.offload_at(
+        root,
+        [path, text, root] {
+            auto store = storage::open_file_store(root);
+            const Status written = store ? (*store)->put(path, text) : Status(store.error());
+            if (!written) std::fprintf(stderr, "rtrain head: %s: %s\n", path.c_str(), written.error().message.c_str());
+        },
+        [] {});
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,52 @@
+// Effects of the core, carried out: orders to nodes, made of the state as it was decided and sent once that is durable
+// (events/orders.hpp says what they hold); and the result.json of a run at cluster://, which the head writes itself.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/head/events/orders.hpp"
+#include "daemon/head/files/submissions.hpp"
+#include "daemon/head/sessions/sessions.hpp"
+
+namespace rtrain::head {
+
+class OrderSender {
+  public:
+    OrderSender(net::Loop& loop, const HeadOptions& options, const View& view, Sessions& sessions,
+                const Submissions& submissions, TokenBook& tokens)
+        : loop_(loop),
+          options_(options),
+          view_(view),
+          sessions_(sessions),
+          submissions_(submissions),
+          tokens_(tokens) {}
+
+    // What carries effects out, to be called once they are durable: orders to nodes are made of the state as it is now.
+    std::vector<std::function<void()>> orders(const std::vector<Effect>& effects);
+
+  private:
+    struct Launching {  // what the nodes of one gang are told alike
+        std::optional<RunId> run;
+        std::map<std::string, std::string> secrets;
+        std::string token;
+    };
+    std::function<void()> order(const Effect& effect, Launching& launching);
+    void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
+    void write_result(const Effect& effect);
+    // Below the storage root; the log says when it cannot.
+    void write_own_result(const std::string& run_name, const std::string& text);
+    bool has_been_on(const Run& run, const NodeId& node) const;
+
+    net::Loop& loop_;
+    const HeadOptions& options_;
+    const View& view_;
+    Sessions& sessions_;
+    const Submissions& submissions_;
+    TokenBook& tokens_;
+};
+
+}  // namespace rtrain::head

@@ -1,0 +1,173 @@
+// Connections of agents, and their leases: see sessions.hpp.
+#include "daemon/head/sessions/sessions.hpp"
+
+#include <algorithm>
+
+#include "daemon/head/sessions/counting.hpp"
+#include "daemon/security/security.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t lease_check_ms = 500;
+
+std::string without_port(const std::string& address) {
+    const std::size_t colon = address.rfind(':');
+    std::string host = colon == std::string::npos ? address : address.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    return host;
+}
+
+}  // namespace
+
+void Sessions::start() {
+    const std::int64_t now = monotonic_ms();
+    for (const auto& [id, node] : uses_.view.cluster.nodes) {
+        seen_[id.value].heard_ms = now;
+        addresses_.known(id.value, node.address);  // what there is to say was said when they came
+    }
+    leases_checked_ms_ = now;
+    next_clear_ = std::stoull(security::random_hex(8), nullptr, 16) >> 1;
+    uses_.loop.after(lease_check_ms, [this] { check_leases(); });
+}
+
+void Sessions::accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder,
+                      const std::string& node) {
+    const std::uint64_t id = next_session_++;
+    // Messages are decoded by the connection's thread: thousands of agents, and one loop.
+    const auto read = [this, node, id](const std::string& text) -> net::Loop::Task {
+        const auto message = std::make_shared<Result<protocol::FromAgent>>(protocol::decode_from_agent(text));
+        return [this, node, id, message] { on_message(node, id, std::move(*message)); };
+    };
+    auto socket = responder->accept_socket(
+        {.on_text = {}, .on_closed = [this, node, id](const std::string&) { closed(node, id); }, .read = read});
+    if (!socket) return;
+    Session fresh;
+    fresh.id = id;
+    fresh.socket = std::move(socket);
+    fresh.far_address = without_port(request.peer.address);
+    fresh.serial = request.peer.certificate_serial;
+    Session& place = sessions_[node];
+    if (place.socket) place.socket->close("replaced by a newer connection of this node");
+    place = std::move(fresh);
+}
+
+void Sessions::closed(const std::string& node, std::uint64_t session) {
+    const auto found = sessions_.find(node);
+    if (found == sessions_.end() || found->second.id != session) return;  // an old one, replaced since
+    sessions_.erase(found);
+    seen_[node].connected = false;
+}
+
+void Sessions::refuse(Session& session, protocol::Refuse refusal) {
+    const std::string why = refusal.message;
+    session.socket->send(protocol::encode(protocol::FromHead{std::move(refusal)}));
+    session.socket->close(why);
+}
+
+void Sessions::send(const std::string& node, const protocol::FromHead& message) {
+    const auto found = sessions_.find(node);
+    if (found == sessions_.end() || !found->second.registered) return;
+    if (!found->second.socket->send(protocol::encode(message)))
+        found->second.socket->close("more waits to be sent than a connection may hold");
+}
+
+void Sessions::dismiss(const std::string& node, const std::string& why) {
+    if (auto found = sessions_.find(node); found != sessions_.end())
+        refuse(found->second,
+               {.message = why, .next = "rtrain node join ... with a new token brings it back", .left = true});
+    seen_.erase(node);
+    addresses_.forget(node);
+}
+
+bool Sessions::connected(const std::string& node) const {
+    const auto found = sessions_.find(node);
+    return found != sessions_.end() && found->second.registered;
+}
+
+const NodeSeen* Sessions::seen(const std::string& node) const {
+    const auto found = seen_.find(node);
+    return found == seen_.end() ? nullptr : &found->second;
+}
+
+const std::vector<protocol::AttemptRef>& Sessions::held(const std::string& node) const {
+    static const std::vector<protocol::AttemptRef> none;
+    const auto found = sessions_.find(node);
+    return found == sessions_.end() ? none : found->second.held;
+}
+
+void Sessions::acknowledge() {
+    uses_.news.acknowledge([this](const std::string& node, std::uint64_t durable) {
+        const auto session = sessions_.find(node);
+        if (session == sessions_.end() || !session->second.registered || session->second.acknowledged == durable)
+            return;
+        session->second.acknowledged = durable;
+        send(node, protocol::NewsAck{durable});
+    });
+}
+
+void Sessions::close_all(const std::string& why) {
+    for (auto& [node, session] : sessions_) session.socket->close(why);
+    sessions_.clear();
+}
+
+void Sessions::clear(const std::string& node, protocol::Clear order, std::int64_t patience_ms, Then then) {
+    if (!connected(node)) return then({.error = "it is not connected"});
+    order.id = next_clear_++;
+    clearing_[order.id] = {node, std::move(then)};
+    send(node, order);
+    uses_.loop.after(std::max<std::int64_t>(patience_ms, 0), [this, node, id = order.id] {
+        cleared(node, {.id = id, .error = "it has not answered in time"});
+    });
+}
+
+void Sessions::cleared(const std::string& node, const protocol::Cleared& said) {
+    const auto found = clearing_.find(said.id);
+    if (found == clearing_.end() || found->second.node != node) return;  // too late, or not what this node was asked
+    const auto then = std::move(found->second.then);
+    clearing_.erase(found);
+    then(said);
+}
+
+// Sends the revoked serials to an agent. A program that simulates nodes says so in its facts and gets none: it accepts
+// no connections.
+void Sessions::tell_revoked(const std::string& node) {
+    if (!seen_[node].facts.contains("simulated")) send(node, protocol::Revoked{revoked_});
+}
+
+void Sessions::revoke(std::vector<std::string> serials) {
+    revoked_ = std::move(serials);
+    for (const auto& [node, session] : sessions_)
+        if (session.registered) tell_revoked(node);
+}
+
+// A cable that is plugged in again brings the old connection back to life, but a lost node comes back by registering.
+void Sessions::hang_up(const std::string& node, const std::string& why) {
+    const auto found = sessions_.find(node);
+    if (found == sessions_.end()) return;
+    found->second.socket->close("the node was taken for lost: " + why);
+    sessions_.erase(found);
+    seen_[node].connected = false;
+}
+
+// When the head itself was held up (suspended, a slow disk), that time is nobody's silence.
+void Sessions::check_leases() {
+    const std::int64_t now = monotonic_ms();
+    const std::int64_t held_up = now - leases_checked_ms_ - lease_check_ms;
+    leases_checked_ms_ = now;
+    for (auto& [name, seen] : seen_) {
+        if (held_up > lease_check_ms) seen.heard_ms += held_up;
+        const auto node = uses_.view.cluster.nodes.find(NodeId{name});
+        if (node == uses_.view.cluster.nodes.end() || node->second.state == NodeState::lost) continue;
+        const std::int64_t silent = now - seen.heard_ms;
+        if (silent < uses_.options.node_timeout_ms) continue;
+        const std::string why =
+            "no heartbeat for " + std::to_string(silent / 1'000) + "." + std::to_string(silent % 1'000 / 100) + " s";
+        count_silence(uses_.metrics, uses_.view.cluster, NodeId{name}, static_cast<double>(silent) / 1e3);
+        uses_.events.take(NodeLost{NodeId{name}, why});
+        hang_up(name, why);
+    }
+    uses_.loop.after(lease_check_ms, [this] { check_leases(); });
+}
+
+}  // namespace rtrain::head

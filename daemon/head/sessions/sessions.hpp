@@ -1,0 +1,110 @@
+// The agents' sessions: hello, welcome, register, messages; leases. A broken connection alone is not a death: only
+// silence for node_timeout, measured on the monotonic clock and counted anew after the head's start, is.
+//   connected ─hello─► welcomed ─register─► registered ─┬─ closed: nothing is lost, the lease runs on
+//        └──────────── refused (name, version, left) ───┴─ silent for node_timeout: NodeLost, closed
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/head/access/revocation.hpp"
+#include "daemon/head/access/tokens.hpp"
+#include "daemon/head/base/options.hpp"
+#include "daemon/head/events/addresses.hpp"
+#include "daemon/head/logs/log_intake.hpp"
+#include "daemon/head/sessions/news_inbox.hpp"
+#include "daemon/net/server.hpp"
+
+namespace rtrain::head {
+
+struct NodeSeen {  // what is known of a node beside the records; gone with the head, told anew at each registration
+    std::int64_t heard_ms = 0;  // monotonic
+    bool connected = false;
+    protocol::Heartbeat pulse;
+    std::string gpu_model, program_version;
+    std::map<std::string, std::string> facts;
+    std::uint64_t objections = 0;  // messages about what is not its own
+    std::int64_t objected_ms = 0;  // monotonic: when that was told of last
+};
+
+class Sessions {
+  public:
+    struct Uses {
+        net::Loop& loop;
+        EventLoop& events;
+        const View& view;
+        const HeadOptions& options;
+        metrics::Metrics& metrics;
+        const TokenBook& tokens;
+        Revocations& revocations;
+        NewsInbox& news;
+        LogIntake& logs;
+    };
+    explicit Sessions(Uses uses) : uses_(uses) {}
+
+    // ---- sessions.cpp
+    void start();  // leases of the nodes in the records begin now
+    void accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder, const std::string& node);
+    void send(const std::string& node, const protocol::FromHead& message);  // dropped where it is not registered
+    void dismiss(const std::string& node, const std::string& why);          // `node leave`: refuse and close
+    bool has(const std::string& node) const { return sessions_.contains(node); }
+    bool connected(const std::string& node) const;  // and registered
+    const NodeSeen* seen(const std::string& node) const;
+    const std::vector<protocol::AttemptRef>& held(const std::string& node) const;  // as told at its registration
+    const Addresses& addresses() const { return addresses_; }
+    void acknowledge();  // news that are durable by now
+    void close_all(const std::string& why);
+    void revoke(std::vector<std::string> serials);  // all that are revoked: every agent is told
+    // Asks a node to remove a run's files; `then` is called once, at the latest after `patience_ms` with an error.
+    using Then = std::function<void(const protocol::Cleared&)>;
+    void clear(const std::string& node, protocol::Clear order, std::int64_t patience_ms, Then then);
+
+  private:
+    struct Session {
+        std::uint64_t id = 0;
+        std::shared_ptr<net::Socket> socket;
+        bool welcomed = false, registered = false;
+        std::uint64_t acknowledged = 0;
+        std::string far_address, serial;         // of its certificate
+        std::vector<protocol::AttemptRef> held;  // as told at its registration
+    };
+    void closed(const std::string& node, std::uint64_t session);
+    void refuse(Session& session, protocol::Refuse refusal);
+    void tell_revoked(const std::string& node);
+    void cleared(const std::string& node, const protocol::Cleared& said);
+    void check_leases();
+    void hang_up(const std::string& node, const std::string& why);
+
+    // ---- registration.cpp
+    void welcome(const std::string& node, Session& session, const protocol::Hello& hello);
+    void register_node(const std::string& node, Session& session, const protocol::Register& said);
+    void tell_where_peers_are(const std::string& node, const Session& session);
+    void tell_that_it_moved(const std::string& node, const NodeRegistered& now);
+    void check_address(const NodeRegistered& now);
+
+    // ---- messages.cpp
+    void on_message(const std::string& node, std::uint64_t session, Result<protocol::FromAgent> message);
+    void take_news(const std::string& node, const protocol::News& news);
+    void take_log(const std::string& node, const protocol::LogChunk& chunk, bool its_own);
+    void object(const std::string& node, const std::string& why);
+
+    const Uses uses_;
+    std::map<std::string, Session> sessions_;
+    std::map<std::string, NodeSeen> seen_;
+    Addresses addresses_;
+    std::vector<std::string> revoked_;
+    struct Clearing {
+        std::string node;
+        Then then;
+    };
+    std::map<std::uint64_t, Clearing> clearing_;
+    std::uint64_t next_clear_ = 0;  // begins anywhere: an answer to a head that is gone is not taken for another's
+    std::uint64_t next_session_ = 1;
+    std::int64_t leases_checked_ms_ = 0;
+};
+
+}  // namespace rtrain::head

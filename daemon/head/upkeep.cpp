@@ -1,0 +1,65 @@
+// What the head does by the clock: tokens made on this machine, the end of the audit, old files.
+#include <cstdio>
+
+#include "daemon/head/access/dropped_tokens.hpp"
+#include "daemon/head/files/uploads.hpp"
+#include "daemon/head/parts.hpp"
+#include "storage/uri/files/removal.hpp"
+
+namespace rtrain::head {
+namespace {
+
+constexpr std::int64_t sweep_pause_ms = 24LL * 3'600'000;
+constexpr std::int64_t token_look_ms = 1'000;
+constexpr std::int64_t uploads_kept_ms = 3'600'000;
+constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
+
+}  // namespace
+
+void Head::tell_alive() {
+    options_.alive();
+    loop_.after(options_.alive_every_ms, [this] { tell_alive(); });
+}
+
+void Head::look_for_tokens() {
+    if (const Status taken = take_dropped_tokens(options_.data_dir, *journal_, tokens_); !taken)
+        std::fprintf(stderr, "rtrain head: %s\n", taken.error().message.c_str());
+    loop_.after(token_look_ms, [this] { look_for_tokens(); });
+}
+
+void Head::tell_audit_end() {
+    const state::AuditEnd end = journal_->audit_end();
+    if (end.sequence > 0)
+        std::fprintf(stderr, "rtrain head: the audit ends at %llu:%s\n", static_cast<unsigned long long>(end.sequence),
+                     end.hash.c_str());
+    loop_.after(options_.audit_end_ms, [this] { tell_audit_end(); });
+}
+
+void Head::tidy_up() {
+    events_.behind_commits([this, before = wall_ms() - events_kept_ms] { journal_->prune_events(before); });
+    prune_logs(loop_, events_.cluster(), logs_.directory());
+    blobs_.collect();
+    const auto swept = [root = options_.storage_root] {  // removals that a head before this one did not finish
+        if (const auto done = storage::sweep_aside(root); !done)
+            std::fprintf(stderr, "rtrain head: %s\n", done.error().message.c_str());
+        sweep_uploads(root, uploads_kept_ms);
+    };
+    loop_.offload_at(options_.storage_root, swept, [] {});
+}
+
+void Head::sweep_later() {
+    loop_.after(sweep_pause_ms, [this] { sweep(); });
+}
+
+void Head::sweep() {
+    events_.settle();  // what is tidied up is judged by what is on disk
+    if (*events_.failure()) return;
+    tidy_up();
+    if (auto leaf = security::make_leaf(identity_.authority, "rtrain-head")) {
+        identity_.leaf = std::move(*leaf);
+        server_->replace_identity(identity_.tls());
+    }
+    sweep_later();
+}
+
+}  // namespace rtrain::head

@@ -1,0 +1,22 @@
+// Explanations and plans as the API gives them; groups name the line of the job file that stands in the way, where it
+// is known.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "daemon/head/view/view.hpp"
+#include "scheduler/explain/explain.hpp"
+#include "scheduler/plan.hpp"
+#include "storage/state/journal.hpp"
+
+namespace rtrain::head {
+
+std::string lines_setting(const std::string& submit_key);  // where the fields of its job file stand
+nlohmann::json explanation_json(const View& view, const state::SqliteJournal& journal, const Run& run,
+                                const Explanation& why);
+// `lines`: where the fields of its job file stand, {"file": "job.yaml", "at": {"queue": 4}}.
+nlohmann::json plan_json(const Plan& plan, const std::string& queue, const nlohmann::json& lines);
+nlohmann::json answer_json(const PlacementAnswer& answer);
+
+}  // namespace rtrain::head

@@ -1,0 +1,20 @@
+// Reports as people see them: of one rank, several, or all.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "daemon/head/base/number_ranges.hpp"
+#include "storage/state/journal.hpp"
+
+namespace rtrain::head {
+
+// None: rank 0's as "metrics"; one rank: its own; several: "metrics_by_rank".
+struct RankChoice {
+    bool all = false;
+    NumberRanges ranks;
+};
+nlohmann::json metric_json(const state::MetricRow& row, const RankChoice& choice = {}, const std::string& key = "");
+nlohmann::json metrics_of(const state::MetricRow& row, std::uint32_t rank);
+
+}  // namespace rtrain::head

@@ -1,0 +1,64 @@
+// See reports.hpp.
+#include "daemon/head/view/reports.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/head/events/news.hpp"
+#include "daemon/protocol/metric_numbers.hpp"
+
+namespace rtrain::head {
+namespace {
+
+using nlohmann::json;
+
+}  // namespace
+
+std::string joined(const protocol::Reported& said) {
+    std::string out = "{";
+    for (const auto& [rank, text] : said.metrics_json) {
+        const bool whole = text.starts_with('{') && json::accept(text);
+        out += (out.size() > 1 ? ",\"" : "\"") + std::to_string(rank) + "\":" + (whole ? text : "{}");
+    }
+    if (!said.checkpoint.empty())
+        out += (out.size() > 1 ? "," : "") + std::string("\"checkpoint\":") + json(said.checkpoint).dump();
+    return out + "}";
+}
+
+std::vector<Event> Reports::take(const Cluster& cluster, const protocol::Reported& said) {
+    const Attempt* attempt = find_attempt(cluster, said.attempt);
+    const auto run = cluster.runs.find(RunId{said.attempt.run});
+    if (!attempt || run == cluster.runs.end()) return {};
+    waiting_.push_back(
+        {.attempt = attempt->id, .index = said.index, .wall_ms = said.wall_ms, .ranks_json = joined(said)});
+    remember(waiting_.back());
+
+    std::vector<Event> events;
+    if (begun_.insert(attempt->id).second) events.push_back(FirstReport{attempt->id});
+    const auto rank0 = said.metrics_json.find(0);
+    if (!reached_.contains(attempt->id) && rank0 != said.metrics_json.end())
+        if (const auto stop = protocol::reached_stop(run->second.spec.stop_at, rank0->second)) {
+            reached_.insert(attempt->id);
+            events.push_back(StopMetricReached{attempt->id, stop->first, stop->second});
+        }
+    return events;
+}
+
+std::vector<state::MetricRow> Reports::to_save() { return std::exchange(waiting_, {}); }
+
+std::shared_ptr<const state::MetricRow> Reports::last(RunId run) const {
+    const auto found = last_.find(run);
+    return found == last_.end() ? nullptr : found->second;
+}
+
+void Reports::end(RunId run) {
+    for (std::set<AttemptId>* of_runs : {&begun_, &reached_})
+        of_runs->erase(of_runs->lower_bound({run, 0}), of_runs->upper_bound({run, ~0u}));
+}
+
+void Reports::forget(RunId run) {
+    end(run);
+    std::erase_if(waiting_, [&](const state::MetricRow& row) { return row.attempt.run == run; });
+    last_.erase(run);
+}
+
+}  // namespace rtrain::head

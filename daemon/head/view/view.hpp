@@ -1,0 +1,28 @@
+// What answers and orders are made of: the records, and what is known beside them. Nobody changes anything through it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/head/base/clock.hpp"
+#include "daemon/head/view/reports.hpp"
+#include "daemon/head/view/run_names.hpp"
+#include "scheduler/controller.hpp"
+
+namespace rtrain::head {
+
+struct View {
+    const Cluster& cluster;
+    const Clock& clock;
+    const RunNames& names;
+    const Reports& reports;
+    std::string run_id(RunId id) const { return run_id_text(cluster.meta.cluster_id, id); }
+};
+
+// A run by id, by name (the live one, else the newest), or by an unambiguous prefix of its id.
+Result<RunId> find_run(const View& view, const std::string& text);
+
+std::vector<const Attempt*> attempts_of(const Cluster& cluster, RunId run);
+std::vector<const Checkpoint*> checkpoints_of(const Cluster& cluster, RunId run);  // by sequence
+
+}  // namespace rtrain::head

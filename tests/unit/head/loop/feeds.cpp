@@ -1,0 +1,68 @@
+// Followers of feeds: how their streams end.
+#include "daemon/head/loop/feeds.hpp"
+
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using head::Feeds;
+
+namespace {
+
+constexpr std::int64_t patience_ms = 20'000;
+
+// Tells what was done to it; its follower reads nothing.
+struct UnreadStream final : net::Stream {
+    bool write(std::string) override { return !ended; }
+    void close() override { ended = true; }
+    void cut() override { was_cut = true; }
+    void on_closed(std::function<void()> task) override { told = std::move(task); }
+    bool ended = false, was_cut = false;
+    std::function<void()> told;
+};
+
+void run_until(net::Loop& loop, const std::function<bool()>& done) {
+    std::function<void()> look = [&] {
+        if (done()) return loop.stop();
+        loop.after(10, look);
+    };
+    loop.post(look);
+    loop.after(patience_ms, [&loop] { loop.stop(); });
+    loop.run();
+}
+
+}  // namespace
+
+TEST_CASE("a follower whose permission ends after its stream was closed does not get what still waits") {
+    net::Loop loop;
+    Feeds feeds(loop);
+    const auto stream = std::make_shared<UnreadStream>();
+    int pumped = 0, asked_since = 0;
+    feeds.add(
+        stream,
+        [&](net::Stream& to) {
+            ++pumped;
+            to.write("all of it");
+            return Feeds::Pumped::ended;
+        },
+        [&] { return !stream->ended || ++asked_since < 2; });
+    run_until(loop, [&] { return stream->was_cut; });
+    CHECK(stream->was_cut);
+    CHECK(pumped == 1);
+}
+
+TEST_CASE("a follower that has read all is let go of") {
+    net::Loop loop;
+    Feeds feeds(loop);
+    const auto stream = std::make_shared<UnreadStream>();
+    auto holds = std::make_shared<int>(1);
+    const std::weak_ptr<int> held = holds;
+    feeds.add(
+        stream, [holds = std::move(holds)](net::Stream&) { return Feeds::Pumped::ended; },
+        [&, told = false]() mutable {
+            if (stream->ended && !std::exchange(told, true)) stream->told();
+            return true;
+        });
+    run_until(loop, [&] { return held.expired(); });
+    CHECK(held.expired());
+    CHECK_FALSE(stream->was_cut);
+}

@@ -1,0 +1,68 @@
+// Runs are found by name and key without a look at every run; those that are gone are not found.
+#include "daemon/head/view/run_names.hpp"
+
+#include "tests/unit/catch.hpp"
+
+using namespace rtrain;
+using head::RunNames;
+
+namespace {
+
+Run run(std::uint64_t id, const std::string& name, const std::string& key) {
+    Run out;
+    out.id = {id};
+    out.name = name;
+    out.submit_key = key;
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("runs of one name or one submission are found together, each once") {
+    RunNames names;
+    names.saw(run(1, "a", "first"));
+    names.saw(run(2, "a", "second"));
+    names.saw(run(3, "b", "second"));
+    names.saw(run(2, "a", "second"));  // it changed its state, not its name
+    CHECK(names.named("a") == std::set<RunId>{{1}, {2}});
+    CHECK(names.submitted("second") == std::set<RunId>{{2}, {3}});
+    CHECK(names.named("c").empty());
+}
+
+TEST_CASE("runs are counted by their states as these change") {
+    RunNames names;
+    names.saw(run(1, "a", "k"));
+    Run second = run(2, "b", "l");
+    names.saw(second);
+    second.state = RunState::running;
+    names.saw(second);
+    CHECK(names.in_states() == std::map<RunState, std::size_t>{{RunState::queued, 1}, {RunState::running, 1}});
+    names.forget({2});
+    CHECK(names.in_states() == std::map<RunState, std::size_t>{{RunState::queued, 1}});
+}
+
+TEST_CASE("a removed run is forgotten, and its name is free again") {
+    RunNames names;
+    names.saw(run(1, "a", "k"));
+    names.forget({1});
+    names.forget({1});
+    CHECK(names.named("a").empty());
+    CHECK(names.submitted("k").empty());
+    names.saw(run(2, "a", "k"));
+    CHECK(names.named("a") == std::set<RunId>{{2}});
+}
+
+TEST_CASE("of a gang whose workers ask for unlike things every one counts for its user's memory") {
+    RunNames names;
+    Run gang = run(1, "a", "k");
+    gang.user = "ana";
+    gang.spec.gang.bundles.resize(100);
+    names.saw(gang);
+    const std::size_t plain = names.bytes_of_user("ana");
+    for (std::size_t i = 1; i < 100; ++i)
+        gang.spec.gang.bundles[i].selector = {{.key = "rack", .values = {std::string(1'000, 'x')}}};
+    names.saw(gang);
+    CHECK(names.bytes_of_user("ana") >= plain + 99 * 1'000);
+    names.forget({1});
+    CHECK(names.bytes_of_user("ana") == 0);
+}
