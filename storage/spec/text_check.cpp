@@ -2,6 +2,7 @@
 
 #include <regex>
 
+#include "storage/base/hex.hpp"
 #include "storage/spec/value.hpp"
 
 namespace rtrain::spec {
@@ -27,11 +28,7 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
     return tail(3) ? 4 : 0;
 }
 
-std::string byte_text(char c) {
-    constexpr const char* digits = "0123456789abcdef";
-    const auto value = static_cast<unsigned char>(c);
-    return std::string("0x") + digits[value >> 4] + digits[value & 15];
-}
+std::string byte_text(char c) { return "0x" + storage::hex({&c, 1}); }
 
 Problems character_problems(const std::string& text) {
     Problems problems;

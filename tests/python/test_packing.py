@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import pathlib
 import pickle
 import re
+import subprocess
 import sys
 import tarfile
 
@@ -34,7 +37,7 @@ OTHERS = [".config/other", "environment.yml", "id_rsa.pub", "keys/me.pub", "monk
 
 
 def travelling(archive) -> list[str]:
-    with tarfile.open(fileobj=io.BytesIO(_package.zstd_content(archive.content))) as tar:
+    with tarfile.open(fileobj=io.BytesIO(_package.decompressed(archive.content))) as tar:
         return sorted(tar.getnames())
 
 
@@ -56,12 +59,61 @@ def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp
     assert "stay here" not in capsys.readouterr().err
 
 
+CASES = json.loads((pathlib.Path(__file__).resolve().parents[1] / "ignore_cases.json").read_text())
+
+
+def laid_out(case: dict, folder: pathlib.Path) -> None:
+    for name in [*case["travels"], *case["stays"]]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(case["ignore"].get(name, ""), newline="")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_ignore_files_are_read_as_the_table_says(case, tmp_path) -> None:
+    """The same table runs against the packer of `rtrain submit`: tests/unit/spec/ignore_cases.cpp."""
+    laid_out(case, tmp_path)
+    assert travelling(pack_directory(tmp_path, named=True)) == sorted(case["travels"])
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["as_git"]], ids=lambda case: case["case"])
+def test_the_table_is_what_git_does(case, tmp_path) -> None:
+    laid_out(case, tmp_path)
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_DIR": str(tmp_path / ".git")}
+    for command in (["init", "-q"], ["ls-files", "-z", "--others", "--exclude-standard"]):
+        out = subprocess.run(["git", *command], cwd=tmp_path, env=environment, capture_output=True, check=True).stdout
+    assert sorted(filter(None, out.decode().split("\0"))) == sorted(case["travels"])
+
+
+def test_a_frame_that_is_cut_off_damaged_or_too_large_is_refused(monkeypatch) -> None:
+    content = os.urandom(100_000) + b"x" * 300_000
+    whole = _package.compressed(content)
+    assert len(whole) < 101_000 and _package.decompressed(whole) == content and _package.compressed(content) == whole
+    assert _package.decompressed(_package.compressed(b"")) == b""
+    for damaged in (whole[:-1], whole[:14], b"", b"PK" + whole[2:], whole[:90_000] + b"\0" + whole[90_001:]):
+        with pytest.raises(ValueError, match="the code archive is damaged: "):
+            _package.decompressed(damaged)
+    monkeypatch.setattr(_package, "_UNPACKED_MAX", 1 << 20)
+    with pytest.raises(ValueError, match="holds more than 1 MiB"):
+        _package.decompressed(_package.compressed(b"\0" * (64 << 20)))
+
+
+STORED = "28b52ffdc0500300000000000000190000616263"  # b"abc" in a stored block, as earlier versions packed code
+
+
+def test_archives_of_earlier_versions_and_of_the_command_line_are_read() -> None:
+    assert _package.decompressed(bytes.fromhex(STORED)) == b"abc"
+    by_the_tool = subprocess.run(["zstd", "-q", "-19", "-c"], input=b"abc" * 10_000, capture_output=True, check=True).stdout
+    assert _package.decompressed(by_the_tool) == b"abc" * 10_000
+
+
 def test_the_driver_leaves_out_all_that_rtrain_submit_does() -> None:
     text = (pathlib.Path(__file__).resolve().parents[2] / "storage" / "spec" / "archive" / "pack.cpp").read_text()
     rules = re.search(r"secret_files =((?:\s*\"[^\"]*\")+);", text)
     assert rules
     theirs = "".join(re.findall(r'"([^"]*)"', rules[1])).split("\\n")
     assert ".env" in theirs and set(filter(None, theirs)) <= set(_package.SECRET_FILES)
+    always = re.search(r"always_ignored =\s*\"([^\"]*)\";", text)
+    assert always and tuple(filter(None, always[1].split("\\n"))) == _package._ALWAYS_IGNORED
 
 
 def test_too_many_files_name_the_folders_that_hold_them_and_the_line_that_leaves_them(tmp_path, monkeypatch) -> None:

@@ -2,6 +2,8 @@
 
 #include "storage/spec/archive/ignore.hpp"
 
+#include <array>
+#include <cctype>
 #include <sstream>
 
 namespace rtrain::spec {
@@ -17,7 +19,30 @@ std::vector<std::string> split(std::string_view text) {
     return parts;
 }
 
-// Reads [...] at the pattern's start. Returns how long it is (0: not a set) and whether it holds the character.
+struct Class {
+    std::string_view name;
+    int (*holds)(int);
+};
+constexpr std::array<Class, 12> classes = {{{"[:alnum:]", std::isalnum},
+                                            {"[:alpha:]", std::isalpha},
+                                            {"[:blank:]", std::isblank},
+                                            {"[:cntrl:]", std::iscntrl},
+                                            {"[:digit:]", std::isdigit},
+                                            {"[:graph:]", std::isgraph},
+                                            {"[:lower:]", std::islower},
+                                            {"[:print:]", std::isprint},
+                                            {"[:punct:]", std::ispunct},
+                                            {"[:space:]", std::isspace},
+                                            {"[:upper:]", std::isupper},
+                                            {"[:xdigit:]", std::isxdigit}}};
+
+const Class* class_at(std::string_view pattern) {
+    for (const Class& one : classes)
+        if (pattern.starts_with(one.name)) return &one;
+    return nullptr;
+}
+
+// Reads [...] at the pattern's start. Returns how long it is (0: it has no end) and whether it holds the character.
 struct Set {
     std::size_t length = 0;
     bool holds = false;
@@ -28,6 +53,11 @@ Set read_set(std::string_view pattern, char c) {
     if (negated) ++at;
     bool holds = false;
     for (bool first = true; at < pattern.size() && (first || pattern[at] != ']'); first = false) {
+        if (const Class* known = class_at(pattern.substr(at)); known != nullptr) {
+            holds = holds || known->holds(static_cast<unsigned char>(c)) != 0;
+            at += known->name.size();
+            continue;
+        }
         if (pattern[at] == '\\' && at + 1 < pattern.size()) ++at;
         const char low = pattern[at];
         char high = low;
@@ -42,13 +72,16 @@ Set read_set(std::string_view pattern, char c) {
     return {.length = at + 1, .holds = holds != negated};
 }
 
-// How much of the pattern stands for exactly this character; 0: it does not.
+// How much of the pattern stands for exactly this character; 0: it does not. As with git, a set without an end and a
+// backslash at the end stand for none.
 std::size_t one_character(std::string_view pattern, char c) {
     if (pattern.empty()) return 0;
     if (pattern[0] == '?') return 1;
-    if (pattern[0] == '\\' && pattern.size() > 1) return pattern[1] == c ? 2 : 0;
-    if (pattern[0] == '[')
-        if (const Set set = read_set(pattern, c); set.length != 0) return set.holds ? set.length : 0;
+    if (pattern[0] == '\\') return pattern.size() > 1 && pattern[1] == c ? 2 : 0;
+    if (pattern[0] == '[') {
+        const Set set = read_set(pattern, c);
+        return set.holds ? set.length : 0;
+    }
     return pattern[0] == c ? 1 : 0;
 }
 
@@ -100,10 +133,9 @@ bool glob_matches(std::string_view pattern, std::string_view name) {
     return p == pattern.size();
 }
 
-IgnoreRules::IgnoreRules() { add_git("", ".git\n.venv\n__pycache__\n"); }
-
 void IgnoreRules::add(std::vector<Rule>& rules, const std::string& base, const std::string& text) {
-    std::istringstream lines(text);
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    std::istringstream lines(text.starts_with(byte_order_mark) ? text.substr(byte_order_mark.size()) : text);
     for (std::string line; std::getline(lines, line);) {
         line = without_end(line);
         if (line.empty() || line[0] == '#') continue;

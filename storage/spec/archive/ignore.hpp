@@ -12,7 +12,6 @@ enum class FileKind { file, directory };
 
 class IgnoreRules {
   public:
-    IgnoreRules();  // .git, .venv and __pycache__ are left out
     // The rules of a file in directory `base` ("" is the top). Later rules win over earlier ones.
     void add_git(const std::string& base, const std::string& text) { add(git_, base, text); }
     void add_rtrain(const std::string& base, const std::string& text) { add(rtrain_, base, text); }
@@ -31,6 +30,7 @@ class IgnoreRules {
     std::vector<Rule> git_, rtrain_;
 };
 
-bool glob_matches(std::string_view pattern, std::string_view name);  // one part: * ? [a-z] [!a] and \ escapes
+bool glob_matches(std::string_view pattern,
+                  std::string_view name);  // one part: * ? [a-z] [!a] [[:digit:]] and \ escapes
 
 }  // namespace rtrain::spec

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "storage/spec/archive/failure.hpp"
 #include "storage/spec/archive/ignore.hpp"
 #include "storage/spec/archive/tar.hpp"
 #include "storage/spec/job.hpp"
@@ -19,16 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::int64_t bytes_most = 2LL << 30, bytes_most_unnamed = 100LL << 20;
+// Before the rules of any file. _package.py in runtime/python has both lists too.
+constexpr const char* always_ignored =
+    ".git\n.venv\n__pycache__\n.ipynb_checkpoints\n.mypy_cache\n.pytest_cache\n.ruff_cache\n";
 constexpr const char* secret_files =
     ".env\n.env.*\n*.env\n.envrc\n.ssh\n.aws\n.azure\n.kube\n.gnupg\n.docker\n.config/gcloud\n.netrc\n.pgpass\n"
     ".npmrc\n.pypirc\n.git-credentials\n.htpasswd\ncredentials.json\n*.pem\n*.key\n*.p12\n*.pfx\n*.jks\n*.keystore\nid_"
     "rsa*\n"
     "id_dsa*\nid_ed25519*\nid_ecdsa*\n!*.pub\n";
-
-Error failure(const std::string& doing, const std::string& path, int error_number) {
-    return {error_number == ENOSPC || error_number == EDQUOT ? ErrorCode::full : ErrorCode::io,
-            doing + " " + path + ": " + std::strerror(error_number), ""};
-}
 
 struct Found {
     std::string path;  // relative
@@ -181,6 +180,7 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
                      "it is relative to the job's file"};
     }
     Walk walked;
+    walked.rules.add_git("", always_ignored);
     if (named_by == NamedBy::nobody) walked.secret_rules.add_rtrain("", secret_files);
     if (auto done = find_below(directory, "", walked); !done) return done.error();
     const auto is_needed = [&](const Found& one) {  // itself, or the linked directory through which it is named

@@ -3,7 +3,6 @@
 #include "storage/spec/archive/tar.hpp"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -12,6 +11,8 @@
 #include <cstdio>
 #include <cstring>
 #include <vector>
+
+#include "storage/crypto/digest.hpp"
 
 namespace rtrain::spec {
 namespace {
@@ -80,13 +81,13 @@ std::string tar_header(const TarEntry& entry) {
 
 struct TarWriter::Codec {
     std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd{ZSTD_createCCtx(), &ZSTD_freeCCtx};
-    std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest{EVP_MD_CTX_new(), &EVP_MD_CTX_free};
+    crypto::Sha256 digest;
     std::vector<char> room = std::vector<char>(ZSTD_CStreamOutSize());
 };
 
 TarWriter::TarWriter(std::string file, int descriptor)
     : file_(std::move(file)), descriptor_(descriptor), codec_(std::make_unique<Codec>()) {
-    RTRAIN_CHECK(codec_->zstd && codec_->digest && EVP_DigestInit_ex(codec_->digest.get(), EVP_sha256(), nullptr) == 1);
+    RTRAIN_CHECK(codec_->zstd != nullptr);
     ZSTD_CCtx_setParameter(codec_->zstd.get(), ZSTD_c_compressionLevel, compression_level);
     ZSTD_CCtx_setParameter(codec_->zstd.get(), ZSTD_c_checksumFlag, 1);
 }
@@ -114,7 +115,7 @@ Status TarWriter::compress(std::string_view bytes, Last last) {
                              "writing " + file_ + ": " + std::strerror(errno), ""};
             done += static_cast<std::size_t>(written);
         }
-        EVP_DigestUpdate(codec_->digest.get(), codec_->room.data(), out.pos);
+        codec_->digest.add({codec_->room.data(), out.pos});
         bytes_ += static_cast<std::int64_t>(out.pos);
         if (last == Last::no) left = in.pos < in.size ? 1 : 0;
     }
@@ -140,13 +141,7 @@ Status TarWriter::write(std::string_view bytes) {
 Status TarWriter::finish() {
     if (auto padded_one = pad(); !padded_one) return padded_one;
     if (auto ended = compress(std::string(2 * block, '\0'), Last::yes); !ended) return ended;
-    std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
-    unsigned int size = 0;
-    RTRAIN_CHECK(EVP_DigestFinal_ex(codec_->digest.get(), sum.data(), &size) == 1);
-    for (unsigned int i = 0; i < size; ++i) {
-        sha256_ += "0123456789abcdef"[sum.at(i) >> 4];
-        sha256_ += "0123456789abcdef"[sum.at(i) & 15];
-    }
+    sha256_ = codec_->digest.hex();
     return Done{};
 }
 

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "storage/spec/archive/failure.hpp"
 #include "storage/spec/job.hpp"
 #include "storage/uri/files/tree.hpp"
 
@@ -20,13 +21,8 @@ namespace rtrain::spec {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::int64_t bytes_most = 8LL << 30;
+constexpr std::int64_t unpacked_bytes_most = 8LL << 30;
 constexpr std::int64_t entries_most = 1'000'000;
-
-Error failure(const std::string& doing, const std::string& path, int error_number) {
-    return {error_number == ENOSPC || error_number == EDQUOT ? ErrorCode::full : ErrorCode::io,
-            doing + " " + path + ": " + std::strerror(error_number), ""};
-}
 
 bool below(const fs::path& path) {
     const std::string normal = path.lexically_normal().string();
@@ -122,8 +118,8 @@ class Unpacker {
             if (code == ARCHIVE_EOF) return Done{};
             if (code < ARCHIVE_WARN) return trouble();
             bytes_ += static_cast<std::int64_t>(count);
-            if (bytes_ > bytes_most || offset > bytes_most)
-                return refuse("", "it unpacks to more than " + std::to_string(bytes_most >> 30) + " GiB");
+            if (bytes_ > unpacked_bytes_most || offset > unpacked_bytes_most)
+                return refuse("", "it unpacks to more than " + std::to_string(unpacked_bytes_most >> 30) + " GiB");
             for (std::size_t done = 0; done < count;) {
                 const ssize_t written = ::pwrite(file, static_cast<const char*>(bytes) + done, count - done,
                                                  offset + static_cast<off_t>(done));

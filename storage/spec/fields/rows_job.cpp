@@ -43,7 +43,7 @@ json give_tracking(const Job& job) {
     return out;
 }
 
-constexpr Rule rows[] = {
+constexpr Rule job_rows[] = {
     {"version", R"({"const":1})", "1", [](R&, const V&) {}, [](const Job&) { return json(1); }},
     {"name", NAME, "letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit",
      [](R& r, const V& v) { r.job.name = v.text; }, [](const Job& j) { return or_null(j.name); }},
@@ -113,6 +113,6 @@ constexpr Rule rows[] = {
 
 }  // namespace
 
-std::span<const Rule> job_rules() { return rows; }
+std::span<const Rule> job_rules() { return job_rows; }
 
 }  // namespace rtrain::spec

@@ -27,7 +27,7 @@ void take_limit(Reading& reading, const std::string& path, const Value& value, s
         reading.problem(path, value, "a limit of nothing would end the run at once", "leave it out: no limit");
 }
 
-constexpr Rule rows[] = {
+constexpr Rule policy_rows[] = {
     {"failure.max_failures", R"({"type":"integer","minimum":-1,"maximum":2147483647})",
      "a whole number; -1: without end",
      [](R& r, const V& v) { r.job.failure.max_failures = static_cast<std::int32_t>(whole_number(v)); },
@@ -77,6 +77,6 @@ constexpr Rule rows[] = {
 
 }  // namespace
 
-std::span<const Rule> policy_rules() { return rows; }
+std::span<const Rule> policy_rules() { return policy_rows; }
 
 }  // namespace rtrain::spec

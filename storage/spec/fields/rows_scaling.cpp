@@ -99,7 +99,7 @@ json given_selector(const LabelSelector& selector) {
     return out;
 }
 
-constexpr Rule rows[] = {
+constexpr Rule scaling_rows[] = {
     {"scaling.workers",
      R"({"anyOf":[{"type":"integer","minimum":0},{"type":"string","pattern":"^[0-9]+[.][.][0-9]+$"}]})",
      "a whole number, or a range such as 2..8", take_workers, give_workers},
@@ -150,6 +150,6 @@ constexpr Rule rows[] = {
 
 }  // namespace
 
-std::span<const Rule> scaling_rules() { return rows; }
+std::span<const Rule> scaling_rules() { return scaling_rows; }
 
 }  // namespace rtrain::spec

@@ -1,18 +1,13 @@
-"""What a driver sends along: the directory of its script as an archive (tar in a zstd frame), and the pickled loop.
-
-The frame's blocks are stored, not compressed: Python has no zstd before 3.14, and code is small.
-"""
+"""What a driver sends along: the directory of its script as an archive (tar in a zstd frame), and the pickled loop."""
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import io
 import os
 import pathlib
 import pickle
 import posixpath
-import struct
 import sys
 import sysconfig
 import tarfile
@@ -24,6 +19,7 @@ from typing import Any
 
 from rtrain._by_value import by_value
 
+# Patterns of .gitignore, before those of any file. storage/spec/archive/pack.cpp has the same list.
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 # These .gitignore patterns leave secrets out of a folder that nobody named. storage/spec/archive/pack.cpp has the same list.
 SECRET_FILES = (
@@ -33,8 +29,9 @@ SECRET_FILES = (
 )
 _FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
 _COUNTED_MAX = 300_000  # to tell which folder it is
-_BLOCK = 128 << 10
-_ZSTD_HEAD = (0xFD2FB528, 0b1100_0000, 10 << 3)  # magic, descriptor, window
+_LEVEL = 3  # of compression, as `rtrain submit` has
+_WINDOW_MAX, _UNPACKED_MAX = 128 << 20, 2 << 30
+_PIECE = 4 << 10  # of a frame: what the largest blocks make of it fits into memory
 
 
 class PackingError(ValueError):
@@ -55,31 +52,31 @@ class Archive:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def zstd_stored(data: bytes) -> bytes:
-    """A zstd frame that holds `data` as it is: a window of 1 MiB, the content's size in 8 bytes, stored blocks."""
-    out = [struct.pack("<IBBQ", *_ZSTD_HEAD, len(data))]
-    starts = range(0, len(data), _BLOCK) or range(1)
-    for start in starts:
-        piece = data[start : start + _BLOCK]
-        last = start + _BLOCK >= len(data)
-        out.append(struct.pack("<I", (len(piece) << 3) | int(last))[:3])
-        out.append(piece)
-    return b"".join(out)
+def compressed(data: bytes) -> bytes:
+    """A zstd frame of it, with its size and a checksum."""
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data)
 
 
-def zstd_content(frame: bytes) -> bytes:
-    """What `zstd_stored` made this frame of. ValueError for any other frame."""
-    if not frame.startswith(struct.pack("<IBB", *_ZSTD_HEAD)):
-        raise ValueError("the code archive is no frame of stored blocks, as drivers write them")
-    out, at, last = [], struct.calcsize("<IBBQ"), False
-    while not last:
-        head = int.from_bytes(frame[at : at + 3], "little")
-        size, kind, last = head >> 3, head >> 1 & 3, bool(head & 1)
-        if kind != 0 or at + 3 + size > len(frame):
-            raise ValueError(f"the code archive is damaged: its block at byte {at} is cut off or compressed")
-        out.append(frame[at + 3 : at + 3 + size])
-        at += 3 + size
-    return b"".join(out)
+def decompressed(frame: bytes) -> bytes:
+    """The content of a zstd frame, of `rtrain submit`'s too. ValueError for what is none, is damaged, or holds more than code may."""
+    import zstandard
+
+    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_MAX).decompressobj()
+    pieces, size, start = [], 0, 0
+    while not reader.eof:
+        if start >= len(frame):
+            raise ValueError("the code archive is damaged: its end is missing")
+        try:
+            pieces.append(reader.decompress(frame[start : start + _PIECE]))
+        except zstandard.ZstdError as error:
+            raise ValueError(f"the code archive is damaged: {error}") from error
+        start += _PIECE
+        size += len(pieces[-1])
+        if size > _UNPACKED_MAX:
+            raise ValueError(f"the code archive holds more than {_UNPACKED_MAX >> 20} MiB, which is more than code may have")
+    return b"".join(pieces)
 
 
 def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
@@ -104,7 +101,7 @@ def pack_directory(directory: pathlib.Path, *, named: bool = False) -> Archive:
             packed += content is not None
             if content is not None and path.suffix == ".py":
                 sources.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
-    return Archive(zstd_stored(stream.getvalue()), packed, str(directory), sources.hexdigest(), tuple(environments), tuple(sorted(secrets)))
+    return Archive(compressed(stream.getvalue()), packed, str(directory), sources.hexdigest(), tuple(environments), tuple(sorted(secrets)))
 
 
 def _largest(top: pathlib.Path, files: list[pathlib.Path], size: Callable[[pathlib.Path], float], unit: str) -> str:
@@ -206,12 +203,13 @@ def _leads_out(name: str) -> bool:
 def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None = None) -> list[pathlib.Path]:
     """Those that travel, and more than may where there are; the environments among the folders are named, and left out, and so is
     what may hold secrets unless `secrets` is None."""
-    rules, secret_rules = _Rules(top), _Rules(top)
-    for line in SECRET_FILES if secrets is not None else ():
-        secret_rules.add(top, line)
+    from rtrain.train._driver import _ignore
+
+    rules = _ignore.Rules(_ALWAYS_IGNORED)
+    secret_rules = _ignore.Rules(SECRET_FILES if secrets is not None else ())
 
     def is_secret(path: pathlib.Path, *, directory: bool) -> bool:
-        if secrets is None or not secret_rules.ignored(path, directory=directory):
+        if secrets is None or not secret_rules.ignored(path.relative_to(top), directory=directory):
             return False
         secrets.append(str(path.relative_to(top)) + "/" * directory)
         return True
@@ -219,14 +217,15 @@ def _files(top: pathlib.Path, environments: list[str], secrets: list[str] | None
     files: list[pathlib.Path] = []
     for folder, folders, names in os.walk(top):
         here = pathlib.Path(folder)
-        rules.read(here)
-        folders[:] = [name for name in folders if not rules.ignored(here / name, directory=True) and not _is_run(here / name)]
+        inside = here.relative_to(top)
+        rules.read(here, inside)
+        folders[:] = [name for name in folders if not rules.ignored(inside / name, directory=True) and not _is_run(here / name)]
         made = [name for name in folders if _is_environment(here / name)]
         environments += [str((here / name).relative_to(top)) for name in made]
         folders[:] = [name for name in sorted(folders) if name not in made and not is_secret(here / name, directory=True)]
         for name in sorted(names):
             path = here / name
-            if not rules.ignored(path, directory=False) and path.is_file() and not is_secret(path, directory=False):
+            if not rules.ignored(inside / name, directory=False) and path.is_file() and not is_secret(path, directory=False):
                 files.append(path)
                 if len(files) > _COUNTED_MAX:
                     return files
@@ -241,63 +240,6 @@ def _is_environment(folder: pathlib.Path) -> bool:
 def _is_run(folder: pathlib.Path) -> bool:
     """A run's directory: where the storage path lies in the project, what runs make there is no part of it."""
     return (folder / "run.json").is_file() and (folder / "attempts").is_dir()
-
-
-class _Rules:
-    """.rtrainignore over .gitignore, of each directory for what lies below it; the last rule that fits decides."""
-
-    def __init__(self, top: pathlib.Path) -> None:
-        self._top = top
-        self._rules: list[tuple[pathlib.Path, str, bool, bool, bool]] = []  # base, pattern, keeps, only folders, bound
-
-    def read(self, folder: pathlib.Path) -> None:
-        for name in (".gitignore", ".rtrainignore"):
-            try:
-                lines = (folder / name).read_text().splitlines()
-            except (OSError, UnicodeDecodeError):
-                continue
-            for line in lines:
-                self.add(folder, line.rstrip())
-
-    def add(self, folder: pathlib.Path, line: str) -> None:
-        if not line or line.startswith("#"):
-            return
-        keeps = line.startswith("!")
-        pattern = line.removeprefix("!")
-        only_folders = pattern.endswith("/")
-        pattern = pattern.rstrip("/")
-        bound = "/" in pattern
-        self._rules.append((folder, pattern.lstrip("/"), keeps, only_folders, bound))
-
-    def ignored(self, path: pathlib.Path, *, directory: bool) -> bool:
-        if path.name in _ALWAYS_IGNORED:
-            return True
-        answer = False
-        for base, pattern, keeps, only_folders, bound in self._rules:
-            if only_folders and not directory:
-                continue
-            try:
-                inside = path.relative_to(base).as_posix()
-            except ValueError:
-                continue
-            fits = _fits(inside, pattern) if bound else fnmatch.fnmatchcase(path.name, pattern)
-            if fits:
-                answer = not keeps
-        return answer
-
-
-def _fits(path: str, pattern: str) -> bool:
-    """`**` crosses folders, `*` does not."""
-    parts, pattern_parts = path.split("/"), pattern.split("/")
-
-    def fit(at: int, want: int) -> bool:
-        if want == len(pattern_parts):
-            return at == len(parts)
-        if pattern_parts[want] == "**":
-            return any(fit(later, want + 1) for later in range(at, len(parts) + 1))
-        return at < len(parts) and fnmatch.fnmatchcase(parts[at], pattern_parts[want]) and fit(at + 1, want + 1)
-
-    return fit(0, 0)
 
 
 def script_directory() -> pathlib.Path | None:

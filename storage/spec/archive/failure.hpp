@@ -1,0 +1,17 @@
+// What an error of the system means to those who pack and unpack code.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::spec {
+
+inline Error failure(const std::string& doing, const std::string& path, int error_number) {
+    return {error_number == ENOSPC || error_number == EDQUOT ? ErrorCode::full : ErrorCode::io,
+            doing + " " + path + ": " + std::strerror(error_number), ""};
+}
+
+}  // namespace rtrain::spec

@@ -1,0 +1,62 @@
+// The table of ignore rules against this packer. tests/python/test_packing.py runs it against the Python driver's, and
+// against git.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "storage/spec/job.hpp"
+#include "tests/unit/catch.hpp"
+
+namespace rtrain::spec {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+    fs::path path;
+    Folder() {
+        std::string text = (fs::temp_directory_path() / "rtrain-ignore-XXXXXX").string();
+        path = ::mkdtemp(text.data());
+    }
+    ~Folder() { fs::remove_all(path); }
+    Folder(const Folder&) = delete;
+};
+
+void lay_out(const nlohmann::json& test, const fs::path& folder) {
+    for (const char* list : {"travels", "stays"})
+        for (const std::string name : test.at(list)) {
+            fs::create_directories((folder / name).parent_path());
+            std::ofstream(folder / name, std::ios::binary) << test.at("ignore").value(name, "");
+        }
+}
+
+std::vector<std::string> files(const fs::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+        if (!entry.is_directory()) names.push_back(fs::relative(entry.path(), folder).string());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+}  // namespace
+
+TEST_CASE("ignore files are read as the table says, which is what git does") {
+    const auto table = nlohmann::json::parse(std::ifstream(RTRAIN_SOURCE_DIR "/tests/ignore_cases.json"));
+    REQUIRE(table.size() > 40);
+    for (const auto& test : table) {
+        INFO(test.at("case").get<std::string>());
+        const Folder folder;
+        lay_out(test, folder.path / "src");
+        const auto packed = pack_directory((folder.path / "src").string(), (folder.path / "out").string());
+        REQUIRE(packed.ok());
+        REQUIRE(unpack_archive(packed->file, (folder.path / "code").string()).ok());
+        auto travels = test.at("travels").get<std::vector<std::string>>();
+        std::sort(travels.begin(), travels.end());
+        CHECK(files(folder.path / "code") == travels);
+    }
+}
+
+}  // namespace rtrain::spec
