@@ -7,6 +7,7 @@ import dataclasses
 import pathlib
 import pickle
 import sys
+import typing
 
 import pytest
 
@@ -82,6 +83,23 @@ def test_a_sweep_has_its_name_from_its_trainable_all_the_same() -> None:
 def test_a_wrong_type_is_refused_where_it_is_given(make, kind, text) -> None:
     with pytest.raises(kind, match=text):
         make()
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [("hf_Secret1", TypeError), (b"hf_Secret1", TypeError), ({"HF_TOKEN": "hf_Secret1"}, TypeError), (["hf-Secret1.x"], ValueError), (["a", 3], ValueError)],
+)
+def test_what_is_given_as_secrets_by_mistake_is_refused_and_not_shown(given, kind) -> None:
+    for config in (RunConfig, tune.RunConfig):
+        with pytest.raises(kind, match=r"RunConfig\(secrets=\).* name.? of .*environment variable") as refused:
+            config(secrets=given)
+        assert "Secret1" not in str(refused.value)
+    assert RunConfig(secrets=("HF_TOKEN",)).secrets == ("HF_TOKEN",)
+
+
+@pytest.mark.parametrize("config", [train.CheckpointConfig, train.FailureConfig, RunConfig, ScalingConfig, train.ValidationConfig, Result, tune.RunConfig])
+def test_the_types_of_fields_can_be_asked_for(config) -> None:
+    assert set(typing.get_type_hints(config)) >= {field.name for field in dataclasses.fields(config)}
 
 
 def test_a_list_of_selectors_that_are_alike_is_one_for_all() -> None:

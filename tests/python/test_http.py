@@ -78,9 +78,23 @@ def test_no_file_is_no_cluster_and_a_wrong_one_is_named(alone, monkeypatch):
     assert current_place() is None
     with pytest.raises(Unreachable, match="no cluster is known"):
         Head.current()
+    for text, wrong in [
+        ("contexts:\n  a:\n    address: x\n   token: y\n", r"config.yaml:4: "),
+        ("current: a\ncontexts: {}\ncurrent: b\n", r"config.yaml:3: current is given twice"),
+        ("- a\n", r"config.yaml:1: expected `name: value`"),
+        ("current: 'a\n", r"config.yaml:\d: "),
+        ("[a]: b\n", r"config.yaml:1: a name is a text"),
+    ]:
+        alone.write_text(text)
+        with pytest.raises(ConfigurationError, match=wrong):
+            read_yaml(alone)
+    alone.write_text("# nothing yet\n")
+    assert read_yaml(alone) == {}
+    alone.write_text("current: no\ncontexts:\n  no: {address: 'h:1', token: 0123, ca:}\n  other:\n")  # texts, whatever they look like
+    assert read_yaml(alone) == {"current": "no", "contexts": {"no": {"address": "h:1", "token": "0123", "ca": ""}, "other": ""}}
     alone.write_text("contexts:\n  a:\n    address x\n")
-    with pytest.raises(ConfigurationError, match=r"config.yaml:3: expected `name: value`"):
-        read_yaml(alone)
+    with pytest.raises(ConfigurationError, match="contexts.a must be a map"):
+        current_place("a")
     alone.write_text(WRITTEN)
     monkeypatch.setenv("RTRAIN_CONTEXT", "elsewhere")
     with pytest.raises(HeadError, match='no context "elsewhere"'):

@@ -1,13 +1,28 @@
 """Files that an earlier version has pickled still load: its modules may have moved since, the classes' old paths stay."""
 
 import base64
+import errno
+import importlib
+import importlib.util
+import os
 import pathlib
 import pickle
 import sys
+import types
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-from rtrain import train  # noqa: E402
+import pytest  # noqa: E402
+from rtrain import _files, train  # noqa: E402
+
+PUBLIC = """rtrain rtrain.data rtrain.exceptions rtrain.integrations rtrain.integrations.mlflow rtrain.integrations.wandb rtrain.train
+    rtrain.train.backend rtrain.train.collective rtrain.train.huggingface rtrain.train.huggingface.transformers rtrain.train.lightning
+    rtrain.train.tensors rtrain.train.torch rtrain.tune rtrain.tune.callback rtrain.tune.integration.ray_train rtrain.tune.schedulers
+    rtrain.tune.search rtrain.tune.search.sample rtrain.tune.stopper rtrain.tune.trainable""".split()
+NEEDS = {
+    **{"rtrain.data": "pyarrow", "rtrain.train.tensors": "safetensors", "rtrain.train.torch": "torch", "rtrain.train.lightning": "lightning"},
+    **{"rtrain.train.huggingface": "transformers", "rtrain.train.huggingface.transformers": "transformers"},
+}
 
 # pickle.dumps(..., 4), compressed, of the version whose `train` was one folder of modules
 KEPT = """
@@ -46,3 +61,50 @@ def test_what_an_earlier_version_pickled_still_loads():
     assert kept["classes"] == [getattr(train, name) for name in names.split()]
     functions = [train.report, train.get_context, train.get_dataset_shard, train.checkpoint_wanted, train.collective.barrier]
     assert kept["functions"] == [*functions, train.attach]
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_public_classes_and_functions_are_pickled_under_their_public_names(package):
+    """So private modules may move: no file that is written from now on names one."""
+    if package in NEEDS:
+        pytest.importorskip(NEEDS[package])
+    module = importlib.import_module(package)
+    for name in getattr(module, "__all__", []):
+        member = getattr(module, name)
+        if getattr(member, "__module__", "").startswith("rtrain") and isinstance(member, type | types.FunctionType):
+            assert "._" not in member.__module__, f"{package}.{name} is pickled as {member.__module__}.{member.__qualname__}"
+            assert pickle.loads(pickle.dumps(member)) is member
+
+
+def test_a_run_s_config_names_no_private_module():
+    config = train.RunConfig(failure_config=train.FailureConfig(1), checkpoint_config=train.CheckpointConfig(2))
+    content = pickle.dumps([config, train.ScalingConfig(2), train.Checkpoint("/tmp/kept"), train.PreemptionError("gone")], protocol=4)
+    assert b"rtrain.train" in content and b"rtrain.train._" not in content
+    copied = pickle.loads(content)
+    assert copied[0].name == config.name and not copied[0].is_named and copied[2] == train.Checkpoint("/tmp/kept")
+
+
+@pytest.mark.parametrize("package", ["rtrain", "rtrain.integrations", "rtrain.train", "rtrain.train.huggingface", "rtrain.tune"])
+def test_dir_shows_what_users_may_use(package):
+    module = importlib.import_module(package)
+    shown = {name for name in dir(module) if not name.startswith("__")}
+    inner = {name for name in shown if f"{package}.{name}" in sys.modules or importlib.util.find_spec(f"{package}.{name}")}
+    assert shown - inner <= set(getattr(module, "__all__", [])) and not {name for name in shown if name.startswith("_")}
+
+
+def test_a_folder_that_cannot_be_synced_is_no_error_and_a_disk_that_fails_is(monkeypatch, tmp_path):
+    with pytest.raises(OSError, match="Invalid argument"):  # /proc is such a file system
+        descriptor = os.open("/proc", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    _files.sync_folder(pathlib.Path("/proc"))
+    _files.sync_folder(tmp_path)
+
+    def fails(_descriptor):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(_files.os, "fsync", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        _files.sync_folder(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import secrets
@@ -54,10 +55,17 @@ def create(file: pathlib.Path, content: bytes) -> bool:
 
 
 def sync_folder(folder: pathlib.Path) -> None:
-    """The names in the folder are on disk when this returns."""
+    """The names in the folder are on disk when this returns.
+
+    Some file systems (FUSE, network shares) have no fsync of directories and say so: there the names are as durable as that file
+    system makes them. OSError for any other failure.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(descriptor)
 

@@ -1,4 +1,5 @@
-"""Public names of a package that are loaded when they are first used, so that importing the package stays quick.
+"""Public names of a package that are loaded when they are first used, so that importing the package stays quick, and the name that
+public classes go by.
 
 A package that uses this names the same imports under `if TYPE_CHECKING:`, which is what type checkers and editors read;
 tests/python/types/test_types.py compares the two lists.
@@ -9,6 +10,15 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+def public_in(package: str, *members: Any) -> None:
+    """Says that users import these classes and functions from `package`. Pickles, messages and the reference name that one then, not
+    the private module that defines them, which so may move. `typing.get_type_hints` looks for a class's names there too, and finds none of
+    them: modules of configs and results keep annotations as objects, without `from __future__ import annotations`."""
+    for member in members:
+        member.__module__ = package
 
 
 def lazy_names(
@@ -34,6 +44,10 @@ def lazy_names(
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def listing() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *module_of, *submodules})
+        """What the package says of itself, its public names and submodules: not what it imports for its own use."""
+        own = vars(sys.modules[package])
+        loaded = (name for name in own if f"{package}.{name}" in sys.modules and not name.startswith("_"))
+        special = (name for name in own if name.startswith("__"))
+        return sorted({*special, *own.get("__all__", ()), *loaded, *module_of, *submodules})
 
     return load, listing, sorted(module_of)

@@ -1,12 +1,12 @@
 """Which cluster is meant: RTRAIN_* variables, else the user's context file, else the system's, as the command line reads
-them. The context file is the small part of YAML that `rtrain` writes: maps, plain and quoted text, `|` blocks."""
+them. Of the context file every value is a text, as it stands there."""
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 from dataclasses import dataclass
+from typing import Any
 
 SYSTEM_FILE = "/etc/rtrain/config.yaml"
 DEFAULT_PORT = 7433
@@ -81,77 +81,37 @@ def current_place(context: str | None = None) -> Place | None:
 
 
 def read_yaml(path: pathlib.Path) -> dict[str, object]:
-    """The file's map; empty where there is no file."""
+    """The file's map; empty where there is no file. ConfigurationError, with the line, for what is no YAML or no map, or says a name
+    twice."""
     try:
-        lines = path.read_text().splitlines()
+        text = path.read_text()
     except FileNotFoundError:
         return {}
-    tree, _ = _map(path, lines, 0, 0)
-    return tree
+    import yaml  # not before a file needs it
+
+    try:
+        root = yaml.compose(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
+        raise ConfigurationError(f"{path}:{mark.line + 1 if mark else 1}: {problem}") from error
+    content = _value(path, root) if root is not None else {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path}:1: expected `name: value`")
+    return content
 
 
-def _map(path: pathlib.Path, lines: list[str], at: int, indent: int) -> tuple[dict[str, object], int]:
+def _value(path: pathlib.Path, node: Any) -> object:
+    """A text, list or dict. A loader of yaml's own would take the last of two values with one name."""
+    if node.id == "scalar":
+        return str(node.value)
+    if node.id == "sequence":
+        return [_value(path, one) for one in node.value]
     mapping: dict[str, object] = {}
-    while at < len(lines):
-        text = lines[at].strip()
-        depth = len(lines[at]) - len(lines[at].lstrip(" "))
-        if not text or text.startswith("#") or text == "---":
-            at += 1
-            continue
-        if depth < indent:
-            break
-        if depth > indent:
-            raise ConfigurationError(f"{path}:{at + 1}: is indented deeper than the lines around it")
-        key, rest = _key(path, at, text)
-        if key in mapping:
-            raise ConfigurationError(f"{path}:{at + 1}: {key} is given twice")
-        if rest in ("|", "|-", "|+"):
-            mapping[key], at = _block(lines, at + 1, indent)
-        elif rest:
-            mapping[key] = _scalar(path, at, rest)
-            at += 1
-        else:
-            inner = _next_depth(lines, at + 1)
-            mapping[key], at = _map(path, lines, at + 1, inner) if inner > indent else ("", at + 1)
-    return mapping, at
-
-
-def _key(path: pathlib.Path, at: int, text: str) -> tuple[str, str]:
-    if text.startswith('"'):
-        key, end = json.JSONDecoder().raw_decode(text)
-        rest = text[end:]
-    else:
-        key, colon, rest = text.partition(":")
-        rest = colon + rest
-    if not rest.startswith(":") or (len(rest) > 1 and rest[1] != " "):
-        raise ConfigurationError(f"{path}:{at + 1}: expected `name: value`")
-    return str(key).strip(), rest[1:].strip()
-
-
-def _scalar(path: pathlib.Path, at: int, text: str) -> object:
-    if text.startswith('"'):
-        try:
-            return json.JSONDecoder().raw_decode(text)[0]
-        except ValueError as error:
-            raise ConfigurationError(f"{path}:{at + 1}: the quotes do not end: {error}") from error
-    if text.startswith("'"):
-        return text[1 : text.rindex("'")].replace("''", "'")
-    if text == "{}":
-        return {}
-    return text.split(" #", maxsplit=1)[0].strip()
-
-
-def _next_depth(lines: list[str], at: int) -> int:
-    for line in lines[at:]:
-        if line.strip() and not line.strip().startswith("#"):
-            return len(line) - len(line.lstrip(" "))
-    return -1
-
-
-def _block(lines: list[str], at: int, indent: int) -> tuple[str, int]:
-    inner = _next_depth(lines, at)
-    taken: list[str] = []
-    while at < len(lines) and (not lines[at].strip() or (inner > indent and lines[at].startswith(" " * inner))):
-        taken.append(lines[at][inner:])
-        at += 1
-    return "\n".join(taken).rstrip("\n") + "\n", at
+    for key, inner in node.value:
+        place = f"{path}:{key.start_mark.line + 1}"
+        if key.id != "scalar":
+            raise ConfigurationError(f"{place}: a name is a text")
+        if key.value in mapping:
+            raise ConfigurationError(f"{place}: {key.value} is given twice")
+        mapping[key.value] = _value(path, inner)
+    return mapping

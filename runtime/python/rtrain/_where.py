@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtrain import _arguments, _runtime_env
 from rtrain._http import Head, HeadError, Unreachable
+from rtrain._lazy import public_in
 from rtrain._local_cluster import LocalCluster
 from rtrain._settings import SYSTEM_FILE, Place, current_place, read_yaml, split_address, user_file
 
@@ -225,3 +226,6 @@ def _say(text: str) -> None:
 
 
 __all__ = ["ClusterInfo", "Place", "ensure", "init", "is_initialized", "runtime_env", "shutdown"]
+
+
+public_in("rtrain", init, is_initialized, shutdown)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from rtrain import _arguments
+from rtrain._lazy import public_in
 from rtrain._remote import _hub
 from rtrain._remote._errors import GetTimeoutError
 from rtrain._remote._hub import Call, Slot
@@ -213,3 +214,6 @@ def _fits(target: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Non
 def _run_name(what: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9._-]", "", what).strip("._-") or "remote"
     return f"{plain[:100]}-{secrets.token_hex(4)}"
+
+
+public_in("rtrain", kill, remote)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rtrain._lazy import public_in
+
 
 class RemoteError(RuntimeError):
     """A remote call failed."""
@@ -57,3 +59,6 @@ def task_error(message: str, cause: BaseException | None) -> TaskError:
         if isinstance(made, TaskError):
             return made
     return TaskError(message, cause)
+
+
+public_in("rtrain.exceptions", ActorDiedError, GetTimeoutError, RemoteError, TaskCancelledError, TaskError, WorkerCrashedError)

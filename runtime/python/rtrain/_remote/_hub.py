@@ -78,7 +78,7 @@ class Slot:
     sent: dict[int, Call] = field(default_factory=dict)  # not answered yet
     channel: Channel | None = None
     ending: bool = False  # no more calls come: the worker may end when it has answered
-    told: bool = False  # it knows
+    end_sent: bool = False  # and it knows
     dead: str = ""  # why
     numbers: int = 0
     submitted: float = 0.0
@@ -144,7 +144,7 @@ class Slot:
                 if call is None:
                     channel.send([pickle.dumps({"op": "end"})])
                     with self.changed:
-                        self.told = True
+                        self.end_sent = True
                         self.changed.notify_all()
                     return
                 self._send(channel, call)
@@ -222,7 +222,7 @@ class Slot:
             return bool(self.run_id) and not self.ends and not answered
 
     def knows_its_end(self) -> bool:
-        return self.told or self.channel is None
+        return self.end_sent or self.channel is None
 
 
 class Hub:

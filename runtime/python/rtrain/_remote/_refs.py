@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rtrain import _arguments
+from rtrain._lazy import public_in
 from rtrain._remote import _values
 from rtrain._remote._channel import Part
 from rtrain._remote._errors import GetTimeoutError
@@ -37,6 +38,7 @@ class ObjectRef:
         self._error: BaseException | None = None
 
     def done(self) -> bool:
+        """Whether the value, or the error, is there: `rtrain.get` would return at once."""
         return self._done
 
     def _settle(self, *, parts: Sequence[Part] | None = None, value: Any = None, error: BaseException | None = None) -> None:
@@ -137,3 +139,6 @@ def _arrived(what: str, value: Any, error: BaseException | None) -> ObjectRef:
     ref = ObjectRef(what)
     ref._settle(value=value, error=error)
     return ref
+
+
+public_in("rtrain", ObjectRef, get, put, wait)

@@ -121,7 +121,7 @@ def concat(blocks: Iterable[Block]) -> Block:
     names: dict[str, None] = {}
     for block in parts:
         names.update(dict.fromkeys(block.columns))
-    return Block({name: _joined(name, [_or_nulls(block, name) for block in parts]) for name in names})
+    return Block({name: _one_below_the_other(name, [_or_nulls(block, name) for block in parts]) for name in names})
 
 
 def without_negative_zero(column: Any) -> Any:
@@ -261,14 +261,23 @@ def _or_nulls(block: Block, name: str) -> Any:
     return block.columns[name] if name in block.columns else pa.nulls(block.rows)
 
 
-def _joined(name: str, columns: list[Any]) -> Any:
+def _one_below_the_other(name: str, columns: list[Any]) -> Any:
+    """NumPy columns of one shape and Arrow columns stay what they are; what has no common type row by row is objects. TypeError for
+    Arrow types that none includes."""
     if all(isinstance(column, np.ndarray) for column in columns):
-        if len({column.shape[1:] for column in columns}) == 1 and all(column.dtype != object for column in columns):
-            return np.concatenate(columns)
-        return objects([value for column in columns for value in column])
+        return _arrays_below_each_other(columns)
     if any(isinstance(column, np.ndarray) and (column.ndim > 1 or column.dtype == object) for column in columns):
         return objects([value for column in columns for value in values_of(column)])
-    arrays = [as_arrow(column, name) for column in columns]
+    return _arrow_below_each_other(name, [as_arrow(column, name) for column in columns])
+
+
+def _arrays_below_each_other(columns: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    if len({column.shape[1:] for column in columns}) == 1 and all(column.dtype != object for column in columns):
+        return np.concatenate(columns)
+    return objects([value for column in columns for value in column])
+
+
+def _arrow_below_each_other(name: str, arrays: list[Any]) -> Any:
     chunks = [chunk for array in arrays for chunk in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])]
     if len({chunk.type for chunk in chunks}) == 1:
         return pa.chunked_array(chunks)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rtrain._arguments import WRITERS, check, check_named
+from rtrain._lazy import public_in
 from rtrain.data import _block, _parts, _write
 from rtrain.data._block import Block, check_format
 from rtrain.data._grouped import Summary, summaries
@@ -256,3 +257,6 @@ def _files_of(node: Node) -> set[str]:
     files = getattr(getattr(node, "source", None), "files", None)
     own_files = set(files.paths) if files is not None else set()
     return own_files.union(*(_files_of(child) for child in node.children))
+
+
+public_in("rtrain.data", Schema)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from rtrain._lazy import public_in
+
 
 class DataContext:
     """Options of an engine that is not here. Any name can be set and read back."""
@@ -13,6 +15,7 @@ class DataContext:
 
     @classmethod
     def get_current(cls) -> DataContext:
+        """The one of this process."""
         if cls._current is None:
             cls._current = cls()
         return cls._current
@@ -26,3 +29,6 @@ class DataContext:
         if name.startswith("_"):
             raise AttributeError(name)
         raise AttributeError(f"DataContext.{name} was not set; nothing in rtrain.data reads it")
+
+
+public_in("rtrain.data", DataContext)

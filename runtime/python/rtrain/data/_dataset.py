@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtrain._arguments import OPERATIONS, check, check_named
+from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block, check_format
 from rtrain.data._consume import Reading, Schema
@@ -147,6 +148,7 @@ class Dataset(Reading):
         return self._with(AddColumn(col, Function("add_column", fn), batch_format))
 
     def drop_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Dataset:
+        """Without these columns. KeyError, when rows are read, for one that is not there."""
         check("drop_columns", placing, OPERATIONS)
         gone = self._named("drop_columns", cols)
         return self._with(Columns("drop_columns", _Dropped(gone), gone))
@@ -222,11 +224,13 @@ class Dataset(Reading):
         return self.random_shuffle() if shuffle else self
 
     def limit(self, limit: int) -> Dataset:
+        """The first `limit` rows, or all where there are fewer. ValueError for a negative number."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise ValueError(f"limit is {limit!r}; it is a whole number from 0 on")
         return Dataset(Slice(self._node, 0, limit, f"limit({limit})"))
 
     def union(self, *others: Dataset) -> Dataset:
+        """The rows of this dataset, then those of the others. A column that some lack is null there."""
         return Dataset(Union([self._node, *(_node_of("union", other) for other in others)]))
 
     def zip(self, *others: Dataset) -> Dataset:
@@ -262,6 +266,7 @@ class Dataset(Reading):
         return list(distinct)
 
     def groupby(self, key: str | Sequence[str]) -> GroupedData:
+        """Groups of rows with equal values in the column or columns `key`; NaN equals NaN. Nothing is read yet."""
         return GroupedData(self, self._named("groupby", key))
 
     def split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[Dataset]:
@@ -277,6 +282,8 @@ class Dataset(Reading):
         return [_slice(whole, start, stop) for start, stop in itertools.pairwise(ends)]
 
     def split_at_indices(self, indices: Sequence[int]) -> list[Dataset]:
+        """Datasets of the rows before the first place, between neighbouring places and from the last place on: one more than there are
+        places. ValueError unless they ascend from 0 on."""
         places = list(indices)
         if not places or any(place < 0 for place in places) or places != sorted(places):
             raise ValueError(f"split_at_indices: {places} are no ascending row numbers from 0 on")
@@ -382,3 +389,6 @@ def _seed(caller: str, seed: Any) -> int | None:
 DataIterator.dataset_class = Dataset  # its rows are a Dataset again
 
 __all__ = ["Dataset", "Schema"]
+
+
+public_in("rtrain.data", Dataset)

@@ -35,10 +35,10 @@ class OfFiles(Source):
 
     def groups(self) -> Sequence[Group]:
         if self._groups is None:
-            self._groups = self.found()
+            self._groups = self.list_groups()
         return self._groups
 
-    def found(self) -> list[Group]:
+    def list_groups(self) -> list[Group]:
         return [Group(None, size) for size in self.files.sizes]
 
     def where(self, place: int) -> str:
@@ -77,7 +77,7 @@ class Parquet(OfFiles):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_footers": [], "_units": []}
 
-    def found(self) -> list[Group]:
+    def list_groups(self) -> list[Group]:
         with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
             self._footers = list(pool.map(self._footer, range(len(self.files.paths))))
         self._units, groups = [], []
@@ -144,9 +144,9 @@ def _exactly(each: int, blocks: Iterator[Block]) -> Iterator[Block]:
         held.append(block)
         rows += block.rows
         while rows >= each:
-            joined = _block.concat(held)
-            yield joined.slice(0, each)
-            held, rows = [joined.slice(each, joined.rows)], joined.rows - each
+            combined = _block.concat(held)
+            yield combined.slice(0, each)
+            held, rows = [combined.slice(each, combined.rows)], combined.rows - each
     if rows:
         yield _block.concat(held)
 
@@ -229,7 +229,7 @@ class Npy(OfFiles):
     def names(self) -> list[str]:
         return ["data", *(["path"] if self.include_paths else [])]
 
-    def found(self) -> list[Group]:
+    def list_groups(self) -> list[Group]:
         return [
             Group(cut(len(array), self._each(array)), array.nbytes) for array in map(self._array, range(len(self.files.paths)))
         ]
@@ -267,7 +267,7 @@ class WholeFiles(OfFiles):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_parts": []}
 
-    def found(self) -> list[Group]:
+    def list_groups(self) -> list[Group]:
         self._parts, start, nbytes = [], 0, 0
         for place, size in enumerate(self.files.sizes):
             if place > start and (place - start >= self.most or nbytes + size > 4 << 20):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._ops import Function
@@ -83,21 +84,28 @@ class GroupedData:
         self._dataset, self._keys = dataset, list(keys)
 
     def count(self) -> Dataset:
+        """A row for each group: its key, and how many rows it has in `count()`."""
         return self._aggregated([([], "count_all", "count()")], [])
 
     def sum(self, on: Any = None) -> Dataset:
+        """A row for each group: its key, and the sum of each column in `sum(column)`. on: a column or several; default all but the key."""
         return self._by("sum", on)
 
     def min(self, on: Any = None) -> Dataset:
+        """A row for each group: its key, and the least value of each column in `min(column)`. on: as for `sum`."""
         return self._by("min", on)
 
     def max(self, on: Any = None) -> Dataset:
+        """A row for each group: its key, and the greatest value of each column in `max(column)`. on: as for `sum`."""
         return self._by("max", on)
 
     def mean(self, on: Any = None) -> Dataset:
+        """A row for each group: its key, and the mean of each column in `mean(column)`. on: as for `sum`."""
         return self._by("mean", on)
 
     def std(self, on: Any = None, ddof: int = 1) -> Dataset:
+        """A row for each group: its key, and the standard deviation of each column in `std(column)`, with a divisor of rows less `ddof`.
+        on: as for `sum`."""
         names = self._columns(on)
         option = pc.VarianceOptions(ddof=ddof)
         return self._aggregated([(name, "stddev", f"std({name})", option) for name in names], names)
@@ -169,3 +177,6 @@ def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 Compute = Callable[[Block], Block]
+
+
+public_in("rtrain.data", GroupedData)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rtrain._lazy import public_in
 from rtrain.data import _batches
 from rtrain.data._block import Block, check_format
 from rtrain.data._plan import materialized
@@ -197,6 +198,7 @@ class DataIterator:
         return _torch.Batches(self._share, begin)
 
     def to_tf(self, *_args: Any, **_kwargs: Any) -> Any:
+        """NotImplementedError, which says what to use instead."""
         raise NotImplementedError(
             "to_tf is not there; iter_batches gives NumPy arrays, which tf.data.Dataset.from_generator takes"
         )
@@ -233,9 +235,11 @@ class DataIterator:
 
     # -- what it is -------------------------------------------------------------------------------------------------
     def schema(self) -> Schema | None:
+        """Names and types of the columns; None for a dataset without rows."""
         return self._whole().schema()
 
     def columns(self) -> list[str] | None:
+        """Names of the columns, in their order; None for a dataset without rows."""
         return self._whole().columns()
 
     def count(self) -> int:
@@ -285,3 +289,6 @@ def _dtypes_of(batch: Mapping[str, Any], label: str | None, label_dtype: Any, fe
     if label is not None and label_dtype is not None and label in batch:
         dtypes[label] = label_dtype
     return dtypes
+
+
+public_in("rtrain.data", DataIterator)

@@ -176,10 +176,10 @@ class _Reader:
             if piece is None:
                 break
             self.ahead.append(self.run.read(piece))
-        joined = _block.concat(self.ahead)
-        self.ahead = [joined.slice(count, joined.rows)]
-        self.place += min(count, joined.rows)
-        return joined.slice(0, count)
+        combined = _block.concat(self.ahead)
+        self.ahead = [combined.slice(count, combined.rows)]
+        self.place += min(count, combined.rows)
+        return combined.slice(0, count)
 
     def _skip_to(self, place: int) -> None:
         held = _block.concat(self.ahead)
@@ -237,7 +237,7 @@ class Computed(Node):
     def count(self, keys: Sequence[Any]) -> list[Any]:
         return [0 for _ in keys]
 
-    def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
+    def learn(self, keys: Sequence[Any], counts: Sequence[Any]) -> None:
         self._node()
 
     def says(self) -> str:

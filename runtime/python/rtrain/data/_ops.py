@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block
 
@@ -255,3 +256,6 @@ def _kind(value: Any) -> str:
         return f"a {type(value).__name__} of {inner}"
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+public_in("rtrain.data", UserCodeError)

@@ -23,6 +23,7 @@ from typing import Any
 
 from pyarrow import fs
 
+from rtrain._lazy import public_in
 from rtrain.data import _paths
 
 
@@ -233,3 +234,6 @@ def opened(caller: str, suffix: str, path: Any, filesystem: Any, mode: SaveMode 
 
 def _say(text: str) -> None:
     print(f"rtrain: {text}", file=sys.stderr, flush=True)
+
+
+public_in("rtrain.data", SaveMode)

@@ -101,7 +101,7 @@ class Node:
         """What is to be known of each key."""
         raise NotImplementedError
 
-    def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
+    def learn(self, keys: Sequence[Any], counts: Sequence[Any]) -> None:
         raise NotImplementedError
 
 
@@ -178,8 +178,8 @@ class Read(Node):
     def count(self, keys: Sequence[Any]) -> list[Any]:
         return [[block.rows for block in self.source.open(place, 0)] for place in keys]
 
-    def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
-        for place, pieces in zip(keys, found, strict=True):
+    def learn(self, keys: Sequence[Any], counts: Sequence[Any]) -> None:
+        for place, pieces in zip(keys, counts, strict=True):
             self.source.groups()[place].pieces = pieces
 
 
@@ -291,11 +291,11 @@ class Mapped(Node):
         run = self.child.start(Order(strict=True))
         return [self.apply(run.read(piece), piece).rows for piece in keys]
 
-    def learn(self, keys: Sequence[Any], found: Sequence[Any]) -> None:
+    def learn(self, keys: Sequence[Any], counts: Sequence[Any]) -> None:
         if self.steady:
-            self._counts.update(zip((piece.key for piece in keys), found, strict=True))
+            self._counts.update(zip((piece.key for piece in keys), counts, strict=True))
             return
-        self._found_to_keep = all(piece.rows == rows for piece, rows in zip(keys, found, strict=True))
+        self._found_to_keep = all(piece.rows == rows for piece, rows in zip(keys, counts, strict=True))
         if not self._found_to_keep:
             functions = " -> ".join(op.name for op in self.ops)
             warnings.warn(

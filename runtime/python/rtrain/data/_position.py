@@ -49,11 +49,11 @@ def part(ranges: Ranges, start: int, stop: int | None) -> Ranges:
     return chosen(ranges, [(start, stop)])
 
 
-def chosen(ranges: Ranges, wanted: Ranges) -> Ranges:
-    """Rows of these ranges, counted from their beginning; `wanted` ascends."""
+def chosen(ranges: Ranges, selection: Ranges) -> Ranges:
+    """Rows of these ranges, counted from their beginning; `selection` ascends."""
     ranges_left: Ranges = []
     place = passed = 0  # of the range that is looked at, and the rows before it
-    for begin, end in wanted:
+    for begin, end in selection:
         while place < len(ranges):
             first, last = ranges[place]
             length = None if last is None else last - first
@@ -93,7 +93,7 @@ def rest_after(total: int | None, stages: list[Stage], epoch: int) -> Ranges:
     """What nobody has given out yet."""
     rest: Ranges = [(0, total)]
     for stage in stages:
-        rest = joined(_left(rest, stage, epoch))
+        rest = merged(_left(rest, stage, epoch))
     return rest
 
 
@@ -116,12 +116,12 @@ def _left(rest: Ranges, stage: Stage, epoch: int) -> Iterator[tuple[int, int | N
             rows = 0
         order = permutation(stage.seed, epoch, rank, window, rows)
         over: Ranges = [(begin + place, begin + place + 1) for place in sorted(order[inside:].tolist())]
-        yield from chosen(own_part, joined([*over, (begin + rows, None)]))
+        yield from chosen(own_part, merged([*over, (begin + rows, None)]))
     if stop is not None:
         yield from part(rest, stop, None)
 
 
-def joined(ranges: Iterator[tuple[int, int | None]] | Ranges) -> Ranges:
+def merged(ranges: Iterator[tuple[int, int | None]] | Ranges) -> Ranges:
     """Neighbours become one."""
     merged: Ranges = []
     for start, stop in ranges:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rtrain._arguments import READERS, check, check_named
+from rtrain._lazy import public_in
 from rtrain.data import _block, _files, _paths
 from rtrain.data._block import Block
 from rtrain.data._dataset import Dataset
@@ -121,7 +122,7 @@ def read_parquet(
     """Row group by row group, a few MiB at a time. columns: which to read. Folders of `key=value` give no column of that key."""
     check("read_parquet", ignored, READERS)
     names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
-    files = _found("read_parquet", paths, filesystem, file_extensions, (".parquet", ".pq"))
+    files = _matching_files("read_parquet", paths, filesystem, file_extensions, (".parquet", ".pq"))
     source = _files.Parquet(files, names, include_paths=include_paths)
     if names is not None:
         source.schema()  # an unknown column is said at once
@@ -149,7 +150,7 @@ def read_csv(
         convert_options = convert_options or csv.ConvertOptions()
         convert_options.include_columns = list(columns)
     options = {"read_options": read_options, "parse_options": parse_options, "convert_options": convert_options}
-    files = _found("read_csv", paths, filesystem, file_extensions, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
+    files = _matching_files("read_csv", paths, filesystem, file_extensions, (".csv", ".tsv", ".csv.gz", ".tsv.gz"))
     return _of_files(
         "read_csv",
         shuffle,
@@ -176,7 +177,7 @@ def read_json(
     options = {
         name: value for name, value in (("read_options", read_options), ("parse_options", parse_options)) if value is not None
     }
-    files = _found("read_json", paths, filesystem, file_extensions, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
+    files = _matching_files("read_json", paths, filesystem, file_extensions, (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz"))
     parsed = functools.partial(_files.parse_json, options=options)
     return _of_files("read_json", shuffle, _files.JsonLines("read_json", files, parsed, include_paths=include_paths))
 
@@ -198,7 +199,7 @@ def read_text(
         raise ValueError(
             f"read_text: the encoding {encoding} does not end lines with one byte; convert the files, or use read_binary_files"
         )
-    files = _found("read_text", paths, filesystem, file_extensions, ())
+    files = _matching_files("read_text", paths, filesystem, file_extensions, ())
     parsed = functools.partial(_files.parse_text, encoding=encoding, drop_empty_lines=drop_empty_lines)
     return _of_files("read_text", shuffle, _files.Lines("read_text", files, parsed, include_paths=include_paths))
 
@@ -217,7 +218,7 @@ def read_numpy(
     return _of_files(
         "read_numpy",
         shuffle,
-        _files.Npy(_found("read_numpy", paths, filesystem, file_extensions, (".npy",)), include_paths=include_paths),
+        _files.Npy(_matching_files("read_numpy", paths, filesystem, file_extensions, (".npy",)), include_paths=include_paths),
     )
 
 
@@ -232,7 +233,7 @@ def read_binary_files(
 ) -> Dataset:
     """The column `bytes`, a row for each file."""
     check("read_binary_files", ignored, READERS)
-    files = _found("read_binary_files", paths, filesystem, file_extensions, ())
+    files = _matching_files("read_binary_files", paths, filesystem, file_extensions, ())
     return _of_files(
         "read_binary_files", shuffle, _files.WholeFiles("read_binary_files", files, _as_bytes, 64, include_paths=include_paths)
     )
@@ -261,7 +262,7 @@ def read_images(
         raise ImportError("read_images needs Pillow: pip install pillow") from error
     if size is not None and (len(size) != 2 or any(one < 1 for one in size)):
         raise ValueError(f"read_images: size is {size}; it is (height, width)")
-    files = _found("read_images", paths, filesystem, file_extensions, _IMAGES)
+    files = _matching_files("read_images", paths, filesystem, file_extensions, _IMAGES)
     row = functools.partial(_files.decode_image, size=size, mode=mode)
     return _of_files("read_images", shuffle, _files.WholeFiles("read_images", files, row, 32, include_paths=include_paths))
 
@@ -270,7 +271,7 @@ def _dataset(source: Source) -> Dataset:
     return Dataset(Read(source))
 
 
-def _found(caller: str, paths: _paths.Paths, filesystem: Any, extensions: Any, usual: tuple[str, ...]) -> _paths.Files:
+def _matching_files(caller: str, paths: _paths.Paths, filesystem: Any, extensions: Any, usual: tuple[str, ...]) -> _paths.Files:
     """The files with these extensions, in folders, globs and lists alike. None: of folders those with the reader's own."""
     if extensions is None:
         return _paths.find(caller, paths, filesystem, usual)
@@ -300,3 +301,23 @@ def _count(caller: str, n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"{caller}: {n!r} is no whole number from 0 on")
     return int(n)
+
+
+public_in(
+    "rtrain.data",
+    from_arrow,
+    from_huggingface,
+    from_items,
+    from_numpy,
+    from_pandas,
+    from_torch,
+    range,
+    range_tensor,
+    read_binary_files,
+    read_csv,
+    read_images,
+    read_json,
+    read_numpy,
+    read_parquet,
+    read_text,
+)

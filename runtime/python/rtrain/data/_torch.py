@@ -96,7 +96,7 @@ def features_and_label(
     unsqueeze_label: bool,
     unsqueeze_features: bool,
 ) -> tuple[Any, Any]:
-    """The shape of `to_torch`: (features, label), the features of a list joined in one tensor."""
+    """The shape of `to_torch`: (features, label), the features of a list concatenated in one tensor."""
     if label is not None and label not in batch:
         raise KeyError(f"to_torch: there is no column {label!r}; there are: {', '.join(batch)}")
     target = None if label is None else batch[label]
@@ -104,7 +104,7 @@ def features_and_label(
         target = target.unsqueeze(1)
     names: Any = features if features is not None else [name for name in batch if name != label]
 
-    def joined(columns: list[str]) -> torch.Tensor:
+    def concatenated(columns: list[str]) -> torch.Tensor:
         missing = [name for name in columns if name not in batch]
         if missing:
             raise KeyError(f"to_torch: there is no column {missing[0]!r}; there are: {', '.join(batch)}")
@@ -112,7 +112,7 @@ def features_and_label(
         return torch.cat(parts, dim=1) if len(parts) > 1 or unsqueeze_features else parts[0]
 
     if isinstance(names, dict):
-        return {key: joined(list(columns)) for key, columns in names.items()}, target
+        return {key: concatenated(list(columns)) for key, columns in names.items()}, target
     if names and isinstance(names[0], list | tuple):
-        return [joined(list(columns)) for columns in names], target
-    return joined(list(names)), target
+        return [concatenated(list(columns)) for columns in names], target
+    return concatenated(list(names)), target

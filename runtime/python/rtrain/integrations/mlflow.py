@@ -13,6 +13,8 @@ from typing import Any
 from rtrain.integrations._run import Nothing, current_run, plain, rank
 from rtrain.train._workers._tracked_run import TrackedRun, numbers
 
+__all__ = ["MLflowTracker", "setup_mlflow"]
+
 _TAG = "rtrain.run_id"
 
 
@@ -29,6 +31,7 @@ class MLflowTracker:
         self._step = _last_step(self._client, self._run_id)
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """The numbers among `metrics` at `step`, a count of reports. Steps that were written before are left out."""
         from mlflow.entities import Metric
 
         if step <= self._step:
@@ -40,6 +43,7 @@ class MLflowTracker:
         self._step = step
 
     def finish(self, *, failed: bool) -> None:
+        """Ends the MLflow run as FAILED or FINISHED."""
         self._client.set_terminated(self._run_id, "FAILED" if failed else "FINISHED")
 
 

@@ -14,6 +14,8 @@ from typing import Any
 from rtrain.integrations._run import HighWater, Nothing, current_run, plain, rank
 from rtrain.train._workers._tracked_run import TrackedRun
 
+__all__ = ["WandbTracker", "setup_wandb"]
+
 
 class WandbTracker:
     """Logs reports. The project is WANDB_PROJECT's, else "rtrain"."""
@@ -22,10 +24,12 @@ class WandbTracker:
         self._run, self._written = _open(run, {})
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """The metrics at `step`, a count of reports. Steps that were written before are left out."""
         if self._written.passes(step):
             self._run.log(dict(metrics), step=step)
 
     def finish(self, *, failed: bool) -> None:
+        """Ends the W&B run, with exit code 1 where the run failed."""
         self._run.finish(exit_code=1 if failed else 0)
 
 

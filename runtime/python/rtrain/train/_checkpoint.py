@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rtrain import _files
+from rtrain._lazy import public_in
 from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems
 from rtrain.train._checkpoints._shared_copy import shared_copy, turn
@@ -76,6 +77,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
 
     @property
     def filesystem(self) -> Any:
+        """The pyarrow file system that `path` lies on; None for a URI, and where pyarrow is not installed."""
         if self._filesystem is not None:
             return self._filesystem
         from rtrain.train._checkpoints import _run_directory
@@ -178,6 +180,7 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
     # -- metadata -----------------------------------------------------------------------------------------------------
     @property
     def metadata(self) -> dict[str, Any]:
+        """The same as `get_metadata()`."""
         return self.get_metadata()
 
     def get_metadata(self) -> dict[str, Any]:
@@ -197,6 +200,8 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         _files.replace(pathlib.Path(self._existing()) / METADATA, json.dumps(dict(metadata)).encode())
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Adds to the metadata, or replaces names of it. Call it before the checkpoint is reported. FileNotFoundError where the
+        directory is not on this machine."""
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def _existing(self) -> str:
@@ -214,15 +219,18 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         return hash(self.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.path, self._filesystem, self.metrics, self.name, _elsewhere.of(self.path))
+        return Checkpoint._remade, (self.path, self._filesystem, self.metrics, self.name, _elsewhere.of(self.path))
+
+    @classmethod
+    def _remade(
+        cls, path: str, filesystem: Any, metrics: dict[str, Any], name: str, elsewhere: _elsewhere.Elsewhere | None = None
+    ) -> Checkpoint:
+        if elsewhere is not None:
+            _elsewhere.remember(path.rpartition("/")[0], elsewhere)
+        return cls(path, filesystem, metrics=metrics, name=name)
 
 
-def _remade(
-    path: str, filesystem: Any, metrics: dict[str, Any], name: str, elsewhere: _elsewhere.Elsewhere | None = None
-) -> Checkpoint:
-    if elsewhere is not None:
-        _elsewhere.remember(path.rpartition("/")[0], elsewhere)
-    return Checkpoint(path, filesystem, metrics=metrics, name=name)
+_remade = Checkpoint._remade  # as files of earlier versions name it
 
 
 def _copy_from(filesystem: Any, path: str, target: pathlib.Path) -> None:
@@ -273,3 +281,6 @@ def _listing(filesystem: Any, path: str) -> bytes:
 
     entries = _filesystems.as_pyarrow(filesystem).get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
     return repr(sorted((one.path, one.size, one.mtime_ns) for one in entries if one.is_file)).encode()
+
+
+public_in("rtrain.train", Checkpoint)

@@ -1,21 +1,22 @@
 """What a trainer is given: how many workers with what, the run's name and storage, which checkpoints stay, how often it
 may fail. Fields of older shapes are accepted, do what they did, and are remarked upon once."""
 
-from __future__ import annotations
-
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rtrain import _arguments, _runtime_env
+from rtrain._lazy import public_in
 from rtrain.train import _names
 from rtrain.train._checkpoints import _elsewhere, _filesystems
 from rtrain.train._ingest import ExecutionOptions
 
 _PLACEMENTS = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 _TRACKERS = ("mlflow", "tensorboard", "wandb")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of an environment
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -100,14 +101,17 @@ class ScalingConfig:
 
     @property
     def min_workers(self) -> int:
+        """The fewest workers that the run goes on with."""
         return self.num_workers[0] if isinstance(self.num_workers, tuple) else self.num_workers
 
     @property
     def max_workers(self) -> int:
+        """The most workers that the run grows to."""
         return self.num_workers[1] if isinstance(self.num_workers, tuple) else self.num_workers
 
     @property
     def elasticity_enabled(self) -> bool:
+        """Whether the number of workers may change."""
         return isinstance(self.num_workers, tuple)
 
     @property
@@ -121,14 +125,17 @@ class ScalingConfig:
 
     @property
     def num_cpus_per_worker(self) -> float:
+        """CPUs of each worker."""
         return self._resources_per_worker_not_none.get("CPU", 0)
 
     @property
     def num_gpus_per_worker(self) -> float:
+        """GPUs of each worker."""
         return self._resources_per_worker_not_none.get("GPU", 0)
 
     @property
     def additional_resources_per_worker(self) -> dict[str, float]:
+        """What else each worker has: {"memory": 4e9}, memory in bytes."""
         return {name: n for name, n in self._resources_per_worker_not_none.items() if name not in ("CPU", "GPU")}
 
     @property
@@ -185,6 +192,7 @@ class CheckpointConfig:
         _arguments.check_fields("CheckpointConfig", self)
 
     def job(self) -> dict[str, Any]:
+        """The `checkpoint` of a job spec."""
         section: dict[str, Any] = {"score_order": self.checkpoint_score_order}
         if self.keep_latest != "always":
             section["keep_latest"] = self.keep_latest
@@ -234,6 +242,7 @@ class LoggingConfig:
 
     @property
     def level(self) -> int:
+        """The level as the number that `logging` has for it."""
         return self.log_level if isinstance(self.log_level, int) else int(getattr(logging, self.log_level.upper()))
 
 
@@ -278,6 +287,7 @@ class DataConfig:
         return ExecutionOptions()
 
     def splits(self, name: str) -> bool:
+        """Whether the dataset of this name is split among the ranks."""
         return self.datasets_to_split == "all" or name in self.datasets_to_split
 
 
@@ -326,12 +336,6 @@ class SyncConfig:
         self.settings = settings
 
 
-class _MadeName(str):
-    """Of a run that nobody named, also in a copy of its config."""
-
-    __slots__ = ()
-
-
 @dataclass
 class RunConfig:
     """The run: its name (made up here when left out, and then that of every `fit()` of this object; the same name at the same
@@ -367,6 +371,11 @@ class RunConfig:
     tracking: Mapping[str, bool] = field(default_factory=dict)
     secrets: Sequence[str] = ()
     records_path: str | os.PathLike[str] | None = None
+
+    class _MadeName(str):
+        """Of a run that nobody named, also in a copy of its config."""
+
+        __slots__ = ()
 
     _names_itself = True  # no fields: a sweep has its name from its trainable
     _fits = 0
@@ -435,16 +444,15 @@ class RunConfig:
 
     def take_name(self, made: str) -> None:
         """A name that nobody gave."""
-        self.name = _MadeName(made)
+        self.name = self._MadeName(made)
 
     @property
     def is_named(self) -> bool:
         """Whether somebody gave its name."""
-        return self.name is not None and not isinstance(self.name, _MadeName)
+        return self.name is not None and not isinstance(self.name, self._MadeName)
 
     def _check_types(self) -> None:
-        if isinstance(self.secrets, str):
-            raise TypeError(f"secrets is {self.secrets!r}; it is a list of names of environment variables")
+        _check_secrets(self.secrets)
         for name, (kind, what) in _OF_RUN.items():
             given = getattr(self, name)
             if given is not None and (not isinstance(given, kind) or (isinstance(given, bool) and kind is int)):
@@ -460,6 +468,18 @@ class RunConfig:
         for key, value in stop.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError(f"stop[{key!r}] is {value!r}; it is the number at which the run ends")
+
+
+def _check_secrets(given: object) -> None:
+    """What was given by mistake may be a secret itself, so no error shows it."""
+    if not isinstance(given, list | tuple | set | frozenset):
+        raise TypeError(
+            f"RunConfig(secrets=) is of type {type(given).__name__}; it is a list of names of environment variables, whose values this "
+            "process has"
+        )
+    for place, name in enumerate(given):
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            raise ValueError(f"RunConfig(secrets=): the entry at {place} is no name of an environment variable, such as HF_TOKEN")
 
 
 def _log_names(given: object) -> tuple[str, str]:
@@ -503,3 +523,19 @@ def _storage(path: str | os.PathLike[str] | None, filesystem: Any) -> str | None
     if "://" in text:
         return text
     return os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
+
+
+_MadeName = RunConfig._MadeName  # as files of earlier versions name it
+public_in(
+    "rtrain.train",
+    CheckpointConfig,
+    DataConfig,
+    FailureConfig,
+    LoggingConfig,
+    RunConfig,
+    RunConfig._MadeName,
+    ScalingConfig,
+    SyncConfig,
+    ValidationConfig,
+    ValidationTaskConfig,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train import _session
 from rtrain.train._checkpoints import _elsewhere, _filesystems
 from rtrain.train._session import _behind, _worker
@@ -42,6 +43,7 @@ class StorageContext:
 
     @property
     def experiment_dir_name(self) -> str:
+        """The last part of the run's directory."""
         return self.experiment_fs_path.rpartition("/")[2]
 
     def build_checkpoint_path_from_name(self, checkpoint_name: str) -> str:
@@ -65,18 +67,23 @@ class TrainContext:
         self._facts = facts
 
     def get_world_size(self) -> int:
+        """How many workers the run has in this attempt."""
         return self._facts.world_size
 
     def get_world_rank(self) -> int:
+        """This worker's number among all of them, from 0 on."""
         return self._facts.world_rank
 
     def get_local_rank(self) -> int:
+        """This worker's number on its node, from 0 on."""
         return self._facts.local_rank
 
     def get_local_world_size(self) -> int:
+        """How many workers of the run are on this node."""
         return self._facts.local_world_size
 
     def get_node_rank(self) -> int:
+        """This node's number among those of the run, from 0 on."""
         return self._facts.node_rank
 
     def get_node(self) -> str:
@@ -84,9 +91,11 @@ class TrainContext:
         return self._facts.node
 
     def get_experiment_name(self) -> str:
+        """The run's name."""
         return self._facts.experiment_name
 
     def get_run_id(self) -> str:
+        """The run's id, which no other run of the cluster has."""
         return self._facts.run_id
 
     def get_attempt(self) -> int:
@@ -106,12 +115,15 @@ class TrainContext:
         return dict(self._facts.metadata)
 
     def get_trial_name(self) -> str:
+        """The run's name, as `get_experiment_name()`."""
         return self.get_experiment_name()
 
     def get_trial_id(self) -> str:
+        """The run's id, as `get_run_id()`."""
         return self.get_run_id()
 
     def get_trial_dir(self) -> str:
+        """The run's directory, as `get_run_path()`."""
         return self.get_run_path()
 
     def get_trial_resources(self) -> dict[str, float]:
@@ -135,3 +147,6 @@ def release() -> None:
 def get_context() -> TrainContext:
     """Who this worker is. RuntimeError outside of a training function."""
     return TrainContext(_session.current("get_context").facts)
+
+
+public_in("rtrain.train", TrainContext, get_context, release)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain._lazy import public_in
+
 _SNIPPET = 1000
 _NUMBERS = re.compile(r"\b(0x[0-9a-fA-F]+|\d+(\.\d+)?)\b")
 
@@ -147,3 +149,23 @@ def group_message(failures: Mapping[int, str], more: str = "") -> str:
     if more:
         parts.append(more)
     return "\n".join(parts)
+
+
+public_in(
+    "rtrain.train",
+    BroadcastCollectiveTimeoutError,
+    CheckpointManagerInitializationError,
+    CollectiveTimeoutError,
+    ControllerError,
+    InsufficientClusterResourcesError,
+    NCCLHangError,
+    PreemptionError,
+    TrainingFailedError,
+    TrainingStoppedError,
+    UserExceptionWithTraceback,
+    WorkerGroupError,
+    WorkerGroupStartupFailedError,
+    WorkerGroupStartupTimeoutError,
+    WorkerHealthCheckFailedError,
+    WorkerHealthCheckTimeoutError,
+)

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train import _metrics, _names, _session
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _checkpoint_names
@@ -160,3 +161,18 @@ def flush(timeout_s: float | None = None) -> None:
 def scratch_dir() -> str:
     """A directory on the node's fast local disk, emptied with the attempt."""
     return _session.current("scratch_dir").scratch_dir()
+
+
+public_in(
+    "rtrain.train",
+    checkpoint_dir,
+    flush,
+    get_all_reported_checkpoints,
+    get_checkpoint,
+    get_dataset_shard,
+    get_preemption_info,
+    report,
+    resize_info,
+    scratch_dir,
+    should_checkpoint,
+)

@@ -15,10 +15,10 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def encode(metrics: Mapping[str, object]) -> str:
     if type(metrics) is not dict and not isinstance(metrics, Mapping):  # the second costs more than writing the text
         raise TypeError(f"metrics must be a dict of names to values, not {type(metrics).__name__}")
-    return _flat(metrics) or json.dumps(_plain(metrics, "metrics"), allow_nan=False)
+    return _encoded_flat(metrics) or json.dumps(_plain(metrics, "metrics"), allow_nan=False)
 
 
-def _flat(metrics: Mapping[str, object]) -> str | None:
+def _encoded_flat(metrics: Mapping[str, object]) -> str | None:
     """The usual case, names to finite numbers and texts, written at once: a report is to cost microseconds."""
     parts = []
     for key, value in metrics.items():

@@ -26,4 +26,5 @@ def refused_function(name: str, instead: str) -> Any:
         raise NotInRtrainError(f"rtrain has no {name}: {instead}")
 
     function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Not in rtrain: {instead}"
     return function

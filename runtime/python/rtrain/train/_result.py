@@ -1,7 +1,5 @@
 """What a run came to."""
 
-from __future__ import annotations
-
 import html
 import json
 import math
@@ -10,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train import _metrics
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere, _filesystems, _run_directory
@@ -51,6 +50,7 @@ class Result:
 
     @property
     def config(self) -> Any:
+        """DeprecationWarning: it is not kept, and the text says what is."""
         raise DeprecationWarning("Result.config is not kept; the job of each attempt is in attempts/ of the run's directory")
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
@@ -65,7 +65,7 @@ class Result:
         return max(self.best_checkpoints, key=lambda one: score(one[1], metric, mode))[0]
 
     @classmethod
-    def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> Result:
+    def from_path(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> "Result":
         """The result of a run's directory: here, at the head, mounted by the cluster only, or in a bucket, read with the keys and
         at the endpoint of `storage_filesystem` where that is given; another file system of pyarrow or fsspec is read by this process. Of a
         run with such a storage_filesystem, `path` is the run's on it, `<storage_path>/<name>`, or where rtrain keeps it.
@@ -226,3 +226,6 @@ def _of_directory(directory: _run_directory.RunDirectory, filesystem: Any) -> Re
         all_metrics=rows,
         _filesystem=filesystem,
     )
+
+
+public_in("rtrain.train", Result)

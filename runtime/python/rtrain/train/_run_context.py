@@ -1,7 +1,5 @@
 """What a driver's callbacks are told, and their base classes."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import sys
@@ -9,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train import _names
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._errors import ControllerError, TrainingFailedError
@@ -26,6 +25,7 @@ class TrainRunContext:
     train_loop_config: Any = None
 
     def get_run_config(self) -> Any:
+        """The RunConfig of the run; None for one that was attached to."""
         return self.run_config
 
 
@@ -112,3 +112,6 @@ def checked(callbacks: list[Any] | None) -> list[UserCallback]:
                 f"RunConfig(callbacks=): {one!r} is not a UserCallback; derive its class from rtrain.train.UserCallback"
             )
     return [one for one in given if isinstance(one, UserCallback)]
+
+
+public_in("rtrain.train", RTrainCallback, TrainRunContext, UserCallback)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtrain import _arguments
 from rtrain._http import Head, part
+from rtrain._lazy import public_in
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, RunConfig, ScalingConfig, ValidationConfig
 from rtrain.train._driver import _package
@@ -127,10 +128,12 @@ class RunHandle:
 
     @property
     def run_id(self) -> str:
+        """The run's id, which no other run of the cluster has."""
         return str(self._run["run_id"])
 
     @property
     def name(self) -> str:
+        """The run's name."""
         return str(self._run["name"])
 
     @property
@@ -150,3 +153,6 @@ class RunHandle:
 
     def __repr__(self) -> str:
         return f"RunHandle(name={self.name!r}, run_id={self.run_id!r}, state={self._run['state']!r})"
+
+
+public_in("rtrain.train", DataParallelTrainer, RunHandle, attach)

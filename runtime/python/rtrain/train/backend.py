@@ -27,6 +27,8 @@ from typing import Any
 
 from rtrain.train._session._records import Session
 
+__all__ = ["Backend", "BackendConfig", "WorkerGroup"]
+
 
 class Backend:
     """Hooks around the loop, each on rank 0 alone. Derive from it, and name it in a BackendConfig."""
@@ -46,6 +48,7 @@ class BackendConfig:
 
     @property
     def backend_cls(self) -> type[Backend] | None:
+        """The class whose hooks run; None: there are none."""
         return None
 
     @property

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+__all__ = ["load", "save"]
+
 
 def save(
     directory: str | os.PathLike[str],

@@ -1,12 +1,11 @@
 """What a Tuner is given: how trials are compared, how many there are, where they run; checks before anything is submitted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rtrain import _arguments
+from rtrain._lazy import public_in
 from rtrain.train import _configs
 from rtrain.tune._trial import Trial
 from rtrain.tune.schedulers._scheduler import TrialScheduler
@@ -23,7 +22,7 @@ class CheckpointConfig(_configs.CheckpointConfig):
         frequency, at_end = self.checkpoint_frequency, self.checkpoint_at_end
         self.checkpoint_frequency = self.checkpoint_at_end = None  # of functions, which decide themselves: no remark
         super().__post_init__()
-        if frequency is not None and (isinstance(frequency, bool) or not isinstance(frequency, int) or frequency < 0):
+        if frequency is not None and (not _is_whole(frequency) or frequency < 0):
             raise ValueError(f"checkpoint_frequency is {frequency!r}; it is a whole number from 0 (never)")
         self.checkpoint_frequency, self.checkpoint_at_end = frequency, at_end
 
@@ -101,23 +100,29 @@ class TuneConfig:
             raise ValueError(f"mode is {self.mode!r}; it is 'min' or 'max'")
         if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
             raise ValueError(f"metric is {self.metric!r}; it is the name of a metric")
-        samples = self.num_samples
-        if isinstance(samples, bool) or not isinstance(samples, int) or (samples < 1 and samples != -1):
+        self._check_numbers()
+        if self.search_alg is not None and not isinstance(self.search_alg, Searcher):
+            raise ValueError(f"search_alg is {self.search_alg!r}; it is a rtrain.tune.search.Searcher")
+        if self.scheduler is not None and not isinstance(self.scheduler, TrialScheduler):
+            raise ValueError(f"scheduler is {self.scheduler!r}; it is one of rtrain.tune.schedulers")
+
+    def _check_numbers(self) -> None:
+        samples, most = self.num_samples, self.max_concurrent_trials
+        if not _is_whole(samples) or (samples < 1 and samples != -1):
             raise ValueError(f"num_samples is {samples!r}; it is a whole number from 1, or -1 (without end)")
-        most = self.max_concurrent_trials
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+        if most is not None and (not _is_whole(most) or most < 0):
             raise ValueError(f"max_concurrent_trials is {most!r}; it is a whole number from 1, or None (0 is None as well)")
         if hasattr(self.time_budget_s, "total_seconds"):
             self.time_budget_s = self.time_budget_s.total_seconds()
         budget = self.time_budget_s
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float) or budget <= 0):
             raise ValueError(f"time_budget_s is {budget!r}; it is a number of seconds above 0, or a timedelta")
-        if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
+        if self.seed is not None and not _is_whole(self.seed):
             raise ValueError(f"seed is {self.seed!r}; it is a whole number")
-        if self.search_alg is not None and not isinstance(self.search_alg, Searcher):
-            raise ValueError(f"search_alg is {self.search_alg!r}; it is a rtrain.tune.search.Searcher")
-        if self.scheduler is not None and not isinstance(self.scheduler, TrialScheduler):
-            raise ValueError(f"scheduler is {self.scheduler!r}; it is one of rtrain.tune.schedulers")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def stoppers(stop: Any) -> tuple[Stopper | None, Stopper | None]:
@@ -172,3 +177,6 @@ def of_tuner(given: _configs.RunConfig | None) -> _configs.RunConfig:
     if not given.is_named:
         made.name = None
     return made
+
+
+public_in("rtrain.tune", CheckpointConfig, FailureConfig, RunConfig, TuneConfig)

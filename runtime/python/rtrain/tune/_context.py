@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train import _loop, _session
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._context import TrainContext
@@ -23,12 +24,15 @@ class TuneContext(TrainContext):
         self._trial = trial
 
     def get_experiment_name(self) -> str:
+        """The sweep's name."""
         return str(self._trial.get("experiment") or super().get_experiment_name())
 
     def get_trial_id(self) -> str:
+        """This trial's id."""
         return str(self._trial.get("trial_id") or super().get_trial_id())
 
     def get_trial_name(self) -> str:
+        """This trial's name."""
         return str(self._trial.get("trial_name") or super().get_trial_name())
 
     def get_trial_resources(self) -> dict[str, float]:
@@ -77,3 +81,6 @@ def _in_a_trial(name: str) -> _session.Session:
             f"`rtrain.tune.{name}` cannot be used outside of a trial: call it in the function that is given to tune.Tuner"
         )
     return session
+
+
+public_in("rtrain.tune", TuneContext, get_checkpoint, get_context, report)

@@ -131,7 +131,7 @@ class SweepDriver:
             raise news.error
         if isinstance(news, Interrupt):
             if self._stop(self.sweep.end("interrupted", "interrupt")):
-                self._interrupts.told.set()
+                self._interrupts.answered.set()
             return
         trial = self.sweep.trial(news.trial_id)
         if news.leg != len(trial.legs) - 1 or trial.finished:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from rtrain._lazy import public_in
+
 
 class TuneError(RuntimeError):
     """The sweep cannot go on, or never began. The text says why and what to do."""
+
+
+public_in("rtrain.tune", TuneError)

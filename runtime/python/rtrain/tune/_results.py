@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain._nested import flatten
 from rtrain.train._checkpoints import _run_directory
 from rtrain.train._result import Result, best, nested, score
@@ -76,10 +77,12 @@ class ResultGrid:
 
     @property
     def errors(self) -> list[Exception]:
+        """Of the trials that failed, in their order."""
         return [one.error for one in self._results if one.error is not None]
 
     @property
     def num_errors(self) -> int:
+        """How many trials failed."""
         return len(self.errors)
 
     @property
@@ -94,6 +97,7 @@ class ResultGrid:
 
     @property
     def filesystem(self) -> Any:
+        """The pyarrow file system that the sweep's directory lies on; None where pyarrow is not installed."""
         return _run_directory.filesystem_of(self._path)
 
     def get_best_result(
@@ -194,3 +198,6 @@ def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], 
             if leg_results is not None:
                 results.append(leg_results)
     return [*results, *ended.values()]
+
+
+public_in("rtrain.tune", ResultGrid)

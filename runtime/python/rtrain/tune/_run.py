@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from rtrain._lazy import public_in
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.tune._config import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 from rtrain.tune._errors import TuneError
@@ -24,39 +25,49 @@ class ExperimentAnalysis:
 
     @property
     def trials(self) -> list[TrialResult]:
+        """The Results of all trials, in the order in which they were made."""
         return list(self.results_grid)
 
     @property
     def experiment_path(self) -> str:
+        """The sweep's directory."""
         return self.results_grid.experiment_path
 
     def get_best_trial(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> TrialResult:
+        """As `ResultGrid.get_best_result`, by the metric and mode of `tune.run` where none are given."""
         return self.results_grid.get_best_result(metric or self.default_metric, mode or self.default_mode, scope)
 
     @property
     def best_trial(self) -> TrialResult:
+        """As `get_best_trial()`, by the metric and mode of `tune.run`."""
         return self.get_best_trial()
 
     def get_best_config(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> dict[str, Any]:
+        """The config of the best trial."""
         return dict(self.get_best_trial(metric, mode, scope).params)
 
     @property
     def best_config(self) -> dict[str, Any]:
+        """As `get_best_config()`, by the metric and mode of `tune.run`."""
         return self.get_best_config()
 
     @property
     def best_result(self) -> dict[str, Any]:
+        """What the best trial reported last; empty where it reported nothing."""
         return dict(self.best_trial.metrics or {})
 
     @property
     def best_checkpoint(self) -> Checkpoint | None:
+        """The newest checkpoint of the best trial; None where it has none."""
         return self.best_trial.checkpoint
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
+        """As `ResultGrid.get_dataframe`: a row for each trial."""
         return self.results_grid.get_dataframe(metric, mode)
 
     @property
     def results_df(self) -> Any:
+        """As `dataframe()`."""
         return self.dataframe()
 
 
@@ -126,3 +137,6 @@ def run(
             0
         ]
     return ExperimentAnalysis(grid, metric, mode)
+
+
+public_in("rtrain.tune", ExperimentAnalysis, run)

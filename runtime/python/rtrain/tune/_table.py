@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rtrain._arguments import REPORTER, check, check_named
+from rtrain._lazy import public_in
 from rtrain.train._driver._submission import say
 from rtrain.train._result import nested, score
 from rtrain.tune._sweep import AUTOMATIC, Sweep
@@ -146,3 +147,6 @@ def shown(value: Any) -> str:
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+
+
+public_in("rtrain.tune", CLIReporter)

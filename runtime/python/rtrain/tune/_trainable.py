@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train import _configs
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._driver import _package
@@ -281,3 +282,6 @@ def _check_flat(trainer: DataParallelTrainer, space: Mapping[Any, Any]) -> None:
 
 def no_donor(trial: Trial) -> TuneError:
     return TuneError(f"trial {trial.name} was to go on from the checkpoint of {trial.leg.resume_from}, which has none any more")
+
+
+public_in("rtrain.tune", PlacementGroupFactory, with_parameters, with_resources)

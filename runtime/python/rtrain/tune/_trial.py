@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain._lazy import public_in
+
 PENDING, RUNNING, TERMINATED, ERROR = "PENDING", "RUNNING", "TERMINATED", "ERROR"
 STATES = (RUNNING, PENDING, TERMINATED, ERROR)
 
@@ -24,6 +26,9 @@ class Leg:
 
 @dataclass
 class Trial:
+    """One trial, as callbacks, schedulers and functions that make names see it. config: what its loop is given. drawn: what differs among
+    trials, "a/b" to the value. status: PENDING, RUNNING, TERMINATED or ERROR. last_result: what it reported last. reports: how often."""
+
     trial_id: str
     name: str
     config: dict[str, Any]
@@ -41,15 +46,21 @@ class Trial:
 
     @property
     def leg(self) -> Leg:
+        """Its present run, or its last one."""
         return self.legs[-1]
 
     @property
     def live(self) -> bool:
+        """Whether it has a run that has not ended."""
         return self.started and self.status in (PENDING, RUNNING)
 
     @property
     def finished(self) -> bool:
+        """Whether it has ended, well or not."""
         return self.status in (TERMINATED, ERROR)
 
     def __str__(self) -> str:
         return self.name
+
+
+public_in("rtrain.tune.callback", Trial)

@@ -12,6 +12,7 @@ from typing import Any
 
 from rtrain import _where
 from rtrain._http import Head, HeadError, part
+from rtrain._lazy import public_in
 from rtrain.train import _configs, _names
 from rtrain.train._checkpoints import _filesystems
 from rtrain.train._driver import _package
@@ -320,3 +321,6 @@ def _place(config: _configs.RunConfig, name: str, info: _where.ClusterInfo) -> t
 
 
 __all__ = ["RunConfig", "Tuner"]
+
+
+public_in("rtrain.tune", Tuner)

@@ -6,6 +6,8 @@ from typing import Any
 
 from rtrain.tune._trial import Trial
 
+__all__ = ["Callback", "Trial"]
+
 
 class Callback:
     """Called on the driver. An exception in it ends the sweep, and its trials are stopped."""

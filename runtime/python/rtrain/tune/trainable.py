@@ -13,6 +13,8 @@ from rtrain.train import _loop, _session
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._session._records import Session
 
+__all__ = ["Trainable"]
+
 _VALUES = "trainable_checkpoint.pkl"
 _COUNT = ".trainable_iteration"
 
@@ -51,22 +53,26 @@ class Trainable:
     # -- what it may ask ----------------------------------------------------------------------------------------------
     @property
     def training_iteration(self) -> int:
+        """How many steps were made, over all starts."""
         return self.iteration
 
     @property
     def trial_id(self) -> str:
+        """This trial's id."""
         from rtrain.tune._context import get_context
 
         return get_context().get_trial_id()
 
     @property
     def trial_name(self) -> str:
+        """This trial's name."""
         from rtrain.tune._context import get_context
 
         return get_context().get_trial_name()
 
     @property
     def logdir(self) -> str:
+        """A directory on the node's fast local disk, emptied with the attempt."""
         return _loop.scratch_dir()
 
     # -- what runs it -------------------------------------------------------------------------------------------------

@@ -49,26 +49,26 @@ class Names:
     def __init__(self) -> None:
         self._given: set[str] = set()
         self._last: dict[str, int] = {}  # the number behind a name that was wished several times
-        self.said = ""  # about the last name, when it was had for the second time
+        self.notice = ""  # about the last name, when it was had for the second time
 
     def given(self, name: str) -> None:
         """Exactly this one, which was claimed in the run's directory."""
-        self.said = ""
+        self.notice = ""
         self._given.add(name)
         self._last.setdefault(name, 1)
 
-    def next(self, wanted: str) -> str:
+    def next(self, wish: str) -> str:
         """A name that goes before the attempt's number."""
-        self.said = ""
-        name, number, again = wanted, self._last.get(wanted, 1), wanted in self._given
+        self.notice = ""
+        name, number, again = wish, self._last.get(wish, 1), wish in self._given
         while name in self._given:
             number += 1
-            name = f"{wanted}-{number}"
-        if again and self._last.get(wanted, 1) == 1:
-            self.said = (
-                f"the name {wanted!r} was given to a checkpoint of this attempt before, which stays as it is: this one is {name}, "
+            name = f"{wish}-{number}"
+        if again and self._last.get(wish, 1) == 1:
+            self.notice = (
+                f"the name {wish!r} was given to a checkpoint of this attempt before, which stays as it is: this one is {name}, "
                 "and later ones are numbered on"
             )
-        self._last[wanted] = number
+        self._last[wish] = number
         self._given.add(name)
         return name

@@ -176,8 +176,8 @@ def of(path: str) -> Elsewhere | None:
 
 def pointers(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Those in a checkpoint's directory, by rank; none where its files lie in it."""
-    found = sorted((int(match[1]), one) for one in pathlib.Path(folder).iterdir() if (match := _POINTER.fullmatch(one.name)))
-    return [json.loads(one.read_text()) for _, one in found]
+    numbered = sorted((int(match[1]), one) for one in pathlib.Path(folder).iterdir() if (match := _POINTER.fullmatch(one.name)))
+    return [json.loads(one.read_text()) for _, one in numbered]
 
 
 @contextlib.contextmanager

@@ -131,25 +131,32 @@ def _of_pyarrow(filesystem: Any) -> dict[str, str]:
 
 
 def _of_s3fs(filesystem: Any) -> dict[str, str]:
+    """Endpoint, region and keys of an s3fs file system, whose client may have been given them by other names. ValueError for what
+    else it was made with."""
     client = {name: value for name, value in (getattr(filesystem, "client_kwargs", None) or {}).items() if value is not None}
     inner = {option: client.pop(f"aws_{name}", None) for option, name in _OF_CLIENT.items()}
     outer = {option: getattr(filesystem, name, None) for option, name in _OF_S3FS.items()}
-    endpoint = client.pop("endpoint_url", None)
+    endpoint, region = client.pop("endpoint_url", None), client.pop("region_name", None)
     endpoint = getattr(filesystem, "endpoint_url", None) or endpoint
-    region = client.pop("region_name", None)
-    odd = [f"client_kwargs[{name!r}]" for name in client]
-    odd += [f"client_kwargs['aws_{name}'] beside {_OF_S3FS[option]}" for option, name in _OF_CLIENT.items() if inner[option] and outer[option]]
-    odd += [name for name in ("anon", "requester_pays", "req_kw") if getattr(filesystem, name, None)]
-    for kept in ("config_kwargs", "s3_additional_kwargs"):
-        odd += [f"{kept}[{name!r}]" for name in getattr(filesystem, kept, None) or {}]
-    odd += sorted(getattr(filesystem, "kwargs", None) or {})  # profile= and whatever else its session is made with
-    odd += ["session"] * ((getattr(filesystem, "storage_options", None) or {}).get("session") is not None)
-    odd += ["use_ssl"] * (getattr(filesystem, "use_ssl", True) is False and not endpoint)
-    _refuse(odd)
+    given_twice = [f"client_kwargs['aws_{_OF_CLIENT[option]}'] beside {_OF_S3FS[option]}" for option in inner if inner[option] and outer[option]]
+    _refuse([*(f"client_kwargs[{name!r}]" for name in client), *given_twice, *_not_carried(filesystem, has_endpoint=bool(endpoint))])
     settings = {option: str(outer[option] or inner[option] or "") for option in _OF_S3FS}
     if settings["access_key"] and not endpoint:  # it asks the server that its environment names
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     return {**settings, "endpoint": str(endpoint or ""), "region": str(region or "")}
+
+
+def _not_carried(filesystem: Any, *, has_endpoint: bool) -> list[str]:
+    """Names of the options of an s3fs file system that nodes cannot be told."""
+    names = [name for name in ("anon", "requester_pays", "req_kw") if getattr(filesystem, name, None)]
+    for mapping in ("config_kwargs", "s3_additional_kwargs"):
+        names += [f"{mapping}[{name!r}]" for name in getattr(filesystem, mapping, None) or {}]
+    names += sorted(getattr(filesystem, "kwargs", None) or {})  # profile= and whatever else its session is made with
+    if (getattr(filesystem, "storage_options", None) or {}).get("session") is not None:
+        names.append("session")
+    if getattr(filesystem, "use_ssl", True) is False and not has_endpoint:
+        names.append("use_ssl")
+    return names
 
 
 _OF_S3FS = {"access_key": "key", "secret_key": "secret", "session_token": "token"}

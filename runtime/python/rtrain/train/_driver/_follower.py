@@ -281,7 +281,7 @@ class Driver:
     def _stop(self) -> None:
         try:
             self.head.post(f"{self.route}/stop")
-            self.interrupts.told.set()
+            self.interrupts.answered.set()
         except HeadError as error:
             self.say(f"{self.name} could not be stopped: {error}")
 

@@ -22,7 +22,7 @@ class Detached(KeyboardInterrupt):
 @dataclass
 class Interrupts:
     """`what` is named to people ("the sweep"); `come_back` says how to follow it again, `by_hand` how to end it. `stop` returns
-    at once; `told` is set when the head has answered it."""
+    at once; `answered` is set when the head has answered it."""
 
     say: Callable[[str], None]
     what: str
@@ -30,7 +30,7 @@ class Interrupts:
     by_hand: Callable[[], str]
     stop: Callable[[], None]
     count: int = 0
-    told: threading.Event = field(default_factory=threading.Event)
+    answered: threading.Event = field(default_factory=threading.Event)
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -53,7 +53,7 @@ class Interrupts:
             self.say(f"stopping {self.what}; press Ctrl-C twice more to leave it at once")
             self.stop()
         elif self.count >= 3:
-            if self.told.is_set():
+            if self.answered.is_set():
                 self.say(f"left; {self.what} is being stopped")
             else:
                 self.say(f"left; the head has not answered that {self.what} is to be stopped, so it may go on. {self.by_hand()}")

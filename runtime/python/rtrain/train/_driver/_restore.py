@@ -93,14 +93,42 @@ def has_driver(path: str) -> bool:
 
 
 def restored(kind: type[_Trainer], path: str, overrides: RestoreArguments) -> _Trainer:
-    """ValueError where `path` is no run of `fit()`, or an override has no such name."""
+    """The trainer of a run's directory, with `overrides` in the place of what the run was made with. ValueError where `path` is no run
+    of `fit()`, TypeError where an override has no such name."""
     for name in overrides:
         if name not in _OVERRIDES:
             raise TypeError(f"restore() has no override {name!r}; there are: {', '.join(_OVERRIDES)}")
-    place = _names.local_path(path).rstrip("/")
     given: RunConfig | None = overrides.get("run_config")
     if given is not None:
         _filesystems.remember(given.place)
+    directory, payload = _opened(_names.local_path(path).rstrip("/"))
+    kept = payload.part("trainer")
+    origin = Origin.of(directory, kept["run_config"])
+    arguments: dict[str, Any] = {
+        "train_loop_config": overrides.get("train_loop_config"),
+        "scaling_config": overrides.get("scaling_config") or kept["scaling_config"],
+        "run_config": _run_config(given, kept["run_config"], origin, payload, directory.path),
+        "dataset_config": payload.part("data_config"),
+        "metadata": payload.header.get("metadata") or None,
+        "datasets": overrides.get("datasets"),
+    }
+    if "validation" in payload.parts:
+        arguments["validation_config"] = payload.part("validation")
+    arguments["torch_config" if kind._torch else "backend_config"] = payload.part("torch_config")
+    pickles = {name: _package.Pickled(name, payload.parts[name]) for name in ("loop", "config", "datasets") if name in payload.parts}
+    trainer = kind(overrides.get("train_loop_per_worker") or pickles["loop"], **arguments)
+    for name, override in (("config", "train_loop_config"), ("datasets", "datasets")):
+        if overrides.get(override) is None and name in pickles:
+            trainer._kept[name] = pickles[name]
+    if overrides.get("train_loop_per_worker") is None:
+        trainer._code = _code_of(directory, payload.header.get("code") or "")
+    trainer._origin = origin
+    trainer.resume_from_checkpoint = _began_with(payload.header.get("resume_from"))
+    return trainer
+
+
+def _opened(place: str) -> tuple[_run_directory.RunDirectory, _package.Payload]:
+    """The run's directory and its driver.pkl, whose versions fit this process."""
     try:
         directory = _run_directory.open_directory(place)
         payload = _package.Payload.from_bytes(directory.read("driver.pkl"), f"{place}/driver.pkl")
@@ -110,46 +138,27 @@ def restored(kind: type[_Trainer], path: str, overrides: RestoreArguments) -> _T
             f"any run): {error}"
         ) from error
     _package.check_versions(payload.header, "of the run's directory")
-    rest = payload.part("trainer")
-    origin = Origin.of(directory, rest["run_config"])
-    run_config = copy.copy(given or rest["run_config"])
+    return directory, payload
+
+
+def _run_config(given: RunConfig | None, before: RunConfig, origin: Origin, payload: _package.Payload, path: str) -> RunConfig:
+    """The config that is given, else the run's own, with the name and the storage of the directory where it has none of its own."""
+    run_config = copy.copy(given or before)
     run_config.name = given.name if given and given.is_named else origin.name
     runs_path = (given.runs_path if given else None) or origin.storage_path
-    elsewhere = given.elsewhere if given is not None and given.storage_path is not None else None
-    if elsewhere is None and "elsewhere" in payload.parts and (given is None or given.storage_path is None):
+    moved = given is not None and given.storage_path is not None
+    elsewhere = given.elsewhere if given is not None and moved else None
+    if elsewhere is None and not moved and "elsewhere" in payload.parts:
         elsewhere = payload.part("elsewhere")
     if elsewhere is None:
         run_config.storage_path = runs_path
     else:
-        run_config.storage_filesystem, run_config.storage_path, run_config.records_path = (
-            elsewhere.filesystem,
-            elsewhere.path,
-            runs_path,
-        )
-        _elsewhere.remember(directory.path, elsewhere)
+        run_config.storage_filesystem, run_config.storage_path = elsewhere.filesystem, elsewhere.path
+        run_config.records_path = runs_path
+        _elsewhere.remember(path, elsewhere)
     if "stop" in payload.parts and run_config.stop is None:
         run_config.stop = payload.part("stop")
-    arguments: dict[str, Any] = {
-        "train_loop_config": overrides.get("train_loop_config"),
-        "scaling_config": overrides.get("scaling_config") or rest["scaling_config"],
-        "run_config": run_config,
-        "dataset_config": payload.part("data_config"),
-        "metadata": payload.header.get("metadata") or None,
-        "datasets": overrides.get("datasets"),
-    }
-    if "validation" in payload.parts:
-        arguments["validation_config"] = payload.part("validation")
-    arguments["torch_config" if kind._torch else "backend_config"] = payload.part("torch_config")
-    kept = {name: _package.Pickled(name, payload.parts[name]) for name in ("loop", "config", "datasets") if name in payload.parts}
-    trainer = kind(overrides.get("train_loop_per_worker") or kept["loop"], **arguments)
-    for name, override in (("config", "train_loop_config"), ("datasets", "datasets")):
-        if overrides.get(override) is None and name in kept:
-            trainer._kept[name] = kept[name]
-    if overrides.get("train_loop_per_worker") is None:
-        trainer._code = _code_of(directory, payload.header.get("code") or "")
-    trainer._origin = origin
-    trainer.resume_from_checkpoint = _began_with(payload.header.get("resume_from"))
-    return trainer
+    return run_config
 
 
 def _code_of(directory: _run_directory.RunDirectory, digest: str) -> tuple[str, bytes]:

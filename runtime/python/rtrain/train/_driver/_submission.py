@@ -312,7 +312,7 @@ class Submission:
         Without a name of its own the first `fit()` of a config takes the next one then, and goes on from nobody else's checkpoint."""
         config = self.trainer.run_config
         unnamed = not config.is_named and config._fits == 0  # the name says which config of this program it is, in any attempt
-        while (run := self._found()) is not None:
+        while (run := self._newest_run()) is not None:
             same_path = same_storage(run["storage_path"], job.get("storage_path"))
             by_this_driver = same_path and _driver_of(run) == job["env"]["RTRAIN_DRIVER_ID"]
             if unnamed and not by_this_driver:
@@ -328,7 +328,7 @@ class Submission:
             return run
         return None
 
-    def _found(self) -> dict[str, Any] | None:
+    def _newest_run(self) -> dict[str, Any] | None:
         """The newest run of this name."""
         try:
             run: dict[str, Any] = self.head.get(f"/v1/runs/{part(self.name)}")
@@ -383,7 +383,7 @@ class Submission:
         """Of the run whose submission was not answered; the head may still be at it."""
         deadline = time.monotonic() + _TAKEN_WITHIN_S
         while time.monotonic() < deadline:
-            run = self._found()
+            run = self._newest_run()
             if run is not None and run["state"] not in TERMINAL and _driver_of(run) == self.asked:
                 return str(run["run_id"])
             time.sleep(0.1)

@@ -281,6 +281,14 @@ def _take(source: pathlib.Path, target: pathlib.Path, name: str, rank: int, *, m
     return {"path": name, "bytes": size, "sha256": digest.hexdigest(), "rank": rank}
 
 
+def give_back(source: pathlib.Path, target: pathlib.Path, names: list[str]) -> None:
+    """Files that `take_files` has moved go back to where they came from: the checkpoint is not kept. OSError where one cannot."""
+    for name in names:
+        if (target / name).exists() and not (source / name).exists():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).replace(source / name)
+
+
 def files_below(folder: pathlib.Path) -> list[str]:
     return sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file() and one.name != MANIFEST)
 

@@ -61,7 +61,7 @@ class _Fit:
             self.trainer.scaling_config,
             self.trainer.train_loop_config,
         )
-        session = LocalSession(facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._told(context))
+        session = LocalSession(facts, self.ranks, directory, self.trainer.run_config.checkpoint_config, self._reports_to_callbacks(context))
         with contextlib.closing(directory), _kept_code(self.trainer):
             self._furnish(session)
             _tracking.start(facts, _trackers(self.trainer.run_config))
@@ -217,13 +217,13 @@ class _Fit:
     def _end(self, session: LocalSession, directory: Directory, state: str, cause: str) -> None:
         directory.end(state, cause, self.started_ms, session.last_metrics[0] if session.last_metrics else "null")
 
-    def _told(self, context: TrainRunContext) -> Callable[[list[dict[str, Any]], Checkpoint | None], None]:
-        def told(metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
+    def _reports_to_callbacks(self, context: TrainRunContext) -> Callable[[list[dict[str, Any]], Checkpoint | None], None]:
+        def after_report(metrics: list[dict[str, Any]], checkpoint: Checkpoint | None) -> None:
             with callback_errors():
                 for callback in self.callbacks:
                     callback.after_report(context, metrics, checkpoint)
 
-        return told
+        return after_report
 
 
 class _Kept(Submission):
@@ -242,7 +242,7 @@ def _kept_code(trainer: DataParallelTrainer) -> Iterator[None]:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="rtrain-code-") as folder:
-        _package.untar(_package.zstd_content(archive), pathlib.Path(folder))
+        _package.untar(_package.decompressed(archive), pathlib.Path(folder))
         sys.path.insert(0, folder)
         try:
             yield

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import pathlib
 import shutil
 import sys
@@ -22,10 +21,10 @@ from rtrain.train._checkpoints._checkpoint_names import Names
 from rtrain.train._checkpoints._left_over import LeftOver, left_over_of
 from rtrain.train._checkpoints._run_directory import MANIFEST
 from rtrain.train._checkpoints._uploads import brought_by_fn, one_in_the_other, place_in_run, taken
-from rtrain.train._local._directory import Claim, Directory, Found, claim_in_place, files_below, take_files
+from rtrain.train._local._directory import Claim, Directory, Found, claim_in_place, files_below, give_back, take_files
 from rtrain.train._local._ranks import Ranks
 from rtrain.train._result import by_score, nested, no_score
-from rtrain.train._session import _behind
+from rtrain.train._session import _behind, _loop_directories
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
     CheckpointUploadMode,
@@ -53,7 +52,7 @@ class LocalSession:
         self._keep = keep  # CheckpointConfig
         self._reported = reported
         self._index = 0
-        self._unscored_said = False
+        self._unscored_noticed = False
         self._names_given = Names()
         self._latest: Checkpoint | None = None
         self._own_directories: set[str] = set()  # of checkpoint_dir()
@@ -179,8 +178,8 @@ class LocalSession:
             self._names_given.given(wish)
             return wish
         name = self._names_given.next(wish or f"checkpoint_{self._index:06d}")
-        if self._names_given.said and self._facts.world_rank == 0:
-            print(f"rtrain: {self._names_given.said}", file=sys.stderr)
+        if self._names_given.notice and self._facts.world_rank == 0:
+            print(f"rtrain: {self._names_given.notice}", file=sys.stderr)
         return f"{name}-a{self._facts.attempt:03d}"
 
     def _place_in_run(self, call: ReportCall) -> str:
@@ -206,9 +205,8 @@ class LocalSession:
         rank, source = self._facts.world_rank, call.directory
         if source is None:
             return [], ""
-        lower = {file for _, _, names, _, _ in calls[:rank] for file in names or []}
-        own_files = [file for file in calls[rank][2] if file not in lower]
-        if not calls[rank][4] and (twice := sorted(lower.intersection(calls[rank][2]))):
+        own_files = self._own_files(calls)
+        if not calls[rank][4] and (twice := sorted(set(calls[rank][2]).difference(own_files))):
             print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
         target = self._directory.path / name
         try:
@@ -220,6 +218,12 @@ class LocalSession:
             return take_files(pathlib.Path(source), target, own_files, rank, move=call.owned), ""
         except OSError as error:
             return [], f"rank {rank}: {error}"
+
+    def _own_files(self, calls: list[Any]) -> list[str]:
+        """Those of this rank's files that no lower rank brings."""
+        rank = self._facts.world_rank
+        lower = {file for _, _, names, _, _ in calls[:rank] for file in names or []}
+        return [file for file in calls[rank][2] or [] if file not in lower]
 
     def _commit(self, call: ReportCall, name: str, entries: list[dict[str, Any]], fault: str, calls: list[Any]) -> Checkpoint:
         """Every rank's files are there: rank 0 writes the manifest. All ranks raise when one could not bring its own."""
@@ -244,13 +248,26 @@ class LocalSession:
         if refused:
             faults.append(refused)
         if faults:
-            if self._facts.world_rank == 0:
-                with contextlib.suppress(OSError):
-                    self._directory.remove(Found(name, {}))
+            faults += self._discard(call, name, calls)
             raise CheckpointUploadError(f"checkpoint {name} could not be kept in {self._directory.path}: {'; '.join(faults)}")
         if status is not None:
             self._statuses[name] = status
         return Checkpoint(self._directory.path / name, metrics={**ReportCall(calls[0][0]).metrics, **metrics}, name=name)
+
+    def _discard(self, call: ReportCall, name: str, calls: list[Any]) -> list[str]:
+        """Every rank takes back what it moved, then rank 0 removes the directory. It stays where it is the only place of somebody's
+        files: they were reported where they lay, or could not be taken back, which the texts given say."""
+        target, lacking = self._directory.path / name, ""
+        if call.directory is not None and call.owned and call.upload_fn is None:
+            try:
+                give_back(pathlib.Path(call.directory), target, self._own_files(calls))
+            except OSError as error:
+                lacking = f"rank {self._facts.world_rank}: {call.directory} lacks files that stay in {target}: {error}"
+        in_two_places = [one for one in self._ranks.gather(lacking, f"taking back the files of report {self._index}") if one]
+        if self._facts.world_rank == 0 and not in_two_places and not any(place for *_, place in calls):
+            with contextlib.suppress(OSError):
+                self._directory.remove(Found(name, {}))
+        return in_two_places
 
     def _after_commit(self, call: ReportCall, committed: Found) -> tuple[ReportedCheckpointStatus | None, dict[str, Any]]:
         """What is committed stays so, whatever goes wrong from here on."""
@@ -259,8 +276,8 @@ class LocalSession:
         try:
             status, metrics = self._validation(call, committed.name)
             if metrics:  # what a validation said counts from now on, also in later starts
-                joined = _metrics.encode({**ReportCall(committed.manifest["metrics"]).metrics, **metrics})
-                self._directory.write_manifest(committed.name, self._index, committed.manifest["files"], joined, self._facts.world_size)
+                all_metrics = _metrics.encode({**ReportCall(committed.manifest["metrics"]).metrics, **metrics})
+                self._directory.write_manifest(committed.name, self._index, committed.manifest["files"], all_metrics, self._facts.world_size)
             self.forget_worse()
         except OSError as error:
             print(f"rtrain: checkpoint {committed.name} is committed; what was to follow failed: {error}", file=sys.stderr)
@@ -303,8 +320,8 @@ class LocalSession:
         name = self._keep.checkpoint_score_attribute
         if not name or any(nested(one.metrics, name) is not None for one in kept):
             return False
-        if len(kept) > self._keep.num_to_keep and not self._unscored_said:
-            self._unscored_said = True
+        if len(kept) > self._keep.num_to_keep and not self._unscored_noticed:
+            self._unscored_noticed = True
             print(f"rtrain: {no_score(name)}", file=sys.stderr)
         return True
 
@@ -365,25 +382,20 @@ class LocalSession:
         return self._ranks.gather(mine, "telling each other of something")
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
-        if self.shards is None:
-            raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
-        return self.shards.shard(name, state_dict)
+        return _loop_directories.shard_of(self.shards, name, state_dict)
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:
         folder = self._fresh_directory()
         self._own_directories.add(folder)
         try:
-            yield folder
+            with _loop_directories.removed_unless_reported(folder, self._reported_directories):
+                yield folder
         finally:
             self._own_directories.discard(folder)
-            if folder in self._reported_directories:
-                self._reported_directories.discard(folder)
-            else:
-                shutil.rmtree(folder, ignore_errors=True)
 
     def scratch_dir(self) -> str:
-        return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
+        return _loop_directories.scratch_dir()
 
     def flush(self, timeout_s: float | None) -> None:
         _behind.join()  # any other report returns when its checkpoint is committed

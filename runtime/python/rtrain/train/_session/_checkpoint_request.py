@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import json
 
+from rtrain._lazy import public_in
 from rtrain.train._session import _worker
 from rtrain.train._session._library import library
 
@@ -40,3 +41,6 @@ def checkpoint_wanted() -> CheckpointWanted | None:
         new_world_size=facts.get("workers"),
         stopping=facts["what"] == "stop",
     )
+
+
+public_in("rtrain.train", CheckpointWanted, checkpoint_wanted)

@@ -10,16 +10,14 @@ import json
 import os
 import pathlib
 import pickle
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from rtrain.train import _metrics, _names
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._checkpoints import _elsewhere
-from rtrain.train._session import _behind, _worker
+from rtrain.train._session import _behind, _loop_directories, _worker
 from rtrain.train._session._library import ReportArgs, check, library
 from rtrain.train._session._records import (
     CheckpointConsistencyMode,
@@ -287,23 +285,15 @@ class ClusterSession:
         return objects
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any:
-        if self.shards is None:
-            raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
-        return self.shards.shard(name, state_dict)
+        return _loop_directories.shard_of(self.shards, name, state_dict)
 
     @contextlib.contextmanager
     def checkpoint_dir(self) -> Iterator[str]:
-        directory = self._fresh_directory()
-        try:
+        with _loop_directories.removed_unless_reported(self._fresh_directory(), self._reported_directories) as directory:
             yield directory
-        finally:
-            if directory in self._reported_directories:
-                self._reported_directories.discard(directory)
-            else:
-                shutil.rmtree(directory, ignore_errors=True)
 
     def scratch_dir(self) -> str:
-        return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
+        return _loop_directories.scratch_dir()
 
     def flush(self, timeout_s: float | None) -> None:
         _behind.join()

@@ -7,6 +7,8 @@ import os
 import pathlib
 from functools import cache
 
+from rtrain._lazy import public_in
+
 ABI_VERSION = 1
 _OK, _NOT_A_WORKER, _INVALID, _AGENT_GONE, _STORAGE, _STOPPED = range(6)
 
@@ -118,3 +120,6 @@ def check(code: int, caller: str) -> None:
     if code == _STOPPED:
         raise Stopped(text)
     raise OSError(text)
+
+
+public_in("rtrain.train", AgentGoneError, CheckpointUploadError, Stopped)

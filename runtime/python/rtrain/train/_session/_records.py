@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rtrain._lazy import public_in
 from rtrain.train import _metrics
 
 if TYPE_CHECKING:
@@ -24,17 +25,26 @@ class LoopEnded(SystemExit):
 
 
 class CheckpointUploadMode(enum.Enum):
+    """When `report` returns. SYNC: once the checkpoint is committed. ASYNC: once its files are staged. NO_UPLOAD: as the
+    run's own mode says; the files lie in the run's directory already, and stay there."""
+
     SYNC = "SYNC"  # report returns once the checkpoint is committed
     ASYNC = "ASYNC"  # report returns once the files are staged
     NO_UPLOAD = "NO_UPLOAD"  # the files lie where they belong already, or are not kept by the run
 
 
 class CheckpointConsistencyMode(enum.Enum):
+    """What `get_all_reported_checkpoints` waits for. COMMITTED: every checkpoint reported so far is committed. VALIDATED: and its
+    validation, where one was asked for, has ended."""
+
     COMMITTED = "COMMITTED"  # every checkpoint reported so far is committed
     VALIDATED = "VALIDATED"  # and its validation, where one was asked for, has ended
 
 
 class ReportedCheckpointStatus(enum.Enum):
+    """What became of a checkpoint. COMMITTED: nobody asked for a validation. PENDING_VALIDATION: its validation has not ended. VALIDATED:
+    its metrics are there. VALIDATION_TIMEOUT, VALIDATION_FAILED: it has none."""
+
     COMMITTED = "COMMITTED"
     PENDING_VALIDATION = "PENDING_VALIDATION"
     VALIDATED = "VALIDATED"
@@ -109,10 +119,12 @@ class PreemptionInfo:
 
     @property
     def preempted_node_ids(self) -> list[str]:
+        """The names of the nodes."""
         return list(self.preempted_node_to_ranks)
 
     @property
     def preempted_ranks(self) -> list[int]:
+        """The world ranks on all of them, ascending."""
         return sorted(rank for ranks in self.preempted_node_to_ranks.values() for rank in ranks)
 
 
@@ -127,6 +139,7 @@ class ResizeInfo:
 
     @property
     def resized(self) -> bool:
+        """Whether the attempt before this one had another number of workers."""
         return self.previous_world_size is not None and self.previous_world_size != self.world_size
 
 
@@ -176,3 +189,14 @@ class Session(Protocol):
     def scratch_dir(self) -> str: ...
 
     def flush(self, timeout_s: float | None) -> None: ...
+
+
+public_in(
+    "rtrain.train",
+    CheckpointConsistencyMode,
+    CheckpointUploadMode,
+    PreemptionInfo,
+    ReportedCheckpoint,
+    ReportedCheckpointStatus,
+    ResizeInfo,
+)

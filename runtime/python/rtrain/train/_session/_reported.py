@@ -107,9 +107,9 @@ def _kept(head: Head, run: dict[str, Any]) -> list[ReportedCheckpoint]:
     for one in head.items(f"{route}/checkpoints"):
         if not one["deleting"]:
             answer = validations.get(one["directory"])
-            joined: Any = _metrics.decode((answer or {}).get("metrics", {}))
+            validation_metrics: Any = _metrics.decode((answer or {}).get("metrics", {}))
             checkpoint = Checkpoint(
-                one["path"], metrics={**full_metrics(head, route, one, bucket), **joined}, name=one["directory"]
+                one["path"], metrics={**full_metrics(head, route, one, bucket), **validation_metrics}, name=one["directory"]
             )
             checkpoints.append(ReportedCheckpoint(checkpoint, checkpoint.metrics, _status(answer)))
     return checkpoints

@@ -27,7 +27,7 @@ class Shards:
         self._configured: list[dict[str, Any]] | None = None
 
     def shard(self, name: str | None, state_dict: Mapping[str, Any] | None = None) -> Any:
-        share = self._found(name)
+        share = self._dataset_named(name)
         if state_dict is not None:
             if not hasattr(share, "load_state_dict"):
                 raise TypeError(
@@ -36,7 +36,7 @@ class Shards:
             share.load_state_dict(state_dict)
         return share
 
-    def _found(self, name: str | None) -> Any:
+    def _dataset_named(self, name: str | None) -> Any:
         dataset_name = name or ("train" if "train" in self._datasets or len(self._datasets) != 1 else next(iter(self._datasets)))
         if dataset_name not in self._datasets:
             there = ", ".join(sorted(self._datasets)) or "none"

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from transformers import Trainer
 
+from rtrain._lazy import public_in
 from rtrain.train.torch._place import get_device
 
 
@@ -91,3 +92,6 @@ class _Each:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.shard.iter_torch_batches(batch_size=self.size))
+
+
+public_in("rtrain.train.huggingface.transformers", prepare_trainer)

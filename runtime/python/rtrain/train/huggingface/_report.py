@@ -10,6 +10,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from rtrain import train
+from rtrain._lazy import public_in
 from rtrain.train.torch._place import place
 
 _RANK_IN_NAME = re.compile(r"^(?:rng_state_|__|.*_rank_)(\d+)[._]")
@@ -88,3 +89,6 @@ def _copy(root: pathlib.Path, files: list[pathlib.Path], target: pathlib.Path) -
         copied = target / path.relative_to(root)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, copied)
+
+
+public_in("rtrain.train.huggingface.transformers", RTrainReportCallback)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train.huggingface._loop import TransformersLoop
 from rtrain.train.torch._trainer import TorchTrainer
 
@@ -39,3 +40,6 @@ class TransformersTrainer(TorchTrainer):
             function = TransformersLoop(function, makes_trainer=trainer_init_per_worker is not None)
         config = train_loop_config if train_loop_config is not None else trainer_init_config
         super().__init__(function, train_loop_config=config, **options)
+
+
+public_in("rtrain.train.huggingface", TransformersTrainer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rtrain._lazy import public_in
 from rtrain.train.lightning._lightning import LightningEnvironment
 from rtrain.train.torch._place import place
 
@@ -11,6 +12,7 @@ class RayLightningEnvironment(LightningEnvironment):
 
     @property
     def creates_processes_externally(self) -> bool:
+        """True: the run's agents have started the ranks."""
         return True
 
     def world_size(self) -> int:
@@ -33,3 +35,6 @@ class RayLightningEnvironment(LightningEnvironment):
 
     def teardown(self) -> None:
         """Nothing was set up."""
+
+
+public_in("rtrain.train.lightning", RayLightningEnvironment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rtrain._lazy import public_in
 from rtrain.train.lightning._lightning import Trainer
 from rtrain.train.torch._place import place
 
@@ -10,10 +11,10 @@ def prepare_trainer(trainer: Trainer) -> Trainer:
     """The same trainer. RuntimeError when its strategy would not join this run's workers."""
     here = place()
     strategy = trainer.strategy
-    joined = getattr(strategy, "world_size", 1)
-    if joined != here.world_size:
+    process_count = getattr(strategy, "world_size", 1)
+    if process_count != here.world_size:
         raise RuntimeError(
-            f"the Trainer's {type(strategy).__name__} sees {joined} process(es), but this run has {here.world_size} "
+            f"the Trainer's {type(strategy).__name__} sees {process_count} process(es), but this run has {here.world_size} "
             "workers; make it with Trainer(strategy=RayDDPStrategy(), plugins=[RayLightningEnvironment()], "
             "devices='auto') from rtrain.train.lightning (or RayFSDPStrategy, RayDeepSpeedStrategy)"
         )
@@ -24,3 +25,6 @@ def prepare_trainer(trainer: Trainer) -> Trainer:
             "already; give Trainer(plugins=[RayLightningEnvironment()]) from rtrain.train.lightning"
         )
     return trainer
+
+
+public_in("rtrain.train.lightning", prepare_trainer)

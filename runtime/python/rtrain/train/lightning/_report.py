@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 from rtrain import train
+from rtrain._lazy import public_in
 from rtrain.train.lightning._lightning import Callback
 from rtrain.train.torch._place import place
 
@@ -41,3 +42,6 @@ class RTrainReportCallback(Callback):
 
 
 RayTrainReportCallback = RTrainReportCallback
+
+
+public_in("rtrain.train.lightning", RTrainReportCallback)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from rtrain._lazy import public_in
 from rtrain.train.lightning._lightning import DDPStrategy, DeepSpeedStrategy, FSDPStrategy
 from rtrain.train.torch._place import get_device, place
 
@@ -35,3 +36,6 @@ class RayFSDPStrategy(_OfTheRun, FSDPStrategy):
 class RayDeepSpeedStrategy(_OfTheRun, DeepSpeedStrategy):
     """DeepSpeed, where the package is installed (Lightning names it when it is not); takes what DeepSpeedStrategy
     takes."""
+
+
+public_in("rtrain.train.lightning", RayDDPStrategy, RayDeepSpeedStrategy, RayFSDPStrategy)

@@ -1,9 +1,8 @@
 """How the ranks' process group is made."""
 
-from __future__ import annotations
-
 import dataclasses
 
+from rtrain._lazy import public_in
 from rtrain.train.backend import BackendConfig
 
 _BACKENDS = ("auto", "nccl", "gloo")
@@ -31,3 +30,6 @@ class TorchConfig(BackendConfig):
             )
         if isinstance(self.timeout_s, bool) or not isinstance(self.timeout_s, int | float) or self.timeout_s <= 0:
             raise ValueError(f"TorchConfig(timeout_s={self.timeout_s!r}): a number of seconds above 0 is needed")
+
+
+public_in("rtrain.train.torch", TorchConfig)

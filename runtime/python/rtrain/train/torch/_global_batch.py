@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils.data import Sampler
 
+from rtrain._lazy import public_in
 from rtrain.train.torch._place import place
 
 
@@ -120,3 +121,6 @@ def _part(whole: range, number: int, parts: int) -> tuple[int, int]:
     longer."""
     start, stop = (whole.start + len(whole) * at // parts for at in (number, number + 1))
     return start, stop - start
+
+
+public_in("rtrain.train.torch", GlobalBatches, MicroBatch)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from rtrain._lazy import public_in
 from rtrain.train.torch._config import TorchConfig
 from rtrain.train.torch._place import get_device, place
 
@@ -103,3 +104,6 @@ def _job_timeout_s() -> int:
 def _shutdown_s() -> float:
     given = next((os.environ[name] for name in SHUTDOWN_VARIABLES if os.environ.get(name)), None)
     return float(given) if given else _SHUTDOWN_S
+
+
+public_in("rtrain.train.torch", setup_process_group, shutdown_process_group)

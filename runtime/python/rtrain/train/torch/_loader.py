@@ -16,6 +16,7 @@ from torch.utils.data import (
     SequentialSampler,
 )
 
+from rtrain._lazy import public_in
 from rtrain.train.torch import _reproducible
 from rtrain.train.torch._place import get_device, place
 from rtrain.train.torch._samplers import EpochSampler, RankShare, is_divided, with_set_epoch
@@ -125,3 +126,6 @@ def _epochs(loader: DataLoader[Any]) -> None:
     with_set_epoch(batches)
     sampler = getattr(batches, "sampler", None) or batches
     loader.__dict__["sampler"] = sampler if hasattr(sampler, "set_epoch") else batches
+
+
+public_in("rtrain.train.torch", prepare_data_loader)

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from rtrain._lazy import public_in
 from rtrain.train.torch import _v1
 from rtrain.train.torch._group import ensure_process_group
 from rtrain.train.torch._place import get_device, place
@@ -119,3 +120,6 @@ def _fully_shard(device: torch.device) -> Any:
 
 
 _WRAPS = {"ddp": _ddp, "fsdp": _fsdp, "fsdp2": _fsdp2}
+
+
+public_in("rtrain.train.torch", prepare_model)

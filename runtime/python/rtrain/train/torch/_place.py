@@ -8,6 +8,8 @@ import os
 import torch
 import torch.distributed as dist
 
+from rtrain._lazy import public_in
+
 
 @dataclasses.dataclass(frozen=True)
 class Place:
@@ -47,3 +49,6 @@ def get_device() -> torch.device:
 def _number(name: str, otherwise: int) -> int:
     text = os.environ.get(name, "")
     return int(text) if text else otherwise
+
+
+public_in("rtrain.train.torch", get_device, get_devices)

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from rtrain._lazy import public_in
+
 _seed: int | None = None
 
 
@@ -52,3 +54,6 @@ def _seed_numpy(number: int) -> None:
     except ImportError:
         return
     numpy.random.seed(number % 2**32)
+
+
+public_in("rtrain.train.torch", enable_reproducibility)

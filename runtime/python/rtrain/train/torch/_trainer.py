@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train._checkpoint import Checkpoint
 from rtrain.train._configs import DataConfig, RunConfig, ScalingConfig, ValidationConfig
 from rtrain.train._trainer import DataParallelTrainer, Loop
@@ -47,3 +48,6 @@ class TorchTrainer(DataParallelTrainer):
             metadata=metadata,
             resume_from_checkpoint=resume_from_checkpoint,
         )
+
+
+public_in("rtrain.train.torch", TorchTrainer)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from rtrain._lazy import public_in
 from rtrain.train.torch._place import get_device
 
 _amp = False
@@ -75,3 +76,6 @@ class _Autocast:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         with torch.autocast(self.device_type, self.kind):
             return self.forward(*arguments, **named)
+
+
+public_in("rtrain.train.torch", accelerate, backward, prepare_optimizer)

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.train._checkpoint import Checkpoint
 
 _FILE = "model.pt"
@@ -53,3 +54,6 @@ class TorchCheckpoint(Checkpoint):
         made._owned = True
         weakref.finalize(made, shutil.rmtree, folder, True)
         return made
+
+
+public_in("rtrain.train.torch", TorchCheckpoint)

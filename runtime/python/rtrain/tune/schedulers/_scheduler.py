@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rtrain._lazy import public_in
 from rtrain.train._result import nested
 from rtrain.tune._objective import Objective
 
@@ -90,6 +91,7 @@ class TrialScheduler(Objective):
         """A trial has failed for good."""
 
     def debug_string(self) -> str:
+        """A line about its state, for the table of the trials."""
         return type(self).__name__
 
 
@@ -108,3 +110,6 @@ def time_of(result: Mapping[str, Any], time_attr: str) -> float | None:
 def checked_number(what: str, name: str, value: Any, *, above: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > above:
         raise ValueError(f"{what}: {name} is {value!r}; it is a number above {above:g}")
+
+
+public_in("rtrain.tune.schedulers", Exploit, FIFOScheduler, TrialScheduler)

@@ -9,6 +9,8 @@ from typing import Any
 
 from rtrain.tune.schedulers._scheduler import Exploit, TrialFacts, Trials, TrialScheduler, checked_number, time_of
 
+__all__ = ["ASHAScheduler", "AsyncHyperBandScheduler"]
+
 
 class _Bracket:
     """Rungs at grace_period * reduction_factor^k, and the scores of the trials that reached them."""
@@ -101,6 +103,7 @@ class AsyncHyperBandScheduler(TrialScheduler):
         return self._brackets[self._bracket_of[trial.trial_id]]
 
     def debug_string(self) -> str:
+        """A line for each bracket: how many trials reached each of its milestones."""
         lines = []
         for number, bracket in enumerate(self._brackets):
             rungs = ", ".join(f"{milestone:g}: {len(scores)} trials" for milestone, scores in reversed(bracket.rungs))

@@ -8,6 +8,8 @@ from typing import Any
 
 from rtrain.tune.schedulers._scheduler import Exploit, TrialFacts, Trials, TrialScheduler, time_of
 
+__all__ = ["MedianStoppingRule"]
+
 
 class MedianStoppingRule(TrialScheduler):
     """time_attr: what counts as progress. grace_period: no trial is stopped before, and earlier reports of others do not count.
@@ -60,4 +62,5 @@ class MedianStoppingRule(TrialScheduler):
         return sum(scores) / len(scores) if scores else None
 
     def debug_string(self) -> str:
+        """How many trials it has ended, of how many."""
         return f"MedianStoppingRule, {self.stopped} stopped of {len(self._reports)} that reported"

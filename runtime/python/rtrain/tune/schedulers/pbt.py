@@ -13,6 +13,8 @@ from rtrain._arguments import check_named
 from rtrain.tune.schedulers._scheduler import Exploit, TrialFacts, Trials, TrialScheduler, checked_number, time_of
 from rtrain.tune.search.sample import Domain
 
+__all__ = ["PopulationBasedTraining"]
+
 Mutations = Mapping[str, Any]
 
 
@@ -97,6 +99,7 @@ class PopulationBasedTraining(TrialScheduler):
 
     @property
     def time_attr(self) -> str:
+        """The metric that counts a trial's time."""
         return self._time_attr
 
     def _ends(self) -> tuple[list[str], list[str]]:
@@ -145,6 +148,7 @@ class PopulationBasedTraining(TrialScheduler):
         return self._rng.choice(list(mutation)) if isinstance(mutation, list | tuple) else mutation()
 
     def debug_string(self) -> str:
+        """How often a trial was moved to another one's checkpoint."""
         return f"PopulationBasedTraining, {self.perturbations} perturbations"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rtrain._lazy import public_in
 from rtrain.tune._objective import Objective
 
 
@@ -65,3 +66,6 @@ class ConcurrencyLimiter(Searcher):
         self._live.discard(trial_id)
         self._full = self._full and bool(self._live)
         self.searcher.on_trial_complete(trial_id, result, error)
+
+
+public_in("rtrain.tune.search", ConcurrencyLimiter, Searcher)

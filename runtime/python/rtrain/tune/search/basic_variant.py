@@ -10,6 +10,8 @@ from typing import Any
 from rtrain.tune.search import _variants
 from rtrain.tune.search._searcher import Searcher
 
+__all__ = ["BasicVariantGenerator"]
+
 
 class BasicVariantGenerator(Searcher):
     """Every variant of the space, in order.

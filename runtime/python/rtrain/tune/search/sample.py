@@ -9,6 +9,28 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+__all__ = [
+    "Categorical",
+    "Domain",
+    "Float",
+    "Function",
+    "Integer",
+    "Normal",
+    "choice",
+    "grid_search",
+    "lograndint",
+    "loguniform",
+    "qlograndint",
+    "qloguniform",
+    "qrandint",
+    "qrandn",
+    "quniform",
+    "randint",
+    "randn",
+    "sample_from",
+    "uniform",
+]
+
 
 class Domain:
     """A value that is drawn for each trial."""
@@ -23,6 +45,7 @@ class Domain:
 
     @property
     def domain_str(self) -> str:
+        """The domain as it is written."""
         return repr(self)
 
 
@@ -33,11 +56,11 @@ class Float(Domain):
         self.lower, self.upper, self.log, self.q = float(lower), float(upper), log, q
 
     def sample(self, rng: random.Random | None = None, spec: Any = None) -> float:
-        chance = rng or random.Random()
+        generator = rng or random.Random()
         if self.log:
-            number = math.exp(chance.uniform(math.log(self.lower), math.log(self.upper)))
+            number = math.exp(generator.uniform(math.log(self.lower), math.log(self.upper)))
         else:
-            number = chance.uniform(self.lower, self.upper)
+            number = generator.uniform(self.lower, self.upper)
         return _to_step(min(max(number, self.lower), self.upper), self.lower, self.upper, self.q)
 
     def is_valid(self, value: Any) -> bool:
@@ -58,11 +81,11 @@ class Integer(Domain):
         return self.upper if self.q is not None else self.upper - 1
 
     def sample(self, rng: random.Random | None = None, spec: Any = None) -> int:
-        chance = rng or random.Random()
+        generator = rng or random.Random()
         if self.log:
-            number = int(math.exp(chance.uniform(math.log(self.lower), math.log(self._largest + 1))))
+            number = int(math.exp(generator.uniform(math.log(self.lower), math.log(self._largest + 1))))
         else:
-            number = chance.randint(self.lower, self._largest)
+            number = generator.randint(self.lower, self._largest)
         return int(_to_step(min(max(number, self.lower), self._largest), self.lower, self._largest, self.q))
 
     def is_valid(self, value: Any) -> bool:

@@ -25,6 +25,7 @@ class Stopper:
         raise NotImplementedError(f"{type(self).__name__} decides nothing: override __call__(trial_id, result)")
 
     def stop_all(self) -> bool:
+        """Whether the whole sweep ends now."""
         return False
 
 
@@ -49,6 +50,7 @@ class FunctionStopper(Stopper):
 
     @classmethod
     def is_valid_function(cls, function: object) -> bool:
+        """Whether it can be one: something callable that is no Stopper."""
         return callable(function) and not isinstance(function, Stopper)
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -144,6 +146,7 @@ class ExperimentPlateauStopper(Stopper):
             self._all = True
 
     def stop_all(self) -> bool:
+        """Whether the best values have come to rest."""
         return self._all
 
 
@@ -161,6 +164,7 @@ class TimeoutStopper(Stopper):
         return False
 
     def stop_all(self) -> bool:
+        """Whether the time is over. It begins with the first call."""
         now = time.monotonic()
         if self._since is None:
             self._since = now
@@ -183,6 +187,7 @@ class CombinedStopper(Stopper):
 
     @property
     def per_trial(self) -> bool:  # type: ignore[override]
+        """Whether workers can ask it: they can ask each of its stoppers."""
         return all(one.per_trial for one in self._stoppers)
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -190,6 +195,7 @@ class CombinedStopper(Stopper):
         return any(answers)
 
     def stop_all(self) -> bool:
+        """Whether one of its stoppers ends the sweep."""
         return any(one.stop_all() for one in self._stoppers)
 
 

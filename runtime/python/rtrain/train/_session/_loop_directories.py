@@ -1,0 +1,34 @@
+"""What sessions of a cluster and of local mode do alike for a loop: its directories and its share of a dataset."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def removed_unless_reported(directory: str, reported: set[str]) -> Iterator[str]:
+    """The directory for as long as the block runs. Then it is removed, unless a report took it over and has put it into `reported`."""
+    try:
+        yield directory
+    finally:
+        if directory in reported:
+            reported.discard(directory)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def scratch_dir() -> str:
+    """The worker's directory on the node's fast local disk; the system's for temporary files where no agent gave one."""
+    return os.environ.get("RTRAIN_SCRATCH_DIR") or tempfile.gettempdir()
+
+
+def shard_of(shards: Any, name: str | None, state_dict: Any) -> Any:
+    """This rank's share of the dataset. KeyError where the trainer was given none."""
+    if shards is None:
+        raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
+    return shards.shard(name, state_dict)

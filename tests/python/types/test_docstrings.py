@@ -1,0 +1,120 @@
+"""Every public name says what it is: scripts/docs makes the reference of these docstrings."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "runtime" / "python"
+sys.path.insert(0, str(PACKAGE))
+
+
+def public_modules() -> list[str]:
+    """All but those with a part that begins with an underscore."""
+    names = []
+    for file in sorted((PACKAGE / "rtrain").rglob("*.py")):
+        parts = file.relative_to(PACKAGE).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if not any(part.startswith("_") for part in parts):
+            names.append(".".join(parts))
+    return names
+
+
+def without_docstring(module: types.ModuleType) -> Iterator[str]:
+    """The module's public names, and those of its public classes, that say nothing. What a class inherits counts where it was written."""
+    if not module.__doc__:
+        yield module.__name__
+    for name in getattr(module, "__all__", []):
+        member = getattr(module, name)
+        if isinstance(member, type | types.FunctionType) and str(member.__module__).startswith("rtrain"):
+            if not own_docstring(member):
+                yield f"{module.__name__}.{name}"
+            yield from (f"{module.__name__}.{name}.{inner}" for inner in silent_members(member))
+
+
+def own_docstring(member: object) -> bool:
+    text = vars(member).get("__doc__") if isinstance(member, type) else member.__doc__
+    made_up = isinstance(member, type) and dataclasses.is_dataclass(member) and str(text).startswith(f"{member.__name__}(")
+    return bool(text) and not made_up
+
+
+def silent_members(kind: type | types.FunctionType) -> Iterator[str]:
+    for name, member in vars(kind).items():
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        written = isinstance(function, types.FunctionType) and function.__module__.startswith("rtrain")
+        described = member if isinstance(member, property) else getattr(kind, name)
+        if written and not name.startswith("_") and not inspect.getdoc(described):
+            yield name
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_every_public_name_has_a_docstring(name) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:  # an optional package, or a module that says what to use in its place
+        pytest.skip(str(error))
+    assert list(without_docstring(module)) == []
+
+
+def test_a_name_that_says_nothing_is_found() -> None:
+    source = '''
+from dataclasses import dataclass
+__all__ = ["f", "C", "D"]
+def f(): ...
+@dataclass
+class C:
+    """Is documented."""
+    def said(self):
+        """So is this."""
+    def silent(self): ...
+    @property
+    def quiet(self): ...
+    def _own(self): ...
+@dataclass
+class D:
+    x: int
+class E: ...
+'''
+    module = types.ModuleType("rtrain.planted")
+    sys.modules["rtrain.planted"] = module
+    try:
+        exec(source, vars(module))
+        found = list(without_docstring(module))
+    finally:
+        del sys.modules["rtrain.planted"]
+    planted = "rtrain.planted"
+    assert found == [planted, *(f"{planted}.{name}" for name in ("f", "C.silent", "C.quiet", "D"))]
+
+
+def test_the_reference_has_every_public_name(tmp_path) -> None:
+    pytest.importorskip("pdoc")
+    if shutil.which("doxygen") is None:
+        pytest.skip("doxygen is not installed")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "reference.py"), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("rtrain", "rtrain.data", "rtrain.train", "rtrain.train.torch", "rtrain.tune", "rtrain.tune.stopper"):
+        page = (tmp_path / "python" / f"{name.replace('.', '/')}.html").read_text()
+        public = [
+            one
+            for one in importlib.import_module(name).__all__
+            if not isinstance(getattr(importlib.import_module(name), one), types.ModuleType)
+        ]
+        assert [one for one in public if f'id="{one}"' not in page and not one.startswith("__")] == []
+    header = (ROOT / "runtime" / "worker" / "rtrain_worker.h").read_text()
+    page = (tmp_path / "cpp" / "html" / "rtrain__worker_8h.html").read_text()
+    functions = set(re.findall(r"\b(rtw_[a-z_]+)\(", header))
+    assert len(functions) > 15 and {one for one in functions if one not in page} == set()
+    assert (tmp_path / "cpp" / "html" / "classrtrain_1_1Worker.html").is_file()

@@ -1,0 +1,116 @@
+"""Local mode where a checkpoint cannot be kept: every rank is told, and nobody's files are gone."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from rtrain import train
+from rtrain.train._local._directory import Directory
+from rtrain.train._local._session import LocalSession
+from rtrain.train._session._records import Facts, ReportCall
+
+
+class Threads:
+    """Ranks that are threads of this process, which wait for each other as torchrun's processes do."""
+
+    def __init__(self, rank: int, places: list[Any], together: threading.Barrier) -> None:
+        self._rank, self._places, self._together = rank, places, together
+
+    def gather(self, mine: Any, doing: str) -> list[Any]:
+        self._together.wait()
+        self._places[self._rank] = (doing, mine)
+        self._together.wait()
+        assert len({said for said, _ in self._places}) == 1, self._places
+        return [value for _, value in self._places]
+
+    def broadcast(self, value: Any, doing: str) -> Any:
+        return self.gather(value, doing)[0]
+
+    def close(self) -> None:
+        self._together.abort()
+
+
+@pytest.fixture
+def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A real file system with room for 1 MiB; skipped where mounting is not allowed."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount], check=False).returncode != 0
+    ):
+        pytest.skip("mounting a tmpfs needs root")
+    yield mount
+    subprocess.run(["umount", "-l", mount], check=True)
+
+
+def report_on_two_ranks(run: pathlib.Path, call_of: Callable[[int], ReportCall]) -> list[BaseException | None]:
+    """What `report` raised on each rank."""
+    directories = [Directory(run, "run"), Directory(run, "run")]
+    directories[0].open({}, 2, ["here"])
+    directories[1].attempt = directories[0].attempt
+    places, together = [None, None], threading.Barrier(2, timeout=60)
+    raised: list[BaseException | None] = [None, None]
+
+    def work(rank: int) -> None:
+        facts = Facts(
+            2,
+            rank,
+            rank,
+            2,
+            experiment_name="run",
+            attempt=directories[0].attempt,
+            storage_path=str(run.parent),
+            run_path=str(run),
+        )
+        session = LocalSession(
+            facts, Threads(rank, places, together), directories[rank], train.CheckpointConfig(), lambda *_: None
+        )
+        try:
+            session.report(call_of(rank))
+        except Exception as error:
+            raised[rank] = error
+
+    ranks = [threading.Thread(target=work, args=(rank,)) for rank in (0, 1)]
+    for thread in ranks:
+        thread.start()
+    for thread in ranks:
+        thread.join(timeout=120)
+    directories[0].close()
+    return raised
+
+
+def test_files_given_away_come_back_where_another_rank_has_no_room(tmp_path, small_disk) -> None:
+    """Rank 0's files were moved before rank 1's disk was full: with the checkpoint given up they are nowhere else."""
+    given = [small_disk / "of-0", tmp_path / "of-1"]
+    for folder, size in zip(given, (1000, 3 << 20), strict=True):
+        (folder / "inner").mkdir(parents=True)
+        (folder / "inner" / f"{folder.name}.pt").write_bytes(b"w" * size)
+    calls = [ReportCall("{}", str(folder), owned=True) for folder in given]
+    raised = report_on_two_ranks(small_disk / "runs" / "run", lambda rank: calls[rank])
+    assert [type(one) for one in raised] == [train.CheckpointUploadError] * 2
+    assert "rank 1: " in str(raised[0]) and "No space left on device" in str(raised[0])
+    assert (given[0] / "inner" / "of-0.pt").read_bytes() == b"w" * 1000
+    assert (given[1] / "inner" / "of-1.pt").stat().st_size == 3 << 20
+    assert not list((small_disk / "runs" / "run").glob("checkpoint_*"))
+
+
+def test_files_reported_in_their_place_stay_where_the_manifest_cannot_be_written(tmp_path, monkeypatch) -> None:
+    run = tmp_path / "runs" / "run"
+    (run / "mine").mkdir(parents=True)
+    (run / "mine" / "model.pt").write_text("weights")
+
+    def full(*_arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Directory, "write_manifest", full)
+    call = ReportCall("{}", str(run / "mine"), upload=train.CheckpointUploadMode.NO_UPLOAD)
+    raised = report_on_two_ranks(run, lambda rank: call)
+    assert [type(one) for one in raised] == [train.CheckpointUploadError] * 2
+    assert (run / "mine" / "model.pt").read_text() == "weights"
