@@ -37,7 +37,7 @@ std::string reachable_host(const std::string& bound) {
     return found;
 }
 
-json started_json(const HeadOptions& options, const HeadStarted_& started) {
+json started_json(const HeadOptions& options, const HeadListening& started) {
     const std::string address = host_port_text(reachable_host(options.host), started.port);
     json value = {{"address", address},
                   {"host", options.host},
@@ -61,7 +61,7 @@ json started_json(const HeadOptions& options, const HeadStarted_& started) {
 Status serve(const HeadOptions& options, const std::function<void(const json&)>& ready) {
     const std::string pid_file = options.data_dir + head_pid_file;
     Status known = Done{};
-    const Status served = serve_head(options, [&](const HeadStarted_& started) {
+    const Status served = serve_head(options, [&](const HeadListening& started) {
         const json told = started_json(options, started);
         known = write_pid_file(pid_file, told["address"].get<std::string>());
         if (known) return ready(told);

@@ -13,7 +13,7 @@ std::string head_data(const Arguments& arguments);  // --data, else <data home>/
 inline const char* head_pid_file = "/head.pid";
 
 // What people and programs are told of a started head; the text of a detached one's hand-over.
-nlohmann::json started_json(const HeadOptions& options, const HeadStarted_& started);
+nlohmann::json started_json(const HeadOptions& options, const HeadListening& started);
 // Serves in this process, with a pid file; `ready` is given started_json.
 Status serve(const HeadOptions& options, const std::function<void(const nlohmann::json&)>& ready);
 Result<nlohmann::json> serve_detached(const HeadOptions& options, int until_pid = 0);  // ends with that process

@@ -14,11 +14,11 @@ Error usage(std::string message, std::string next) {
     return {.code = ErrorCode::usage, .message = std::move(message), .next = std::move(next)};
 }
 
-std::string quoted(std::string_view word) { return "\"" + std::string(word) + "\""; }
+std::string in_quotes(std::string_view word) { return "\"" + std::string(word) + "\""; }
 
 std::string meant(std::string_view word, const std::vector<std::string>& known) {
     const std::string near = nearest(word, known);
-    return near.empty() ? "" : "; did you mean " + quoted(near) + "?";
+    return near.empty() ? "" : "; did you mean " + in_quotes(near) + "?";
 }
 
 std::vector<std::string> flag_names(const Command* command) {
@@ -79,7 +79,7 @@ class Reader {
         if (!group_.empty()) {
             parsed_.command = find_command(group_ + " " + word);
             if (parsed_.command != nullptr) return Done{};
-            return usage("rtrain " + group_ + ": unknown verb " + quoted(word) + meant(word, words_at(1, group_)),
+            return usage("rtrain " + group_ + ": unknown verb " + in_quotes(word) + meant(word, words_at(1, group_)),
                          "rtrain " + group_ + " --help");
         }
         const bool leads = !words_at(1, word).empty();
@@ -91,7 +91,7 @@ class Reader {
             parsed_.command = alone;
             return Done{};
         }
-        if (!leads) return usage("unknown verb " + quoted(word) + meant(word, words_at(0, "")), "rtrain help");
+        if (!leads) return usage("unknown verb " + in_quotes(word) + meant(word, words_at(0, "")), "rtrain help");
         group_ = word;
         return Done{};
     }
@@ -99,7 +99,7 @@ class Reader {
     Status positional(const std::string& word) {
         const Command& command = *parsed_.command;
         if (parsed_.arguments.positional.size() >= command.arguments.size())
-            return usage("rtrain " + std::string(command.words) + " does not take " + quoted(word),
+            return usage("rtrain " + std::string(command.words) + " does not take " + in_quotes(word),
                          usage_line(command));
         parsed_.arguments.positional.push_back(word);
         const bool program = std::string_view(command.words) == "submit" && word.ends_with(".py");
@@ -169,16 +169,16 @@ class Reader {
             std::int64_t number = 0;
             const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
             if (error != std::errc{} || end != value.data() + value.size() || number < 0)
-                return usage(name + ": " + quoted(value) + " is not a whole number of 0 or more", next());
+                return usage(name + ": " + in_quotes(value) + " is not a whole number of 0 or more", next());
         }
         if (flag.takes == Value::duration && !parse_duration(value))
-            return usage(name + ": " + quoted(value) + " is not a duration such as 30s, 5m, 2h or 7d", next());
+            return usage(name + ": " + in_quotes(value) + " is not a duration such as 30s, 5m, 2h or 7d", next());
         if (flag.takes == Value::choice) {
             const std::vector<std::string> choices = split(flag.choices, '|');
             bool known = false;
             for (const std::string& choice : choices) known = known || choice == value;
             if (!known)
-                return usage(name + ": " + quoted(value) + " is none of " + flag.choices + meant(value, choices),
+                return usage(name + ": " + in_quotes(value) + " is none of " + flag.choices + meant(value, choices),
                              next());
         }
         auto& values = parsed_.arguments.flags[flag.name];
@@ -190,7 +190,7 @@ class Reader {
     Status unknown_flag(const std::string& shown) {
         const std::string where =
             parsed_.command == nullptr ? "" : "rtrain " + std::string(parsed_.command->words) + ": ";
-        return usage(where + "unknown flag " + quoted(shown) + meant(shown, flag_names(parsed_.command)), next());
+        return usage(where + "unknown flag " + in_quotes(shown) + meant(shown, flag_names(parsed_.command)), next());
     }
 
     Status check_complete() {

@@ -1,13 +1,16 @@
 // rtrain head start|stop|status|verify|backup|restore-backup.
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/daemons/head_entry.hpp"
+#include "cmd/daemons/notify.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
+#include "cmd/verbs/start_flags.hpp"
 #include "storage/spec/fields/queues.hpp"
 #include "storage/state/journal.hpp"
 
@@ -89,8 +92,18 @@ Result<int> head_start(Invocation& call) {
         announce(call, *told);
         return 0;
     }
-    if (Status served = serve(*options, [&](const json& told) { announce(call, told); }); !served)
-        return served.error();
+    const Notifier manager = Notifier::from_environment();
+    if (manager.watchdog_ms() > 0) {
+        options->alive_every_ms = std::max<std::int64_t>(manager.watchdog_ms() / 3, 1);
+        options->alive = [&manager] { manager.send("WATCHDOG=1"); };
+    }
+    const Status served = serve(*options, [&](json told) {
+        if (manager.wanted()) told.erase("join_command");  // what a service prints stays in the machine's log
+        if (manager.wanted()) told.erase("join_token");
+        announce(call, told);
+        manager.send("READY=1\nSTATUS=serves at " + told.value("address", ""));
+    });
+    if (!served) return served.error();
     return 0;
 }
 
@@ -203,65 +216,69 @@ Result<int> head_restore_backup(Invocation& call) {
     return 0;
 }
 
+Flag head_data_flag() {
+    return {
+        .name = "data", .takes = Value::file, .shown = "DIR", .help = "the head's data (default: <data home>/head)"};
+}
+
 }  // namespace
+
+std::vector<Flag> head_start_flags() {
+    return {{.name = "host", .takes = Value::text, .shown = "ADDRESS", .help = "listen there (default: loopback only)"},
+            {.name = "port", .takes = Value::number, .shown = "PORT", .help = "default 7433; 0: any"},
+            head_data_flag(),
+            {.name = "name", .takes = Value::text, .shown = "NAME", .help = "the cluster's name, for people"},
+            {.name = "storage-root",
+             .takes = Value::file,
+             .shown = "DIR",
+             .help = "where cluster:// lies (default: below the data)"},
+            {.name = "node-timeout",
+             .takes = Value::duration,
+             .shown = "TIME",
+             .help = "silence after which a node counts as lost (default 10s)"},
+            {.name = "queues",
+             .takes = Value::file,
+             .shown = "FILE",
+             .help = "the cluster's queues, as in configs/queues.yaml (default: those it has)"},
+            {.name = "detach", .help = "return once it serves; its log is <data>/head.log"}};
+}
 
 std::vector<Command> head_commands() {
     const char* group = "Cluster";
-    const Flag data{
-        .name = "data", .takes = Value::file, .shown = "DIR", .help = "the head's data (default: <data home>/head)"};
+    const Flag data = head_data_flag();
     const Argument file{.name = "FILE", .value = Value::file};
-    return {
-        {.words = "head start",
-         .group = group,
-         .help = "start the head of a cluster; prints the line that joins a node",
-         .flags = {{.name = "host",
-                    .takes = Value::text,
-                    .shown = "ADDRESS",
-                    .help = "listen there (default: loopback only)"},
-                   {.name = "port", .takes = Value::number, .shown = "PORT", .help = "default 7433; 0: any"},
-                   data,
-                   {.name = "name", .takes = Value::text, .shown = "NAME", .help = "the cluster's name, for people"},
-                   {.name = "storage-root",
-                    .takes = Value::file,
-                    .shown = "DIR",
-                    .help = "where cluster:// lies (default: below the data)"},
-                   {.name = "node-timeout",
-                    .takes = Value::duration,
-                    .shown = "TIME",
-                    .help = "silence after which a node counts as lost (default 10s)"},
-                   {.name = "queues",
-                    .takes = Value::file,
-                    .shown = "FILE",
-                    .help = "the cluster's queues, as in configs/queues.yaml (default: those it has)"},
-                   {.name = "detach", .help = "return once it serves; its log is <data>/head.log"}},
-         .handler = head_start},
-        {.words = "head stop",
-         .group = group,
-         .help = "stop the head; workers go on training",
-         .flags = {data},
-         .handler = head_stop},
-        {.words = "head status",
-         .group = group,
-         .help = "say whether the head serves, and what it holds",
-         .flags = {data},
-         .handler = head_status},
-        {.words = "head verify",
-         .group = group,
-         .help = "replay the journal and compare it with the records",
-         .flags = {data},
-         .handler = head_verify},
-        {.words = "head backup",
-         .group = group,
-         .help = "copy the head's state while it serves",
-         .arguments = {file},
-         .flags = {data},
-         .handler = head_backup},
-        {.words = "head restore-backup",
-         .group = group,
-         .help = "put a backup in the place of the head's state",
-         .arguments = {file},
-         .flags = {data, {.name = "dry-run", .help = "say what would be replaced"}},
-         .handler = head_restore_backup}};
+    return {{.words = "head start",
+             .group = group,
+             .help = "start the head of a cluster; prints the line that joins a node",
+             .flags = head_start_flags(),
+             .handler = head_start},
+            {.words = "head stop",
+             .group = group,
+             .help = "stop the head; workers go on training",
+             .flags = {data},
+             .handler = head_stop},
+            {.words = "head status",
+             .group = group,
+             .help = "say whether the head serves, and what it holds",
+             .flags = {data},
+             .handler = head_status},
+            {.words = "head verify",
+             .group = group,
+             .help = "replay the journal and compare it with the records",
+             .flags = {data},
+             .handler = head_verify},
+            {.words = "head backup",
+             .group = group,
+             .help = "copy the head's state while it serves",
+             .arguments = {file},
+             .flags = {data},
+             .handler = head_backup},
+            {.words = "head restore-backup",
+             .group = group,
+             .help = "put a backup in the place of the head's state",
+             .arguments = {file},
+             .flags = {data, {.name = "dry-run", .help = "say what would be replaced"}},
+             .handler = head_restore_backup}};
 }
 
 }  // namespace rtrain::cmd

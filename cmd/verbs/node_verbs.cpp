@@ -5,56 +5,18 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
-#include "cmd/daemons/node_entry.hpp"
+#include "cmd/daemons/notify.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
+#include "cmd/verbs/start_flags.hpp"
 #include "daemon/agent/agent.hpp"
 
 namespace rtrain::cmd {
 namespace {
 
 using nlohmann::json;
-
-Result<NodeOptions> node_options(const Arguments& arguments) {
-    NodeOptions options;
-    options.head = arguments.argument(0);
-    if (Result<HostPort> where = parse_host_port(options.head, 7433); !where) return where.error();
-    options.name = arguments.text("name", default_node_name());
-    options.data = absolute(arguments.text("data", node_data(options.name)));
-    options.token = arguments.text("token", environment("RTRAIN_JOIN_TOKEN"));
-    options.address = arguments.text("address");
-    const std::int64_t port = arguments.number("peer-port", options.peer_port);
-    if (port > 65535)
-        return Error{.code = ErrorCode::usage,
-                     .message = "--peer-port: " + std::to_string(port) + " is above 65535",
-                     .next = "rtrain node join --help"};
-    options.peer_port = static_cast<std::uint16_t>(port);
-    options.resources = arguments.text("resources");
-    options.fake_gpus = arguments.text("fake-gpus");
-    options.accelerator_type = arguments.text("accelerator-type");
-    if (arguments.has("scratch")) options.scratch = absolute(arguments.text("scratch"));
-    if (arguments.has("scratch-quota")) {
-        const auto quota = parse_bytes(arguments.text("scratch-quota"));
-        if (!quota)
-            return Error{
-                .code = ErrorCode::usage,
-                .message = "--scratch-quota: \"" + arguments.text("scratch-quota") + "\" is not an amount of bytes",
-                .next = "for example --scratch-quota 100GiB"};
-        options.scratch_quota = *quota;
-    }
-    options.allow_root_workers = arguments.has("allow-root-workers");
-    if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
-    options.allow_setuid = arguments.has("allow-setuid");
-    auto labels = parse_labels(arguments.list("label"));
-    if (!labels) return labels.error();
-    options.labels = std::move(*labels);
-    auto passed = parse_pass_env(arguments.list("pass-env"));
-    if (!passed) return passed.error();
-    options.pass_env = std::move(*passed);
-    return options;
-}
 
 Result<int> node_join(Invocation& call) {
     Result<NodeOptions> options = node_options(call.arguments);
@@ -77,11 +39,13 @@ Result<int> node_join(Invocation& call) {
         call.out.one(*told, "node", joined_text(*told));
         return 0;
     }
+    const Notifier manager = Notifier::from_environment();
     if (Status joined = join_node(*options); !joined) return joined.error();
     const Status served = run_node(*options, [&] {
         const json told = node_json(*options, getpid());
         call.out.one(told, "node", joined_text(told));
         call.out.flush();
+        manager.send("READY=1\nSTATUS=node " + options->name + " of the head at " + options->head);
     });
     if (!served) return served.error();
     return 0;
@@ -143,7 +107,7 @@ const Flag scratch_quota{.name = "scratch-quota",
                          .shown = "SIZE",
                          .help = "name the runs when their scratch holds more: 100GiB"};
 
-Flag data_flag() {
+Flag node_data_flag() {
     return {.name = "data",
             .takes = Value::file,
             .shown = "DIR",
@@ -152,70 +116,109 @@ Flag data_flag() {
 
 }  // namespace
 
+Result<NodeOptions> node_options(const Arguments& arguments) {
+    NodeOptions options;
+    options.head = arguments.argument(0);
+    if (Result<HostPort> where = parse_host_port(options.head, 7433); !where) return where.error();
+    options.name = arguments.text("name", default_node_name());
+    options.data = absolute(arguments.text("data", node_data(options.name)));
+    options.token = arguments.text("token", environment("RTRAIN_JOIN_TOKEN"));
+    options.address = arguments.text("address");
+    const std::int64_t port = arguments.number("peer-port", options.peer_port);
+    if (port > 65535)
+        return Error{.code = ErrorCode::usage,
+                     .message = "--peer-port: " + std::to_string(port) + " is above 65535",
+                     .next = "rtrain node join --help"};
+    options.peer_port = static_cast<std::uint16_t>(port);
+    options.resources = arguments.text("resources");
+    options.fake_gpus = arguments.text("fake-gpus");
+    options.accelerator_type = arguments.text("accelerator-type");
+    if (arguments.has("scratch")) options.scratch = absolute(arguments.text("scratch"));
+    if (arguments.has("scratch-quota")) {
+        const auto quota = parse_bytes(arguments.text("scratch-quota"));
+        if (!quota)
+            return Error{
+                .code = ErrorCode::usage,
+                .message = "--scratch-quota: \"" + arguments.text("scratch-quota") + "\" is not an amount of bytes",
+                .next = "for example --scratch-quota 100GiB"};
+        options.scratch_quota = *quota;
+    }
+    options.allow_root_workers = arguments.has("allow-root-workers");
+    if (arguments.has("storage-rules")) options.storage_rules = absolute(arguments.text("storage-rules"));
+    options.allow_setuid = arguments.has("allow-setuid");
+    auto labels = parse_labels(arguments.list("label"));
+    if (!labels) return labels.error();
+    options.labels = std::move(*labels);
+    auto passed = parse_pass_env(arguments.list("pass-env"));
+    if (!passed) return passed.error();
+    options.pass_env = std::move(*passed);
+    return options;
+}
+
+std::vector<Flag> node_join_flags() {
+    return {
+        {.name = "token",
+         .takes = Value::text,
+         .shown = "TOKEN",
+         .help = "from `rtrain head start` or `rtrain token create` (RTRAIN_JOIN_TOKEN)"},
+        {.name = "name", .takes = Value::text, .shown = "NAME", .help = "of the node (default: the host's)"},
+        {.name = "address",
+         .takes = Value::text,
+         .shown = "ADDRESS",
+         .help = "where other nodes reach it (default: its end of the connection)"},
+        {.name = "peer-port",
+         .takes = Value::number,
+         .shown = "PORT",
+         .help = "where it listens for other agents (default 7434; 0: any)"},
+        {.name = "resources",
+         .takes = Value::text,
+         .shown = "LIST",
+         .help = "instead of what is found: CPU=8,memory=16Gi,GPU=2"},
+        {.name = "fake-gpus", .takes = Value::text, .shown = "NxTYPE", .help = "offer GPUs that are not there: 8xA100"},
+        {.name = "accelerator-type",
+         .takes = Value::text,
+         .shown = "TYPE",
+         .help = "instead of the type read from the GPU's name"},
+        {.name = "label",
+         .takes = Value::text,
+         .shown = "KEY=VALUE",
+         .help = "for label_selector and topology",
+         .repeated = true},
+        {.name = "allow-root-workers", .help = "workers may run as root, when the agent does"},
+        {.name = "storage-rules",
+         .takes = Value::file,
+         .shown = "FILE",
+         .help = "which users and queues may use which storage paths, as in configs/storage-rules.yaml"},
+        {.name = "pass-env",
+         .takes = Value::text,
+         .shown = "NAME,PREFIX*",
+         .help = "of the agent's environment, what jobs get besides PATH, HOME, language and proxies",
+         .repeated = true},
+        {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
+        {.name = "scratch",
+         .takes = Value::file,
+         .shown = "DIR",
+         .help = "fast disk of this node, for the workers' TMPDIR"},
+        scratch_quota,
+        node_data_flag(),
+        {.name = "detach", .help = "return once it has joined; its log is <data>/agent.log"}};
+}
+
 std::vector<Command> node_commands() {
     const char* group = "Nodes";
-    const Flag data = data_flag();
-    return {
-        {.words = "node join",
-         .group = group,
-         .help = "make this machine a node of the cluster",
-         .arguments = {{.name = "HOST:PORT"}},
-         .flags = {{.name = "token",
-                    .takes = Value::text,
-                    .shown = "TOKEN",
-                    .help = "from `rtrain head start` or `rtrain token create` (RTRAIN_JOIN_TOKEN)"},
-                   {.name = "name", .takes = Value::text, .shown = "NAME", .help = "of the node (default: the host's)"},
-                   {.name = "address",
-                    .takes = Value::text,
-                    .shown = "ADDRESS",
-                    .help = "where other nodes reach it (default: its end of the connection)"},
-                   {.name = "peer-port",
-                    .takes = Value::number,
-                    .shown = "PORT",
-                    .help = "where it listens for other agents (default 7434; 0: any)"},
-                   {.name = "resources",
-                    .takes = Value::text,
-                    .shown = "LIST",
-                    .help = "instead of what is found: CPU=8,memory=16Gi,GPU=2"},
-                   {.name = "fake-gpus",
-                    .takes = Value::text,
-                    .shown = "NxTYPE",
-                    .help = "offer GPUs that are not there: 8xA100"},
-                   {.name = "accelerator-type",
-                    .takes = Value::text,
-                    .shown = "TYPE",
-                    .help = "instead of the type read from the GPU's name"},
-                   {.name = "label",
-                    .takes = Value::text,
-                    .shown = "KEY=VALUE",
-                    .help = "for label_selector and topology",
-                    .repeated = true},
-                   {.name = "allow-root-workers", .help = "workers may run as root, when the agent does"},
-                   {.name = "storage-rules",
-                    .takes = Value::file,
-                    .shown = "FILE",
-                    .help = "which users and queues may use which storage paths, as in configs/storage-rules.yaml"},
-                   {.name = "pass-env",
-                    .takes = Value::text,
-                    .shown = "NAME,PREFIX*",
-                    .help = "of the agent's environment, what jobs get besides PATH, HOME, language and proxies",
-                    .repeated = true},
-                   {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
-                   {.name = "scratch",
-                    .takes = Value::file,
-                    .shown = "DIR",
-                    .help = "fast disk of this node, for the workers' TMPDIR"},
-                   scratch_quota,
-                   data,
-                   {.name = "detach", .help = "return once it has joined; its log is <data>/agent.log"}},
-         .handler = node_join}};
+    return {{.words = "node join",
+             .group = group,
+             .help = "make this machine a node of the cluster",
+             .arguments = {{.name = "HOST:PORT"}},
+             .flags = node_join_flags(),
+             .handler = node_join}};
 }
 
 // Those that take a node out of use and back.
 std::vector<Command> node_use_commands() {
     const char* group = "Nodes";
     const Argument node{.name = "NODE", .value = Value::node};
-    const Flag data = data_flag();
+    const Flag data = node_data_flag();
     return {{.words = "node leave",
              .group = group,
              .help = "take a node out of the cluster (default: this machine)",

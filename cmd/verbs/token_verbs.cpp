@@ -8,7 +8,7 @@
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
-#include "daemon/head/dropped_tokens.hpp"
+#include "daemon/head/access/dropped_tokens.hpp"
 
 namespace rtrain::cmd {
 namespace {

@@ -1,30 +1,31 @@
-// Samples of one scrape, gathered by name. Included by this folder's .cpp files only: it brings prometheus-cpp along.
+// Samples of one scrape, gathered by name, as Prometheus' text format 0.0.4 has them.
 #pragma once
-
-#include <prometheus/client_metric.h>
-#include <prometheus/metric_family.h>
 
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "daemon/metrics/histogram.hpp"
 #include "daemon/metrics/metrics.hpp"
 #include "daemon/metrics/names.hpp"
 
 namespace rtrain::metrics {
 
-using SampleLabels = std::vector<prometheus::ClientMetric::Label>;
+struct Label {
+    std::string name, value;
+};
+using SampleLabels = std::vector<Label>;
 
 class Families {
   public:
-    void add(std::string_view name, SampleLabels labels, double value);  // a counter or a gauge
-    void add(std::string_view name, SampleLabels labels, const prometheus::ClientMetric& histogram);
+    void add(std::string_view name, const SampleLabels& labels, double value);  // a counter or a gauge
+    void add(std::string_view name, const SampleLabels& labels, const HistogramCounts& histogram);
     std::string text() &&;  // in the table's order
 
   private:
-    prometheus::MetricFamily& family(std::string_view name);
-    std::map<std::string_view, prometheus::MetricFamily> families_;
+    std::string& samples(const Description& known) { return samples_[known.name]; }
+    std::map<std::string_view, std::string> samples_;  // by name: the lines below its help and its type
 };
 
 void add_cluster_samples(Families& families, const Records& records);

@@ -1,24 +1,23 @@
 // Counters and histograms of what the head tells, and the scrape. Those of a run go when the run is no longer shown.
 #include "daemon/metrics/metrics.hpp"
 
-#include <prometheus/histogram.h>
-
+#include <array>
 #include <mutex>
 #include <tuple>
 
 #include "daemon/metrics/families.hpp"
+#include "daemon/metrics/histogram.hpp"
 
 namespace rtrain::metrics {
 namespace {
 
-using prometheus::Histogram;
-const Histogram::BucketBoundaries microseconds = {1e-5, 2.5e-5, 1e-4, 2.5e-4, 1e-3, 2.5e-3, 1e-2, 2.5e-2, 0.1, 0.25, 1};
-const Histogram::BucketBoundaries fine = {5e-5,   1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 7.5e-3, 1e-2,
-                                          1.5e-2, 2e-2, 3e-2, 5e-2, 0.1,  0.2,  0.5,  1,    2.5};
-const Histogram::BucketBoundaries milliseconds = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
-                                                  0.25, 0.5,    1,    2.5,  5,      10};
-const Histogram::BucketBoundaries minutes = {0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3'600};
-const Histogram::BucketBoundaries hours = {0.1, 1, 5, 15, 60, 300, 900, 3'600, 14'400, 43'200, 86'400, 604'800};
+constexpr std::array microseconds = {1e-5, 2.5e-5, 1e-4, 2.5e-4, 1e-3, 2.5e-3, 1e-2, 2.5e-2, 0.1, 0.25, 1.0};
+constexpr std::array fine = {5e-5,   1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 7.5e-3, 1e-2,
+                             1.5e-2, 2e-2, 3e-2, 5e-2, 0.1,  0.2,  0.5,  1.0,  2.5};
+constexpr std::array milliseconds = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0};
+constexpr std::array minutes = {0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3'600.0};
+constexpr std::array hours = {0.1,   1.0,     5.0,      15.0,     60.0,     300.0,
+                              900.0, 3'600.0, 14'400.0, 43'200.0, 86'400.0, 604'800.0};
 
 constexpr std::size_t series_limit = 2'000;  // of requests: routes x methods x statuses stay far below
 
@@ -49,9 +48,9 @@ struct OfRun {  // what the head told about one run
 
 void add_told(Families& families, const std::string& id, const OfRun& of_run) {
     if (of_run.has_reports)
-        families.add("worker_report_interval_seconds", {{"run_id", id}}, of_run.report_interval.Collect());
+        families.add("worker_report_interval_seconds", {{"run_id", id}}, of_run.report_interval.counts());
     if (of_run.has_saves) {
-        families.add("checkpoint_save_duration_seconds", {{"run_id", id}}, of_run.save.Collect());
+        families.add("checkpoint_save_duration_seconds", {{"run_id", id}}, of_run.save.counts());
         families.add("checkpoint_blocked_seconds_total", {{"run_id", id}}, of_run.blocked_seconds);
     }
     for (const auto& [reason, count] : of_run.checkpoint_failures)
@@ -85,30 +84,30 @@ void Metrics::http_request(const HttpRequest& request) {
     std::lock_guard held(body_->mutex);
     std::tuple key{std::string(request.method), std::string(request.route), request.status};
     if (body_->requests.size() >= series_limit && !body_->requests.contains(key)) return;
-    body_->requests.try_emplace(std::move(key), milliseconds).first->second.Observe(request.seconds);
+    body_->requests.try_emplace(std::move(key), milliseconds).first->second.observe(request.seconds);
 }
 
-void Metrics::commit(double seconds) { body_->commit.Observe(seconds); }
-void Metrics::scheduled(double seconds) { body_->scheduling.Observe(seconds); }
-void Metrics::decided(double seconds) { body_->decision.Observe(seconds); }
+void Metrics::commit(double seconds) { body_->commit.observe(seconds); }
+void Metrics::scheduled(double seconds) { body_->scheduling.observe(seconds); }
+void Metrics::decided(double seconds) { body_->decision.observe(seconds); }
 
 void Metrics::left_queue(const std::string& queue, double waited_seconds) {
     std::lock_guard held(body_->mutex);
-    body_->queue_wait.try_emplace(queue, hours).first->second.Observe(waited_seconds);
+    body_->queue_wait.try_emplace(queue, hours).first->second.observe(waited_seconds);
 }
 
 void Metrics::reported(RunId run, double seconds_since_last) {
     std::lock_guard held(body_->mutex);
     OfRun& of_run = body_->runs[run];
     of_run.has_reports = true;
-    of_run.report_interval.Observe(seconds_since_last);
+    of_run.report_interval.observe(seconds_since_last);
 }
 
 void Metrics::checkpoint_saved(const CheckpointSaved& saved) {
     std::lock_guard held(body_->mutex);
     OfRun& of_run = body_->runs[saved.run];
     of_run.has_saves = true;
-    of_run.save.Observe(saved.save_seconds);
+    of_run.save.observe(saved.save_seconds);
     of_run.blocked_seconds += saved.blocked_seconds;
 }
 
@@ -150,17 +149,17 @@ void Metrics::Body::add_told_of_runs(Families& families, const Records& records,
 
 void Metrics::Body::add_told_of_head(Families& families) {
     families.add("build_info", {{"version", program_version}}, 1);
-    families.add("log_commit_duration_seconds", {}, commit.Collect());
-    families.add("scheduling_duration_seconds", {}, scheduling.Collect());
-    families.add("decision_latency_seconds", {}, decision.Collect());
+    families.add("log_commit_duration_seconds", {}, commit.counts());
+    families.add("scheduling_duration_seconds", {}, scheduling.counts());
+    families.add("decision_latency_seconds", {}, decision.counts());
     std::lock_guard held(mutex);
     for (const auto& [queue, waited] : queue_wait)
-        families.add("queue_wait_seconds", {{"queue", queue}}, waited.Collect());
+        families.add("queue_wait_seconds", {{"queue", queue}}, waited.counts());
     for (const auto& [key, seconds] : requests)
         families.add(
             "http_request_duration_seconds",
             {{"method", std::get<0>(key)}, {"route", std::get<1>(key)}, {"status", std::to_string(std::get<2>(key))}},
-            seconds.Collect());
+            seconds.counts());
 }
 
 std::string Metrics::text(const Records& records, Live live) {

@@ -83,17 +83,17 @@ std::optional<ShownCheckpoint> newest_checkpoint(const Cluster& cluster, RunId r
 
 Sampling::Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken taken)
     : cluster_(cluster), now_(now), wall_ms_(wall_ms), taken_(std::move(taken)) {
-    Ledger made;
-    const Ledger& ledger = in_step(cluster, made);
+    ClusterIndex scratch;
+    const ClusterIndex& index = in_step(cluster, scratch);
     records_.cluster_id = cluster.meta.cluster_id;
     for (const auto& [id, node] : cluster.nodes) records_.nodes[id] = {node.state, node.gpus};
-    for (const NodeView& node : ledger.nodes()) {
+    for (const NodeView& node : index.nodes()) {
         if (node.state == NodeState::lost) continue;
         records_.gpus_total += static_cast<double>(node.gpus_free.size());
         for (const Amount device : node.gpus_free) records_.gpus_free += as_double(device);
     }
     records_.queue_lengths["default"] = 0;
-    for (const auto& [line, batches] : ledger.waiting())
+    for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches) records_.queue_lengths[line.queue] += batch.by_age.size();
 }
 

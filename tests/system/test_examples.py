@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from local_cluster import ROOT, LocalCluster
+from local_cluster import ROOT, RTRAIN, LocalCluster
 
 EXAMPLES = ROOT / "examples"
 
@@ -44,6 +44,15 @@ def test_part_3_recovers_is_taken_up_again_and_answers_from_an_actor(cluster, tm
     assert float(said.split("the actor names ")[1].split()[0]) > 0.5, said
 
 
+def test_the_first_program_of_the_quick_starts_trains_where_there_is_no_cluster(tmp_path):
+    text = (ROOT / "docs" / "quickstart.md").read_text()
+    (tmp_path / "train.py").write_text(text.split("```python\n")[1].split("```")[0])
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("RTRAIN_")}
+    alone |= {"HOME": str(tmp_path), "RTRAIN_BINARY": str(RTRAIN), "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
+    said = run(tmp_path / "train.py", env=alone)
+    assert float(said.split("'loss': ")[1].split("}")[0]) < 0.01, said
+
+
 def test_an_elastic_run_takes_the_room_there_is(cluster, tmp_path):
     said = run("elastic/train.py", "--epochs", 2, "--storage", tmp_path, env=cluster.env)
     assert "epoch 1: loss" in said and "28 steps of 64 on " in said, said
@@ -61,3 +70,12 @@ def test_a_sweep_finds_a_learning_rate_and_ends_bad_trials_early(cluster, tmp_pa
     said = run("tune/tune_digits.py", "--samples", 4, "--epochs", 4, "--storage", tmp_path, env=cluster.env)
     assert float(said.split("best of 4: accuracy ")[1].split()[0]) > 0.8, said
     assert "epochs were trained of 16" in said and "the best model was saved after epoch" in said, said
+
+
+def test_a_language_model_is_sharded_and_goes_on_where_a_worker_died(cluster, tmp_path):
+    options = ("--steps", 60, "--save-every", 20, "--fail-at", 30, "--data", tmp_path / "bytes", "--storage", tmp_path)
+    said = run("llm/train.py", *options, env=cluster.env)
+    assert "goes on after step 20" in said and "after 60 steps, in attempt 2" in said, said
+    assert float(said.split("loss ")[-1].split()[0]) < 4.0, said  # of bytes at random: 5.5
+    saved = max((tmp_path / "llm").glob("checkpoint_*"))
+    assert len(list(saved.glob("*.distcp"))) == 2, list(saved.iterdir())  # both ranks' shards

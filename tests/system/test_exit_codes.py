@@ -33,6 +33,13 @@ def wrong_spec(folder):
     return path
 
 
+def damaged(folder):
+    data = folder / "damaged"
+    data.mkdir(exist_ok=True)
+    (data / "state.db").write_text("no database\n" * 1000)
+    return data
+
+
 CASES = {
     0: lambda folder: ["version"],
     1: lambda folder: ["submit", write_job(folder, "fails", ["false"]), "-f", "--new"],
@@ -45,6 +52,7 @@ CASES = {
     8: lambda folder: ["stop", "deaf", "--wait", "--timeout", "100ms"],
     9: lambda folder: ["submit", write_job(folder, "never", ["true"], 50, scaling={"wait_for_nodes": False})],
     10: lambda folder: ["head", "backup", folder / "absent" / "state.backup"],
+    11: lambda folder: ["head", "verify", "--data", damaged(folder)],
 }
 
 

@@ -85,7 +85,7 @@ def test_every_object_of_ours_is_compiled_with_what_bounds_copies_best():
 def test_every_object_of_ours_is_made_for_indirect_branch_tracking_and_shadow_stacks():
     """The linked file has no such mark, since Debian's static archives lack it. Each object that we compile has it."""
     objects = [file for part in PARTS for file in (BUILD / part).rglob("*.o")]
-    assert len(objects) > 200
+    assert len(objects) > 50  # of a dozen files each
     notes = dict(re.findall(r"^File: (\S+)\n(.*?)(?=^File: |\Z)", readelf("-n", *objects), re.M | re.S))
     assert [str(file) for file in objects if "IBT, SHSTK" not in notes.get(str(file), "")] == []
     text = subprocess.run(["objdump", "-d", "--disassemble=main", RTRAIN], check=True, capture_output=True, text=True).stdout

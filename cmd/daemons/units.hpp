@@ -1,0 +1,36 @@
+// systemd's units of head and node: the files of configs/systemd, changed where a command line says otherwise.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cmd/line/command.hpp"
+#include "scheduler/model/result.hpp"
+
+namespace rtrain::cmd {
+
+extern const char* const head_unit;  // configs/systemd/rtrain-head.service
+extern const char* const node_unit;
+
+struct UnitWish {
+    std::vector<std::string> command;     // what is started, the program's path first
+    bool of_user = false;                 // of a user's own manager: it cannot confine services
+    std::string as;                       // an account that exists, instead of a user of its own; empty: that
+    std::string data;                     // instead of the unit's own directory; empty: that
+    std::vector<std::string> writable{};  // further directories that it may write below
+};
+std::string unit_text(const std::string& form, const UnitWish& wish);
+
+// A word of ExecStart=: quoted where systemd would read more into it.
+std::string command_word(const std::string& word);
+// The flags that were given, of those that `known` has: "--name", "value". Files are made absolute.
+std::vector<std::string> given_flags(const Arguments& arguments, const std::vector<Flag>& known);
+
+struct Written {
+    std::string path;
+    bool changed = false;  // false: it had this very text
+};
+// Writes <directory>/<name>, which others may read. A file there that rtrain did not write is left alone (conflict).
+Result<Written> write_unit(const std::string& directory, const std::string& name, const std::string& text);
+
+}  // namespace rtrain::cmd

@@ -1,0 +1,15 @@
+// The flags of `head start` and `node join`; `head install` and `node install` take them too.
+#pragma once
+
+#include <vector>
+
+#include "cmd/daemons/node_entry.hpp"
+#include "cmd/line/command.hpp"
+
+namespace rtrain::cmd {
+
+std::vector<Flag> head_start_flags();
+std::vector<Flag> node_join_flags();
+Result<NodeOptions> node_options(const Arguments& arguments);  // of HOST:PORT and the flags
+
+}  // namespace rtrain::cmd

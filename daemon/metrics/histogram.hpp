@@ -1,0 +1,31 @@
+// How often a value was at most each of some bounds, and the sum of all values. May be used from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace rtrain::metrics {
+
+struct HistogramCounts {
+    std::span<const double> bounds;
+    std::vector<std::uint64_t> at_most;  // for each bound, and then for all values
+    double sum = 0;
+};
+
+class Histogram {
+  public:
+    explicit Histogram(std::span<const double> bounds);  // that grow, and outlive it
+    void observe(double value);
+    HistogramCounts counts() const;
+
+  private:
+    const std::span<const double> bounds_;
+    mutable std::mutex mutex_;
+    std::vector<std::uint64_t> in_bucket_;  // the last one: above every bound
+    double sum_ = 0;
+};
+
+}  // namespace rtrain::metrics

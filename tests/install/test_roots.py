@@ -1,0 +1,90 @@
+"""From a fresh Debian to a trained model: `pip install`, `rtrain up`, a training, `rtrain down`. And the Debian package."""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+import time
+
+import pytest
+from local_cluster import ROOT
+from roots import Root, hindrance, run
+
+SUITE = os.environ.get("RTRAIN_ROOT_SUITE", "bookworm")
+WITHIN_S = 60
+TRAIN = pathlib.Path(__file__).parent / "train_here.py"
+# Elsewhere than on the Python of this release there is no CPU build of PyTorch to be had: the loop then trains without it.
+TORCH = "torch==2.13.0" if SUITE == "bookworm" else ""
+
+HINDRANCE = hindrance()
+pytestmark = pytest.mark.skipif(bool(HINDRANCE), reason=HINDRANCE)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    made = Root(tmp_path_factory.mktemp("root") / SUITE, SUITE)
+    yield made
+    shutil.rmtree(made.folder)  # a gigabyte with PyTorch
+
+
+def test_a_fresh_debian_trains_a_model_within_a_minute(root, tmp_path):
+    wheel = pathlib.Path(run(sys.executable, ROOT / "scripts" / "wheel", "--built", tmp_path).strip())
+    root.put(wheel, f"/wheels/{wheel.name}")
+    root.put(TRAIN, "/work/train.py")
+    wanted = f"'/wheels/{wheel.name}[train]' {TORCH}" if TORCH else f"/wheels/{wheel.name}"
+    root.run(f"python3 -m venv /opt/venv && pip download -q -d /wheels {wanted}")
+    started = time.monotonic()
+    said = root.run(
+        f"""
+        pip install -q --no-index --find-links /wheels {wanted}
+        cd /work
+        rtrain up --resources CPU=2 >/dev/null
+        rtrain submit train.py -f
+        rtrain down --yes >/dev/null
+        python3 -m rtrain version
+        """
+    )
+    took = time.monotonic() - started
+    print(f"{SUITE}: {took:.1f} s after the downloads")
+    assert re.search(r"trained with (torch|plain Python) on 2 workers: loss 0\.0", said), said
+    assert "torch" in said or not TORCH, said
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # others may be at work on this machine
+    assert took < WITHIN_S * busy, f"{took:.1f} s, and {busy:.1f} wanted each processor:\n{said}"
+
+
+def test_the_debian_package_installs_and_its_program_runs(root, tmp_path):
+    package = pathlib.Path(run(ROOT / "scripts" / "deb", "--built", tmp_path).strip().splitlines()[-1])
+    content = {line.split()[5].lstrip("."): line.split()[0] for line in run("dpkg-deb", "-c", package).splitlines()}
+    for name in (
+        "rtrain",
+        "librtrain_worker.so",
+        "rtrain_worker.h",
+        "rtrain-head.service",
+        "rtrain-node.service",
+        "LICENSE",
+        "libssl-dev.txt",
+    ):
+        assert [path for path in content if path.endswith(f"/{name}")], (name, content)
+    assert content["/usr/bin/rtrain"] == "-rwxr-xr-x" and not [
+        path for path in content if not path.startswith(("/usr/", "/lib/"))
+    ]
+    facts = run("dpkg-deb", "-f", package, "Package", "Depends", "Maintainer", "Section")
+    assert "Package: rtrain\n" in facts and "libc6 (>= 2.36)" in facts
+    root.put(package, f"/packages/{package.name}")
+    said = root.run(
+        f"""
+        dpkg -i /packages/{package.name} >&2
+        /usr/bin/rtrain version
+        test -f /lib/systemd/system/rtrain-head.service
+        mkdir /work/deb
+        printf 'version: 1\\nname: look\\nentrypoint: [sh, -c, "echo library $RTRAIN_WORKER_LIB"]\\n' > /work/deb/job.yaml
+        PATH=/usr/sbin:/usr/bin:/sbin:/bin
+        rtrain up --data /tmp/up --port 0 >/dev/null
+        rtrain submit /work/deb/job.yaml -f
+        rtrain down --data /tmp/up --yes >/dev/null
+        dpkg -r rtrain >&2
+        test ! -e /usr/bin/rtrain
+        """
+    )
+    assert "library /usr/lib/librtrain_worker.so" in said, said
