@@ -30,11 +30,11 @@ def import_(work):
                 took[name].append(1e3 * (time.perf_counter() - begin))
     middle = {name: statistics.median(times) for name, times in took.items()}
     more = {name: middle[name] - middle["bare"] for name in STATEMENTS}
-    check = "import sys; from rtrain import train; sys.exit(bool({'torch', 'numpy', 'pyarrow'} & set(sys.modules)))"
+    check = "import sys; from rtrain import train; sys.exit(bool({'torch', 'numpy', 'pyarrow', 'yaml', 'zstandard', 'pathspec', 'cloudpickle'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", check], env=environment, cwd=work, check=True)
     reached = f"{more['rtrain']:.0f} ms, with `rtrain.train` {more['train']:.0f} ms"
     how = (
         f"beyond a bare interpreter's {middle['bare']:.0f} ms; medians of {ROUNDS} fresh interpreters each, alternating; "
-        f"`import ssl, urllib.request` {more['all of ssl']:.0f} ms; neither torch nor numpy nor pyarrow is loaded"
+        f"`import ssl, urllib.request` {more['all of ssl']:.0f} ms; neither torch nor numpy nor pyarrow nor another package is loaded"
     )
     return reached, how
