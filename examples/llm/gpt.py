@@ -1,0 +1,69 @@
+"""A small GPT: tokens are bytes, blocks are pre-norm, attention is torch's own."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+VOCABULARY = 256  # bytes
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a file such as tiny.json says: the model's size, and how it is trained."""
+
+    layers: int
+    heads: int
+    width: int
+    context: int
+    batch: int  # sequences for each worker and step
+    learning_rate: float
+
+    @classmethod
+    def read(cls, path: str | pathlib.Path) -> Config:
+        return cls(**json.loads(pathlib.Path(path).read_text()))
+
+
+class Block(nn.Module):
+    """Attention to what came before, then a layer of its own for each token. FSDP2 shards each block by itself."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.before_attention, self.before_mlp = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
+        self.qkv = nn.Linear(config.width, 3 * config.width, bias=False)
+        self.out = nn.Linear(config.width, config.width, bias=False)
+        self.mlp = nn.Sequential(nn.Linear(config.width, 4 * config.width), nn.GELU(), nn.Linear(4 * config.width, config.width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        split = self.qkv(self.before_attention(x)).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = split.permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        changed: torch.Tensor = x + self.mlp(self.before_mlp(x))
+        return changed
+
+
+class GPT(nn.Module):
+    """Logits of the next byte, at each place of (batch, length) bytes."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, config.width)
+        self.places = nn.Embedding(config.context, config.width)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.head = nn.Linear(config.width, VOCABULARY, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.blocks:
+            x = block(x)
+        logits: torch.Tensor = self.head(self.norm(x))
+        return logits
