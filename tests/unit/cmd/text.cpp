@@ -124,6 +124,18 @@ TEST_CASE("YAML quotes what some reader would bend") {
           "a: \"no\"\nb: plain\nc: \"010\"\nd: []\ne:\n  f:\n    - 1\n    - \"x: y\"\n");
 }
 
+TEST_CASE("YAML leaves no string bare that a reader of YAML 1.1 or 1.2 takes for another value") {
+    for (const char* text :
+         {"NO",   "No",  "010",  "1e3",  "~",          "on",    "Off",    "null", "NULL", "true", "True",  "y",
+          "Y",    "N",   "0x10", ".5",   "12:30",      "",      "a: b",   "- a",  "=",    "<<",   "1_000", ".inf",
+          ".nan", "nan", "inf",  "0o14", "2024-01-01", " lead", "trail ", "#c",   "@x",   "`x",   "%x",    "!t",
+          "&a",   "*a",  "?",    "|",    ">",          "{}",    "[]",     "'q'",  "a\nb", "a\tb", "---"}) {
+        CAPTURE(text);
+        CHECK(yaml_text({{"key", text}}) == "key: " + json(text).dump() + "\n");
+        CHECK(yaml_text({{text, 1}}) == json(text).dump() + ": 1\n");
+    }
+}
+
 TEST_CASE("every error has its exit code and its word, both ways") {
     CHECK(exit_code(ErrorCode::not_found) == 3);
     CHECK(exit_code(ErrorCode::unplaceable) == 9);
