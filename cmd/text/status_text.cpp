@@ -70,10 +70,12 @@ std::string last_report(const json& run) {
            pairs(object_of(report, "metrics"));
 }
 
-// An older head tells the whole text alone.
+// Returns the short form of a reason or cause; of a head that gives the whole text alone, its first line.
 std::string brief_of(const json& record, const std::string& field) {
     const std::string brief = field + "_brief";
-    return string_of(record, record.contains(brief) ? brief.c_str() : field.c_str());
+    if (record.contains(brief)) return string_of(record, brief.c_str());
+    const std::string whole = string_of(record, field.c_str());
+    return whole.substr(0, whole.find('\n'));
 }
 
 std::string attempts_table(const json& attempts) {

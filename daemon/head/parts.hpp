@@ -27,7 +27,7 @@ namespace rtrain::head {
 class Head {
   public:
     Head(HeadOptions options, std::unique_ptr<state::SqliteJournal> journal, Identity identity);
-    Status open();                               // tokens, settings, cluster id, HeadStarted
+    Status open();                               // tokens, settings, cluster id
     Status listen(std::size_t connections_max);  // at most so many
     Result<HeadListening> announce();            // for whom the head was started, with a fresh join token
     // The first events: the queues where they were given, and that a head has started; then `ready` is called.

@@ -52,9 +52,7 @@ void Head::sweep_later() {
 }
 
 void Head::sweep() {
-    events_.settle();  // what is tidied up is judged by what is on disk
-    if (*events_.failure()) return;
-    tidy_up();
+    events_.once_written([this] { tidy_up(); });  // what is tidied up is judged by what is on disk
     if (auto leaf = security::make_leaf(identity_.authority, "rtrain-head")) {
         identity_.leaf = std::move(*leaf);
         server_->replace_identity(identity_.tls());

@@ -1,7 +1,7 @@
 // A scheduling cycle: EASY backfill. Runs are placed in their order; the first that finds no room reserves the nodes on
 // which it will start soonest, and those behind it may use these only if they have ended by then. One run of each kind
 // of node reserves: two that could never use the same nodes do not stand behind each other. So does the oldest gang of
-// each queue once it has waited long. See README.md, "Queues".
+// each queue once it has waited long. See docs/queues.md.
 #include "scheduler/cycle/scheduling_cycle.hpp"
 
 #include <algorithm>
@@ -235,7 +235,8 @@ std::size_t Cycle::heads() const {
                       [](const ActiveReservation& reservation) { return reservation.claim != Claim::starving; }));
 }
 
-// It waits for room alone: what it, and those behind it, were told of their quota holds no more.
+// Called for a candidate whose quota has room: it waits for nodes alone. Reasons that name a full quota are replaced,
+// for the candidate and for the runs of its shape behind it.
 void Cycle::within_quota(const Candidate& candidate) {
     const WaitingBatch& batch = index_.waiting().at(*candidate.line).at(candidate.shape);
     Reason reason;  // the same for all of them

@@ -36,6 +36,6 @@ struct Explanation {
     std::vector<ReasonGroup> groups;           // the others, the largest group first
     std::vector<std::string> holders;          // "n1: 8 GPU by gpt-1b (attempt 2), ETA 2h11"
 };
-Explanation explain(const Cluster& cluster, Time now, RunId run, JobWords words = JobWords::shown);
+Explanation explain(const Cluster& cluster, Time now, RunId run, JobWords words);
 
 }  // namespace rtrain

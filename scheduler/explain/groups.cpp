@@ -77,10 +77,7 @@ Why not_ready(const Cluster& cluster, const NodeView& view) {
     const Node& node = cluster.nodes.at(view.id);
     std::string word = to_text(node.state);
     std::transform(word.begin(), word.end(), word.begin(), [](char c) { return static_cast<char>(std::tolower(c)); });
-    return {.obstacle = Obstacle::not_ready,
-            .kind = word,
-            .text = to_text(node.state_reason, JobWords::hidden),
-            .field = ""};
+    return {.obstacle = Obstacle::not_ready, .kind = word, .text = why_out_of_use(node, JobWords::hidden), .field = ""};
 }
 
 // Who must end before it has room there, and when that is.

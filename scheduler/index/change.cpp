@@ -157,7 +157,12 @@ void Change::charge() {
     }
 }
 
-void Change::note(const std::string& text) { out_.note += (out_.note.empty() ? "" : "; ") + text; }
+void Change::write_note() {
+    for (const Note& note : notes_) {
+        const bool hides = note.words_of && note.words_of != out_.about_run;
+        out_.note += (out_.note.empty() ? "" : "; ") + (hides ? note.hidden : note.shown);
+    }
+}
 
 // Time is persisted with every change, and only then: an event that changes nothing leaves no trace.
 void Change::save_values() {
@@ -203,6 +208,7 @@ void Change::save_attempts() {
 Decision Change::finish() {
     settle();
     save_values();
+    write_note();
     return std::move(out_);
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "scheduler/index/cluster.hpp"
 #include "scheduler/model/decision.hpp"
@@ -40,8 +41,15 @@ class Change {
     void settle();  // brings the cluster index, and the queues' use, to what the records say now
 
     void act(Effect effect) { out_.act.push_back(std::move(effect)); }
-    void note(const std::string& text);  // several become one line
-    void about(RunId id) { out_.about_run = id; }
+    // Adds to the event's line. The users of the run that the event is about read all of it: of another run's job the
+    // line holds no words, so a text that may have some is given with and without them.
+    void note(std::string text) { notes_.push_back({.shown = std::move(text)}); }
+    void note(RunId words_of, std::string shown, std::string hidden) {
+        notes_.push_back({words_of, std::move(shown), std::move(hidden)});
+    }
+    void about(RunId id) {  // the first one counts: what follows from its event may touch others
+        if (!out_.about_run) out_.about_run = id;
+    }
     void about(const NodeId& id) { out_.about_node = id; }
     void created(RunId id) { out_.created = id; }
     void refuse(Error error) { out_.refused = std::move(error); }
@@ -58,7 +66,12 @@ class Change {
     Decision finish();
 
   private:
+    struct Note {
+        std::optional<RunId> words_of;
+        std::string shown, hidden;
+    };
     void save_values();
+    void write_note();
     void save_attempts();
     void charge();
     void count_given_back();
@@ -66,6 +79,7 @@ class Change {
     Cluster& cluster_;
     Time now_;
     Decision out_;
+    std::vector<Note> notes_;
     bool meta_ = false, room_ = false, nodes_ = false, queues_ = false;
     ClusterIndex::Stale stale_;
     Sums given_back_;

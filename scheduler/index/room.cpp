@@ -7,7 +7,6 @@
 #include "scheduler/model/limits.hpp"
 
 namespace rtrain {
-namespace {}  // namespace
 
 void ClusterIndex::put_mask(std::size_t node, ReservationMask mask) {
     if ((masks_[node] & ~mask) != 0) gains_.add(views_[node].id);

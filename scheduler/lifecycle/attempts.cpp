@@ -166,7 +166,9 @@ void begin_stop(Change& change, AttemptId id, AttemptState end_as, const Reason&
 void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const Reason& cause, Counts counts) {
     change.edit(id).counted = counts == Counts::yes;
     change.about(id.run);
-    change.note(notes::failed(name_of(change.seen(), id.run), id, cause));
+    const std::string& name = name_of(change.seen(), id.run);
+    change.note(id.run, notes::failed(name, id, cause, JobWords::shown),
+                notes::failed(name, id, cause, JobWords::hidden));
     begin_stop(change, id, end_as, cause);
 }
 
@@ -191,7 +193,7 @@ void end_run(Change& change, RunId id, RunState state, const Reason& reason) {
     run.nodes_reserved.clear();
     run.reserved_from = {};
     change.about(id);
-    change.note(notes::ended(run));
+    change.note(run.id, notes::ended(run, JobWords::shown), notes::ended(run, JobWords::hidden));
     change.look_for_room();
     settle_dependents(change, id, state);
     settle_array(change, run);

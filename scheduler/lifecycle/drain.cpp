@@ -115,7 +115,7 @@ Reason evidence(const Cluster& cluster, const std::vector<NodeFailure>& failures
         reason.evidence.push_back({.run = name_of(cluster, id.run),
                                    .attempt = id.number,
                                    .went_on = by_its_own_doing(attempt),
-                                   .cause = {without_job_words(attempt.cause)}});  // they stand in `describe`
+                                   .cause = {in_brief(attempt.cause)}});
     }
     return reason;
 }

@@ -98,8 +98,8 @@ void retain(Change& change, RunId run);                     // decides which che
 void repeat_deletions(Change& change, const NodeId& node);  // those this node is to carry out
 
 // ---- preempt.cpp --------------------------------------------------------------------------------------------------
-// Asks others to give way until the waiting run fits on nodes of the mask, if together they can make it fit and
-// it may take from them. Nothing: it will not fit. Else they have gone by that time: asked now, or before.
+// Requests checkpoints of the runs that must be preempted so that the waiting run fits on nodes of the mask. Returns
+// when they are gone, and whether a request is new; nullopt if the run would not fit, or may not preempt them.
 struct PreemptionRequested {
     bool requested_now = false;
     Time by;

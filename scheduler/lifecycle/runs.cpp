@@ -151,7 +151,7 @@ void stop_run(Change& change, RunId id, AttemptState end_as, const Reason& reaso
     }
     run.state = RunState::stopping;
     change.about(id);
-    change.note(notes::stopping(run));
+    change.note(run.id, notes::stopping(run, JobWords::shown), notes::stopping(run, JobWords::hidden));
     if (live->state != AttemptState::stopping) begin_stop(change, live->id, end_as, reason);
 }
 

@@ -24,7 +24,7 @@ inline constexpr std::size_t reservations_most = 12;
 inline constexpr std::size_t heads_most = 4;
 // A reservation is looked at anew when a quarter of what it needs was given back at once: not for every small end.
 inline constexpr std::int64_t looks_for_a_part_of = 4;
-// Runs of a shape that are passed over in search of a shorter one, which bounds a pass over a long queue.
+// Runs of a shape that are passed over in search of a shorter one, which bounds a scheduling cycle over a long queue.
 inline constexpr std::size_t too_long_most = 100;
 
 // ---- preemption ---------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ std::string queues_configured(const std::string& by, const std::string& names);
 // ---- runs: `run` is a name
 std::string submitted(const Run& run);
 std::string array_submitted(const std::string& array, std::size_t runs, const std::string& user);
-std::string stopping(const Run& run);
-std::string ended(const Run& run);
+std::string stopping(const Run& run, JobWords words);
+std::string ended(const Run& run, JobWords words);
 std::string removed(const Run& run);
 std::string stop_metric(const std::string& run, const Reason& why);
 std::string shrinks(const Run& run);
@@ -27,7 +27,7 @@ std::string size_kept(const std::string& run, std::size_t workers, std::uint32_t
 std::string placed(const std::string& run, const Attempt& attempt);
 std::string prepared(const std::string& run, const Attempt& attempt);
 std::string running(const std::string& run, const Attempt& attempt);
-std::string failed(const std::string& run, AttemptId id, const Reason& cause);
+std::string failed(const std::string& run, AttemptId id, const Reason& cause, JobWords words);
 
 // ---- checkpoint requests
 std::string checkpoint_requested(const std::string& run, const CheckpointRequest& request);

@@ -1,4 +1,4 @@
-// The queues of a cluster as values: what was configured, and what each has used. Rules are in README.md, "Queues".
+// The queues of a cluster as values: what was configured, and what each has used. The rules are in docs/queues.md.
 #pragma once
 
 #include <cstdint>

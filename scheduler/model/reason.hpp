@@ -39,11 +39,16 @@ const char* kind_of(const Reason& reason);  // "no_room"
 
 std::string to_text(const Reason& reason);   // one sentence; of none: empty
 std::string to_text(const ExitCause& exit);  // "exit code 3: ValueError: ..."
-Reason in_brief(Reason reason);  // of a job's words the first line, and the place in its files where that follows
+// Returns the reason with the first line alone of what a job, an agent or a person has said, and with the place in the
+// job's files where that follows.
+Reason in_brief(Reason reason);
 
 // A job's own words (its last error text, the output of its setup) are its user's: others read "(hidden)".
 enum class JobWords { shown, hidden };
 Reason without_job_words(Reason reason);
 std::string to_text(const Reason& reason, JobWords words);
+// Returns what an agent has said of a job up to the job's own words, which stand behind a bracket or from the second
+// line on; "(hidden)" follows where there were any.
+std::string without_output(const std::string& text);
 
 }  // namespace rtrain

@@ -42,7 +42,7 @@ struct QuotaFull {
     Sum reserved{};  // for preemptors
     bool operator==(const QuotaFull&) const = default;
 };
-struct QuotaReclaimed {  // it could be borrowed, but a lender waits for it
+struct QuotaReclaimed {  // the run could borrow from another queue, but a run of that queue waits for its own quota
     static constexpr const char* kind = "quota_reclaimed";
     std::string queue, resource; bool operator==(const QuotaReclaimed&) const = default;
 };
@@ -80,7 +80,7 @@ struct FailFast {
 };
 struct StartsFailed {  // several attempts in a row, before their workers trained
     static constexpr const char* kind = "starts_failed";
-    std::uint32_t attempts = 0; bool prepared = false;  // they were: their port was taken
+    std::uint32_t attempts = 0; bool prepared = false;  // the attempts were prepared, and the port of their rendezvous was taken
     std::vector<Reason> cause; bool operator==(const StartsFailed&) const = default;
 };
 
@@ -110,7 +110,7 @@ struct NodeLeft {
     NodeId node; std::vector<Reason> cause;  // as of NodeLost
     bool operator==(const NodeLeft&) const = default;
 };
-struct NodeSmaller {  // it came back with fewer resources
+struct NodeSmaller {  // the node came back with fewer resources
     static constexpr const char* kind = "node_smaller";
     NodeId node; bool operator==(const NodeSmaller&) const = default;
 };
@@ -119,7 +119,7 @@ struct StopMetric {
     std::string key; double value = 0; bool operator==(const StopMetric&) const = default;
 };
 struct GivenUp { static constexpr const char* kind = "given_up"; bool operator==(const GivenUp&) const = default; };  // by the head
-struct NodeForgot { static constexpr const char* kind = "node_forgot"; bool operator==(const NodeForgot&) const = default; };  // it came back without it
+struct NodeForgot { static constexpr const char* kind = "node_forgot"; bool operator==(const NodeForgot&) const = default; };  // the node came back without the attempt
 
 // ---- why a checkpoint is requested --------------------------------------------------------------------------------
 struct RequestedBy {
@@ -137,7 +137,7 @@ struct NodeDrains {
 };
 struct ResizeRequested {
     static constexpr const char* kind = "resize_requested";
-    std::string user;  // empty: before, and it is still to come
+    std::string user;  // empty: an earlier request for a size, which is still to be carried out
     std::uint32_t workers = 0, instead_of = 0; bool operator==(const ResizeRequested&) const = default;
 };
 struct RoomToGrow {
@@ -157,7 +157,7 @@ struct Silent {
     bool operator==(const Silent&) const = default;
 };
 struct Evidence {  // one attempt that failed on the node first
-    std::string run; std::uint32_t attempt = 0; bool went_on = false;  // the run has, without the node
+    std::string run; std::uint32_t attempt = 0; bool went_on = false;  // the run went on without the node
     std::vector<Reason> cause; bool operator==(const Evidence&) const = default;
 };
 struct Quarantined {

@@ -73,6 +73,8 @@ struct Node {
     std::vector<NodeFailure> failures;     // since the last success: the evidence for a quarantine
     bool operator==(const Node&) const = default;
 };
+// Returns the sentence of why a node is out of use. What a person gave as the reason stands in any case.
+std::string why_out_of_use(const Node& node, JobWords words);
 
 struct Worker {
     WorkerState state = WorkerState::placed;

@@ -93,13 +93,7 @@ std::string counted(std::uint64_t count, const std::string& what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// What an agent has said of a job. Behind a bracket, or from its second line on, stand words of the job itself.
-std::string without_output(const std::string& text) {
-    const std::size_t end = std::min(text.find(" ("), text.find('\n'));
-    return end == std::string::npos ? text : text.substr(0, end) + " (hidden)";
-}
-
-// The first line, and the place in the user's files that follows it.
+// Returns the first line, with the place in the user's files that follows it.
 std::string first_line(const std::string& text) {
     const std::size_t end = text.find('\n');
     if (end == std::string::npos) return text;
@@ -113,6 +107,14 @@ std::string nodes_text(const std::vector<NodeReason>& nodes) {
     for (const NodeReason& node : nodes)
         text += (text.empty() ? ": " : "; ") + (node.node.value.empty() ? "" : node.node.value + ": ") + node.text;
     return text;
+}
+
+// Returns `text`, the sentence of an earlier version, with the first line alone of what a job has said in brackets.
+std::string sentence_in_brief(const std::string& text) {
+    if (text.find('\n') == std::string::npos) return text;
+    const std::string line = first_line(text);
+    if (const auto tail = text.rfind(") (failure "); tail != std::string::npos) return line + text.substr(tail);
+    return line + (text.ends_with(')') && line.find('(') != std::string::npos ? ")" : "");
 }
 
 struct Sentence {
@@ -238,7 +240,13 @@ struct Sentence {
 struct Shorten {
     void operator()(reasons::RankFailed& why) const { why.exit.detail = first_line(why.exit.detail); }
     void operator()(reasons::NotPrepared& why) const { why.why = first_line(why.why); }
-    void operator()(reasons::Text& why) const { why.text = first_line(why.text); }
+    void operator()(reasons::Text& why) const { why.text = sentence_in_brief(why.text); }
+    void operator()(reasons::Silent& why) const { why.why = first_line(why.why); }
+    void operator()(reasons::DrainedBy& why) const { why.text = first_line(why.text); }
+    void operator()(reasons::NodeLost& why) const {
+        why.why = first_line(why.why);
+        for (Reason& cause : why.cause) std::visit(*this, cause.value);
+    }
     template <class Other>
     void operator()(Other& why) const {
         if constexpr (requires { why.cause; })
@@ -247,8 +255,7 @@ struct Shorten {
 };
 struct Hide {
     void operator()(reasons::RankFailed& why) const {
-        if (!why.exit.detail.empty() || why.exit.out_of_memory) why.exit.detail = "hidden";
-        why.exit.out_of_memory = false;
+        if (!why.exit.detail.empty()) why.exit.detail = "hidden";
     }
     void operator()(reasons::NotPrepared& why) const { why.why = without_output(why.why); }
     void operator()(reasons::Text& why) const { why.text = without_output(why.text); }
@@ -273,6 +280,17 @@ std::string to_text(const Reason& reason) { return std::visit(Sentence{}, reason
 
 std::string to_text(const Reason& reason, JobWords words) {
     return to_text(words == JobWords::shown ? reason : without_job_words(reason));
+}
+
+std::string without_output(const std::string& text) {
+    const std::size_t end = std::min(text.find(" ("), text.find('\n'));
+    return end == std::string::npos ? text : text.substr(0, end) + " (hidden)";
+}
+
+std::string why_out_of_use(const Node& node, JobWords words) {
+    const bool evidence = node.state == NodeState::quarantined || node.back_as == NodeState::quarantined;
+    const bool of_a_person = node.state_reason.is<reasons::Text>() && !evidence;
+    return to_text(node.state_reason, of_a_person ? JobWords::shown : words);
 }
 
 std::string to_text(const ExitCause& exit) {
@@ -338,8 +356,12 @@ std::string submitted(const Run& run) { return run.name + " was submitted by " +
 std::string array_submitted(const std::string& array, std::size_t runs, const std::string& user) {
     return "array " + array + " of " + std::to_string(runs) + " runs was submitted by " + user;
 }
-std::string stopping(const Run& run) { return run.name + " is STOPPING: " + to_text(run.reason); }
-std::string ended(const Run& run) { return run.name + " is " + to_text(run.state) + behind(": ", to_text(run.reason)); }
+std::string stopping(const Run& run, JobWords words) {
+    return run.name + " is STOPPING: " + to_text(run.reason, words);
+}
+std::string ended(const Run& run, JobWords words) {
+    return run.name + " is " + to_text(run.state) + behind(": ", to_text(run.reason, words));
+}
 std::string removed(const Run& run) { return run.name + " was removed"; }
 std::string stop_metric(const std::string& run, const Reason& why) { return run + ": " + to_text(why); }
 std::string shrinks(const Run& run) { return run.name + " goes on with the workers that fit"; }
@@ -365,8 +387,8 @@ std::string prepared(const std::string& run, const Attempt& attempt) {
 std::string running(const std::string& run, const Attempt& attempt) {
     return attempt_text(run, attempt.id.number) + " is RUNNING";
 }
-std::string failed(const std::string& run, AttemptId id, const Reason& cause) {
-    return attempt_text(run, id.number) + ": " + to_text(cause);
+std::string failed(const std::string& run, AttemptId id, const Reason& cause, JobWords words) {
+    return attempt_text(run, id.number) + ": " + to_text(cause, words);
 }
 
 std::string checkpoint_requested(const std::string& run, const CheckpointRequest& request) {
@@ -404,7 +426,7 @@ std::string node_left(const NodeId& node) { return node_text(node) + " left the 
 std::string draining(const Node& node) { return node_text(node.id) + " is DRAINING, " + to_text(node.state_reason); }
 std::string drain_deadline(const NodeId& node) { return "the deadline of " + node_text(node) + " has come"; }
 std::string quarantined(const Node& node) {
-    return node_text(node.id) + " is QUARANTINED: " + to_text(node.state_reason);
+    return node_text(node.id) + " is QUARANTINED: " + to_text(node.state_reason, JobWords::hidden);
 }
 std::string in_use_again(const NodeId& node) { return node_text(node) + " takes bundles again"; }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "storage/base/descriptor.hpp"
 #include "storage/state/body.hpp"
 #include "storage/state/schema.hpp"
 
@@ -42,14 +43,23 @@ std::string parent(const std::string& path) {
     return directory.empty() ? "." : directory;
 }
 
-// What root restores is for the head, which may run as the directory's owner alone.
+// Gives the files to the owner of their directory: what root restores is for the head, which may run as that user
+// alone. Fails for what is no plain file or has a second name, since the owner of the directory could have linked it
+// there.
 Status give_to_owner(const std::string& directory, const std::vector<std::string>& files) {
     struct stat owner{};
     if (geteuid() != 0) return Done{};
     if (stat(directory.c_str(), &owner) != 0) return file_error("looking at", directory, std::strerror(errno));
-    for (const std::string& file : files)
-        if (lchown(file.c_str(), owner.st_uid, owner.st_gid) != 0)
+    for (const std::string& file : files) {
+        const storage::Descriptor opened(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        struct stat found{};
+        if (!opened.open() || fstat(opened.number(), &found) != 0)
+            return file_error("opening", file, std::strerror(errno));
+        if (!S_ISREG(found.st_mode) || found.st_nlink != 1)
+            return file_error("giving to the owner of " + directory, file, "it is no plain file with one name");
+        if (fchown(opened.number(), owner.st_uid, owner.st_gid) != 0)
             return file_error("giving to the owner of " + directory, file, std::strerror(errno));
+    }
     return Done{};
 }
 
@@ -144,7 +154,10 @@ Status SqliteJournal::restore_backup(const std::string& from_file, const std::st
         return Error{error.code, from_file + " cannot be restored, and nothing was changed: " + error.message,
                      "use another backup"};
     }
-    if (Status given = give_to_owner(directory, {fresh, directory + "/state.lock"}); !given) return given.error();
+    if (Status given = give_to_owner(directory, {fresh, directory + "/state.lock"}); !given) {
+        fs::remove(fresh, failed);
+        return given.error();
+    }
     if (Status synced = sync_path(fresh); !synced) return synced.error();
     if (Status moved = set_aside(path); !moved) return moved.error();
     if (Status moved = rename_path(fresh, path); !moved) return moved.error();

@@ -12,8 +12,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" /
 
 from rtrain._http import Conflict, NotFound
 from rtrain.train import DataParallelTrainer, RunConfig, _names
+from rtrain.train._driver._follower import worker_failures
 from rtrain.train._driver._package import Payload
 from rtrain.train._driver._submission import Project, Submission
+from rtrain.train._errors import InsufficientClusterResourcesError, controller_exception
 
 
 class FakeHead:
@@ -88,3 +90,27 @@ def test_a_fit_with_a_name_goes_on_from_its_last_run_and_never_joins_another_s(a
     again = submission(head, {"what": "second"}, "mine")
     assert again.start()["state"] == "RUNNING"
     assert again.before is not None and again.before["state"] == "SUCCEEDED"
+
+
+def test_every_rank_that_failed_by_itself_is_named_and_those_that_were_ended_with_it_are_not():
+    def worker(rank, cause, *, exit_code=None, signal=None, ended=False):
+        state = {"rank": rank, "state": "EXITED", "cause": cause, "exit_code": exit_code, "signal": signal}
+        return {**state, "stopped_with_attempt": ended}
+
+    attempt = {
+        "workers": [
+            worker(0, "exit code 1: ValueError: x", exit_code=1),
+            worker(1, "killed by signal 15, stopped with its attempt", signal=15, ended=True),
+            worker(2, "killed by signal 11", signal=11),
+            worker(3, "exit code 0", exit_code=0),
+            worker(4, "every rank ended with 0"),
+        ],
+        "first_failure": {"rank": 2, "cause": "killed by signal 11"},
+    }
+    assert worker_failures(attempt) == {0: "ValueError: x", 2: "killed by signal 11"}
+
+
+def test_what_no_node_could_hold_is_known_by_the_kind_of_the_reason_not_by_its_words():
+    for kind in ("queue_time", "never_fits"):
+        assert isinstance(controller_exception("any words", kind, started=False), InsufficientClusterResourcesError)
+    assert type(controller_exception("limits.queue_time", "fail_fast", started=True)) is RuntimeError

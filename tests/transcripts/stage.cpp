@@ -249,7 +249,7 @@ std::string Stage::table() const {
 }
 
 std::string Stage::explained(const std::string& name) const {
-    const Explanation why = explain(cluster_, now_, run(name) == nullptr ? RunId{} : run(name)->id);
+    const Explanation why = explain(cluster_, now_, run(name) == nullptr ? RunId{} : run(name)->id, JobWords::shown);
     std::string text = why.headline + "\n";
     for (const Rule& rule : why.rules) text += "  " + rule.text + "\n";
     for (const ReasonGroup& group : why.groups)

@@ -121,7 +121,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
             if (ended && ended_before_) {
                 const bool late = wall_ms() - run->second.ended_wall_ms > complete_within_ms;
                 if (look_->complete || (late && !look_->progressed)) {
-                    to.write(sse(text_of(run_json(view_, run->second)), "", "end"));
+                    to.write(sse(text_of(run_json(view_, run->second, JobWords::shown)), "", "end"));
                     return Feeds::Pumped::ended;
                 }
             }

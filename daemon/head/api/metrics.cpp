@@ -70,6 +70,17 @@ void follow_reports(Exchange& exchange, const state::SqliteJournal& journal, Fee
         exchange.permitted);
 }
 
+void reply_rows(Exchange& exchange, const state::SqliteJournal& journal, RunId run, const Page& page,
+                const MetricQuestion& question) {
+    const std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page.offset;
+    json items = json::array(), cursor;
+    for (const state::MetricRow& row : journal.metrics(run, after, page.limit)) {
+        items.push_back(metric_json(row, question.ranks, question.key));
+        if (items.size() == page.limit) cursor = std::to_string(row.position);
+    }
+    reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+}
+
 }  // namespace
 
 void get_metrics(Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds) {
@@ -80,15 +91,11 @@ void get_metrics(Exchange& exchange, const state::SqliteJournal& journal, Feeds&
     const MetricQuestion question{.ranks = *ranks, .key = exchange.query("key")};
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
-    exchange.events.settle();  // rows that came but are not written yet belong to the answer
-    if (exchange.asked("follow")) return follow_reports(exchange, journal, feeds, *run, after_of(exchange), question);
-    const std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page->offset;
-    json items = json::array(), cursor;
-    for (const state::MetricRow& row : journal.metrics(*run, after, page->limit)) {
-        items.push_back(metric_json(row, question.ranks, question.key));
-        if (items.size() == page->limit) cursor = std::to_string(row.position);
-    }
-    reply_json(exchange, 200, {{"items", std::move(items)}, {"next_cursor", std::move(cursor)}});
+    // Rows that came but are not written yet belong to the answer.
+    exchange.events.once_written([kept = exchange, &journal, &feeds, run = *run, page = *page, question]() mutable {
+        if (kept.asked("follow")) return follow_reports(kept, journal, feeds, run, after_of(kept), question);
+        reply_rows(kept, journal, run, page, question);
+    });
 }
 
 }  // namespace rtrain::head

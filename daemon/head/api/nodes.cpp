@@ -7,7 +7,8 @@
 namespace rtrain::head {
 namespace {
 
-json node_json(const View& view, const Sessions& sessions, const Node& node, const ClusterIndex& index) {
+json node_json(const View& view, const Caller& caller, const Sessions& sessions, const Node& node,
+               const ClusterIndex& index) {
     const NodeSeen unknown;
     const NodeSeen* seen = sessions.seen(node.id.value);
     const NodeSeen& known = seen ? *seen : unknown;
@@ -31,7 +32,7 @@ json node_json(const View& view, const Sessions& sessions, const Node& node, con
             {"labels", node.labels},
             {"registered", time_json(view, node.registered)},
             {"last_heartbeat_ms", known.heard_ms == 0 ? json() : json(monotonic_ms() - known.heard_ms)},
-            {"reason", to_text(node.state_reason, JobWords::hidden)},
+            {"reason", why_out_of_use(node, is_admin(caller) ? JobWords::shown : JobWords::hidden)},
             {"reason_kind", kind_json(node.state_reason)},
             {"warnings", at_its_address.empty() ? json::array() : json::array({at_its_address})},
             {"drain_deadline", node.drain_deadline ? time_json(view, *node.drain_deadline) : json()},
@@ -48,7 +49,8 @@ void reply_node(Exchange& exchange, const Sessions& sessions, const NodeId& id) 
     if (node == exchange.view.cluster.nodes.end())
         return refuse(exchange, {ErrorCode::not_found, "no node is called '" + id.value + "'", "rtrain nodes"});
     ClusterIndex made;
-    reply_json(exchange, 200, node_json(exchange.view, sessions, node->second, in_step(exchange.view.cluster, made)));
+    reply_json(exchange, 200,
+               node_json(exchange.view, exchange.caller, sessions, node->second, in_step(exchange.view.cluster, made)));
 }
 
 // Does what a person asked of a node, and answers with the node as it is then.
@@ -65,12 +67,14 @@ void get_nodes(Exchange& exchange, const Sessions& sessions) {
     std::vector<NodeId> names;
     for (const auto& [name, node] : exchange.view.cluster.nodes) names.push_back(name);
     const std::size_t count = names.size();
-    reply_list(exchange, count, [&view = exchange.view, &sessions, names = std::move(names)](std::size_t i) -> json {
-        const auto node = view.cluster.nodes.find(names[i]);
-        if (node == view.cluster.nodes.end()) return nullptr;
-        ClusterIndex made;
-        return node_json(view, sessions, node->second, in_step(view.cluster, made));
-    });
+    reply_list(
+        exchange, count,
+        [&view = exchange.view, caller = exchange.caller, &sessions, names = std::move(names)](std::size_t i) -> json {
+            const auto node = view.cluster.nodes.find(names[i]);
+            if (node == view.cluster.nodes.end()) return nullptr;
+            ClusterIndex made;
+            return node_json(view, caller, sessions, node->second, in_step(view.cluster, made));
+        });
 }
 
 void get_node(Exchange& exchange, const Sessions& sessions) {

@@ -261,7 +261,7 @@ Shared removal_of(const Exchange& exchange, const HeadOptions& options, Sessions
                                                      .sessions = sessions,
                                                      .run = run.id,
                                                      .name = run.name,
-                                                     .run_path = run_json(view, run)["run_path"],
+                                                     .run_path = run_json(view, run, JobWords::shown)["run_path"],
                                                      .answer = {},
                                                      .held = attempts_on_nodes(view, run.id),
                                                      .nodes = {},

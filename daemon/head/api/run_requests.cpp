@@ -5,6 +5,7 @@
 #include "daemon/head/base/number_ranges.hpp"
 #include "daemon/head/events/news.hpp"
 #include "daemon/head/requests/audit.hpp"
+#include "daemon/head/requests/job_output.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/head/sessions/sessions.hpp"
 #include "daemon/security/security.hpp"
@@ -35,7 +36,7 @@ void ask_of_run(Exchange& exchange, RunId id, Event event) {
         if (found == kept.view.cluster.runs.end())
             return refuse(kept, find_run(kept.view, kept.variables["run"]).error());
         if (decision.refused) return refuse(kept, *decision.refused);
-        reply_json(kept, 202, full_run_json(kept.view, found->second));
+        reply_json(kept, 202, full_run_json(kept.view, found->second, words_for(kept.caller, found->second)));
     });
 }
 
@@ -94,7 +95,7 @@ void post_stop(Exchange& exchange) {
     const Run& run = exchange.view.cluster.runs.at(*id);
     if (terminal(run.state)) {
         drop_audit(exchange);
-        return reply_json(exchange, 200, full_run_json(exchange.view, run));
+        return reply_json(exchange, 200, full_run_json(exchange.view, run, words_for(exchange.caller, run)));
     }
     RunStopAsked event{
         .run = *id, .by = exchange.caller.user, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
@@ -112,7 +113,8 @@ void post_stop(Exchange& exchange) {
             return refuse(kept, find_run(kept.view, kept.variables["run"]).error());
         const bool ended = decision.refused && terminal(found->second.state);
         if (decision.refused && !ended) return refuse(kept, *decision.refused);
-        reply_json(kept, ended ? 200 : 202, full_run_json(kept.view, found->second));
+        reply_json(kept, ended ? 200 : 202,
+                   full_run_json(kept.view, found->second, words_for(kept.caller, found->second)));
     });
 }
 

@@ -98,8 +98,8 @@ std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& 
 
 json submitted_json(const View& view, RunId first) {
     const Run& run = view.cluster.runs.at(first);
-    json out = full_run_json(view, run);
-    if (run.array.empty() || run.resume) return out;  // who goes on with one of an array made that one
+    json out = full_run_json(view, run, JobWords::shown);  // its user has submitted it
+    if (run.array.empty() || run.resume) return out;       // who goes on with one of an array made that one
     json members = json::array();
     for (const RunId id : view.names.submitted(run.submit_key)) {
         const Run& other = view.cluster.runs.at(id);

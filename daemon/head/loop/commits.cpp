@@ -74,6 +74,13 @@ void EventLoop::once_durable(std::function<void()> task) {
     task();
 }
 
+void EventLoop::once_written(Task task) {
+    if (*no_room_) return task();
+    queue_.newest().told.push_back(std::move(task));
+    queue_.newest().then.emplace_back([] {});  // a commit now
+    post_turn();
+}
+
 bool EventLoop::ended_for_good(const Run& run) const { return terminal(run.state) && !queue_.about(run.id); }
 
 void EventLoop::settle() noexcept {

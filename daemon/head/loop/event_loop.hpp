@@ -66,10 +66,13 @@ class EventLoop {
     // What is told of the records waits until they are durable: runs `task` then; at once when they are, or when there
     // is no room for them.
     void once_durable(Task task);
+    // Runs `task` once all that came is on disk, undecided events and rows without a turn too; at once while there is
+    // no room for it.
+    void once_written(Task task);
     bool all_durable() { return queue_.last_decided() == nullptr; }
     bool ended_for_good(const Run& run) const;  // it is terminal, and on disk
-    // What came is on disk when this returns: before metrics are read. An exception in here ends the head, whoever
-    // asks: it would leave half of what was decided undone.
+    // Blocks the loop until what came is on disk: for the end of the head, and tests. An exception in here ends the
+    // head, whoever asks: it would leave half of what was decided undone.
     void settle() noexcept;
     void behind_commits(Task work) { writer_.add(std::move(work)); }  // on their thread, in order
     void fail(Error error);                                           // fatal: stops the loop

@@ -15,6 +15,7 @@ EventLoop::EventLoop(net::Loop& loop, state::SqliteJournal& journal, const Clock
     : loop_(loop), journal_(journal), clock_(clock), metrics_(metrics), cluster_(journal.opened()) {}
 
 void EventLoop::take(Event event, Answer answer) {
+    RTRAIN_CHECK(steps_.decided != nullptr, "an event came before EventLoop::connect");
     const std::int64_t posted_us = net::posted_us();
     waiting_.push_back(
         {std::move(event), std::move(answer), posted_us == 0 ? monotonic_us() : posted_us, taken_audit()});

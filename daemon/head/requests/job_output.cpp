@@ -1,7 +1,5 @@
 #include "daemon/head/requests/job_output.hpp"
 
-#include <algorithm>
-
 namespace rtrain::head {
 
 bool reads_job_words(const Caller& caller, const Run& run) {
@@ -27,8 +25,7 @@ json event_for(const View& view, const Caller& caller, const state::EventRow& ro
     if (!row.about_run || is_admin(caller)) return out;
     const auto run = view.cluster.runs.find(*row.about_run);
     if (run == view.cluster.runs.end() || !reads_job_words(caller, run->second)) {
-        const std::size_t end = std::min(row.note.find(" ("), row.note.find('\n'));
-        if (end != std::string::npos) out["text"] = row.note.substr(0, end) + " (hidden)";
+        out["text"] = without_output(row.note);
     }
     return out;
 }

@@ -10,6 +10,13 @@ namespace {
 
 bool failed_by_itself(const ExitCause& cause) { return !cause.success() && !cause.stopped_by_us; }
 
+// Words of the agent's coordinator (daemon/agent/machine/coordinator.cpp): one notice for each kind of trouble of a
+// checkpoint.
+bool tells_of_a_lost_checkpoint(const std::string& reason) {
+    return reason.starts_with("storage_") || reason == "too_many_files" || reason == "ranks_ended" ||
+           reason == "checkpoint_given_up";
+}
+
 }  // namespace
 
 void count_silence(metrics::Metrics& metrics, const Cluster& cluster, const NodeId& node, double seconds) {
@@ -25,13 +32,6 @@ void count_placed(metrics::Metrics& metrics, const Cluster& cluster, const Attem
     if (attempt.id.number != 1 || run == cluster.runs.end()) return;
     metrics.left_queue(run->second.spec.queue,
                        static_cast<double>((attempt.placed_at - run->second.submitted).ms) / 1e3);
-}
-
-// Words of the agent's coordinator (daemon/agent/machine/coordinator.cpp): one notice for each kind of trouble of a
-// checkpoint.
-bool tells_of_a_lost_checkpoint(const std::string& reason) {
-    return reason.starts_with("storage_") || reason == "too_many_files" || reason == "ranks_ended" ||
-           reason == "checkpoint_given_up";
 }
 
 void count_news(metrics::Metrics& metrics, const View& view, const protocol::News& news) {

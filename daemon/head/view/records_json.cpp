@@ -2,10 +2,7 @@
 #include "daemon/head/view/records_json.hpp"
 
 #include <algorithm>
-#include <csignal>
-#include <cstring>
 #include <set>
-#include <tuple>
 
 #include "daemon/head/base/json_text.hpp"
 #include "daemon/head/view/metric_json.hpp"
@@ -37,12 +34,12 @@ std::size_t workers_of(const std::vector<const Attempt*>& attempts, const Run& r
     return waits ? workers_min(run) : attempts.back()->workers.size();
 }
 
-json asked_of(const View& view, const std::vector<const Attempt*>& attempts) {
+json asked_of(const View& view, const std::vector<const Attempt*>& attempts, JobWords words) {
     if (attempts.empty() || attempts.back()->state != AttemptState::running || !attempts.back()->request)
         return nullptr;
     const CheckpointRequest& request = *attempts.back()->request;
     return {{"reason", to_text(request.reason)},
-            {"why", to_text(request.why)},
+            {"why", to_text(request.why, words)},
             {"asked", time_json(view, request.asked)},
             {"deadline", request.deadline ? time_json(view, *request.deadline) : json()},
             {"workers", request.workers == 0 ? json() : json(request.workers)}};
@@ -91,6 +88,8 @@ std::string needs_text(const RunSpec& spec) {
     return least + std::to_string(bundles.size()) + " x {" + inner + "}";
 }
 
+namespace {
+
 std::vector<std::string> warnings_of(const Cluster& cluster, const Run& run) {
     std::vector<std::string> out = run.warnings;
     const std::string& score = run.spec.retention.score_attribute;
@@ -102,6 +101,8 @@ std::vector<std::string> warnings_of(const Cluster& cluster, const Run& run) {
                       " (checkpoint.score_attribute): none is deleted until a report with a checkpoint has it");
     return out;
 }
+
+}  // namespace
 
 json run_json(const View& view, const Run& run, JobWords words) {
     const Reason reason = words == JobWords::shown ? run.reason : without_job_words(run.reason);
@@ -140,7 +141,7 @@ json run_json(const View& view, const Run& run, JobWords words) {
             {"latest_checkpoint", std::move(latest)},
             {"restored_from", run.restore_from.empty() ? json() : json(run.restore_from)},
             {"warnings", warnings_of(view.cluster, run)},
-            {"checkpoint_asked", asked_of(view, attempts)},
+            {"checkpoint_asked", asked_of(view, attempts, words)},
             {"after", after_of(view, run)},
             {"array", run.array.empty() ? json() : json(run.array)},
             {"array_index", run.array.empty() ? json() : json(run.array_index)},
@@ -213,7 +214,7 @@ json checkpoint_json(const Run& run, const Checkpoint& checkpoint) {
 }
 
 std::string result_json(const View& view, const Run& run) {
-    json out = run_json(view, run);
+    json out = run_json(view, run, JobWords::shown);
     out["schema_version"] = 1;
     json attempts = json::array();
     for (const Attempt* one : attempts_of(view.cluster, run.id)) {

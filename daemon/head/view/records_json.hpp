@@ -17,10 +17,10 @@ json resources_json(const Resources& resources);
 std::string needs_text(const RunSpec& spec);  // "2 x {CPU: 1}"
 json kind_json(const Reason& reason);         // null where there is none
 
-json run_json(const View& view, const Run& run, JobWords words = JobWords::shown);
-json full_run_json(const View& view, const Run& run, JobWords words = JobWords::shown);  // with `job`
-std::string result_json(const View& view, const Run& run);                               // result.json of an ended run
-json attempt_json(const View& view, const Attempt& attempt);                             // without `workers`
+json run_json(const View& view, const Run& run, JobWords words);
+json full_run_json(const View& view, const Run& run, JobWords words);  // with `job`
+std::string result_json(const View& view, const Run& run);             // result.json of an ended run
+json attempt_json(const View& view, const Attempt& attempt);           // without `workers`
 json worker_json(const Attempt& attempt, std::uint32_t rank);
 json checkpoint_json(const Run& run, const Checkpoint& checkpoint);
 json event_json(const View& view, const state::EventRow& row);

@@ -54,6 +54,9 @@ Result<Variant> decode_variant(const std::string& what, const std::string& text)
         if (take_alternative(json, type, value)) return value;
         return Error{ErrorCode::conflict, what + " is of the kind \"" + type + "\", which this rtrain does not know",
                      "start the newer rtrain again"};
+    } catch (const UnknownKind& newer) {
+        return Error{ErrorCode::conflict, what + " has " + newer.what() + ", which this rtrain does not know",
+                     "start the newer rtrain again"};
     } catch (const std::exception& wrong) {
         return Error{ErrorCode::damaged, what + " cannot be read: " + wrong.what(), "rtrain head restore-backup FILE"};
     }

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -22,6 +23,11 @@
 #include "storage/state/codec/json_text.hpp"
 
 namespace rtrain::state {
+
+// Thrown while reading: one of a closed set that a newer version has written. The data is not damaged.
+struct UnknownKind : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 template <class Struct, class Value>
 struct Field {

@@ -13,7 +13,7 @@ void take_kind(const Json& json, const std::string& kind, Reason::Value& value) 
             return take_kind<Index + 1>(json, kind, value);
         take(json, value.template emplace<Index>());
     } else {
-        throw std::invalid_argument("unknown reason \"" + kind + "\"");
+        throw UnknownKind("a reason of the kind \"" + kind + "\"");
     }
 }
 

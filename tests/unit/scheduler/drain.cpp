@@ -159,13 +159,14 @@ TEST_CASE("a node on which runs keep failing first is quarantined, with the evid
     CHECK(bad.state == NodeState::quarantined);
     CHECK(to_text(bad.state_reason).find("3 attempts of 3 runs failed here first within 60 min") == 0);
     CHECK(to_text(bad.state_reason).find("rank 0 on n1: killed by signal 7") != std::string::npos);
-    CHECK(to_text(bad.state_reason).find("bus error") == std::string::npos);  // a rank's last words are its user's
-    const std::string& note = world.last.note;  // of the run that failed last: its own words are its user's
-    CHECK(note.find("bus error") == note.rfind("bus error"));
-    reasons::Quarantined earlier{.evidence = {{.run = "a", .attempt = 1, .cause = {world.attempt(RunId{1}).cause}}}};
-    CHECK(to_text(Reason{earlier}).find("bus error") != std::string::npos);
-    CHECK(to_text(Reason{earlier}, JobWords::hidden).find("bus error") == std::string::npos);
-    CHECK(world.last.note.find("QUARANTINED") != std::string::npos);
+    CHECK(why_out_of_use(bad, JobWords::shown).find("killed by signal 7 (bus error)") != std::string::npos);
+    CHECK(why_out_of_use(bad, JobWords::shown).find("traceback") == std::string::npos);   // the first line of each
+    CHECK(why_out_of_use(bad, JobWords::hidden).find("bus error") == std::string::npos);  // other users read this
+    const std::string& note = world.last.note;
+    CHECK(note.find("QUARANTINED") != std::string::npos);
+    const auto own = note.find("bus error");  // of the run that failed last, which the note is about
+    REQUIRE(own != std::string::npos);
+    CHECK(note.find("bus error", own + 1) == std::string::npos);
 
     const RunId next = world.submit({.name = "next", .cpus = 4});
     CHECK(world.node_of(next, 0).value == "n2");

@@ -61,6 +61,9 @@ TEST_CASE("fields of a newer minor version are passed over; a newer version and 
     CHECK(std::get<Node>(*newer_minor).id.value == "n1");
     CHECK(decode_record(R"({"v":2,"type":"Node"})").error().code == ErrorCode::conflict);
     CHECK(decode_record(R"({"v":1,"type":"Sweep"})").error().code == ErrorCode::conflict);
+    const Error newer_reason = decode_record(R"({"v":1,"type":"Run","reason":{"kind":"moon_phase"}})").error();
+    CHECK(newer_reason.code == ErrorCode::conflict);  // no damage: a backup would lose what is there
+    CHECK(newer_reason.message.find("a reason of the kind \"moon_phase\"") != std::string::npos);
 }
 
 TEST_CASE("text that is not a record is damage, with the field's path") {
@@ -73,4 +76,12 @@ TEST_CASE("text that is not a record is damage, with the field's path") {
     }
     Error wrong = decode_record(R"({"v":1,"type":"Run","spec":{"gang":{"bundles":[{"demand":{"CPU":"x"}}]}}})").error();
     CHECK(wrong.message.find("spec: gang: bundles: demand") != std::string::npos);
+}
+
+TEST_CASE("members that have another name in the code than on disk are read by the name on disk") {
+    const auto attempt = std::get<Attempt>(
+        *decode_record(R"({"v":1,"type":"Attempt","ask":{"reason":"preemption","room_for":16,"asked":5}})"));
+    REQUIRE(attempt.request.has_value());
+    CHECK(attempt.request->preemptor == RunId{16});
+    CHECK(std::get<Run>(*decode_record(R"({"v":1,"type":"Run","gave_way":250})")).without_seats.ms == 250);
 }

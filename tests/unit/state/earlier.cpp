@@ -60,10 +60,17 @@ TEST_CASE("a database of version 4 is opened, and every run has the reason that 
     for (const auto& [id, attempt] : story.cluster.attempts)
         CHECK((attempt.cause.none() || attempt.cause.is<reasons::Text>()));
     CHECK(to_text(story.cluster.nodes.at({"node-2"}).state_reason) == "drained by admin: kernel update");
-    const auto asked = std::find_if(story.cluster.attempts.begin(), story.cluster.attempts.end(),
-                                    [](const auto& entry) { return entry.second.request.has_value(); });
-    REQUIRE(asked != story.cluster.attempts.end());
-    CHECK_FALSE(to_text(asked->second.request->why).empty());
+    const auto named = [&](const char* name) {
+        return std::find_if(story.cluster.runs.begin(), story.cluster.runs.end(),
+                            [&](const auto& entry) { return entry.second.name == name; });
+    };
+    const auto low = story.cluster.attempts.find({.run = named("low")->first, .number = 1});
+    REQUIRE(low != story.cluster.attempts.end());
+    REQUIRE(low->second.request.has_value());
+    CHECK(low->second.request->reason == RequestReason::preemption);
+    CHECK(low->second.request->preemptor == named("high")->first);
+    CHECK(to_text(low->second.request->why) == in_version_4.at("low"));
+    CHECK(low->second.request->asked.ms > 0);
     CHECK(invariants(story.cluster).empty());
 }
 

@@ -114,9 +114,9 @@ def worker_exception(text: str) -> Exception:
     return UserExceptionWithTraceback(text)
 
 
-def controller_exception(reason: str, *, started: bool) -> Exception:
-    """Why a run failed by which no worker is to blame."""
-    if "limits.queue_time" in reason or "no present node" in reason:
+def controller_exception(reason: str, kind: str | None, *, started: bool) -> Exception:
+    """Why a run failed by which no worker is to blame. `kind`: the run's `reason_kind`."""
+    if kind in ("queue_time", "never_fits"):
         return InsufficientClusterResourcesError(reason)
     return RuntimeError(reason) if started else WorkerGroupStartupFailedError(reason)
 

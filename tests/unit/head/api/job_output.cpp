@@ -67,6 +67,28 @@ TEST_CASE("the last words of a rank that failed are its user's: others read how 
     CHECK(has(story.read(story.head.admin, "/v1/events"), "s3cr3t"));
 }
 
+TEST_CASE("an event is about the run that it happened to, and tells the users of runs that followed no words of it") {
+    Story story;
+    json waiting = job("follows");
+    waiting["after"] = json::array({"digits"});
+    const Answer made = story.head.call_as(story.bob, "POST", "/v1/runs", {{"job", waiting}});
+    REQUIRE(made.status == 201);
+    const std::string follows = made.body["run_id"];
+    const auto attempt = start_attempt(story.agent, 1);
+    ExitCause cause = exited(3);
+    cause.detail = words;
+    story.agent.tell(protocol::Exited{.attempt = attempt, .rank = 0, .cause = cause, .exit_wall_us = 1});
+    story.agent.expect<protocol::Stop>();
+    story.agent.tell(protocol::Emptied{attempt});
+    story.ends("FAILED");
+    REQUIRE(eventually([&] { return state_of(story.head, follows) == "FAILED"; }));  // with its predecessor
+    for (const std::string& route : {"/v1/events", "/v1/events?run=follows", "/v1/runs/follows"})
+        CHECK_FALSE(has(story.read(story.bob, route), "s3cr3t"));
+    const std::string own = story.read(story.ann, "/v1/events?run=digits");
+    CHECK(has(own, "digits is FAILED: rank 0 on n1: exited with code 3 (" + words));
+    CHECK(has(own, "follows is FAILED"));  // by the same event
+}
+
 TEST_CASE("the last lines of a setup that failed are its user's") {
     Story story;
     const auto prepare = story.agent.expect<protocol::Prepare>();

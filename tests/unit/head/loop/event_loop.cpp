@@ -72,6 +72,23 @@ TEST_CASE("what is told of a decision waits until it is on disk") {
     CHECK(story.seen.back() == "told at once");
 }
 
+TEST_CASE("a question about what came without an event is answered once that is on disk, and does not hold the loop") {
+    Story story;
+    std::optional<std::string> found;
+    story.events.take(HeadStarted{.wall_ms = 1, .quarantine = {}});
+    story.events.save({.tokens = {}, .settings = {{"key", "value"}}, .done = {}});
+    bool turned = false;
+    story.events.once_written([&] {
+        found = story.journal->setting("key");
+        story.loop.stop();
+    });
+    story.loop.next([&] { turned = !found; });
+    CHECK_FALSE(found);
+    story.loop.run();
+    CHECK(found == "value");
+    CHECK(turned);  // others had their turn before
+}
+
 TEST_CASE("the audit row of a request goes with the first event that it takes") {
     Story story;
     const auto row = std::make_shared<std::optional<state::AuditRow>>(state::AuditRow{.wall_ms = 1, .action = "test"});

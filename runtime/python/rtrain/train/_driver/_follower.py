@@ -302,7 +302,8 @@ def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
     failures = {}
     for worker in attempt["workers"]:
         cause = str(worker.get("cause") or "")
-        if cause and worker["state"] == "FAILED" and "stopped with its attempt" not in cause:
+        failed = worker["signal"] is not None or worker["exit_code"] not in (None, 0)
+        if cause and failed and not worker["stopped_with_attempt"]:
             failures[int(worker["rank"])] = _EXIT.sub("", cause)
     first = attempt.get("first_failure")
     if first and int(first["rank"]) not in failures:

@@ -105,7 +105,7 @@ def _error(head: Head, run: dict[str, Any]) -> Exception | None:
     failures = worker_failures(attempts[-1]) if attempts else {}
     if not failures:
         started = any(one["started"] for one in attempts)
-        why = controller_exception(str(run["reason"]), started=started)
+        why = controller_exception(str(run["reason"]), run.get("reason_kind"), started=started)
         return ControllerError(why, f"Training failed: {run['reason']}; {where}")
     nodes = {int(worker["rank"]): worker["node"] for worker in attempts[-1]["workers"]}
     first = attempts[-1].get("first_failure")
