@@ -16,8 +16,8 @@ using AuditDraft = std::shared_ptr<std::optional<state::AuditRow>>;  // null: no
 class Auditing {
   public:
     Auditing(EventLoop& events, const AuditDraft& draft)
-        : events_(events), before_(std::exchange(events.auditing, draft.get())), draft_(draft) {}
-    ~Auditing() { events_.auditing = before_; }
+        : events_(events), before_(std::exchange(events.auditing_, draft.get())), draft_(draft) {}
+    ~Auditing() { events_.auditing_ = before_; }
     Auditing(const Auditing&) = delete;
     Auditing& operator=(const Auditing&) = delete;
 

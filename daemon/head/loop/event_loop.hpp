@@ -58,10 +58,6 @@ class EventLoop {
     void note(state::Notice notice) { queue_.newest().add(std::move(notice)); }
     void turn_when_full();     // news came that may wait, but not too many of them
     void later_acknowledge();  // what came becomes durable with its news' numbers, and is acknowledged, grouped
-    // The row of the request that is answered just now (auditing.hpp). The first event that it takes has the row with
-    // it, or the first thing that it saves and answers once that is done.
-    std::optional<state::AuditRow>* auditing = nullptr;
-
     // ---- commits.cpp: what waits for the disk
     // What is told of the records waits until they are durable: runs `task` then; at once when they are, or when there
     // is no room for them.
@@ -83,6 +79,11 @@ class EventLoop {
     Why no_room() const { return no_room_; }
 
   private:
+    friend class Auditing;
+    // The row of the request that is answered just now (auditing.hpp). The first event that it takes has the row with
+    // it, or the first thing that it saves and answers once that is done.
+    std::optional<state::AuditRow>* auditing_ = nullptr;
+
     struct Waiting {
         Event event;
         Answer answer;

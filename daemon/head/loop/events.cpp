@@ -33,7 +33,7 @@ void EventLoop::save(Aside aside) {
 }
 
 std::optional<state::AuditRow> EventLoop::taken_audit() {
-    return auditing ? std::exchange(*auditing, std::nullopt) : std::nullopt;
+    return auditing_ ? std::exchange(*auditing_, std::nullopt) : std::nullopt;
 }
 
 void EventLoop::post_turn() {

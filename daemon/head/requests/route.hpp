@@ -37,6 +37,11 @@ class Revocations;
 class Sessions;
 class Submissions;
 
+// What no handler may change: a handler that names it without const does not compile.
+template <class Part>
+inline constexpr bool read_only = std::is_same_v<Part, HeadOptions> || std::is_same_v<Part, HeadFacts> ||
+                                  std::is_same_v<Part, Identity> || std::is_same_v<Part, Ownership>;
+
 // What handlers may be given beside the request: each part once.
 class Parts {
   public:
@@ -44,12 +49,17 @@ class Parts {
     explicit Parts(Part&... parts) : all_(&parts...) {}
     template <class Part>
     Part& get() const {
-        return *std::get<std::remove_const_t<Part>*>(all_);
+        using Plain = std::remove_const_t<Part>;
+        if constexpr (read_only<Plain>)
+            return *std::get<const Plain*>(all_);
+        else
+            return *std::get<Plain*>(all_);
     }
 
   private:
-    std::tuple<HeadOptions*, HeadFacts*, state::SqliteJournal*, Identity*, TokenBook*, Revocations*, Ownership*,
-               Submissions*, Blobs*, PartUploads*, LogIntake*, Feeds*, Planner*, Sessions*, MetricsPage*>
+    std::tuple<const HeadOptions*, const HeadFacts*, state::SqliteJournal*, const Identity*, TokenBook*, Revocations*,
+               const Ownership*, Submissions*, Blobs*, PartUploads*, LogIntake*, Feeds*, Planner*, Sessions*,
+               MetricsPage*>
         all_;
 };
 
