@@ -16,6 +16,7 @@
 
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/workers/launcher.hpp"
 
 namespace rtrain::agent {
 namespace {
