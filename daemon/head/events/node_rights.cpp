@@ -11,7 +11,7 @@ namespace {
 
 using Objection = std::optional<std::string>;
 
-// Logs and last checkpoints are kept on a node for two weeks (daemon/agent/service_rest.cpp); one day for clocks.
+// Logs and last checkpoints are kept on a node for two weeks (pending_deliveries.cpp of the agent); one day for clocks.
 constexpr Duration delivery_time{15LL * 24 * 3'600'000};
 constexpr const char* no_name = ": the name of its checkpoint is a path";
 constexpr std::size_t earlier_bytes_most = 16 << 10;  // an agent tells 32 numbers at most, and the score

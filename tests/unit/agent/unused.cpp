@@ -9,7 +9,6 @@
 
 #include "daemon/agent/base/clocks.hpp"
 #include "daemon/agent/preparation/preparation.hpp"
-#include "daemon/agent/service.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
 

@@ -1,0 +1,91 @@
+// See parts.hpp.
+#include "daemon/agent/parts.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include "daemon/agent/base/log.hpp"
+#include "storage/uri/s3/s3.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::chrono::seconds last_requests(5);  // to object stores, of an agent that stops
+
+}  // namespace
+
+Agent::Agent(DirectoryLock lock, ThisNode node, Outbox outbox)
+    : lock_(std::move(lock)),
+      node_(std::move(node)),
+      news_(loop_.net(), std::move(outbox)),
+      head_(loop_, node_,
+            {.on_message = [this](protocol::FromHead message) { on_order(std::move(message)); },
+             .on_disconnected = [this] { logs_.disconnected(); }}),
+      heartbeats_(loop_, node_, head_),
+      peers_(loop_, node_, attempts_),
+      renewal_(loop_.net(), node_, peers_),
+      messages_(loop_, node_, attempts_),
+      scratch_(loop_, node_, attempts_),
+      logs_(loop_.net(), node_.files, [this](const protocol::LogChunk& chunk) { return head_.send_log(chunk); }),
+      workers_({loop_, node_, attempts_, messages_, scratch_, logs_}),
+      saved_(node_, attempts_),
+      journals_(loop_, node_, attempts_),
+      checkpoints_(loop_, node_, attempts_),
+      pending_(loop_, node_, attempts_, logs_),
+      ends_(loop_, node_, attempts_, journals_, pending_, logs_),
+      run_files_(loop_, node_, pending_, head_),
+      preparations_(loop_, node_, attempts_, logs_) {
+    connect();
+}
+
+void Agent::connect() {
+    loop_.connect({.posted = [this] { return messages_.posted(); },
+                   .check = [this](WorkerSaid& message) { messages_.check(message); },
+                   .perform = [this](Output output) { perform(std::move(output)); },
+                   .wake = [this] { messages_.wake(); }});
+    logs_.on_complete = [this](AttemptKey key) { pending_.let_go(key); };
+}
+
+// What an order means beside its input: the machine gets each of them.
+void Agent::on_order(protocol::FromHead message) {
+    if (const auto* stop = std::get_if<protocol::Stop>(&message)) preparations_.cancel(key_of(stop->attempt));
+    if (const auto* revoked = std::get_if<protocol::Revoked>(&message)) peers_.refuse_revoked(revoked->serials);
+    if (const auto* order = std::get_if<protocol::Clear>(&message)) run_files_.clear(*order);
+    loop_.enqueue(HeadSaid{std::move(message)});
+}
+
+Status Agent::open() {
+    if (Status listening = messages_.listen(); !listening) return listening;
+    if (Status listening = peers_.listen(); !listening) return listening;
+    node_.cgroups = Cgroups::open(Cgroups::own_group(), node_.name() + "-" + node_.identity.cluster_id);
+    peers_.refuse_kept();
+    AgentState state = first_state(node_);
+    state.inventory.port = peers_.port();
+    news_.fill(state);
+    loop_.begin(std::move(state));
+    adopt_kept_attempts({loop_, node_, attempts_, workers_, checkpoints_, journals_, pending_, logs_});
+    say("node " + node_.name() + " serves cluster " + node_.identity.cluster_id + ", agents' port " +
+        std::to_string(peers_.port()));
+    return Done{};
+}
+
+Status Agent::serve(const std::function<Status()>& ready) {
+    net::Loop& net = loop_.net();
+    for (const int signal_number : {SIGTERM, SIGINT}) net.on_signal(signal_number, [&net] { net.stop(); });
+    net.on_signal(SIGHUP, [] {});
+    if (Status told = ready(); !told) return told;
+    net.post([this] { head_.connect(); });
+    net.post([this] { renewal_.renew(); });
+    net.post([this] { preparations_.remove_unused(); });
+    net.run();
+    storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
+    if (node_.options.end_workers) {
+        workers_.end_all();
+        say("node " + node_.name() + " stops, and its workers with it");
+    } else {
+        say("node " + node_.name() + " stops; its workers go on and are adopted by the next agent");
+    }
+    return Done{};
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,58 @@
+// The parts of the agent, and how they are joined: who is given what, what each does at a step of the loop, and which
+// part performs which output (outputs.cpp).
+#pragma once
+
+#include <functional>
+
+#include "daemon/agent/adoption.hpp"
+#include "daemon/agent/performers/head/certificate_renewal.hpp"
+#include "daemon/agent/performers/head/head_link.hpp"
+#include "daemon/agent/performers/head/heartbeats.hpp"
+#include "daemon/agent/performers/head/news_file.hpp"
+#include "daemon/agent/performers/peers/peer_links.hpp"
+#include "daemon/agent/performers/storage/attempt_ends.hpp"
+#include "daemon/agent/performers/storage/preparations.hpp"
+#include "daemon/agent/performers/storage/run_files.hpp"
+#include "daemon/agent/performers/storage/saved_attempts.hpp"
+
+namespace rtrain::agent {
+
+class Agent {
+  public:
+    Agent(DirectoryLock lock, ThisNode node, Outbox outbox);
+    Status open();                                       // listens, and adopts what an agent before this one has left
+    Status serve(const std::function<Status()>& ready);  // until SIGTERM or SIGINT
+
+  private:
+    void connect();                       // what the parts do at each step of the loop
+    void perform(Output output);          // outputs.cpp
+    void close(const CloseAttempt& out);  // outputs.cpp
+    void on_order(protocol::FromHead message);
+
+    // In the order in which they are made; they end in the opposite one.
+    DirectoryLock lock_;
+    ThisNode node_;
+    AgentLoop loop_;
+    LiveAttempts attempts_;
+    // ---- to the head, to other agents
+    NewsFile news_;
+    HeadLink head_;
+    Heartbeats heartbeats_;
+    PeerLinks peers_;
+    CertificateRenewal renewal_;
+    // ---- to workers
+    WorkerMessages messages_;
+    ScratchSizes scratch_;
+    LogShipper logs_;  // of workers, to the head
+    WorkerStarts workers_;
+    // ---- to storage
+    SavedAttempts saved_;
+    MetricsJournals journals_;
+    Checkpoints checkpoints_;
+    PendingDeliveries pending_;
+    AttemptEnds ends_;
+    RunFiles run_files_;
+    Preparations preparations_;
+};
+
+}  // namespace rtrain::agent

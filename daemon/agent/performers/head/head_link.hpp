@@ -1,0 +1,43 @@
+// The connection to the head: dialled again until there is one, for what is sent there and for the orders that come.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+#include "daemon/net/client.hpp"
+
+namespace rtrain::agent {
+
+class HeadLink {
+  public:
+    struct Events {
+        std::function<void(protocol::FromHead)> on_message;
+        std::function<void()> on_disconnected;  // the machine has been told
+    };
+    HeadLink(AgentLoop& loop, const ThisNode& node, Events events)
+        : loop_(loop), node_(node), events_(std::move(events)) {}
+
+    void connect();
+    void send(const protocol::FromAgent& message);
+    bool send_log(const protocol::LogChunk& chunk);  // false: there is no connection, or no room on it
+    void close(const CloseHead& out);                // the head refuses this node; it is asked again later
+
+  private:
+    void connected(std::shared_ptr<net::Socket> socket);
+    void disconnected(const std::string& why);
+    void connect_later();
+    void check_turned_away();
+
+    AgentLoop& loop_;
+    const ThisNode& node_;
+    Events events_;
+    std::shared_ptr<net::Socket> socket_;  // null: there is no connection
+    std::int64_t reconnect_ms_ = 100;
+    std::uint64_t connection_ = 0;  // counts dials: what comes of an earlier one is late
+};
+
+}  // namespace rtrain::agent

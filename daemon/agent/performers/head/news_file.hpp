@@ -1,0 +1,24 @@
+// News are on disk before they are sent, and stay there until the head acknowledges them.
+#pragma once
+
+#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/loop/agent_loop.hpp"
+
+namespace rtrain::agent {
+
+class NewsFile {
+  public:
+    NewsFile(net::Loop& loop, Outbox outbox) : loop_(loop), outbox_(std::move(outbox)) {}
+    void fill(AgentState& state) const;  // with what an agent before this one has kept
+
+    void keep(const KeepNews& out);
+    void drop(const DropNews& out);
+
+  private:
+    void mend_later();
+
+    net::Loop& loop_;
+    Outbox outbox_;
+};
+
+}  // namespace rtrain::agent

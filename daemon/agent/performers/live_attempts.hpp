@@ -1,0 +1,40 @@
+// The attempts on this node, from their preparation until they are closed: what the performers need of one beside the
+// machine's state. Each value has one writer, which stands beside it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "daemon/agent/disk/start_state.hpp"
+#include "daemon/agent/preparation/preparation.hpp"
+
+namespace rtrain::agent {
+
+struct LiveAttempt {
+    Gear gear{};                    // Preparations; null: it is not prepared yet
+    protocol::Launch launch{};      // WorkerStarts; without its secrets
+    Beginning begin{};              // Checkpoints, Preparations
+    std::uint32_t number = 0;       // SavedAttempts, WorkerStarts
+    std::int64_t staged_bytes = 0;  // Checkpoints; of the last checkpoint, on this node
+    bool killed = false;            // WorkerStarts; some worker died of a signal: strays are looked for
+};
+
+class LiveAttempts {
+  public:
+    const LiveAttempt* find(AttemptKey key) const {
+        const auto found = attempts_.find(key);
+        return found == attempts_.end() ? nullptr : &found->second;
+    }
+    LiveAttempt* change(AttemptKey key) {
+        const auto found = attempts_.find(key);
+        return found == attempts_.end() ? nullptr : &found->second;
+    }
+    LiveAttempt& open(AttemptKey key) { return attempts_[key]; }  // the one that is there, or a new one
+    void close(AttemptKey key) { attempts_.erase(key); }
+    const std::map<AttemptKey, LiveAttempt>& all() const { return attempts_; }
+
+  private:
+    std::map<AttemptKey, LiveAttempt> attempts_;
+};
+
+}  // namespace rtrain::agent

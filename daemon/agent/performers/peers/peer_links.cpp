@@ -1,0 +1,38 @@
+#include "daemon/agent/performers/peers/peer_links.hpp"
+
+#include <set>
+#include <utility>
+
+#include "daemon/agent/base/log.hpp"
+
+namespace rtrain::agent {
+
+Status PeerLinks::listen() {
+    const net::Endpoint self = head_endpoint(node_.identity);
+    const Listening at{.host = listening_host(node_.options.address, self), .port = node_.options.peer_port};
+    auto links = GroupLinks::listen_again(loop_.net(), self, at, node_.options.data_dir + "/peer-port",
+                                          [this](Input input) { loop_.enqueue(std::move(input)); });
+    if (!links) return links.error();
+    links_ = std::move(*links);
+    links_->tell_probed([this](AttemptKey key) {
+        const LiveAttempt* attempt = attempts_.find(key);
+        return attempt && attempt->gear;
+    });
+    return Done{};
+}
+
+void PeerLinks::refuse_kept() {
+    std::set<std::string> revoked;
+    for (const auto& [serial, word] : read_words(node_.files.revoked())) revoked.insert(serial);
+    links_->refuse(std::move(revoked));
+}
+
+// Kept on disk: this agent may start while the head is away.
+void PeerLinks::refuse_revoked(const std::vector<std::string>& serials) {
+    links_->refuse({serials.begin(), serials.end()});
+    std::string text;
+    for (const std::string& serial : serials) text += serial + " revoked\n";
+    if (Status kept = write_whole(node_.files.revoked(), text, 0600, Durable::no); !kept) warn(kept.error().message);
+}
+
+}  // namespace rtrain::agent

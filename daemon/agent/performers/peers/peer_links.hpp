@@ -1,0 +1,38 @@
+// Outputs to peers: the links to the other agents of an attempt, and which of their certificates are revoked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/peers/group_links.hpp"
+#include "daemon/agent/performers/live_attempts.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+
+namespace rtrain::agent {
+
+class PeerLinks {
+  public:
+    PeerLinks(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts)
+        : loop_(loop), node_(node), attempts_(attempts) {}
+    Status listen();     // for other agents
+    void refuse_kept();  // those that the head has told an agent before this one
+    std::uint16_t port() const { return links_->port(); }
+
+    void dial(const DialCoordinator& out) { links_->dial(out.attempt, out.peer); }
+    void send(const ToGroup& out) { links_->send(out.attempt, out.node, out.message); }
+    void close(AttemptKey attempt) { links_->close(attempt); }
+
+    void refuse_revoked(const std::vector<std::string>& serials);  // of certificates; their connections end
+    void certificate_renewed() { links_->replace_identity(head_endpoint(node_.identity)); }
+
+  private:
+    AgentLoop& loop_;
+    const ThisNode& node_;
+    const LiveAttempts& attempts_;
+    std::unique_ptr<GroupLinks> links_;
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,70 @@
+#include "daemon/agent/performers/storage/attempt_ends.hpp"
+
+#include <utility>
+
+#include "daemon/agent/delivery/named_logs.hpp"
+#include "daemon/agent/delivery/uploads.hpp"
+#include "daemon/agent/preparation/start_directory.hpp"
+#include "daemon/agent/workers/environment.hpp"
+
+namespace rtrain::agent {
+
+void AttemptEnds::finish_logs(const FinishLogs& out) {
+    logs_.hold_to_limits(out.attempt);
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return loop_.enqueue(LogsDone{out.attempt});
+    const auto journal = journals_.find(out.attempt);
+    loop_.net().offload_at(
+        attempt->gear->prepare.storage_path,
+        [gear = attempt->gear, facts = node_.facts(), number = attempt->number, killed = attempt->killed,
+         node = node_.name(), groups = node_.cgroups, key = out.attempt, journal] {
+            if (groups) groups->kill(key);
+            Delivered done;
+            if (journal) done.metrics = deliver(*journal, *gear, number);
+            if (killed) kill_strays(attempt_text(gear->prepare, number), node);
+            done.logs = copy_logs(*gear, facts, number);
+            return done;
+        },
+        [](const Error& error) { return Delivered{.metrics = error, .logs = error}; },
+        [this, key = out.attempt,
+         rest = Rest{.prepare = attempt->gear->prepare,
+                     .gear = attempt->gear,
+                     .number = attempt->number,
+                     .journal = journal}](const Delivered& done) mutable { finished(key, std::move(rest), done); });
+}
+
+void AttemptEnds::finished(AttemptKey key, Rest rest, const Delivered& done) {
+    rest.logs = !done.logs;
+    if (!done.logs)
+        pending_.leave_behind(key, std::move(rest), "logs are not beside the run: " + done.logs.error().message);
+    else if (!done.metrics)
+        pending_.leave_behind(key, std::move(rest),
+                              "the last metrics are not in the run's journal: " + done.metrics.error().message);
+    logs_.finish(key, [this, key] { loop_.enqueue_later(LogsDone{key}); });
+}
+
+void AttemptEnds::close(const CloseAttempt& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return;
+    loop_.net().offload_at(
+        attempt->gear->prepare.storage_path,
+        [gear = attempt->gear, facts = node_.facts(), scratch = node_.files.scratch(out.attempt),
+         restored = node_.files.restored(out.attempt), groups = node_.cgroups, key = out.attempt,
+         logs_stay = pending_.has_logs(out.attempt)] {
+            if (logs_stay)
+                remove_all_but(scratch, named_logs_folder);
+            else
+                remove_tree(scratch);
+            drop_staging(*gear);
+            remove_tree(restored);
+            remove_start_directories(*gear, facts);
+            if (groups) groups->remove(key);
+        },
+        [this, key = out.attempt] {
+            if (logs_.complete(key)) pending_.let_go(key);
+        });
+    journals_.close(out.attempt);
+    attempts_.close(out.attempt);
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,37 @@
+// The end of an attempt on this node: no process is left, its logs go into the run's directory, its own files go.
+#pragma once
+
+#include <string>
+
+#include "daemon/agent/delivery/log_shipper.hpp"
+#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/performers/live_attempts.hpp"
+#include "daemon/agent/performers/storage/metrics_journals.hpp"
+#include "daemon/agent/performers/storage/pending_deliveries.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+
+namespace rtrain::agent {
+
+class AttemptEnds {
+  public:
+    AttemptEnds(AgentLoop& loop, const ThisNode& node, LiveAttempts& attempts, MetricsJournals& journals,
+                PendingDeliveries& pending, LogShipper& logs)
+        : loop_(loop), node_(node), attempts_(attempts), journals_(journals), pending_(pending), logs_(logs) {}
+    void finish_logs(const FinishLogs& out);
+    void close(const CloseAttempt& out);
+
+  private:
+    struct Delivered {
+        Status metrics{Done{}}, logs{Done{}};
+    };
+    void finished(AttemptKey key, Rest rest, const Delivered& done);
+
+    AgentLoop& loop_;
+    const ThisNode& node_;
+    LiveAttempts& attempts_;
+    MetricsJournals& journals_;
+    PendingDeliveries& pending_;
+    LogShipper& logs_;
+};
+
+}  // namespace rtrain::agent

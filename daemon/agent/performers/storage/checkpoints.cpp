@@ -1,0 +1,159 @@
+#include "daemon/agent/performers/storage/checkpoints.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/delivery/uploads.hpp"
+#include "daemon/agent/performers/offload.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "storage/checkpoint/run_directory.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+struct Fetched {
+    std::string why, path, metrics;
+};
+
+Fetched fetch_now(const AttemptGear& gear, const std::string& from, const std::string& to) {
+    if (Status own = own_directory(to); !own) return {own.error().message, "", ""};
+    auto path = storage::fetch_checkpoint(*gear.store, gear.prepare.run_name, from, to, {});
+    if (path && *path == to)
+        if (Status lent = lend_directory(to, gear.user); !lent) path = lent.error();
+    if (!path) return {"checkpoint " + from + ": " + path.error().message, "", ""};
+    const auto text = gear.store->get(gear.prepare.run_name + "/" + from + "/.manifest.json");
+    const auto manifest = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
+    if (!manifest) return {"checkpoint " + from + ": " + manifest.error().message, "", ""};
+    return {"", *path, manifest->metrics_json};
+}
+
+void drop_uncommitted_now(const AttemptGear& gear, const std::string& directory) {
+    // Committed after all, by an agent that died before it could say so: that is the head's to delete.
+    const std::string manifest = gear.prepare.run_name + "/" + directory + "/.manifest.json";
+    const auto committed = gear.store->get(manifest);
+    if (committed || committed.error().code != ErrorCode::not_found) return;
+    const Status gone = storage::delete_checkpoint(*gear.store, gear.prepare.run_name, directory);
+    if (!gone) warn("what is left of " + directory + " stays: " + gone.error().message);
+}
+
+}  // namespace
+
+void Checkpoints::fetch(const FetchCheckpoint& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return loop_.enqueue(CheckpointFetched{out.attempt, "its preparation is gone"});
+    if (out.from.empty()) return begin_with(out.attempt, {}, "");
+    loop_.net().offload_at(
+        attempt->gear->prepare.storage_path,
+        [gear = attempt->gear, from = out.from, to = node_.files.restored(out.attempt)] {
+            return fetch_now(*gear, from, to);
+        },
+        [from = out.from](const Error& error) -> Fetched {
+            return {"checkpoint " + from + ": " + error.message, "", ""};
+        },
+        [this, key = out.attempt](const Fetched& fetched) {
+            Beginning begin{.checkpoint_path = fetched.path};
+            if (!fetched.metrics.empty()) begin.checkpoint_metrics = fetched.metrics;
+            begin_with(key, std::move(begin), fetched.why);
+        });
+}
+
+// Kept before any worker starts: another agent may be the one that it says hello to.
+void Checkpoints::begin_with(AttemptKey key, Beginning begin, std::string why) {
+    if (LiveAttempt* attempt = attempts_.change(key)) {
+        begin.reports_before = attempt->begin.reports_before;
+        attempt->begin = std::move(begin);
+        if (Status kept = keep(attempt->begin, node_.files.attempt(key)); !kept && why.empty())
+            why = "keeping what the workers begin with: " + kept.error().message;
+    }
+    loop_.enqueue(CheckpointFetched{key, why});
+}
+
+// The agent before this one may have written the manifest of the checkpoint that was on its way, and not have told of
+// it. Then every node's part is there, and the other nodes, which may have ended the attempt since, need not be heard.
+void Checkpoints::look_for_commit(AttemptKey key, const AttemptImage& image) {
+    const LiveAttempt* attempt = attempts_.find(key);
+    const std::string manifest = image.prepare.run_name + "/" + image.uploading->released.directory + "/.manifest.json";
+    offload_at(
+        loop_.net(), attempt->gear->prepare.storage_path,
+        [gear = attempt->gear, manifest] { return gear->store->get(manifest); },
+        [this, key, image](const Result<std::string>& text) {
+            const auto found = text ? storage::decode_manifest(*text) : Result<storage::Manifest>(text.error());
+            if (!found) return;
+            for (const protocol::PeerNode& peer : image.prepare.nodes) {
+                if (peer.node == node_.name()) continue;
+                protocol::GroupUploaded part{.index = found->report};
+                for (const storage::ManifestFile& file : found->files)
+                    if (std::find(peer.ranks.begin(), peer.ranks.end(), file.rank) != peer.ranks.end())
+                        part.files.push_back({file.rank, file.path, file.bytes, file.sha256});
+                loop_.enqueue(GroupSaid{key, peer.node, std::move(part)});
+            }
+        });
+}
+
+void Checkpoints::list_staged(const ListStaged& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return;
+    loop_.net().offload_at(
+        attempt->gear->prepare.storage_path, [gear = attempt->gear, out] { return agent::list_staged(*gear, out); },
+        [out](const Error& error) {
+            return StagedListed{
+                .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
+        },
+        [this](StagedListed listed) {
+            if (LiveAttempt* live = attempts_.change(listed.attempt)) {
+                live->staged_bytes = 0;
+                for (const protocol::StagedFile& file : listed.files) live->staged_bytes += file.bytes;
+            }
+            loop_.enqueue(std::move(listed));
+        });
+}
+
+void Checkpoints::drop_staged(const DropStaged& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return;
+    loop_.net().offload_at(
+        attempt->gear->prepare.storage_path,
+        [gear = attempt->gear, staged = out.staged] { agent::drop_staged(*gear, staged); }, [] {});
+}
+
+void Checkpoints::upload(const Upload& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return;
+    const auto moved = [&loop = loop_, key = out.attempt, index = out.index](std::int64_t bytes) {
+        loop.enqueue_later(UploadMoved{key, index, bytes});
+    };
+    loop_.net().offload_at(
+        attempt->gear->prepare.storage_path,
+        [gear = attempt->gear, out, moved] { return agent::upload(*gear, out, moved); },
+        [out](const Error& error) {
+            return Uploaded{
+                .attempt = out.attempt, .index = out.index, .why = error.message, .reason = storage_reason(error.code)};
+        },
+        [this](Uploaded done) { loop_.enqueue(std::move(done)); });
+}
+
+void Checkpoints::write_manifest(const WriteManifest& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return;
+    loop_.net().offload_at(
+        apart_from_uploads(attempt->gear->prepare.storage_path),
+        [gear = attempt->gear, out] { return commit(*gear, out); },
+        [out](const Error& error) {
+            return ManifestWritten{.attempt = out.attempt,
+                                   .index = out.manifest.report,
+                                   .why = error.message,
+                                   .reason = storage_reason(error.code)};
+        },
+        [this](ManifestWritten done) { loop_.enqueue(std::move(done)); });
+}
+
+void Checkpoints::drop_uncommitted(const DropUncommitted& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return;
+    loop_.net().offload_at(
+        attempt->gear->prepare.storage_path,
+        [gear = attempt->gear, directory = out.directory] { drop_uncommitted_now(*gear, directory); }, [] {});
+}
+
+}  // namespace rtrain::agent

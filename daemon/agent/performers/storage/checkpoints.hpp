@@ -1,0 +1,34 @@
+// Checkpoints of the attempts on this node: fetched before their workers start, then listed, uploaded and committed.
+#pragma once
+
+#include <string>
+
+#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/performers/live_attempts.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+
+namespace rtrain::agent {
+
+class Checkpoints {
+  public:
+    Checkpoints(AgentLoop& loop, const ThisNode& node, LiveAttempts& attempts)
+        : loop_(loop), node_(node), attempts_(attempts) {}
+
+    void fetch(const FetchCheckpoint& out);
+    void list_staged(const ListStaged& out);
+    void drop_staged(const DropStaged& out);
+    void upload(const Upload& out);
+    void write_manifest(const WriteManifest& out);
+    void drop_uncommitted(const DropUncommitted& out);
+    // Of an adopted attempt with a checkpoint on its way.
+    void look_for_commit(AttemptKey key, const AttemptImage& image);
+
+  private:
+    void begin_with(AttemptKey key, Beginning begin, std::string why);
+
+    AgentLoop& loop_;
+    const ThisNode& node_;
+    LiveAttempts& attempts_;
+};
+
+}  // namespace rtrain::agent

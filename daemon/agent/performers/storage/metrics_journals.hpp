@@ -1,0 +1,42 @@
+// The metrics of each attempt, on this node before their ranks may go on, then appended to the run's journal.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/agent/disk/journal.hpp"
+#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/performers/live_attempts.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+
+namespace rtrain::agent {
+
+class MetricsJournals {
+  public:
+    MetricsJournals(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts)
+        : loop_(loop), node_(node), attempts_(attempts) {}
+    void add(const JournalMetrics& out);
+    void open(AttemptKey key);     // of an adopted attempt: it may hold what an agent before this one kept
+    void deliver(AttemptKey key);  // soon: what is there
+    std::shared_ptr<Journal> find(AttemptKey key) const;  // null: no metrics yet
+    void close(AttemptKey key) { journals_.erase(key); }
+
+  private:
+    struct OfAttempt {
+        std::shared_ptr<Journal> journal;
+        bool scheduled = false;
+        std::string trouble{};  // of the last delivery; it is in the log
+    };
+    OfAttempt& opened(AttemptKey key);
+    void deliver_in(AttemptKey key, std::int64_t ms);
+    void deliver_now(AttemptKey key);
+    void delivered(AttemptKey key, const Status& kept);
+
+    AgentLoop& loop_;
+    const ThisNode& node_;
+    const LiveAttempts& attempts_;
+    std::map<AttemptKey, OfAttempt> journals_;  // of live attempts
+};
+
+}  // namespace rtrain::agent

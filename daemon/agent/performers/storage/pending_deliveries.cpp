@@ -1,0 +1,183 @@
+#include "daemon/agent/performers/storage/pending_deliveries.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/workers/environment.hpp"
+#include "storage/uri/files/removal.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+constexpr std::int64_t again_first_ms = 5'000, again_last_ms = 600'000, turn_ms = 100;
+constexpr std::int64_t patience_ms = 14LL * 24 * 3600 * 1000;
+
+std::string name_of(const Rest& rest) { return "attempt " + attempt_text(rest.prepare, rest.number); }
+
+bool is_of(const Rest& rest, const protocol::Clear& order) {
+    return rest.prepare.run_name == order.run_name &&
+           storage::same_place(rest.prepare.storage_path, order.storage_path);
+}
+
+}  // namespace
+
+// The mark is for the agent after this one.
+void PendingDeliveries::keep(AttemptKey key, Rest rest) {
+    if (rest.since_wall_ms == 0) rest.since_wall_ms = wall_ms();
+    Status kept = make_directory(node_.files.attempt(key), 0711);
+    if (kept) kept = write_whole(node_.files.undelivered(key), encode_mark(rest), 0600, Durable::no);
+    if (!kept) warn(name_of(rest) + ": what storage does not take is lost with this agent: " + kept.error().message);
+    rests_[key] = std::move(rest);
+}
+
+// Logged once.
+void PendingDeliveries::leave_behind(AttemptKey key, Rest rest, const std::string& why) {
+    warn(name_of(rest) + ": " + why + "; they are kept here and tried again");
+    rest.told_of = true;
+    keep(key, std::move(rest));
+    deliver_in(key, again_first_ms);
+}
+
+// Goes with the logs where they stay. Kept before it is tried, so that a try that fails finds all of the attempt's
+// files, and the head's words, which come meanwhile, are written behind the agent's own.
+void PendingDeliveries::write_end(const WriteEnd& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return;
+    const auto found = rests_.find(out.attempt);
+    Rest rest = found != rests_.end() ? found->second
+                                      : Rest{.prepare = attempt->gear->prepare,
+                                             .gear = attempt->gear,
+                                             .number = attempt->number,
+                                             .journal = nullptr};
+    rest.end = out.end;
+    keep(out.attempt, std::move(rest));
+    deliver_now(out.attempt);
+}
+
+void PendingDeliveries::find_of_ended(const AttemptImage& image) {
+    const AttemptKey key = key_of(image.prepare.attempt);
+    const auto mark = read_whole(node_.files.undelivered(key));
+    if (!mark) return;
+    rests_[key] = rest_of(image, *mark, node_.files);
+    deliver_now(key);
+}
+
+bool PendingDeliveries::has_logs(AttemptKey key) const {
+    const auto found = rests_.find(key);
+    return found != rests_.end() && found->second.logs;
+}
+
+void PendingDeliveries::deliver_in(AttemptKey key, std::int64_t ms) {
+    Rest& rest = rests_.at(key);
+    loop_.net().cancel(rest.timer);
+    rest.timer = loop_.net().after(ms, [this, key] { deliver_now(key); });
+}
+
+void PendingDeliveries::deliver_all() {
+    std::vector<AttemptKey> keys;
+    for (auto& [key, rest] : rests_) {
+        rest.again_ms = again_first_ms;
+        keys.push_back(key);
+    }
+    for (const AttemptKey key : keys) deliver_now(key);
+}
+
+// Storage that hangs since before this agent's start takes one thread of its path's, not all.
+void PendingDeliveries::deliver_now(AttemptKey key) {
+    const auto found = rests_.find(key);
+    if (found == rests_.end() || found->second.trying) return;
+    Rest& rest = found->second;
+    const std::string path = rest.prepare.storage_path;
+    const bool first = !rest.gear;
+    if (first && !looking_at_.insert(path).second) return deliver_in(key, turn_ms);
+    rest.trying = true;
+    loop_.net().offload_at(
+        path, [rest, facts = node_.facts()] { return deliver(rest, facts); },
+        [](const Error& error) { return Tried{.all = error, .gear = {}}; },
+        [this, key, first, path, end = rest.end](const Tried& result) {
+            if (first) looking_at_.erase(path);
+            tried(key, end, result);
+        });
+}
+
+// `end`: the one that was tried.
+void PendingDeliveries::tried(AttemptKey key, const std::optional<storage::AttemptEnd>& end, const Tried& tried) {
+    const auto at = rests_.find(key);
+    if (at == rests_.end()) return;  // nobody wants it any more
+    Rest& now = at->second;
+    now.trying = false;
+    if (tried.gear) now.gear = tried.gear;
+    if (tried.logs) now.logs = false;
+    if (!tried.all) return stays(key, now, tried.all.error().message);
+    if (now.end != end) return deliver_now(key);  // the head's words came meanwhile
+    if (tried.run_is_gone)
+        warn(name_of(now) + ": its run is not there any more; what was to come beside it is dropped");
+    else if (now.told_of)
+        say(name_of(now) + ": what storage had not taken is beside its run");
+    is_done(key);
+}
+
+void PendingDeliveries::stays(AttemptKey key, Rest& rest, const std::string& why) {
+    if (wall_ms() - rest.since_wall_ms > patience_ms) {
+        warn(name_of(rest) + ": what is not beside its run is given up: " + why);
+        return is_done(key);
+    }
+    if (!std::exchange(rest.told_of, true))
+        warn(name_of(rest) + (rest.logs ? ": its logs are" : ": its end is") + " not beside the run: " + why +
+             "; kept here and tried again");
+    deliver_in(key, rest.again_ms);
+    rest.again_ms = std::min(rest.again_ms * 2, again_last_ms);
+}
+
+void PendingDeliveries::is_done(AttemptKey key) {
+    rests_.erase(key);
+    ::unlink(node_.files.undelivered(key).c_str());
+    if (loop_.state().attempts.contains(key)) return;
+    loop_.net().offload([scratch = node_.files.scratch(key)] { remove_tree(scratch); }, [] {});  // logs of own names
+    if (logs_.complete(key)) forget(key);
+}
+
+// Nothing else is kept for it, unless storage lacks something.
+void PendingDeliveries::let_go(AttemptKey key) {
+    if (!loop_.state().attempts.contains(key) && !rests_.contains(key)) forget(key);
+}
+
+void PendingDeliveries::forget(AttemptKey key) {
+    logs_.forget(key);
+    rests_.erase(key);  // there is one: its run was removed
+    loop_.net().offload(
+        [scratch = node_.files.scratch(key), folder = node_.files.attempt(key)] {
+            remove_tree(scratch);
+            remove_tree(folder);
+        },
+        [] {});
+}
+
+std::string PendingDeliveries::hold(const protocol::Clear& order) {
+    for (const auto& [key, rest] : rests_)
+        if (is_of(rest, order) && rest.trying)
+            return "what its attempt " + std::to_string(rest.number) + " left is on its way there at this moment";
+    for (auto& [key, rest] : rests_)
+        if (is_of(rest, order)) rest.trying = true;
+    return {};
+}
+
+void PendingDeliveries::release(const protocol::Clear& order, bool removed) {
+    std::vector<AttemptKey> keys;
+    for (auto& [key, rest] : rests_)
+        if (is_of(rest, order)) keys.push_back(key);
+    for (const AttemptKey key : keys) {
+        rests_.at(key).trying = false;
+        if (removed)
+            is_done(key);
+        else
+            deliver_now(key);
+    }
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,39 @@
+// The preparation of an attempt, in its steps: storage access and probe, the other nodes' probes, `setup:`, peers and
+// start directories, claim. Each step blocks on the pool; the next one begins on the loop.
+#pragma once
+
+#include <string>
+
+#include "daemon/agent/delivery/log_shipper.hpp"
+#include "daemon/agent/hardware/ports.hpp"
+#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/performers/live_attempts.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+
+namespace rtrain::agent {
+
+class Preparations {
+  public:
+    Preparations(AgentLoop& loop, const ThisNode& node, LiveAttempts& attempts, LogShipper& logs);
+    void start(const StartPreparation& out);
+    // A setup that nobody waits for any more is given up. The machine then gets a preparation that failed.
+    void cancel(AttemptKey key) { setups_.cancel(key); }
+    void remove_unused();  // at the start and each day: code and setups of attempts that are over
+
+  private:
+    void await_probes(const Gear& gear, const ProbeWait& wait);
+    void look_at_probes(const Gear& gear, const ProbeWait& seen);
+    void set_up(const Gear& gear);
+    void set_up_failed(const Gear& gear, const std::string& why);
+    void finish(const Gear& gear);
+    void prepared(const Gear& gear, const storage::ClaimAnswer& claimed);
+
+    AgentLoop& loop_;
+    const ThisNode& node_;
+    LiveAttempts& attempts_;
+    LogShipper& logs_;
+    Ports ports_;
+    SetupRunner setups_;
+};
+
+}  // namespace rtrain::agent

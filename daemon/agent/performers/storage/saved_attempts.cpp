@@ -1,0 +1,25 @@
+#include "daemon/agent/performers/storage/saved_attempts.hpp"
+
+#include <cstdio>
+#include <string>
+
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/workers/environment.hpp"
+
+namespace rtrain::agent {
+
+void SavedAttempts::save(const KeepAttempt& out) {
+    const AttemptKey key = key_of(out.image.prepare.attempt);
+    if (LiveAttempt* attempt = attempts_.change(key)) attempt->number = out.image.number;
+    const std::string path = node_.files.attempt(key) + "/" + live_image;
+    if (Status kept = write_whole(path, encode(out.image), 0600, Durable::no); !kept)
+        warn("attempt " + attempt_text(out.image.prepare, out.image.number) +
+             " would not be adopted after a restart: " + kept.error().message);
+}
+
+void SavedAttempts::mark_ended(AttemptKey key) {
+    const std::string folder = node_.files.attempt(key);
+    ::rename((folder + "/" + live_image).c_str(), (folder + "/" + ended_image).c_str());
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,125 @@
+#include "daemon/agent/performers/this_node.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/hardware/nvidia_nodes.hpp"
+#include "daemon/agent/peers/cluster_store.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "daemon/agent/preparation/storage_access.hpp"
+#include "daemon/agent/worker_link/worker_server.hpp"
+#include "daemon/agent/workers/environment.hpp"
+
+extern char** environ;
+
+namespace rtrain::agent {
+namespace {
+
+std::map<std::string, std::string> own_environment() {
+    std::map<std::string, std::string> out;
+    for (char** one = environ; *one; ++one) {
+        const std::string text = *one;
+        if (const auto equals = text.find('='); equals != std::string::npos)
+            out[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+    return out;
+}
+
+// Beside the program, as built; where a package of the system puts it; where pip does, the newest Python first.
+std::string find_worker_library(const std::string& program) {
+    namespace fs = std::filesystem;
+    std::error_code failed;
+    const fs::path at = fs::canonical(program, failed).parent_path();
+    std::vector<fs::path> places{at, at / "../lib", at / ".."}, packages;
+    for (fs::directory_iterator entry(at / "../lib", failed), end; !failed && entry != end; entry.increment(failed))
+        for (const char* kind : {"site-packages", "dist-packages"})
+            if (entry->path().filename().string().starts_with("python3"))
+                packages.push_back(entry->path() / kind / "rtrain/_lib");
+    std::sort(packages.rbegin(), packages.rend());
+    places.insert(places.end(), packages.begin(), packages.end());
+    for (const fs::path& place : places)
+        if (const fs::path file = place / "librtrain_worker.so"; fs::exists(file, failed))
+            return fs::canonical(file, failed).string();
+    return {};
+}
+
+std::string boot_id() {
+    const auto text = read_whole("/proc/sys/kernel/random/boot_id");
+    return text ? text->substr(0, text->find('\n')) : "";
+}
+
+// A worker cannot have device files made any more: see nvidia_nodes.hpp. NVML needs them too.
+Result<Inventory> own_inventory(const AgentOptions& options) {
+    const bool root = ::geteuid() == 0;
+    if (Status made = root ? make_nvidia_nodes("/proc", "/dev") : Status(Done{}); !made)
+        warn(made.error().message + "; " + made.error().next);
+    auto found = discover(wishes(options));
+    if (found) found->facts["jobs_run_as"] = root ? "their users" : "one user";  // doctor reads it
+    return found;
+}
+
+std::string scratch_of(const AgentOptions& options, const Identity& identity) {
+    return options.scratch.empty() ? options.data_dir + "/scratch"
+                                   : options.scratch + "/rtrain-" + identity.cluster_id + "-" + identity.node;
+}
+
+}  // namespace
+
+NodeFacts ThisNode::facts() const {
+    return {.files = files,
+            .node = identity.node,
+            .may_run_as_root = options.allow_root_workers,
+            .allow_setuid = options.allow_setuid,
+            .inherited = inherited,
+            .head = head_endpoint(identity),
+            .on_head = on_head,
+            .storage_rules = options.storage_rules};
+}
+
+Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity) {
+    ThisNode node{.options = options,
+                  .identity = std::move(identity),
+                  .files = {},
+                  .inherited = passed_on(own_environment(), options.pass_env)};
+    if (node.options.program.empty()) node.options.program = "/proc/self/exe";
+    node.files = {options.data_dir, scratch_of(options, node.identity)};
+    node.worker_library = find_worker_library(node.options.program);
+    if (!options.storage_rules.empty())
+        if (auto rules = load_storage_rules(options.storage_rules); !rules) return rules.error();
+    node.on_head = open_cluster_store(head_endpoint(node.identity));
+    auto inventory = own_inventory(options);
+    if (!inventory) return inventory.error();
+    node.inventory = std::move(*inventory);
+    if (Status made = make_directory(node.files.attempts(), 0711); !made) return made.error();
+    if (Status made = make_scratch_directory(node.files.scratch_dir); !made) return made.error();
+    auto path = socket_path(options.data_dir);
+    if (!path) return path.error();
+    node.socket_path = *path;
+    return node;
+}
+
+AgentState first_state(const ThisNode& node) {
+    AgentState state;
+    state.node = node.name();
+    state.boot_id = boot_id();
+    Labels labels = node.inventory.labels;
+    for (const auto& [name, value] : node.options.labels) labels[name] = value;
+    state.inventory = {.address = node.options.address,
+                       .port = 0,
+                       .labels = labels,
+                       .total = node.inventory.total,
+                       .gpus = node.inventory.gpus,
+                       .gpu_model = node.inventory.gpu_model,
+                       .held = {},
+                       .next_news = 1,
+                       .facts = node.inventory.facts};
+    state.scratch_quota = node.options.scratch_quota;
+    return state;
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,41 @@
+// What this agent is and has: its identity, its files, its hardware, where workers find the agent and its library.
+// Found at the start; the certificate alone changes later (head/certificate_renewal.hpp).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/agent/base/options.hpp"
+#include "daemon/agent/disk/node_files.hpp"
+#include "daemon/agent/hardware/cgroup.hpp"
+#include "daemon/agent/hardware/inventory.hpp"
+#include "daemon/agent/machine/machine.hpp"
+#include "daemon/agent/peers/identity.hpp"
+#include "daemon/agent/preparation/preparation.hpp"
+
+namespace rtrain::agent {
+
+struct ThisNode {
+    AgentOptions options{};
+    Identity identity{};
+    NodeFiles files{};
+    std::map<std::string, std::string> inherited{};  // of the agent's environment, for jobs
+    std::string worker_library{}, socket_path{};
+    std::shared_ptr<storage::Store> on_head{};  // cluster://
+    Inventory inventory{};
+    std::optional<Cgroups> cgroups{};
+
+    const std::string& name() const { return identity.node; }
+    NodeFacts facts() const;  // for the pool
+};
+
+// Reads the operator's rules, finds the hardware and makes the agent's directories. An Error: the agent cannot serve.
+// Cgroups are not opened yet.
+Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity);
+
+// The machine's state before the first input, but for the port that other agents dial, and the news of before.
+AgentState first_state(const ThisNode& node);
+
+}  // namespace rtrain::agent

@@ -1,0 +1,96 @@
+#include "daemon/agent/performers/workers/worker_messages.hpp"
+
+#include <set>
+#include <utility>
+
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/delivery/staged_files.hpp"
+#include "daemon/agent/delivery/uploads.hpp"
+#include "daemon/agent/performers/offload.hpp"
+#include "daemon/agent/performers/workers/worker_place.hpp"
+#include "daemon/agent/workers/environment.hpp"
+#include "daemon/security/security.hpp"
+
+namespace rtrain::agent {
+
+Status WorkerMessages::listen() {
+    auto server =
+        WorkerServer::listen(loop_.net(), node_.socket_path, [this](Input input) { loop_.enqueue(std::move(input)); });
+    if (!server) return server.error();
+    server_ = std::move(*server);
+    server_->answer_readers([this](AttemptKey key, std::uint32_t rank) { return welcome_of(key, rank); });
+    return Done{};
+}
+
+void WorkerMessages::admit(AttemptKey key) {
+    const LiveAttempt& attempt = *attempts_.find(key);
+    WorkerIdentity identity{.attempt = key, .key = attempt.gear->key, .uid = attempt.gear->user.uid};
+    for (const protocol::LaunchWorker& worker : attempt.launch.workers) identity.ranks.insert(worker.rank);
+    identity.holder_file = [files = node_.files, key](std::uint32_t rank) {
+        return files.worker(key, rank) + "/holder";
+    };
+    server_->admit(attempt_text(attempt.gear->prepare, attempt.number), std::move(identity));
+}
+
+std::optional<worker::Welcome> WorkerMessages::welcome_of(AttemptKey key, std::uint32_t rank) const {
+    const LiveAttempt* attempt = attempts_.find(key);
+    if (!attempt) return std::nullopt;
+    worker::Welcome welcome{.context_json = context_json(node_, *attempt, rank)};
+    if (!attempt->begin.checkpoint_path.empty())
+        welcome.checkpoint = worker::ResumeFrom{.path = attempt->begin.checkpoint_path,
+                                                .directory = attempt->launch.from,
+                                                .metrics_json = attempt->begin.checkpoint_metrics};
+    return welcome;
+}
+
+void WorkerMessages::welcome(const WelcomeWorker& out) {
+    auto welcome = welcome_of(out.attempt, out.rank);
+    if (!welcome) return;
+    welcome->next_index = out.next_index;
+    welcome->next_broadcast = out.next_broadcast;
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    std::set<std::uint32_t> ranks;
+    for (const protocol::LaunchWorker& worker : attempt->launch.workers) ranks.insert(worker.rank);
+    const bool alone = ranks.size() == attempt->gear->prepare.world_size && attempt->gear->job.stop.empty();
+    server_->welcome(out.attempt, out.rank, *welcome, ranks, alone ? Rounds::by_ranks : Rounds::by_agent);
+}
+
+// What a worker names as its files is moved, and removed, by an agent that may be root: a directory that the agent did
+// not make for this rank is nobody's checkpoint. The barrier stays whole.
+void WorkerMessages::check(WorkerSaid& message) const {
+    auto* report = std::get_if<worker::Report>(&message.message);
+    if (!report || !report->checkpoint) return;
+    const LiveAttempt* attempt = attempts_.find(message.attempt);
+    if (attempt && is_stage_of(*attempt->gear, message.rank, report->checkpoint->path)) return;
+    report->checkpoint_error = "rank " + std::to_string(message.rank) + " names '" + report->checkpoint->path +
+                               "' as its checkpoint, which is not a directory that " + node_.name() +
+                               " made for it; give report() a Checkpoint, and it is copied";
+    report->error_reason = "storage_refused";
+    report->checkpoint.reset();
+}
+
+// The rank waits for it within its report, and a storage may hang: neither this thread nor uploads keep it waiting.
+void WorkerMessages::make_stage(const MakeStage& out) {
+    const LiveAttempt* attempt = attempts_.find(out.attempt);
+    if (!attempt) return;
+    offload_at(
+        loop_.net(), apart_from_uploads(attempt->gear->prepare.storage_path),
+        [gear = attempt->gear, rank = out.rank, unique = security::random_hex(16), expected = attempt->staged_bytes] {
+            return agent::make_stage(*gear, rank, unique, expected);
+        },
+        [this, out, gear = attempt->gear](const Result<std::string>& place) { stage_made(out, gear, place); });
+}
+
+void WorkerMessages::stage_made(const MakeStage& out, const Gear& gear, const Result<std::string>& place) {
+    if (!attempts_.find(out.attempt))  // it ended meanwhile, and what it had staged is removed
+        return loop_.net().offload_at(gear->prepare.storage_path, [gear] { drop_staging(*gear); }, [] {});
+    if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
+    worker::Staged staged{.path = place ? *place : ""};
+    if (!place) {
+        staged.error = node_.name() + ": " + place.error().message;
+        staged.reason = storage_reason(place.error().code);
+    }
+    server_->send(out.attempt, out.rank, staged);
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,43 @@
+// Messages to workers: the welcome, answers, staging directories; and what a worker may say.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/performers/live_attempts.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+#include "daemon/agent/worker_link/worker_server.hpp"
+
+namespace rtrain::agent {
+
+class WorkerMessages {
+  public:
+    WorkerMessages(AgentLoop& loop, const ThisNode& node, const LiveAttempts& attempts)
+        : loop_(loop), node_(node), attempts_(attempts) {}
+    Status listen();
+
+    void admit(AttemptKey key);                              // its workers may come
+    void dismiss(AttemptKey key) { server_->dismiss(key); }  // and may no more
+    void welcome(const WelcomeWorker& out);
+    void send(const ToWorker& out) { server_->send(out.attempt, out.rank, out.message); }
+    void make_stage(const MakeStage& out);
+
+    // Steps of the loop.
+    std::vector<WorkerSaid> posted() { return server_->posted(); }
+    void check(WorkerSaid& message) const;
+    void wake() { server_->ring(); }
+
+  private:
+    std::optional<worker::Welcome> welcome_of(AttemptKey key, std::uint32_t rank) const;
+    void stage_made(const MakeStage& out, const Gear& gear, const Result<std::string>& place);
+
+    AgentLoop& loop_;
+    const ThisNode& node_;
+    const LiveAttempts& attempts_;
+    std::unique_ptr<WorkerServer> server_;
+};
+
+}  // namespace rtrain::agent

@@ -1,0 +1,118 @@
+#include "daemon/agent/performers/workers/worker_place.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/agent/preparation/start_directory.hpp"
+#include "daemon/agent/workers/entrypoint.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+using nlohmann::json;
+
+// The network card that has this address; empty: none, or not a numeric IPv4 address.
+std::string interface_of(const std::string& address) {
+    in_addr wanted{};
+    ifaddrs* all = nullptr;
+    if (::inet_pton(AF_INET, address.c_str(), &wanted) != 1 || ::getifaddrs(&all) != 0) return {};
+    std::string name;
+    for (const ifaddrs* one = all; one; one = one->ifa_next) {
+        if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET) continue;
+        const auto* at = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+        if (at->sin_addr.s_addr == wanted.s_addr) name = one->ifa_name;
+    }
+    ::freeifaddrs(all);
+    return name;
+}
+
+// `python` is the job's interpreter, also where the system has only `python3`. Returns the PATH of the workers.
+std::string path_with_python(const std::string& path, const std::string& interpreter, const std::string& tools) {
+    std::string python = program_on_path(interpreter, path);
+    if (python.empty() && program_on_path("python", path).empty()) python = program_on_path("python3", path);
+    if (python.empty() || (interpreter == "python3" && !program_on_path("python", path).empty())) return path;
+    const std::string script = "#!/bin/sh\nexec '" + python + "' \"$@\"\n";
+    if (python.find('\'') != std::string::npos || !make_directory(tools, 0755)) return path;
+    if (!write_whole(tools + "/python", script, 0755, Durable::no)) return path;
+    return tools + ":" + path;
+}
+
+std::string tool_path_of(const ThisNode& node, const AttemptGear& gear, AttemptKey key) {
+    const auto inherited = node.inherited.find("PATH");
+    const std::string path = inherited == node.inherited.end() ? "/usr/local/bin:/usr/bin:/bin" : inherited->second;
+    const std::string venv = gear.setup ? gear.setup->virtual_env : "";
+    if (!venv.empty()) return venv + "/bin:" + path;  // it has a `python`
+    return path_with_python(path, gear.job.interpreter, node.files.attempt(key) + "/bin");
+}
+
+std::string run_path_of(const AttemptGear& gear) {
+    if (gear.store->local()) return gear.store->local_path(gear.prepare.run_name);
+    const std::string& storage = gear.prepare.storage_path;
+    return (storage.empty() || storage.ends_with('/') ? storage : storage + "/") + gear.prepare.run_name;
+}
+
+json ranks_by_node(const protocol::Prepare& prepare) {
+    json out = json::object();
+    for (const protocol::PeerNode& peer : prepare.nodes) out[peer.node] = peer.ranks;
+    return out;
+}
+
+}  // namespace
+
+WorkerPlace place_of(const ThisNode& node, const AttemptGear& gear, const WorkerStart& start) {
+    const AttemptKey key = start.attempt;
+    WorkerPlace place{.node = node.name(),
+                      .run_path = run_path_of(gear),
+                      .socket = node.socket_path,
+                      .key = gear.key,
+                      .worker_library = node.worker_library,
+                      .scratch = node.files.scratch(key),
+                      .working_dir = gear.setup ? gear.working_dir : "",
+                      .start_dir = start.cwd,
+                      .code_list = start.directory + code_list_name,
+                      .error_file = start.cwd + "/.torchelastic-error.json",
+                      .driver_file = gear.driver_file.empty() ? "" : node.files.driver(key),
+                      .head_address = host_port(node.identity),
+                      .head_ca = node.identity.ca,
+                      .inherited = node.inherited};
+    for (const GpuDevice& device : node.inventory.devices)
+        place.devices.push_back(device.fake || device.uuid.empty() ? std::to_string(place.devices.size())
+                                                                   : device.uuid);
+    for (const protocol::PeerNode& peer : gear.prepare.nodes)
+        if (peer.node == node.name()) place.interface = interface_of(peer.address);
+    place.tool_path = tool_path_of(node, gear, key);
+    return place;
+}
+
+std::string context_json(const ThisNode& node, const LiveAttempt& attempt, std::uint32_t rank) {
+    const protocol::Prepare& prepare = attempt.gear->prepare;
+    std::uint32_t local_rank = 0;
+    for (const protocol::LaunchWorker& worker : attempt.launch.workers)
+        if (worker.rank == rank) local_rank = worker.local_rank;
+    json context{{"run_id", prepare.run_id},
+                 {"run_name", prepare.run_name},
+                 {"attempt", attempt.number},
+                 {"reports_before", attempt.begin.reports_before},
+                 {"world_rank", rank},
+                 {"world_size", prepare.world_size},
+                 {"local_rank", local_rank},
+                 {"local_world_size", attempt.launch.workers.size()},
+                 {"node_rank", attempt.launch.node_rank},
+                 {"node", node.name()},
+                 {"storage_path", prepare.storage_path},
+                 {"run_path", run_path_of(*attempt.gear)},
+                 {"user", prepare.user},
+                 {"checkpoint_upload", attempt.gear->job.upload},
+                 {"scratch_dir", node.files.scratch(key_of(prepare.attempt))},
+                 {"world_ranks_by_node", ranks_by_node(prepare)}};
+    if (prepare.workers_before > 0) {
+        context["previous_world_size"] = prepare.workers_before;
+        context["previous_end"] = prepare.ended_before;
+    }
+    return context.dump();
+}
+
+}  // namespace rtrain::agent

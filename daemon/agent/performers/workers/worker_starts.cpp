@@ -1,0 +1,155 @@
+#include "daemon/agent/performers/workers/worker_starts.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/log.hpp"
+#include "daemon/agent/hardware/affinity.hpp"
+#include "daemon/agent/hardware/nvidia_nodes.hpp"
+#include "daemon/agent/performers/workers/worker_place.hpp"
+#include "daemon/agent/preparation/places.hpp"
+#include "daemon/agent/preparation/start_directory.hpp"
+#include "daemon/agent/workers/entrypoint.hpp"
+#include "daemon/agent/workers/environment.hpp"
+#include "daemon/agent/workers/stacks.hpp"
+#include "daemon/agent/workers/user_rights.hpp"
+
+namespace rtrain::agent {
+namespace {
+
+// Rank 0 hosts the rendezvous store. A rank that dials it before it listens is sent away and, with PyTorch's store,
+// comes again only after half a second and more: so rank 0 gets a little lead, and the whole gang starts sooner.
+constexpr std::int64_t rendezvous_lead_ms = 100;
+
+std::vector<std::uint32_t> ranks_of(const protocol::Launch& launch) {
+    std::vector<std::uint32_t> ranks;
+    for (const protocol::LaunchWorker& worker : launch.workers) ranks.push_back(worker.rank);
+    return ranks;
+}
+
+}  // namespace
+
+WorkerStarts::WorkerStarts(const Uses& uses)
+    : uses_(uses), launcher_(uses.loop.net(), uses.node.options.program, events()) {}
+
+WorkerEvents WorkerStarts::events() {
+    return {.started = [this](AttemptKey key, std::uint32_t rank,
+                              std::int64_t pid) { uses_.loop.enqueue(WorkerStarted_{key, rank, pid}); },
+            .ended =
+                [this](AttemptKey key, std::uint32_t rank, const ExitCause& cause, std::int64_t wall_us) {
+                    if (LiveAttempt* attempt = uses_.attempts.change(key))
+                        attempt->killed = attempt->killed || cause.signal.has_value();
+                    uses_.loop.enqueue(WorkerEnded{key, rank, cause, wall_us});
+                },
+            .oom_kills = [this](AttemptKey key) -> std::optional<std::uint64_t> {
+                const auto& cgroups = uses_.node.cgroups;
+                return cgroups ? cgroups->oom_kills(key) : std::nullopt;
+            }};
+}
+
+void WorkerStarts::start(const StartWorkers& out) {
+    const AttemptKey key = key_of(out.launch.attempt);
+    const NodeFiles& files = uses_.node.files;
+    LiveAttempt* attempt = uses_.attempts.change(key);
+    if (!attempt) return;
+    attempt->launch = out.launch;
+    attempt->launch.secrets.clear();
+    attempt->number = out.launch.attempt.number;
+    uses_.scratch.measure();
+    uses_.messages.admit(key);
+    if (!uses_.node.inventory.devices.empty() && ::geteuid() == 0)  // its modules may be there since a moment ago
+        if (Status made = make_nvidia_nodes("/proc", "/dev"); !made) warn(made.error().message);
+    Status ready = make_directory(files.logs(key), 0711);
+    const auto logs_max = static_cast<std::uint64_t>(attempt->gear->job.logs_max_bytes);
+    if (ready) uses_.logs.follow(out.launch.attempt, ranks_of(out.launch), logs_max);
+    LiveAttempt with_secrets = *attempt;
+    with_secrets.launch = out.launch;
+    for (const protocol::LaunchWorker& worker : out.launch.workers) {
+        if (ready) ready = start_one(with_secrets, worker);
+        if (!ready)
+            uses_.loop.enqueue(WorkerEnded{
+                key,
+                worker.rank,
+                {.exit_code = 126, .never_started = true, .detail = uses_.node.name() + ": " + ready.error().message},
+                wall_ms() * 1000});
+    }
+}
+
+Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::LaunchWorker& worker) {
+    const AttemptGear& gear = *attempt.gear;
+    const ThisNode& node = uses_.node;
+    const AttemptKey key = key_of(gear.prepare.attempt);
+    WorkerStart start{.attempt = key,
+                      .rank = worker.rank,
+                      .directory = node.files.worker(key, worker.rank),
+                      .out = node.files.log(key, worker.rank, "out"),
+                      .err = node.files.log(key, worker.rank, "err"),
+                      .user = gear.user,
+                      .wait_ms = worker.rank == 0 ? 0 : rendezvous_lead_ms,
+                      .program = gear.job.entrypoint,
+                      .allow_setuid = node.options.allow_setuid};
+    if (!gear.job.setup.empty() && !gear.setup)
+        return Error{ErrorCode::not_found, "what setup: made is no longer there", "the next attempt makes it anew"};
+    if (Status made = make_directory(start.directory, 0711); !made) return made;
+    auto cwd = start_directory(gear, node.facts(), worker.rank);
+    if (!cwd) return cwd.error();
+    start.cwd = *cwd;
+    if (Status made = make_scratch(node.files.scratch(key), gear.user); !made) return made;
+    const WorkerPlace place = place_of(node, gear, start);
+    {
+        const UserRights::Worn worn(UserRights(gear.user));  // venv/bin is the user's
+        if (worn.taken()) start.program = without_shell_layer(std::move(start.program), place.tool_path);
+    }
+    start.environment = worker_environment(gear.prepare, attempt.launch, worker, gear.job, place);
+    if (gear.setup && !gear.setup->virtual_env.empty()) start.environment["VIRTUAL_ENV"] = gear.setup->virtual_env;
+    for (const auto& [name, value] : user_variables(gear.user))
+        if (!gear.job.env.contains(name)) start.environment[name] = value;
+    start.processors =
+        processor_list(processors_for(gear.job.cpu_affinity, worker, attempt.launch.workers.size(), node.inventory));
+    if (node.cgroups)
+        if (const auto group = node.cgroups->make(key)) start.cgroup = *group;
+    launcher_.start(start);
+    return Done{};
+}
+
+std::map<std::uint32_t, std::int64_t> WorkerStarts::adopt(AttemptKey key) {
+    const LiveAttempt& attempt = *uses_.attempts.find(key);
+    const NodeFiles& files = uses_.node.files;
+    std::map<std::uint32_t, std::int64_t> pids;
+    uses_.messages.admit(key);
+    for (const std::uint32_t rank : ranks_of(attempt.launch))
+        if (const auto pid = launcher_.adopt(key, rank, files.worker(key, rank), files.log(key, rank, "err")))
+            pids[rank] = *pid;
+    uses_.logs.follow(attempt.launch.attempt, ranks_of(attempt.launch),
+                      static_cast<std::uint64_t>(attempt.gear->job.logs_max_bytes));
+    return pids;
+}
+
+void WorkerStarts::dump_stacks(const DumpStacks& out) {
+    const LiveAttempt* attempt = uses_.attempts.find(out.attempt);
+    if (!attempt) return;
+    for (const std::uint32_t rank : out.ranks)
+        uses_.loop.net().offload([target = StackTarget{.attempt = attempt_text(attempt->gear->prepare, attempt->number),
+                                                       .node = uses_.node.name(),
+                                                       .rank = rank,
+                                                       .log = uses_.node.files.log(out.attempt, rank, "err"),
+                                                       .why = out.why}] { ask_for_stacks(target); },
+                                 [] {});
+}
+
+void WorkerStarts::look_at_memory() { launcher_.look_at_memory(boot_ms()); }
+
+void WorkerStarts::end_all() {
+    for (const auto& [key, attempt] : uses_.attempts.all())
+        if (attempt.gear) kill_strays(attempt_text(attempt.gear->prepare, attempt.number), uses_.node.name());
+    const std::filesystem::path socket = uses_.node.socket_path;
+    std::error_code gone;
+    std::filesystem::remove(socket, gone);
+    std::filesystem::remove(socket.parent_path(), gone);  // when it is empty
+}
+
+}  // namespace rtrain::agent

@@ -1,0 +1,46 @@
+// Workers as processes: started, adopted after this agent's restart, signalled, asked for their stacks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "daemon/agent/delivery/log_shipper.hpp"
+#include "daemon/agent/loop/agent_loop.hpp"
+#include "daemon/agent/performers/live_attempts.hpp"
+#include "daemon/agent/performers/this_node.hpp"
+#include "daemon/agent/performers/workers/scratch_sizes.hpp"
+#include "daemon/agent/performers/workers/worker_messages.hpp"
+#include "daemon/agent/workers/launcher.hpp"
+
+namespace rtrain::agent {
+
+class WorkerStarts {
+  public:
+    struct Uses {
+        AgentLoop& loop;
+        const ThisNode& node;
+        LiveAttempts& attempts;
+        WorkerMessages& messages;
+        ScratchSizes& scratch;
+        LogShipper& logs;
+    };
+    explicit WorkerStarts(const Uses& uses);
+
+    void start(const StartWorkers& out);
+    // Of an attempt of before a restart: its workers may come again, and their ends are told. Returns rank and pid of
+    // those that were started.
+    std::map<std::uint32_t, std::int64_t> adopt(AttemptKey key);
+    void signal(const SignalWorker& out) { launcher_.signal(out.attempt, out.rank, out.signal); }
+    void dump_stacks(const DumpStacks& out);
+    void look_at_memory();  // with each heartbeat
+    void end_all();         // of all attempts: nobody will adopt them
+
+  private:
+    WorkerEvents events();
+    Status start_one(const LiveAttempt& attempt, const protocol::LaunchWorker& worker);
+
+    Uses uses_;
+    Launcher launcher_;
+};
+
+}  // namespace rtrain::agent
